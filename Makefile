@@ -1,0 +1,47 @@
+# The targets that people and CI use. `make` alone lists them.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+
+.DEFAULT_GOAL := help
+.PHONY: help run build check test bench-door fuzz soak clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## a farm of three MariaDB servers behind one address (UP="--replicas 1": flags of `heddle up`)
+	@scripts/install.sh run
+	exec bin/heddle up $(UP)
+
+build: ## bin/heddle, release profile
+	@scripts/install.sh build
+	$(CARGO) build --release --locked --package heddle
+	@mkdir -p bin && install -m 755 $(TARGET_DIR)/release/heddle bin/heddle
+
+check: ## formatting, lints, house rules, unit tests: under two minutes when warm
+	@scripts/install.sh build
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) test --quiet --package testkit --test house_rules
+	$(CARGO) test --quiet --workspace --lib --bins
+
+test: ## what CI runs: the checks, then every test, on real servers
+	@scripts/install.sh test
+	@scripts/test.sh
+
+bench-door: build ## CPU, throughput, p99, memory: direct, HAProxy, Heddle in turns (ROUNDS=1 SECONDS=3 for a quick look)
+	@scripts/install.sh bench
+	@python3 bench/door.py
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (600) each; FUZZ_TARGETS="a b" picks
+	@scripts/install.sh fuzz
+	@scripts/fuzz.sh
+
+soak: build ## sysbench through Heddle for SOAK_SECONDS (300) per protocol, then compare the servers' rows
+	@scripts/install.sh bench
+	@python3 bench/soak.py
+
+clean: ## remove what was built (not heddle-data)
+	rm -rf bin
+	$(CARGO) clean --quiet

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that a make target needs and that are missing. Says nothing when
+# nothing is missing. Usage: scripts/install.sh build|run|test|bench|fuzz
+#
+# A database or proxy that we install is for our own children only: the distribution's service
+# is kept from starting, now and at the next boot. A service that was there before is left alone.
+set -euo pipefail
+
+purpose=${1:-run}
+missing=()
+
+# has COMMAND: also looks where daemons live, which is not on every user's PATH.
+has() {
+  PATH="$PATH:/usr/sbin:/usr/local/sbin:/sbin" command -v "$1" >/dev/null 2>&1
+}
+
+# need PACKAGE COMMAND...: the package is missing when none of the commands is found.
+need() {
+  local package=$1 name
+  shift
+  for name in "$@"; do
+    if has "$name"; then return; fi
+  done
+  missing+=("$package")
+}
+
+need_php_mysql() {
+  if has php && php -m 2>/dev/null | grep -qi '^pdo_mysql$'; then return; fi
+  missing+=(php-mysql)
+}
+
+if ! has "${CARGO:-cargo}"; then
+  echo "install: cargo is not on PATH; install Rust from https://rustup.rs and open a new shell" >&2
+  exit 1
+fi
+
+need gcc cc gcc clang
+need lld ld.lld lld
+case $purpose in
+  build) ;;
+  run)
+    need mariadb-server mariadbd
+    need mariadb-client mariadb
+    ;;
+  test)
+    need mariadb-server mariadbd
+    need mariadb-client mariadb
+    need sysbench sysbench
+    need haproxy haproxy
+    need php-cli php
+    need_php_mysql
+    need python3 python3
+    ;;
+  bench)
+    need mariadb-server mariadbd
+    need mariadb-client mariadb
+    need sysbench sysbench
+    need haproxy haproxy
+    need python3 python3
+    ;;
+  fuzz)
+    need g++ c++ g++ clang++
+    ;;
+  *)
+    echo "usage: scripts/install.sh build|run|test|bench|fuzz" >&2
+    exit 2
+    ;;
+esac
+
+if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
+
+if ! has apt-get; then
+  echo "install: missing: ${missing[*]} (names of Debian packages). This system has no apt-get:" \
+    "install them by its own means, then run make again." >&2
+  exit 1
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! has sudo; then
+    echo "install: missing: ${missing[*]}. As root, run: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+log=$(mktemp)
+policy=/usr/sbin/policy-rc.d
+policy_is_ours=no
+finish() {
+  rm -f "$log"
+  if [ "$policy_is_ours" = yes ]; then "${as_root[@]}" rm -f "$policy"; fi
+}
+trap finish EXIT
+
+# Debian starts a service when it installs it, unless this file forbids that.
+if [ ! -e "$policy" ]; then
+  policy_is_ours=yes
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+  "${as_root[@]}" chmod 755 "$policy"
+fi
+
+install_missing() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install --yes --quiet --no-install-recommends "${missing[@]}"
+}
+
+echo "install: ${missing[*]}"
+# Package lists may be there already; only when the install fails are they fetched anew.
+if ! install_missing >"$log" 2>&1; then
+  if ! { "${as_root[@]}" apt-get update --quiet && install_missing; } >>"$log" 2>&1; then
+    tail -n 15 "$log" >&2
+    echo "install: could not install ${missing[*]}. Without a network, install these packages from" \
+      "your own mirror or medium; with one, see the lines above." >&2
+    exit 1
+  fi
+fi
+
+if [ -d /run/systemd/system ]; then
+  for package in "${missing[@]}"; do
+    case $package in
+      mariadb-server) "${as_root[@]}" systemctl disable --now --quiet mariadb || true ;;
+      haproxy) "${as_root[@]}" systemctl disable --now --quiet haproxy || true ;;
+    esac
+  done
+fi

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Runs the checks and every test of the workspace, prints cargo's own summaries, and at the end
+# one line with the sum over all test binaries. The exit code is 0 only when everything passed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+cargo=${CARGO:-cargo}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+failed_steps=()
+
+step() {
+  echo "== $*"
+  "$@" || failed_steps+=("$*")
+}
+
+step "$cargo" fmt --all --check
+step "$cargo" clippy --workspace --all-targets --locked --quiet -- -D warnings
+
+# --no-fail-fast: one run tells all that is broken.
+echo "== $cargo test --workspace --locked --no-fail-fast"
+"$cargo" test --workspace --locked --no-fail-fast 2>&1 | tee "$log"
+if [ "${PIPESTATUS[0]}" -ne 0 ]; then failed_steps+=("$cargo test"); fi
+
+echo
+for name in "${failed_steps[@]}"; do echo "failed: $name"; done
+awk '/^test result: / { binaries++; passed += $4; failed += $6; skipped += $8 }
+  END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped; exit binaries == 0 }' "$log" \
+  || failed_steps+=("no test ran")
+[ ${#failed_steps[@]} -eq 0 ]
