@@ -1,0 +1,134 @@
+//! Every error of Heddle's own that a client can see, as one table.
+//!
+//! Errors of the servers pass through as they are; what stands here is what the router itself says.
+//! `docs/ERRORS.md` is made from this table (a test compares them).
+
+/// One row: what a client is told. Use the constants of this module; a door turns it into bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientError {
+    /// A stable name for logs, metrics and docs.
+    pub name: &'static str,
+    /// MySQL error number.
+    pub number: u16,
+    /// Five characters.
+    pub sqlstate: &'static str,
+    /// The text; `{}` stands for details that the place of the error supplies.
+    pub message: &'static str,
+    /// True when the same statement may be sent again without harm.
+    pub retryable: bool,
+    /// What the reader can do about it.
+    pub cure: &'static str,
+}
+
+macro_rules! errors {
+    ($($name:ident $number:literal $state:literal $retry:literal $message:literal $cure:literal;)*) => {
+        $(
+            #[doc = $message]
+            pub const $name: ClientError = ClientError {
+                name: stringify!($name), number: $number, sqlstate: $state,
+                message: $message, retryable: $retry, cure: $cure,
+            };
+        )*
+        /// The table, in the order of its source.
+        pub const ALL: &[ClientError] = &[$($name),*];
+    };
+}
+
+errors! {
+    ACCESS_DENIED 1045 "28000" false "Access denied for user {}"
+        "Check user, password and the host pattern of the account on the servers.";
+    ACCOUNT_LOCKED 4151 "HY000" false "Access denied, this account is locked: {}"
+        "ALTER USER … ACCOUNT UNLOCK on the primary.";
+    AUTH_PLUGIN_UNSUPPORTED 1524 "HY000" false "Heddle cannot authenticate clients of plugin {}"
+        "Use mysql_native_password or caching_sha2_password for this account.";
+    TOO_MANY_CONNECTIONS 1040 "08004" true "Too many connections"
+        "Raise clients_max, or close connections that are not used.";
+    POOL_WAIT_TIMEOUT 1040 "08004" true "Too many connections: no server connection became free in {} ms"
+        "Raise pool_connections_max, or look for sessions that hold connections (HEDDLE STATUS).";
+    HANDSHAKE_BAD 1043 "08S01" false "Bad handshake"
+        "Use a client that speaks protocol version 4.1 (any since MySQL 5.0).";
+    PACKETS_OUT_OF_ORDER 1156 "08S01" false "Got packets out of order"
+        "The client broke the protocol; connect again.";
+    NET_READ_ERROR 1158 "08S01" false "Got an error reading communication packets"
+        "The client went away in the middle of a packet.";
+    NET_READ_INTERRUPTED 1159 "08S01" false "Got timeout reading communication packets"
+        "The client was silent for longer than handshake_timeout_s or idle_timeout_s.";
+    PACKET_TOO_LARGE 1153 "08S01" false "Got a packet bigger than 'max_allowed_packet' bytes"
+        "Raise packet_bytes_max, and max_allowed_packet on the servers.";
+    UNKNOWN_COMMAND 1047 "08S01" false "Unknown command"
+        "Heddle does not carry this command; replication clients must connect to a server.";
+    MALFORMED_PACKET 1835 "HY000" false "Malformed communication packet: {}"
+        "The client broke the protocol.";
+    UNKNOWN_STATEMENT 1243 "HY000" false "Unknown prepared statement handler ({}) given to {}"
+        "Prepare the statement on this connection first.";
+    NO_PRIMARY 1290 "HY000" true "Heddle: group {} has no primary that takes writes"
+        "See `heddle group health`; start or promote a server.";
+    NO_SERVER 1105 "HY000" true "Heddle: no server of group {} is alive"
+        "See `heddle group health`; start a server.";
+    NO_GROUP 1105 "HY000" false "Heddle: the farm has no group yet"
+        "heddle group create NAME, then heddle group add NAME ADDRESS.";
+    SERVER_LOST 2013 "HY000" false "Lost connection to server {} during query"
+        "The server died or closed the connection; its statement may or may not have run.";
+    SERVER_LOST_IN_RESULT 2013 "HY000" true "Lost connection to server {} while it sent a result"
+        "Run the read again.";
+    SESSION_LOST_PIN 1105 "HY000" false "Heddle: the server connection that held this session's {} was lost"
+        "Create it again; the session itself goes on.";
+    SERVER_UNREACHABLE 2003 "HY000" true "Can't connect to server {}"
+        "See `heddle group health`.";
+    UNKNOWN_THREAD 1094 "HY000" false "Unknown thread id: {}"
+        "SHOW PROCESSLIST lists the ids.";
+    NOT_YOUR_THREAD 1095 "HY000" false "You are not owner of thread {}"
+        "Only the same user or an administrator may kill a connection.";
+    QUERY_KILLED 1317 "70100" true "Query execution was interrupted"
+        "Somebody used KILL QUERY.";
+    CONNECTION_KILLED 1927 "70100" false "Connection was killed"
+        "Somebody used KILL; connect again.";
+    SHUTTING_DOWN 1053 "08S01" true "Server shutdown in progress"
+        "Connect again; another router or the restarted one answers.";
+    COMMAND_REFUSED 1105 "HY000" false "Heddle: {}"
+        "The text says what to change.";
+    ADMIN_REQUIRED 1227 "42000" false "Access denied; you need the SUPER privilege for this operation"
+        "Use an account with all privileges for commands that change the farm.";
+    DIAGNOSTICS_GONE 1105 "HY000" false "Heddle: {} of the last statement is no longer known; its server connection has served others since"
+        "Ask in the next statement after the one it is about.";
+}
+
+impl ClientError {
+    /// The message with its `{}` replaced in order by `details`.
+    pub fn text(&self, details: &[&str]) -> String {
+        let mut details = details.iter();
+        let mut text = String::with_capacity(self.message.len() + 32);
+        let mut parts = self.message.split("{}");
+        text.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            text.push_str(details.next().copied().unwrap_or("?"));
+            text.push_str(part);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_states_have_five_characters() {
+        for (i, error) in ALL.iter().enumerate() {
+            assert_eq!(error.sqlstate.len(), 5, "{}", error.name);
+            assert!(
+                ALL[i + 1..].iter().all(|other| other.name != error.name),
+                "{}",
+                error.name
+            );
+        }
+    }
+
+    #[test]
+    fn details_fill_the_gaps_in_order() {
+        assert_eq!(
+            UNKNOWN_STATEMENT.text(&["7", "mysqld_stmt_execute"]),
+            "Unknown prepared statement handler (7) given to mysqld_stmt_execute"
+        );
+    }
+}

@@ -1,0 +1,20 @@
+//! The farm as a value: groups, servers, accounts, health, and the errors that clients can see.
+//!
+//! Job: hold what every other crate means by «group», «server», «primary», «account». A [`Snapshot`]
+//! is immutable; the control plane publishes a new one through [`Published`] and the data plane reads
+//! it without a lock.
+//!
+//! Invariants: a snapshot is consistent in itself (every primary named by a group is one of its
+//! servers); `epoch` grows with every publication; nothing here changes after publication.
+//!
+//! Must not know: sockets, tasks, clocks, SQL text, the state store's format.
+
+pub mod account;
+pub mod error;
+pub mod server;
+pub mod snapshot;
+
+pub use account::{Account, Accounts, AuthPlugin};
+pub use error::ClientError;
+pub use server::{Engine, Health, Mode, Server, ServerId, Status};
+pub use snapshot::{Group, Published, Snapshot};

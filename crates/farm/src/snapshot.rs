@@ -1,0 +1,88 @@
+//! The immutable picture of the farm that routing reads, and the cell through which it is replaced.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use serde::Serialize;
+
+use crate::account::Accounts;
+use crate::server::{Server, ServerId, Status};
+
+/// The cell that holds the current snapshot. Readers on the data plane call `load()`, which costs no
+/// lock; the control plane is the only writer.
+pub type Published = ArcSwap<Snapshot>;
+
+/// The whole farm at one moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Snapshot {
+    /// Grows by one with every publication; what is cached from a snapshot is keyed by it.
+    pub epoch: u64,
+    /// The farm's own identity, made when its state store was made.
+    pub farm_id: Arc<str>,
+    /// Ordered by name.
+    pub groups: Vec<Arc<Group>>,
+    /// The accounts that may log in, as the primary of the home group has them.
+    #[serde(skip)]
+    pub accounts: Arc<Accounts>,
+}
+
+/// Servers that replicate one data set.
+#[derive(Clone, Debug, Serialize)]
+pub struct Group {
+    pub name: Arc<str>,
+    pub description: String,
+    /// An active group is watched and failed over; an inactive one is only served.
+    pub active: bool,
+    /// Ordered by id.
+    pub servers: Vec<Arc<Server>>,
+}
+
+impl Group {
+    /// The server that takes the group's writes, whether or not it is alive.
+    pub fn primary(&self) -> Option<&Arc<Server>> {
+        self.servers
+            .iter()
+            .find(|server| server.status == Status::Primary)
+    }
+
+    /// The server with this id, if it belongs to the group.
+    pub fn server(&self, id: ServerId) -> Option<&Arc<Server>> {
+        self.servers.iter().find(|server| server.id == id)
+    }
+}
+
+impl Snapshot {
+    /// A farm without groups, before the first publication.
+    pub fn empty(farm_id: &str) -> Snapshot {
+        Snapshot {
+            epoch: 0,
+            farm_id: farm_id.into(),
+            groups: Vec::new(),
+            accounts: Arc::new(Accounts::default()),
+        }
+    }
+
+    /// The group of that name.
+    pub fn group(&self, name: &str) -> Option<&Arc<Group>> {
+        self.groups.iter().find(|group| &*group.name == name)
+    }
+
+    /// The group that takes statements for tables that no shard map places: the first by name.
+    pub fn home(&self) -> Option<&Arc<Group>> {
+        self.groups.first()
+    }
+
+    /// The server with this id, in whatever group.
+    pub fn server(&self, id: ServerId) -> Option<&Arc<Server>> {
+        self.groups.iter().find_map(|group| group.server(id))
+    }
+
+    /// True when every group has a primary that takes writes.
+    pub fn writable(&self) -> bool {
+        !self.groups.is_empty()
+            && self
+                .groups
+                .iter()
+                .all(|g| g.primary().is_some_and(|p| p.serves_writes()))
+    }
+}
