@@ -1,0 +1,121 @@
+//! The commands of an operator: one table, one way to call them, for every door.
+//!
+//! A door turns what it received into a [`Call`] and a [`Table`] or [`CommandError`] into its own
+//! form; names, arguments, help and effects stand in [`TABLE`] only.
+
+mod table;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+pub use table::{ArgSpec, CommandSpec, TABLE};
+
+/// One call of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// The first word, for example `group`.
+    pub group: String,
+    /// The second word, for example `lookup_servers`.
+    pub command: String,
+    /// Positional arguments, in the order of the table.
+    pub args: Vec<String>,
+    /// Arguments given by name; a name of the table's, once.
+    pub options: BTreeMap<String, String>,
+}
+
+impl Call {
+    /// A call with positional arguments only.
+    pub fn new(group: &str, command: &str, args: &[&str]) -> Call {
+        Call {
+            group: group.to_owned(),
+            command: command.to_owned(),
+            args: args.iter().map(|&arg| arg.to_owned()).collect(),
+            options: BTreeMap::new(),
+        }
+    }
+
+    /// A call from words: group, command, arguments; a word `--name=value` gives an argument by name
+    /// (`--name` alone means `true`).
+    pub fn parse<S: AsRef<str>>(words: &[S]) -> Result<Call, CommandError> {
+        let [group, command, rest @ ..] = words else {
+            return Err(CommandError::Usage(
+                "a command is two words, for example `group lookup_servers`; `manage help` lists all"
+                    .to_owned(),
+            ));
+        };
+        let mut call = Call::new(group.as_ref(), command.as_ref(), &[]);
+        for word in rest {
+            match word.as_ref().strip_prefix("--") {
+                Some(option) if !option.is_empty() => {
+                    let (name, value) = option.split_once('=').unwrap_or((option, "true"));
+                    call.options.insert(name.to_owned(), value.to_owned());
+                }
+                _ => call.args.push(word.as_ref().to_owned()),
+            }
+        }
+        Ok(call)
+    }
+
+    /// The row of the table that this call names, or a usage error that lists what there is.
+    pub fn spec(&self) -> Result<&'static CommandSpec, CommandError> {
+        table::find(&self.group, &self.command)
+    }
+
+    /// True when the command may change the farm, so that the caller needs the right to do so. An
+    /// unknown command counts as a change.
+    pub fn changes(&self) -> bool {
+        self.spec().map_or(true, |spec| spec.changes)
+    }
+}
+
+/// The answer of a command: rows of JSON values under fixed column names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    pub columns: Vec<&'static str>,
+    pub rows: Vec<Vec<Value>>,
+}
+
+impl Table {
+    /// A table without rows yet.
+    pub(crate) fn new(columns: &[&'static str]) -> Table {
+        Table { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    /// The answer of a procedure, Fabric's four columns.
+    pub(crate) fn procedure(uuid: String, result: Value) -> Table {
+        Table {
+            columns: vec!["uuid", "finished", "success", "result"],
+            rows: vec![vec![uuid.into(), true.into(), true.into(), result]],
+        }
+    }
+
+    /// One JSON array of row objects: what `--json` and the HTTP door send.
+    pub fn to_json(&self) -> Value {
+        let row = |cells: &Vec<Value>| -> Value {
+            let fields = self.columns.iter().map(|&name| name.to_owned());
+            Value::Object(fields.zip(cells.iter().cloned()).collect())
+        };
+        Value::Array(self.rows.iter().map(row).collect())
+    }
+}
+
+/// Why a command did not do what it was asked. The text says what, where and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// The call itself is wrong: no such command, a missing argument, a value out of range.
+    #[error("{0}")]
+    Usage(String),
+    /// The call is right but the farm does not admit it now.
+    #[error("{0}")]
+    Refused(String),
+    /// Heddle itself failed; nothing that the caller could have done better.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl From<meta::Error> for CommandError {
+    fn from(error: meta::Error) -> CommandError {
+        CommandError::Internal(error.to_string())
+    }
+}

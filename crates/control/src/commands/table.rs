@@ -1,0 +1,209 @@
+//! The table of commands: names, arguments, effects and help, in the order of `manage help`.
+
+use super::CommandError;
+
+/// One argument of a command.
+#[derive(Clone, Copy, Debug)]
+pub struct ArgSpec {
+    pub name: &'static str,
+    pub optional: bool,
+    pub help: &'static str,
+}
+
+/// One command.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandSpec {
+    pub group: &'static str,
+    pub command: &'static str,
+    pub args: &'static [ArgSpec],
+    /// True when it may change the farm or end a client's work: such calls need the admin right.
+    pub changes: bool,
+    pub help: &'static str,
+    pub(crate) verb: Verb,
+}
+
+/// What carries a command out; the dispatch is exhaustive over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    GroupCreate,
+    GroupDestroy,
+    GroupDescription,
+    GroupAdd,
+    GroupRemove,
+    GroupActivate,
+    GroupDeactivate,
+    GroupHealth,
+    GroupEvents,
+    GroupLookupServers,
+    GroupLookupGroups,
+    ServerSetStatus,
+    ServerSetMode,
+    ServerSetWeight,
+    ServerLookupUuid,
+    DumpServers,
+    DumpFabricNodes,
+    SessionList,
+    SessionKill,
+    ManagePing,
+    ManageHelp,
+}
+
+const fn required(name: &'static str, help: &'static str) -> ArgSpec {
+    ArgSpec { name, optional: false, help }
+}
+
+const fn optional(name: &'static str, help: &'static str) -> ArgSpec {
+    ArgSpec { name, optional: true, help }
+}
+
+const GROUP: ArgSpec = required("group_id", "name of the group");
+const SERVER: ArgSpec = required("server_id", "the server's UUID, address or name");
+const CONNECTOR_VERSION: ArgSpec =
+    optional("connector_version", "ignored; Fabric's connectors send one");
+
+macro_rules! commands {
+    ($($group:literal $command:literal $verb:ident $changes:literal [$($arg:expr),*] $help:literal;)*) => {
+        /// Every command there is.
+        pub static TABLE: &[CommandSpec] = &[$(CommandSpec {
+            group: $group, command: $command, args: &[$($arg),*], changes: $changes, help: $help,
+            verb: Verb::$verb,
+        }),*];
+    };
+}
+
+commands! {
+    "group" "create" GroupCreate true
+        [GROUP, optional("description", "free text")]
+        "Makes an empty group of servers.";
+    "group" "destroy" GroupDestroy true
+        [GROUP]
+        "Removes a group that has no servers.";
+    "group" "description" GroupDescription true
+        [GROUP, optional("description", "the new text; none clears it")]
+        "Changes a group's description.";
+    "group" "add" GroupAdd true
+        [GROUP, required("address", "HOST:PORT of the server"),
+         optional("timeout", "seconds to wait for the server"),
+         optional("update_only", "true: record the server, do not touch it"),
+         optional("name", "a short name for people; default: the address")]
+        "Adds a server: the first becomes the primary, others replicate from it.";
+    "group" "remove" GroupRemove true
+        [GROUP, SERVER]
+        "Takes a replica out of its group and stops its replication.";
+    "group" "activate" GroupActivate true
+        [GROUP]
+        "Lets Heddle act by itself when the group's primary fails.";
+    "group" "deactivate" GroupDeactivate true
+        [GROUP]
+        "Stops Heddle from acting by itself on this group.";
+    "group" "health" GroupHealth false
+        [GROUP]
+        "Shows who of a group lives and replicates.";
+    "group" "events" GroupEvents false
+        [optional("group_id", "only this group's events")]
+        "Shows what happened lately, oldest first.";
+    "group" "lookup_servers" GroupLookupServers false
+        [GROUP, optional("server_id", "only this server: UUID, address or name"),
+         optional("status", "only this status: FAULTY, SPARE, SECONDARY or PRIMARY"),
+         optional("mode", "only this mode: OFFLINE, READ_ONLY, WRITE_ONLY or READ_WRITE")]
+        "Lists the servers of a group.";
+    "group" "lookup_groups" GroupLookupGroups false
+        [optional("group_id", "only this group")]
+        "Lists the groups.";
+    "server" "set_status" ServerSetStatus true
+        [SERVER, required("status", "SPARE, SECONDARY or FAULTY"),
+         optional("update_only", "true: change the record only")]
+        "Changes a server's standing in its group, except from or to primary.";
+    "server" "set_mode" ServerSetMode true
+        [SERVER, required("mode", "OFFLINE, READ_ONLY, WRITE_ONLY or READ_WRITE")]
+        "Changes which statements a server gets.";
+    "server" "set_weight" ServerSetWeight true
+        [SERVER, required("weight", "share of reads, a number above 0; default 1")]
+        "Changes a server's share of the reads.";
+    "server" "lookup_uuid" ServerLookupUuid false
+        [required("address", "HOST:PORT of the server"),
+         optional("timeout", "seconds to wait for the server")]
+        "Shows the UUID of the server at an address.";
+    "dump" "servers" DumpServers false
+        [CONNECTOR_VERSION, optional("patterns", "comma list of group names or parts of them")]
+        "Lists all servers that are not faulty, in numbers, for connectors.";
+    "dump" "fabric_nodes" DumpFabricNodes false
+        [optional("protocol", "only this protocol, for example protocol.xmlrpc")]
+        "Lists where connectors reach the farm.";
+    "session" "list" SessionList false
+        []
+        "Lists the clients of this router.";
+    "session" "kill" SessionKill true
+        [required("session_id", "id from `session list`"),
+         optional("query", "true: end only the statement that runs")]
+        "Ends a client's session or its statement.";
+    "manage" "ping" ManagePing false
+        []
+        "Answers when the router lives.";
+    "manage" "help" ManageHelp false
+        [optional("group", "only commands of this group"),
+         optional("command", "only this command")]
+        "Lists the commands.";
+}
+
+/// The row of this name, or a usage error that says what there is instead.
+pub(super) fn find(group: &str, command: &str) -> Result<&'static CommandSpec, CommandError> {
+    let named = |spec: &&CommandSpec| spec.group == group && spec.command == command;
+    if let Some(spec) = TABLE.iter().find(named) {
+        return Ok(spec);
+    }
+    let mut known: Vec<&str> =
+        TABLE.iter().filter(|spec| spec.group == group).map(|spec| spec.command).collect();
+    if known.is_empty() {
+        known = TABLE.iter().map(|spec| spec.group).collect();
+        known.dedup();
+        let known = known.join(", ");
+        return Err(CommandError::Usage(format!(
+            "there is no command group {group:?}; there are: {known}"
+        )));
+    }
+    let known = known.join(", ");
+    Err(CommandError::Usage(format!(
+        "there is no command `{group} {command}`; `{group}` has: {known}"
+    )))
+}
+
+impl CommandSpec {
+    /// The form of a call, for example `group add GROUP_ID ADDRESS [TIMEOUT]`.
+    pub fn usage(&self) -> String {
+        let mut usage = format!("{} {}", self.group, self.command);
+        for arg in self.args {
+            let name = arg.name.to_ascii_uppercase();
+            usage.push_str(&if arg.optional { format!(" [{name}]") } else { format!(" {name}") });
+        }
+        usage
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_required_arguments_come_first() {
+        for (i, spec) in TABLE.iter().enumerate() {
+            let twin = TABLE[i + 1..]
+                .iter()
+                .find(|other| (other.group, other.command) == (spec.group, spec.command));
+            assert!(twin.is_none(), "{} {} stands twice", spec.group, spec.command);
+            let first_optional = spec.args.iter().position(|arg| arg.optional);
+            let last_required = spec.args.iter().rposition(|arg| !arg.optional);
+            if let (Some(first), Some(last)) = (first_optional, last_required) {
+                assert!(last < first, "{}", spec.usage());
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_commands_name_the_known_ones() {
+        let error = find("group", "promtoe").expect_err("no such command").to_string();
+        assert!(error.contains("lookup_servers"), "{error}");
+        let error = find("grop", "add").expect_err("no such group").to_string();
+        assert!(error.contains("group, server, dump"), "{error}");
+    }
+}

@@ -1,0 +1,15 @@
+//! Why the control plane could not start.
+
+/// Errors of opening a [`crate::Control`].
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("reading the farm: {0}")]
+    Store(#[from] meta::Error),
+    #[error(
+        "the state store holds a value at {key} that this version cannot read ({reason}); start the \
+         version of Heddle that wrote it, or restore the state file from a copy"
+    )]
+    Record { key: String, reason: String },
+    #[error("cannot make a farm id from /dev/urandom: {0}")]
+    Random(#[from] std::io::Error),
+}

@@ -1,0 +1,27 @@
+//! The control plane: what the farm is, who of it lives, and everything an operator can change.
+//!
+//! Job: read the farm from the state store, watch every server, publish an immutable snapshot on each
+//! change, refresh the accounts, and carry out the commands of [`commands::TABLE`] for every door.
+//!
+//! Invariants: the state store is written before the snapshot says so; only this crate publishes;
+//! every task is owned by [`Control::run`] and has ended when it returns; commands that change the
+//! farm run one at a time.
+//!
+//! Must not know: client sessions beyond the trait [`Sessions`], protocols of doors, child processes.
+//! It runs on the control thread's tokio runtime; other threads reach it through [`Commander`].
+
+pub mod commander;
+pub mod commands;
+mod error;
+pub mod events;
+mod runtime;
+pub mod sessions;
+pub mod settings;
+
+pub use commander::Commander;
+pub use commands::{Call, CommandError, Table};
+pub use error::Error;
+pub use events::Event;
+pub use runtime::{Control, Counters};
+pub use sessions::{NoSessions, SessionInfo, Sessions};
+pub use settings::{Credentials, Node, Settings};

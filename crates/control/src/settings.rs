@@ -1,0 +1,61 @@
+//! What the control plane is told at its start. The binary fills it from its own table of settings.
+
+/// How Heddle itself logs in to the servers.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// An account with all privileges on every server of the farm.
+    pub user: String,
+    pub password: String,
+    /// The account with which replicas connect to their primary.
+    pub replication_user: String,
+    pub replication_password: String,
+}
+
+/// One line of `dump fabric_nodes`.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// For example `protocol.xmlrpc`.
+    pub protocol: String,
+    pub host: String,
+    pub port: u16,
+}
+
+/// All that the control plane can be told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub credentials: Credentials,
+    /// Time between two probes of one server.
+    pub probe_interval_ms: u64,
+    /// A probe without an answer by then has failed.
+    pub probe_timeout_ms: u64,
+    /// So many failed probes in a row make a server dead; one answer makes it alive again.
+    pub probe_failures: u32,
+    /// Time between two readings of the accounts from the home group's primary.
+    pub accounts_interval_ms: u64,
+    /// How long a primary with exactly one replica waits for its acknowledgement before it goes on
+    /// alone. With two replicas or more it waits as long as it takes.
+    pub last_replica_wait_ms: u64,
+    /// Limit for one step of a command on one server.
+    pub step_timeout_ms: u64,
+    /// What `dump fabric_nodes` answers.
+    pub nodes: Vec<Node>,
+    /// The router's own version, for `manage ping`.
+    pub version: String,
+}
+
+impl Settings {
+    /// The defaults, for servers that one account administers.
+    pub fn new(credentials: Credentials) -> Settings {
+        Settings {
+            credentials,
+            probe_interval_ms: 500,
+            probe_timeout_ms: 1000,
+            probe_failures: 2,
+            accounts_interval_ms: 1000,
+            last_replica_wait_ms: engine::replication::ACK_WAIT_FOREVER_MS,
+            step_timeout_ms: 10_000,
+            nodes: Vec::new(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}

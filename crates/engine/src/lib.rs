@@ -1,0 +1,3 @@
+//! What differs between MariaDB and MySQL.
+
+pub mod replication;

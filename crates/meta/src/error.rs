@@ -1,0 +1,31 @@
+//! What can go wrong with a state store, each with its cure.
+
+use std::path::PathBuf;
+
+/// Errors of a [`crate::Store`].
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "the state file {} is in use by another process; stop the other heddle, or give this one a \
+         data directory of its own", .0.display()
+    )]
+    Locked(PathBuf),
+    #[error("cannot {operation} {}: {source}; {cure}", path.display())]
+    File { operation: &'static str, path: PathBuf, source: std::io::Error, cure: &'static str },
+    #[error(
+        "the state file {} is damaged ({reason}); move it away and restore a copy, or begin a new \
+         farm without it", path.display()
+    )]
+    Damaged { path: PathBuf, reason: String },
+    #[error(
+        "the state file {} was written by another version of Heddle ({reason}); use that version, \
+         or move the file away", path.display()
+    )]
+    Format { path: PathBuf, reason: String },
+    #[error("a transaction names the key {0} twice; this is a fault in Heddle, please report it")]
+    KeyTwice(String),
+    #[error("updates of the state store were missed; the farm is read again")]
+    Gap,
+    #[error("the state store was closed")]
+    Closed,
+}

@@ -1,0 +1,140 @@
+//! The state store: the few keys in which a farm outlives its routers.
+//!
+//! Job: keep keys with JSON values, change several of them in one transaction that compares first,
+//! list a prefix, and tell what changed since a revision. One trait, [`Store`]; [`Embedded`] keeps a
+//! file for a farm of one router.
+//!
+//! Invariants: a transaction is applied whole or not at all, and is on disk when it returns; every
+//! applied transaction has its own revision, and revisions grow by one; a watch misses nothing or
+//! says so.
+//!
+//! Must not know: what the keys mean. `control` gives them their meaning.
+
+mod embedded;
+mod error;
+
+use std::future::Future;
+use std::pin::Pin;
+
+pub use embedded::Embedded;
+pub use error::Error;
+
+/// The future of a store's answer; boxed, so that a store can be chosen at run time.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// One key as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub key: String,
+    /// JSON text.
+    pub value: String,
+    /// The revision of the transaction that wrote it.
+    pub revision: u64,
+}
+
+/// All keys under a prefix, in the order of their bytes, at one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    pub entries: Vec<Entry>,
+    /// The newest revision that the listing includes; a watch from here on misses nothing.
+    pub revision: u64,
+}
+
+/// What must hold for a transaction to be applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// The key does not exist.
+    Absent(String),
+    /// The key exists as this revision wrote it.
+    Revision(String, u64),
+}
+
+/// One change of a transaction. A key may be changed once in a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    Put { key: String, value: String },
+    Delete { key: String },
+}
+
+impl Change {
+    /// The key that it changes.
+    pub fn key(&self) -> &str {
+        match self {
+            Change::Put { key, .. } | Change::Delete { key } => key,
+        }
+    }
+}
+
+/// Comparisons, and what to change when all of them hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transaction {
+    pub compares: Vec<Compare>,
+    pub changes: Vec<Change>,
+}
+
+impl Transaction {
+    /// An empty transaction.
+    pub fn new() -> Transaction {
+        Transaction::default()
+    }
+
+    /// Applies only if the key does not exist.
+    pub fn when_absent(mut self, key: &str) -> Transaction {
+        self.compares.push(Compare::Absent(key.to_owned()));
+        self
+    }
+
+    /// Applies only if the key still is as this revision wrote it.
+    pub fn when_revision(mut self, key: &str, revision: u64) -> Transaction {
+        self.compares.push(Compare::Revision(key.to_owned(), revision));
+        self
+    }
+
+    /// Writes a key.
+    pub fn put(mut self, key: &str, value: &str) -> Transaction {
+        self.changes.push(Change::Put { key: key.to_owned(), value: value.to_owned() });
+        self
+    }
+
+    /// Removes a key; one that does not exist stays so.
+    pub fn delete(mut self, key: &str) -> Transaction {
+        self.changes.push(Change::Delete { key: key.to_owned() });
+        self
+    }
+}
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Applied and on disk, as this revision.
+    Applied(u64),
+    /// A comparison did not hold; nothing was changed.
+    Stale,
+}
+
+/// One applied transaction, as far as a watched prefix sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Update {
+    pub revision: u64,
+    pub changes: Vec<Change>,
+}
+
+/// A state store. Keys are UTF-8 paths; values are JSON text.
+pub trait Store: Send + Sync {
+    /// One key, or `None`.
+    fn get(&self, key: &str) -> Answer<'_, Option<Entry>>;
+    /// All keys that begin with `prefix`.
+    fn scan(&self, prefix: &str) -> Answer<'_, Listing>;
+    /// Applies a transaction if its comparisons hold. Once begun it ends, even when the future is
+    /// dropped.
+    fn commit(&self, transaction: Transaction) -> Answer<'_, Outcome>;
+    /// Everything that changes under `prefix` after revision `after`.
+    fn watch(&self, prefix: &str, after: u64) -> Answer<'_, Box<dyn Watch>>;
+}
+
+/// A running watch; dropped to end it.
+pub trait Watch: Send {
+    /// Waits for the next update. [`Error::Gap`] when updates were lost: scan again and watch anew.
+    /// Dropping the future loses nothing.
+    fn next(&mut self) -> Answer<'_, Update>;
+}
