@@ -1,0 +1,254 @@
+//! The text of one server's `my.cnf`.
+//!
+//! Every setting that decides whether acknowledged data survives stands here with its reason; what a
+//! role changes (read_only, semi-sync on the primary) is set at run time by a promotion, never here.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use farm::Engine;
+
+use crate::Binary;
+
+/// A semi-sync wait that is as good as endless: 49 days, the most that 32 bits of milliseconds hold.
+/// A shorter one would let the server acknowledge commits that no replica has.
+const SEMI_SYNC_WAIT_MS: u64 = u32::MAX as u64;
+
+/// What distinguishes one server from the others on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// For messages, for example `g1-1`.
+    pub name: String,
+    /// Everything of this server is below it. Absolute.
+    pub dir: PathBuf,
+    /// TCP port on 127.0.0.1.
+    pub port: u16,
+    /// Unique in the farm, above 0.
+    pub server_id: u32,
+    /// MariaDB's GTID domain; one per group keeps their histories apart.
+    pub gtid_domain: u32,
+    /// How long a commit waits for a replica's acknowledgement; `None` is for ever.
+    pub semi_sync_wait_ms: Option<u64>,
+    /// InnoDB's buffer pool.
+    pub buffer_pool_bytes: u64,
+    /// More lines for `my.cnf`, after all others, so that they win.
+    pub extra: Vec<(String, String)>,
+}
+
+impl Options {
+    /// A server with the defaults for a farm on one machine.
+    pub fn new(name: &str, dir: &Path, port: u16, server_id: u32) -> Options {
+        Options {
+            name: name.to_owned(),
+            dir: dir.to_owned(),
+            port,
+            server_id,
+            gtid_domain: 0,
+            semi_sync_wait_ms: None,
+            buffer_pool_bytes: 128 << 20,
+            extra: Vec::new(),
+        }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    pub(crate) fn my_cnf(&self) -> PathBuf {
+        self.dir.join("my.cnf")
+    }
+
+    pub(crate) fn pid_file(&self) -> PathBuf {
+        self.dir.join("mysqld.pid")
+    }
+
+    /// The server's error log.
+    pub fn error_log(&self) -> PathBuf {
+        self.dir.join("error.log")
+    }
+
+    /// The server's Unix socket. The kernel allows 107 bytes for its path, so a deep directory gets
+    /// a socket in the temporary directory, named after the port, which is unique on a machine.
+    pub fn socket(&self) -> PathBuf {
+        let own = self.dir.join("mysqld.sock");
+        if own.as_os_str().len() <= 100 {
+            return own;
+        }
+        std::env::temp_dir().join(format!("heddle-{}.sock", self.port))
+    }
+
+    /// The whole file.
+    pub(crate) fn render(&self, binary: &Binary, as_root: bool) -> String {
+        let mut text = String::from("# Written by heddle at every start; changes here are lost.\n");
+        text.push_str("[mysqld]\n");
+        let mut put = |key: &str, value: &str| {
+            let line = if value.is_empty() {
+                writeln!(text, "{key}")
+            } else {
+                writeln!(text, "{key} = {value}")
+            };
+            line.expect("writing to a String cannot fail");
+        };
+        self.place(binary, as_root, &mut put);
+        durability(&mut put);
+        match binary.engine {
+            Engine::MariaDb => self.mariadb(&mut put),
+            Engine::MySql => self.mysql(binary, &mut put),
+        }
+        self.size(&mut put);
+        for (key, value) in &self.extra {
+            put(key, value);
+        }
+        text
+    }
+
+    fn place(&self, binary: &Binary, as_root: bool, put: &mut dyn FnMut(&str, &str)) {
+        let share = quoted(&binary.share());
+        put("basedir", &quoted(binary.base()));
+        put("lc_messages_dir", &share);
+        put(
+            "character_sets_dir",
+            &quoted(&binary.share().join("charsets")),
+        );
+        put("datadir", &quoted(&self.data()));
+        put("socket", &quoted(&self.socket()));
+        put("pid_file", &quoted(&self.pid_file()));
+        put("log_error", &quoted(&self.error_log()));
+        put("port", &self.port.to_string());
+        put("bind_address", "127.0.0.1");
+        if as_root {
+            // The servers refuse to run as root unless told to.
+            put("user", "root");
+        }
+        put("server_id", &self.server_id.to_string());
+        put("report_host", "127.0.0.1");
+        put("report_port", &self.port.to_string());
+    }
+
+    fn mariadb(&self, put: &mut dyn FnMut(&str, &str)) {
+        put("gtid_domain_id", &self.gtid_domain.to_string());
+        // A diverged replica stops with an error instead of going on in silence.
+        put("gtid_strict_mode", "ON");
+        // A server that starts is a replica: its commits that no replica acknowledged are undone
+        // during crash recovery, so that it can follow the new primary.
+        put("loose_init_rpl_role", "SLAVE");
+        put("loose_rpl_semi_sync_slave_enabled", "ON");
+        // With the default (AFTER_COMMIT) other sessions would see rows that a failover may lose.
+        put("loose_rpl_semi_sync_master_wait_point", "AFTER_SYNC");
+        let wait_ms = self.semi_sync_wait_ms.unwrap_or(SEMI_SYNC_WAIT_MS);
+        put("loose_rpl_semi_sync_master_timeout", &wait_ms.to_string());
+        put("slave_parallel_threads", "4");
+        put("slave_parallel_mode", "optimistic");
+        // From 11.4 a server without a certificate makes one at every start, which takes seconds.
+        put("skip_ssl", "");
+        put("performance_schema", "OFF");
+        put("aria_log_file_size", "8M");
+    }
+
+    fn mysql(&self, binary: &Binary, put: &mut dyn FnMut(&str, &str)) {
+        put("gtid_mode", "ON");
+        put("enforce_gtid_consistency", "ON");
+        put("performance_schema", "OFF");
+        put("loose_mysqlx", "OFF");
+        let plugins = [
+            binary.base().join("lib/plugin"),
+            binary.base().join("lib/mysql/plugin"),
+        ];
+        let semi_sync = |dir: &PathBuf| dir.join("semisync_master.so").is_file();
+        if let Some(dir) = plugins.iter().find(|dir| semi_sync(dir)) {
+            put("plugin_dir", &quoted(dir));
+            put("plugin_load_add", "semisync_master.so");
+            put("plugin_load_add", "semisync_slave.so");
+            put("loose_rpl_semi_sync_slave_enabled", "ON");
+            let wait_ms = self.semi_sync_wait_ms.unwrap_or(SEMI_SYNC_WAIT_MS);
+            put("loose_rpl_semi_sync_master_timeout", &wait_ms.to_string());
+        }
+    }
+
+    fn size(&self, put: &mut dyn FnMut(&str, &str)) {
+        put(
+            "innodb_buffer_pool_size",
+            &self.buffer_pool_bytes.to_string(),
+        );
+        put("innodb_log_file_size", crate::template::REDO_LOG);
+        put("max_connections", "512");
+        put("max_allowed_packet", "64M");
+        // A replica notices a primary that went away without a word within seconds.
+        put("slave_net_timeout", "10");
+    }
+}
+
+/// What makes an acknowledged commit survive a crash of the server and of the machine.
+fn durability(put: &mut dyn FnMut(&str, &str)) {
+    put("log_bin", "binlog");
+    put("log_slave_updates", "ON");
+    put("binlog_format", "ROW");
+    put("sync_binlog", "1");
+    put("innodb_flush_log_at_trx_commit", "1");
+    put("relay_log", "relaylog");
+    put("relay_log_recovery", "ON");
+    // Two servers that take writes are worse than none: only a promotion clears this.
+    put("read_only", "ON");
+}
+
+/// Option files treat `#` as a comment and a backslash as an escape unless quoted.
+fn quoted(path: &Path) -> String {
+    format!(
+        "\"{}\"",
+        path.display()
+            .to_string()
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(engine: Engine) -> String {
+        let binary = Binary {
+            path: "/usr/sbin/mariadbd".into(),
+            engine,
+            version: "10.11.19-MariaDB".to_owned(),
+        };
+        let mut options = Options::new("g1-1", Path::new("/tmp/a #1/g1-1"), 23306, 7);
+        options
+            .extra
+            .push(("sync_binlog".to_owned(), "0".to_owned()));
+        options.render(&binary, true)
+    }
+
+    #[test]
+    fn a_server_starts_as_a_read_only_replica_on_loopback() {
+        let text = rendered(Engine::MariaDb);
+        for line in [
+            "read_only = ON",
+            "loose_init_rpl_role = SLAVE",
+            "bind_address = 127.0.0.1",
+            "loose_rpl_semi_sync_master_wait_point = AFTER_SYNC",
+            "datadir = \"/tmp/a #1/g1-1/data\"",
+            "user = root",
+        ] {
+            assert!(
+                text.lines().any(|l| l == line),
+                "{line} is missing in\n{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn extra_lines_come_last_so_that_they_win() {
+        let text = rendered(Engine::MySql);
+        assert!(text.ends_with("sync_binlog = 0\n"), "{text}");
+        assert!(text.contains("gtid_mode = ON"));
+        assert!(!text.contains("init_rpl_role"));
+    }
+
+    #[test]
+    fn a_deep_directory_gets_a_socket_path_that_the_kernel_takes() {
+        let deep = format!("/tmp/{}", "d/".repeat(80));
+        let options = Options::new("g1-1", Path::new(&deep), 23306, 7);
+        assert!(options.socket().as_os_str().len() < 107);
+    }
+}
