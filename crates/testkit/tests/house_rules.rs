@@ -1,0 +1,338 @@
+//! The house rules, as a test of the tree. The first half checks the project, the second half
+//! checks the rules themselves on small snippets that break them.
+
+#[path = "house_rules/rules.rs"]
+mod rules;
+#[path = "house_rules/source.rs"]
+mod source;
+#[path = "house_rules/workspace.rs"]
+mod workspace;
+
+use std::fs;
+
+use rules::Violation;
+use source::Source;
+
+fn assert_none(violations: &[Violation]) {
+    let lines: Vec<String> = violations.iter().map(Violation::to_string).collect();
+    assert!(
+        lines.is_empty(),
+        "{} broken house rules:\n{}",
+        lines.len(),
+        lines.join("\n")
+    );
+}
+
+fn check_sources(rule: fn(&Source) -> Vec<Violation>) {
+    let root = workspace::root();
+    let sources = workspace::sources(&root, &workspace::files(&root));
+    assert!(
+        sources.len() > 15,
+        "the walk found only {} files",
+        sources.len()
+    );
+    assert_none(&sources.iter().flat_map(rule).collect::<Vec<_>>());
+}
+
+#[test]
+fn files_open_with_their_job() {
+    check_sources(rules::opening);
+}
+
+#[test]
+fn files_and_functions_stay_short() {
+    check_sources(rules::sizes);
+}
+
+#[test]
+fn unsafe_code_stands_in_reactor() {
+    check_sources(rules::unsafe_code);
+}
+
+#[test]
+fn nothing_calls_what_is_banned() {
+    check_sources(rules::bans);
+}
+
+#[test]
+fn notes_name_their_issue() {
+    check_sources(rules::notes);
+}
+
+#[test]
+fn re_exports_are_lists() {
+    check_sources(rules::globs);
+}
+
+#[test]
+fn modules_are_named_by_what_they_hold() {
+    check_sources(rules::names);
+}
+
+#[test]
+fn dependencies_point_down() {
+    let root = workspace::root();
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root.join("crates")).expect("the workspace has crates") {
+        let entry = entry.expect("an entry of the folder of crates");
+        let manifest = fs::read_to_string(entry.path().join("Cargo.toml"));
+        if let Ok(manifest) = manifest {
+            found.extend(workspace::ranks(
+                &entry.file_name().to_string_lossy(),
+                &manifest,
+            ));
+        }
+    }
+    assert_none(&found);
+}
+
+#[test]
+fn no_file_names_a_machine() {
+    let root = workspace::root();
+    let mut found = Vec::new();
+    for path in workspace::files(&root) {
+        // Captured bytes are not text; they name no path that anyone follows.
+        if let Ok(text) = fs::read_to_string(root.join(&path)) {
+            found.extend(rules::machine_paths(&path, &text));
+        }
+    }
+    assert_none(&found);
+}
+
+#[test]
+fn every_golden_file_is_read() {
+    let root = workspace::root();
+    let files = workspace::files(&root);
+    let sources = workspace::sources(&root, &files);
+    assert_none(&workspace::dead_golden_files(&files, &sources));
+}
+
+// From here on: the rules themselves, on bad snippets.
+
+const HEAD: &str = "//! A file.\n";
+
+/// The lines, in the order found, at which a snippet breaks a rule.
+fn lines(rule: fn(&Source) -> Vec<Violation>, path: &str, text: &str) -> Vec<usize> {
+    rule(&Source::new(path, text))
+        .iter()
+        .map(|violation| violation.line)
+        .collect()
+}
+
+#[test]
+fn rule_opening() {
+    assert_eq!(
+        lines(rules::opening, "crates/farm/src/a.rs", "use std::io;\n"),
+        [1]
+    );
+    assert_eq!(lines(rules::opening, "crates/farm/src/a.rs", HEAD), []);
+    let root = "crates/farm/src/lib.rs";
+    assert_eq!(lines(rules::opening, root, HEAD).len(), 3);
+    let whole =
+        "//! A crate.\n//!\n//! Job: x.\n//!\n//! Invariants: y.\n//!\n//! Must not know: z.\n";
+    assert_eq!(lines(rules::opening, root, whole), []);
+    assert_eq!(
+        lines(
+            rules::opening,
+            root,
+            &whole.replace("Must not know", "Knows")
+        ),
+        [1]
+    );
+}
+
+#[test]
+fn rule_sizes() {
+    let path = "crates/farm/src/a.rs";
+    let body = |count: usize| format!("fn long() {{\n{}}}\n", "    let _ = '{';\n".repeat(count));
+    assert_eq!(
+        lines(rules::sizes, path, &body(rules::FUNCTION_LINES_MAX - 2)),
+        []
+    );
+    assert_eq!(
+        lines(rules::sizes, path, &body(rules::FUNCTION_LINES_MAX - 1)),
+        [1]
+    );
+    let file = "// x\n".repeat(rules::FILE_LINES_MAX);
+    assert_eq!(lines(rules::sizes, path, &file), []);
+    assert_eq!(
+        lines(rules::sizes, path, &format!("{file}//\n")),
+        [rules::FILE_LINES_MAX + 1]
+    );
+    // A brace in a string or comment does not lengthen or shorten a function.
+    let tricky = Source::new(
+        path,
+        "fn a() -> [u8; 2] {\n \"}\"; r#\"}\"#; /* } */ b'}';\n}\nfn b() {}\n",
+    );
+    let found: Vec<_> = tricky
+        .functions
+        .iter()
+        .map(|function| function.lines.clone())
+        .collect();
+    assert_eq!(found, [1..=3, 4..=4]);
+}
+
+#[test]
+fn rule_unsafe() {
+    let block = "fn a() {\n    unsafe { b() }\n}\n";
+    assert_eq!(
+        lines(rules::unsafe_code, "crates/farm/src/a.rs", block),
+        [2]
+    );
+    assert_eq!(
+        lines(rules::unsafe_code, "crates/reactor/src/a.rs", block),
+        [2]
+    );
+    let reasoned = "fn a() {\n    // SAFETY: b has no\n    // conditions.\n    unsafe { b() }\n}\n";
+    assert_eq!(
+        lines(rules::unsafe_code, "crates/reactor/src/a.rs", reasoned),
+        []
+    );
+    assert_eq!(
+        lines(rules::unsafe_code, "crates/farm/src/a.rs", reasoned),
+        [4]
+    );
+    let only_words = "// unsafe\n#![deny(unsafe_code)]\nconst A: &str = \"unsafe\";\n";
+    assert_eq!(
+        lines(rules::unsafe_code, "crates/farm/src/a.rs", only_words),
+        []
+    );
+}
+
+#[test]
+fn rule_unwrap() {
+    let text = "fn a() { b.unwrap(); }\n#[cfg(test)]\nmod tests {\n fn c() { d.unwrap(); }\n}\n";
+    assert_eq!(lines(rules::bans, "crates/meta/src/a.rs", text), [1]);
+    assert_eq!(lines(rules::bans, "crates/meta/tests/a.rs", text), []);
+    let fine = "fn a() { b.unwrap_or(1); c.expect(\"it is .unwrap()\"); } // .unwrap()\n";
+    assert_eq!(lines(rules::bans, "crates/meta/src/a.rs", fine), []);
+}
+
+#[test]
+fn rule_sleep() {
+    let text = "fn a() { std::thread::sleep(b); }\n#[cfg(test)]\nmod tests {\n fn c() { thread::sleep(d) }\n}\n";
+    assert_eq!(lines(rules::bans, "crates/session/src/a.rs", text), [1, 4]);
+    assert_eq!(lines(rules::bans, "crates/mysqld/src/a.rs", text), [4]);
+    assert_eq!(lines(rules::bans, "crates/mysqld/tests/a.rs", text), [1, 4]);
+    let waits = "pub fn wait_until() {\n thread::sleep(a)\n}\nfn other() { thread::sleep(a) }\n";
+    assert_eq!(lines(rules::bans, "crates/testkit/src/wait.rs", waits), [4]);
+    let timer = "async fn a() { tokio::time::sleep(b).await }\n";
+    assert_eq!(lines(rules::bans, "crates/control/tests/a.rs", timer), [1]);
+    assert_eq!(lines(rules::bans, "crates/control/src/a.rs", timer), []);
+}
+
+#[test]
+fn rule_printing_and_unfinished_places() {
+    let text = "fn a() { println!(\"b\"); eprintln!(\"c\"); }\n";
+    assert_eq!(lines(rules::bans, "crates/meta/src/a.rs", text), [1, 1]);
+    assert_eq!(lines(rules::bans, "crates/heddle/src/a.rs", text), []);
+    assert_eq!(lines(rules::bans, "crates/meta/build.rs", text), []);
+    let unfinished = "fn a() { todo!() }\nfn b() { unimplemented!() }\nfn c() { dbg!(1); }\n";
+    assert_eq!(
+        lines(rules::bans, "crates/heddle/tests/a.rs", unfinished),
+        [1, 2, 3]
+    );
+}
+
+#[test]
+fn rule_purity() {
+    let text = "use std::net::TcpStream;\nfn a() { Instant::now(); }\n";
+    assert_eq!(lines(rules::bans, "crates/routing/src/a.rs", text).len(), 2);
+    assert_eq!(lines(rules::bans, "crates/engine/src/a.rs", text), []);
+}
+
+#[test]
+fn rule_notes() {
+    let text =
+        "// TODO: later\n// TODO #12: later\n// FIXME\nconst TODO: &str = \"TODO\"; // #x HACK\n";
+    assert_eq!(lines(rules::notes, "crates/farm/src/a.rs", text), [1, 3, 4]);
+}
+
+#[test]
+fn rule_globs() {
+    let text = "pub use a::*;\npub use b::{c, d};\nuse e::*;\npub(crate) use f::{\n    g::*,\n};\n";
+    assert_eq!(lines(rules::globs, "crates/farm/src/a.rs", text), [1, 4]);
+}
+
+#[test]
+fn rule_names() {
+    assert_eq!(lines(rules::names, "crates/farm/src/util.rs", HEAD), [1]);
+    assert_eq!(lines(rules::names, "crates/farm/src/types/a.rs", HEAD), [1]);
+    let text = "mod helpers;\npub mod account;\nmod common {}\n";
+    assert_eq!(lines(rules::names, "crates/farm/src/lib.rs", text), [1, 3]);
+}
+
+#[test]
+fn rule_machine_paths() {
+    let text = format!(
+        "see {}main\nhttps://example.org/net{}x\n",
+        "/wo\u{72}k/", "/wo\u{72}k/"
+    );
+    let found = rules::machine_paths("README.md", &text);
+    assert_eq!(
+        found
+            .iter()
+            .map(|violation| violation.line)
+            .collect::<Vec<_>>(),
+        [1]
+    );
+}
+
+#[test]
+fn rule_ranks() {
+    let up = "[package]\nname = \"x\"\n[dependencies]\nfarm.workspace = true\nsession = { path = \"a\" }\n";
+    let lines = |found: Vec<Violation>| found.iter().map(|one| one.line).collect::<Vec<_>>();
+    assert_eq!(lines(workspace::ranks("meta", up)), [5]);
+    assert_eq!(lines(workspace::ranks("heddle", up)), []);
+    assert_eq!(lines(workspace::ranks("nowhere", up)), [1]);
+    let within = "[dependencies.reactor]\nworkspace = true\n";
+    assert_eq!(lines(workspace::ranks("backend", within)), []);
+    assert_eq!(lines(workspace::ranks("engine", within)), [1]);
+    let impure =
+        "[dependencies]\ntokio.workspace = true\n[dev-dependencies]\ntokio.workspace = true\n";
+    assert_eq!(lines(workspace::ranks("routing", impure)), [2]);
+    let tests = "[dev-dependencies]\ntestkit.workspace = true\nsession.workspace = true\n";
+    assert_eq!(lines(workspace::ranks("meta", tests)), [3]);
+}
+
+#[test]
+fn rule_golden_files() {
+    let golden = ["a.txt", "b.txt"].map(|name| format!("crates/farm/tests/testdata/{name}"));
+    let names_one = Source::new("crates/farm/tests/a.rs", "const A: &str = \"a.txt\";\n");
+    let found = workspace::dead_golden_files(&golden, &[names_one]);
+    assert_eq!(
+        found
+            .iter()
+            .map(|one| one.path.as_str())
+            .collect::<Vec<_>>(),
+        [&golden[1]]
+    );
+    let reads_all = Source::new(
+        "crates/farm/tests/a.rs",
+        "fs::read_dir(\"tests/testdata\")\n",
+    );
+    assert_eq!(workspace::dead_golden_files(&golden, &[reads_all]), []);
+}
+
+#[test]
+fn test_modules_in_files_of_their_own_are_tests() {
+    let lib = Source::new(
+        "crates/farm/src/lib.rs",
+        "#[cfg(test)]\n#[rustfmt::skip]\nmod tests;\nmod real;\n",
+    );
+    assert_eq!(lib.test_modules, ["tests"]);
+    let both = Source::new("crates/farm/src/lib.rs", "#[cfg(not(test))]\nmod real;\n");
+    assert_eq!(both.test_modules, [] as [&str; 0]);
+}
+
+#[test]
+fn all_rules_run_on_one_file() {
+    let text = "fn a() { b.unwrap() } // TODO\n";
+    let found = rules::all(&Source::new("crates/meta/src/misc.rs", text));
+    let whole: Vec<String> = found.iter().map(Violation::to_string).collect();
+    assert_eq!(whole.len(), 4, "{whole:#?}");
+    assert!(
+        whole[1].starts_with("crates/meta/src/misc.rs:1: `unwrap` outside tests"),
+        "{whole:#?}"
+    );
+}
