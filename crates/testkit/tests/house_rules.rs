@@ -127,7 +127,7 @@ fn rule_opening() {
     );
     assert_eq!(lines(rules::opening, "crates/farm/src/a.rs", HEAD), []);
     let root = "crates/farm/src/lib.rs";
-    assert_eq!(lines(rules::opening, root, HEAD).len(), 3);
+    assert_eq!(lines(rules::opening, root, HEAD), [1, 1, 1]);
     let whole =
         "//! A crate.\n//!\n//! Job: x.\n//!\n//! Invariants: y.\n//!\n//! Must not know: z.\n";
     assert_eq!(lines(rules::opening, root, whole), []);

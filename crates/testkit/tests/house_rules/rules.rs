@@ -72,10 +72,7 @@ pub fn opening(source: &Source) -> Vec<Violation> {
     let first_words = text.lines().next().unwrap_or("").split_whitespace().count();
     let says_job = text.contains("job:") || first_words > 3;
     let parts = [
-        (
-            text.contains("job"),
-            "the crate's root does not say its job",
-        ),
+        (says_job, "the crate's root does not say its job"),
         (
             text.contains("invariant"),
             "the crate's root does not say its invariants",
