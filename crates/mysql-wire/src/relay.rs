@@ -1,0 +1,486 @@
+//! Walks a server's reply as it streams past, and changes only what this client must see differently.
+//!
+//! The server side always speaks with DEPRECATE_EOF and SESSION_TRACK; the client may have neither.
+//! So an EOF packet is put in behind the column definitions, the final OK becomes an EOF, session
+//! changes are taken out, and later sequence numbers move up. Rows are never looked into: a row that
+//! is larger than the buffer passes through in pieces. All edits happen in the receive buffer itself.
+//!
+//! Source: MySQL internals, «COM_QUERY Response», «COM_STMT_PREPARE Response», «OK_Packet»; the rule
+//! that a reply which opens a cursor has one EOF only is from the servers' own behaviour.
+
+use crate::Malformed;
+use crate::capability::Capabilities;
+use crate::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
+use crate::reply::{EofPacket, ErrPacket, OkPacket, SessionChange, session_changes};
+use crate::scalar::{Reader, put_lenenc_bytes};
+use crate::statement::PrepareOk;
+use crate::status::Status;
+
+/// What kind of reply is expected: it depends on the command that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// COM_QUERY, COM_STMT_EXECUTE: OK, ERR, or result sets.
+    Results,
+    /// COM_STMT_PREPARE; the statement id is replaced by the client's own.
+    Prepare { client_id: u32 },
+    /// COM_STMT_FETCH: rows and their end.
+    Rows,
+    /// COM_FIELD_LIST: column definitions and their end.
+    Columns,
+    /// One packet, whatever it is.
+    Single,
+}
+
+/// What the reply said, for the session that relays it. Of several results, the last one counts.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// The flags of the last OK or EOF; meaningless when `error` is set.
+    pub status: Option<Status>,
+    /// The number of the ERR packet that ended the reply.
+    pub error: Option<u16>,
+    pub affected_rows: u64,
+    pub last_insert_id: u64,
+    pub warnings: u16,
+    /// Rows of all result sets.
+    pub rows: u64,
+    /// The server's answer to COM_STMT_PREPARE, with its own statement id.
+    pub prepared: Option<PrepareOk>,
+}
+
+/// How far a call of [`Relay::advance`] came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// This many bytes at the front of the buffer may go to the client now.
+    pub forward: usize,
+    /// The reply is complete.
+    pub done: bool,
+    /// The buffer must be able to hold this many bytes before the walk can go on; 0 when any
+    /// further byte helps.
+    pub need: usize,
+    /// The server asks the client for a file (LOAD DATA LOCAL); the reply goes on after it.
+    pub wants_file: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    First,
+    /// Column definitions still to come, and what follows them.
+    Columns(u64, Then),
+    Rows,
+    FieldList,
+    Single,
+    PrepareFirst,
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    Rows,
+    /// The result columns of a prepared statement, this many.
+    PreparedColumns(u16),
+    Done,
+}
+
+/// One reply on its way from a server to a client. Pure: buffers in, positions out.
+pub struct Relay {
+    state: State,
+    client_id: u32,
+    client: Capabilities,
+    server: Capabilities,
+    /// The flags that an inserted EOF carries: what the session last heard.
+    status: Status,
+    /// Added to every sequence number: how many packets were put in.
+    shift: u8,
+    /// The sequence number that the next packet to the client has.
+    next_sequence: u8,
+    /// Bytes of an oversized packet that still pass through unread.
+    passing: usize,
+    /// The packet before was a full 16 MB one, so the next belongs to it.
+    continued: bool,
+    /// An EOF is due before the next packet, unless that one opens a cursor.
+    eof_due: bool,
+    outcome: Outcome,
+}
+
+impl Relay {
+    /// Prepares to walk one reply. `client` and `server` are the negotiated capabilities of both
+    /// sides; `status` is what the session last heard.
+    pub fn new(
+        expect: Expect,
+        client: Capabilities,
+        server: Capabilities,
+        status: Status,
+    ) -> Relay {
+        let (state, client_id) = match expect {
+            Expect::Results => (State::First, 0),
+            Expect::Prepare { client_id } => (State::PrepareFirst, client_id),
+            Expect::Rows => (State::Rows, 0),
+            Expect::Columns => (State::FieldList, 0),
+            Expect::Single => (State::Single, 0),
+        };
+        Relay {
+            state,
+            client_id,
+            client,
+            server,
+            status: status - Status::SESSION_STATE_CHANGED - Status::MORE_RESULTS,
+            shift: 0,
+            next_sequence: 1,
+            passing: 0,
+            continued: false,
+            eof_due: false,
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// What is known so far; complete once a call returned `done`.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// The sequence number for a packet of our own that follows what was forwarded; `None` in the
+    /// middle of a packet, where nothing can follow.
+    pub fn next_sequence(&self) -> Option<u8> {
+        (self.passing == 0 && !self.continued).then_some(self.next_sequence)
+    }
+
+    /// Walks the bytes of `buffer`, which starts where the last call's `forward` ended, and edits
+    /// them in place. `on_change` hears every session change that the server reports. Bytes behind
+    /// `forward` must be in front of the next call's buffer. Fails when the server breaks the
+    /// protocol; then neither connection can go on.
+    pub fn advance(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        on_change: &mut dyn FnMut(SessionChange<'_>),
+    ) -> Result<Progress, Malformed> {
+        let mut at = self.pass(buffer.len());
+        let mut wants_file = false;
+        let mut need = 0;
+        while self.passing == 0 && self.state != State::Done && !wants_file {
+            let Some(header) = Header::parse(&buffer[at..]) else { break };
+            let total = HEADER_BYTES + header.payload_bytes;
+            let whole = buffer.len() - at >= total;
+            let opaque = self.is_opaque(&buffer[at..], header);
+            if !whole && (!opaque || total <= buffer.capacity().max(PASS_BYTES_MIN)) {
+                // Without the first payload byte nobody knows yet what this packet is.
+                let known = opaque || buffer.len() - at > HEADER_BYTES;
+                need = if known { total } else { 0 };
+                break;
+            }
+            if self.eof_due && !self.opens_cursor(&buffer[at..], header) {
+                at += self.put_eof(buffer, at);
+            }
+            buffer[at + 3] = header.sequence.wrapping_add(self.shift);
+            self.next_sequence = buffer[at + 3].wrapping_add(1);
+            if !whole {
+                self.begin_row(header);
+                self.passing = total - (buffer.len() - at);
+                at = buffer.len();
+            } else if opaque {
+                self.begin_row(header);
+                at += total;
+                self.after_column();
+                if self.eof_due && self.state == State::Done {
+                    at += self.put_eof(buffer, at);
+                }
+            } else {
+                wants_file = self.control(buffer, &mut at, header, on_change)?;
+            }
+        }
+        Ok(Progress { forward: at, done: self.state == State::Done, need, wants_file })
+    }
+
+    /// Lets bytes of an oversized packet pass; returns how many.
+    fn pass(&mut self, available: usize) -> usize {
+        let bytes = self.passing.min(available);
+        self.passing -= bytes;
+        bytes
+    }
+
+    /// True for a packet whose payload does not matter: a row or a column definition. Needs the
+    /// first payload byte to tell a row from what ends it; without one the answer is false.
+    fn is_opaque(&self, bytes: &[u8], header: Header) -> bool {
+        if self.continued {
+            return true;
+        }
+        let first = bytes.get(HEADER_BYTES).copied();
+        let ends = matches!((first, header.payload_bytes), (Some(0xFF), _) | (None, _))
+            || (first == Some(0xFE) && header.payload_bytes < PAYLOAD_BYTES_MAX);
+        match self.state {
+            State::Columns(_, _) => first.is_some() && first != Some(0xFF),
+            State::Rows | State::FieldList => !ends,
+            _ => false,
+        }
+    }
+
+    /// Counts a row, and remembers whether the next packet continues this one.
+    fn begin_row(&mut self, header: Header) {
+        if self.state == State::Rows && !self.continued {
+            self.outcome.rows += 1;
+        }
+        self.continued = header.payload_bytes == PAYLOAD_BYTES_MAX;
+    }
+
+    /// Counts a column definition down, once its last part has passed.
+    fn after_column(&mut self) {
+        if self.continued {
+            return;
+        }
+        let State::Columns(left, then) = self.state else { return };
+        if left > 1 {
+            self.state = State::Columns(left - 1, then);
+            return;
+        }
+        self.eof_due = !self.client.contains(Capabilities::DEPRECATE_EOF);
+        self.state = match then {
+            Then::Rows => State::Rows,
+            Then::PreparedColumns(0) => State::Done,
+            Then::PreparedColumns(n) => State::Columns(u64::from(n), Then::Done),
+            Then::Done => State::Done,
+        };
+    }
+
+    /// True for the end of a reply that opens a cursor: there the servers send one EOF for the
+    /// column definitions and the absent rows.
+    fn opens_cursor(&mut self, bytes: &[u8], header: Header) -> bool {
+        let payload = &bytes[HEADER_BYTES..];
+        let opens = self.state == State::Rows
+            && payload.first() == Some(&0xFE)
+            && payload.len() >= header.payload_bytes
+            && end_status(&payload[..header.payload_bytes], self.server)
+                .is_ok_and(|status| status.contains(Status::CURSOR_EXISTS));
+        self.eof_due &= !opens;
+        opens
+    }
+
+    /// Inserts the EOF that the client expects behind column definitions; returns its length.
+    fn put_eof(&mut self, buffer: &mut Vec<u8>, at: usize) -> usize {
+        self.eof_due = false;
+        let mut packet = vec![5, 0, 0, self.next_sequence];
+        EofPacket { warnings: 0, status: self.status }.encode(&mut packet);
+        self.shift = self.shift.wrapping_add(1);
+        self.next_sequence = self.next_sequence.wrapping_add(1);
+        let bytes = packet.len();
+        buffer.splice(at..at, packet);
+        bytes
+    }
+
+    /// A whole packet that decides something. Moves `at` behind it. True when the server asks for
+    /// a file.
+    fn control(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        at: &mut usize,
+        header: Header,
+        on_change: &mut dyn FnMut(SessionChange<'_>),
+    ) -> Result<bool, Malformed> {
+        let start = *at + HEADER_BYTES;
+        let end = start + header.payload_bytes;
+        *at = end;
+        let first = buffer[start..end].first().copied();
+        match (self.state, first) {
+            (State::Single, _) => {
+                self.single(buffer, at, start..end, on_change)?;
+                self.state = State::Done;
+            }
+            (_, None) => return Err(Malformed { what: "an empty packet in a reply" }),
+            (_, Some(0xFF)) => {
+                self.outcome.error =
+                    Some(ErrPacket::decode(&buffer[start..end], self.server)?.number);
+                self.state = State::Done;
+            }
+            (State::First, Some(0x00)) => self.ok(buffer, at, start..end, on_change)?,
+            (State::First, Some(0xFB)) => return Ok(true),
+            (State::First, Some(_)) => {
+                let columns = Reader::new(&buffer[start..end]).lenenc_int()?;
+                self.state = State::Columns(columns, Then::Rows);
+            }
+            (State::Rows | State::FieldList, Some(0xFE)) => {
+                self.end_of_rows(buffer, at, start..end, on_change)?;
+            }
+            (State::PrepareFirst, Some(0x00)) => self.prepared(&mut buffer[start..end])?,
+            _ => return Err(Malformed { what: "a packet that this reply cannot have" }),
+        }
+        Ok(false)
+    }
+
+    /// After LOAD DATA LOCAL's file: the sequence goes on where the client's last packet was.
+    pub fn file_sent(&mut self, client_sequence: u8) {
+        self.next_sequence = client_sequence.wrapping_add(1);
+    }
+
+    fn prepared(&mut self, payload: &mut [u8]) -> Result<(), Malformed> {
+        let reply = PrepareOk::decode(payload)?;
+        payload[1..5].copy_from_slice(&self.client_id.to_le_bytes());
+        self.state = match (reply.params, reply.columns) {
+            (0, 0) => State::Done,
+            (0, columns) => State::Columns(u64::from(columns), Then::Done),
+            (params, columns) => State::Columns(u64::from(params), Then::PreparedColumns(columns)),
+        };
+        self.outcome.warnings = reply.warnings;
+        self.outcome.prepared = Some(reply);
+        Ok(())
+    }
+
+    /// The one packet of a simple command: OK is read and edited, ERR is noted, anything else (the
+    /// text of COM_STATISTICS) passes.
+    fn single(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        at: &mut usize,
+        range: std::ops::Range<usize>,
+        on_change: &mut dyn FnMut(SessionChange<'_>),
+    ) -> Result<(), Malformed> {
+        match buffer[range.clone()].first() {
+            Some(0x00) => self.ok(buffer, at, range, on_change),
+            Some(0xFF) => {
+                self.outcome.error = Some(ErrPacket::decode(&buffer[range], self.server)?.number);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn ok(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        at: &mut usize,
+        range: std::ops::Range<usize>,
+        on_change: &mut dyn FnMut(SessionChange<'_>),
+    ) -> Result<(), Malformed> {
+        let (more, edited) = {
+            let ok = OkPacket::decode(&buffer[range.clone()], self.server)?;
+            self.note(&ok, on_change)?;
+            (ok.status.contains(Status::MORE_RESULTS), self.edit_ok(&ok)?)
+        };
+        if let Some(payload) = edited {
+            replace(buffer, at, range, &payload);
+        }
+        self.state = if more { State::First } else { State::Done };
+        Ok(())
+    }
+
+    fn end_of_rows(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        at: &mut usize,
+        range: std::ops::Range<usize>,
+        on_change: &mut dyn FnMut(SessionChange<'_>),
+    ) -> Result<(), Malformed> {
+        let payload = &buffer[range.clone()];
+        let (status, edited) = if payload.len() < 7 {
+            // A plain EOF: a server that lacks DEPRECATE_EOF for this command.
+            let eof = EofPacket::decode(payload)?;
+            self.outcome.status = Some(eof.status);
+            self.outcome.warnings = eof.warnings;
+            (eof.status, None)
+        } else {
+            let ok = OkPacket::decode(payload, self.server)?;
+            self.note(&ok, on_change)?;
+            let edited = if self.client.contains(Capabilities::DEPRECATE_EOF) {
+                self.edit_ok(&ok)?
+            } else {
+                let mut eof = Vec::with_capacity(5);
+                let status = ok.status - Status::SESSION_STATE_CHANGED;
+                EofPacket { warnings: ok.warnings, status }.encode(&mut eof);
+                Some(eof)
+            };
+            (ok.status, edited)
+        };
+        if let Some(payload) = edited {
+            replace(buffer, at, range, &payload);
+        }
+        let more = status.contains(Status::MORE_RESULTS) && self.state == State::Rows;
+        self.state = if more { State::First } else { State::Done };
+        Ok(())
+    }
+
+    fn note(
+        &mut self,
+        ok: &OkPacket<'_>,
+        on_change: &mut dyn FnMut(SessionChange<'_>),
+    ) -> Result<(), Malformed> {
+        self.outcome.status = Some(ok.status);
+        self.outcome.affected_rows = ok.affected_rows;
+        self.outcome.last_insert_id = ok.last_insert_id;
+        self.outcome.warnings = ok.warnings;
+        self.status = ok.status - Status::SESSION_STATE_CHANGED - Status::MORE_RESULTS;
+        for change in session_changes(ok.session_state) {
+            on_change(change?);
+        }
+        Ok(())
+    }
+
+    /// The OK as this client must see it, or `None` when it may stay as it is.
+    fn edit_ok(&self, ok: &OkPacket<'_>) -> Result<Option<Vec<u8>>, Malformed> {
+        if ok.info.is_empty() && ok.session_state.is_empty() {
+            return Ok(None);
+        }
+        let mut state = Vec::new();
+        if self.client.contains(Capabilities::SESSION_TRACK) {
+            keep_visible(ok.session_state, &mut state)?;
+        }
+        let mut edited = OkPacket { session_state: &state, ..*ok };
+        edited.status.set(Status::SESSION_STATE_CHANGED, !state.is_empty());
+        let mut payload = Vec::new();
+        edited.encode(&mut payload, self.client);
+        Ok(Some(payload))
+    }
+}
+
+/// A packet is passed through in pieces only when it is larger than this and than the buffer.
+const PASS_BYTES_MIN: usize = 4096;
+
+/// The variables that both servers report when nobody asked for more
+/// (`session_track_system_variables`, its default); Heddle asks for all on its own account.
+const VISIBLE_VARIABLES: &[&[u8]] = &[
+    b"autocommit",
+    b"character_set_client",
+    b"character_set_connection",
+    b"character_set_results",
+    b"time_zone",
+];
+
+/// Copies from a session-state block what a client sees by default.
+fn keep_visible(block: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    for change in session_changes(block) {
+        let mut data = Vec::new();
+        let kind = match change? {
+            SessionChange::Variable { name, value } if VISIBLE_VARIABLES.contains(&name) => {
+                put_lenenc_bytes(&mut data, name);
+                put_lenenc_bytes(&mut data, value);
+                0
+            }
+            SessionChange::Schema(name) => {
+                put_lenenc_bytes(&mut data, name);
+                1
+            }
+            _ => continue,
+        };
+        out.push(kind);
+        put_lenenc_bytes(out, &data);
+    }
+    Ok(())
+}
+
+fn end_status(payload: &[u8], server: Capabilities) -> Result<Status, Malformed> {
+    if payload.len() < 7 {
+        return Ok(EofPacket::decode(payload)?.status);
+    }
+    Ok(OkPacket::decode(payload, server)?.status)
+}
+
+/// Puts another payload where the packet's own is, and moves `at` behind it.
+fn replace(
+    buffer: &mut Vec<u8>,
+    at: &mut usize,
+    range: std::ops::Range<usize>,
+    payload: &[u8],
+) {
+    let header = range.start - HEADER_BYTES;
+    let sequence = buffer[header + 3];
+    let encoded = Header { payload_bytes: payload.len(), sequence }.encode();
+    buffer[header..range.start].copy_from_slice(&encoded);
+    *at = range.start + payload.len();
+    buffer.splice(range, payload.iter().copied());
+}

@@ -1,0 +1,225 @@
+//! OK packets, and the EOF packets that they replace.
+
+use super::{EOF, OK};
+use crate::Malformed;
+use crate::capability::Capabilities;
+use crate::scalar::{Reader, put_lenenc_bytes, put_lenenc_int, put_u16};
+use crate::status::Status;
+
+/// The end of a statement that went well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OkPacket<'a> {
+    /// [`OK`], or [`EOF`] at the end of rows under DEPRECATE_EOF.
+    pub header: u8,
+    /// Rows changed, or found under FOUND_ROWS.
+    pub affected_rows: u64,
+    /// The first AUTO_INCREMENT value that the statement made, or 0.
+    pub last_insert_id: u64,
+    /// The state of the session afterwards.
+    pub status: Status,
+    /// How many warnings SHOW WARNINGS would list.
+    pub warnings: u16,
+    /// A message such as `Rows matched: 1`, mostly empty.
+    pub info: &'a [u8],
+    /// The block of session changes as it travels; see [`session_changes`](super::session_changes).
+    /// Only sent with SESSION_TRACK and when `status` has SESSION_STATE_CHANGED.
+    pub session_state: &'a [u8],
+}
+
+impl<'a> OkPacket<'a> {
+    /// A plain OK without rows, id, warnings or message.
+    pub fn new(status: Status) -> OkPacket<'static> {
+        OkPacket {
+            header: OK,
+            affected_rows: 0,
+            last_insert_id: 0,
+            status,
+            warnings: 0,
+            info: &[],
+            session_state: &[],
+        }
+    }
+
+    /// Reads an OK packet of either header, under the capabilities of the connection.
+    pub fn decode(payload: &'a [u8], caps: Capabilities) -> Result<OkPacket<'a>, Malformed> {
+        let mut reader = Reader::new(payload);
+        let header = reader.u8()?;
+        if header != OK && header != EOF {
+            return Err(Malformed::new("not an OK packet"));
+        }
+        let affected_rows = reader.lenenc_int()?;
+        let last_insert_id = reader.lenenc_int()?;
+        let status = Status::from_bits_retain(reader.u16()?);
+        let warnings = reader.u16()?;
+        let (mut info, mut session_state) = (&[][..], &[][..]);
+        if !caps.contains(Capabilities::SESSION_TRACK) {
+            info = reader.rest();
+        } else if !reader.is_empty() {
+            info = reader.lenenc_bytes()?;
+            if status.contains(Status::SESSION_STATE_CHANGED) && !reader.is_empty() {
+                session_state = reader.lenenc_bytes()?;
+            }
+        }
+        Ok(OkPacket {
+            header,
+            affected_rows,
+            last_insert_id,
+            status,
+            warnings,
+            info,
+            session_state,
+        })
+    }
+
+    /// Appends the packet, in the form that a receiver of these capabilities expects.
+    pub fn encode(&self, out: &mut Vec<u8>, caps: Capabilities) {
+        out.push(self.header);
+        put_lenenc_int(out, self.affected_rows);
+        put_lenenc_int(out, self.last_insert_id);
+        put_u16(out, self.status.bits());
+        put_u16(out, self.warnings);
+        if !caps.contains(Capabilities::SESSION_TRACK) {
+            out.extend_from_slice(self.info);
+        } else if self.status.contains(Status::SESSION_STATE_CHANGED) {
+            put_lenenc_bytes(out, self.info);
+            put_lenenc_bytes(out, self.session_state);
+        } else if !self.info.is_empty() {
+            put_lenenc_bytes(out, self.info);
+        }
+    }
+}
+
+/// The end of columns or rows without DEPRECATE_EOF, and the reply to COM_SET_OPTION and others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EofPacket {
+    /// How many warnings SHOW WARNINGS would list.
+    pub warnings: u16,
+    /// The state of the session.
+    pub status: Status,
+}
+
+impl EofPacket {
+    /// Reads an EOF packet; the numbers are 0 in the bare form of before 4.1.
+    pub fn decode(payload: &[u8]) -> Result<EofPacket, Malformed> {
+        if !super::is_eof(payload) {
+            return Err(Malformed::new("not an EOF packet"));
+        }
+        let mut reader = Reader::new(&payload[1..]);
+        if reader.is_empty() {
+            return Ok(EofPacket {
+                warnings: 0,
+                status: Status::empty(),
+            });
+        }
+        let warnings = reader.u16()?;
+        Ok(EofPacket {
+            warnings,
+            status: Status::from_bits_retain(reader.u16()?),
+        })
+    }
+
+    /// Appends the packet.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.push(EOF);
+        put_u16(out, self.warnings);
+        put_u16(out, self.status.bits());
+    }
+
+    /// Appends what ends rows under `caps`: this packet, or an OK packet that says the same.
+    pub fn encode_end_of_rows(&self, out: &mut Vec<u8>, caps: Capabilities) {
+        if !caps.contains(Capabilities::DEPRECATE_EOF) {
+            return self.encode(out);
+        }
+        let mut ok = OkPacket::new(self.status - Status::SESSION_STATE_CHANGED);
+        ok.header = EOF;
+        ok.warnings = self.warnings;
+        ok.encode(out, caps);
+    }
+
+    /// Reads what ends rows under `caps`, in either form.
+    pub fn decode_end_of_rows(payload: &[u8], caps: Capabilities) -> Result<EofPacket, Malformed> {
+        if !caps.contains(Capabilities::DEPRECATE_EOF) {
+            return EofPacket::decode(payload);
+        }
+        let ok = OkPacket::decode(payload, caps)?;
+        Ok(EofPacket {
+            warnings: ok.warnings,
+            status: ok.status,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACK: Capabilities = Capabilities::SESSION_TRACK;
+
+    fn round(ok: &OkPacket<'_>, caps: Capabilities) -> Vec<u8> {
+        let mut out = Vec::new();
+        ok.encode(&mut out, caps);
+        assert_eq!(OkPacket::decode(&out, caps).as_ref(), Ok(ok));
+        out
+    }
+
+    #[test]
+    fn a_plain_ok_has_seven_bytes_with_and_without_tracking() {
+        let ok = OkPacket::new(Status::AUTOCOMMIT);
+        assert_eq!(round(&ok, TRACK), [0, 0, 0, 2, 0, 0, 0]);
+        assert_eq!(round(&ok, Capabilities::empty()), [0, 0, 0, 2, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_message_has_a_length_only_with_tracking() {
+        let mut ok = OkPacket::new(Status::AUTOCOMMIT | Status::IN_TRANS);
+        ok.affected_rows = 70_000;
+        ok.last_insert_id = u64::MAX;
+        ok.warnings = 3;
+        ok.info = b"Records: 1";
+        assert!(round(&ok, TRACK).ends_with(b"\x0ARecords: 1"));
+        assert!(round(&ok, Capabilities::empty()).ends_with(b"\x03\0Records: 1"));
+    }
+
+    #[test]
+    fn session_changes_travel_with_their_status_flag() {
+        let mut ok = OkPacket::new(Status::SESSION_STATE_CHANGED);
+        ok.header = EOF;
+        ok.session_state = b"\x01\x05\x04shop";
+        assert!(round(&ok, TRACK).ends_with(b"\0\x07\x01\x05\x04shop"));
+        let mut out = Vec::new();
+        ok.encode(&mut out, Capabilities::empty());
+        let bare = OkPacket::decode(&out, Capabilities::empty()).expect("an OK without tracking");
+        assert!(bare.session_state.is_empty() && bare.info.is_empty());
+    }
+
+    #[test]
+    fn other_packets_are_no_ok() {
+        assert!(OkPacket::decode(b"\xFF\0\0\x02\0\0\0", TRACK).is_err());
+        assert!(OkPacket::decode(b"\0\0\0\x02\0\0", TRACK).is_err());
+        assert!(OkPacket::decode(b"\0\0\0\x02\0\0\0\x05abc", TRACK).is_err());
+    }
+
+    #[test]
+    fn eof_reads_back_in_both_forms() {
+        let eof = EofPacket {
+            warnings: 2,
+            status: Status::MORE_RESULTS,
+        };
+        let mut out = Vec::new();
+        eof.encode(&mut out);
+        assert_eq!(out, [0xFE, 2, 0, 8, 0]);
+        assert_eq!(EofPacket::decode(&out), Ok(eof));
+        for caps in [Capabilities::empty(), Capabilities::DEPRECATE_EOF | TRACK] {
+            let mut out = Vec::new();
+            eof.encode_end_of_rows(&mut out, caps);
+            assert!(super::super::ends_rows(&out, caps));
+            assert_eq!(EofPacket::decode_end_of_rows(&out, caps), Ok(eof));
+        }
+        let bare = EofPacket {
+            warnings: 0,
+            status: Status::empty(),
+        };
+        assert_eq!(EofPacket::decode(&[0xFE]), Ok(bare));
+        assert!(EofPacket::decode(&[0xFE, 1]).is_err());
+    }
+}
