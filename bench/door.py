@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""What the SQL door costs: the same load straight to a server, through HAProxy, and through Heddle.
+
+All contenders take turns within each round, on the same servers, so that the drift of a busy
+machine hits them alike; every ratio is taken within a round, and the tables show medians over the
+rounds. The main figure is CPU per query: (utime + stime) of the proxy's process over the queries
+that sysbench counted.
+
+Environment or flags: ROUNDS=3 SECONDS=5 WORKLOADS=… CONNECTIONS=1,8,64 PROTOCOLS=text,prepared
+REPLICAS=0,2 HEDDLE=bin/heddle. A look: ROUNDS=1 SECONDS=3 make bench-door
+"""
+
+import argparse
+import contextlib
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import memory
+import sysbench
+import wire
+from processes import ROOT, Failed, Farm, HaProxy, cpu_s, die_on_signals
+
+WARM_UP_S = 1
+DIRECT, HAPROXY, IO_URING, EPOLL = "direct", "HAProxy", "Heddle io_uring", "Heddle epoll"
+IO_OF = {IO_URING: "io_uring", EPOLL: "epoll"}
+# CPU per query against HAProxy that we aim at, from 8 connections up.
+CPU_RATIO_MAX = {IO_URING: 0.8, EPOLL: 1.0}
+AIM_CONNECTIONS_MIN = 8
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One load: a workload, its number of connections and its protocol."""
+    workload: str
+    connections: int
+    prepared: bool
+
+    def __str__(self):
+        protocol = "prepared" if self.prepared else "text"
+        return f"{self.workload.removeprefix('oltp_')}, {self.connections}, {protocol}"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one contender did with a cell in one round."""
+    queries_per_s: float
+    p99_ms: float
+    # None for the direct connection, which has no proxy.
+    cpu_us: float | None
+
+
+class Contenders:
+    """Who takes part, on one farm. HAProxy stands all the time (idle, it costs nothing); a router
+    of Heddle runs only while its turn lasts, so that its probes burden nobody else's."""
+
+    def __init__(self, farm, haproxy, primary):
+        self.farm, self.haproxy, self.primary = farm, haproxy, primary
+
+    @contextlib.contextmanager
+    def turn(self, name):
+        """Yields the address to load and the process to charge."""
+        if name == DIRECT:
+            yield self.primary, None
+        elif name == HAPROXY:
+            yield self.haproxy.address, self.haproxy.process.pid
+        else:
+            self.farm.start(IO_OF[name])
+            try:
+                yield self.farm.address, self.farm.router.pid
+            finally:
+                self.farm.kill_router()
+
+
+def measure(contenders, name, cell, seconds):
+    with contenders.turn(name) as (address, pid):
+        load = (cell.workload, cell.connections, cell.prepared)
+        extra = workload_options(cell.workload, contenders.farm.replicas)
+        sysbench.run(address, *load, WARM_UP_S, extra)
+        before_s = cpu_s(pid) if pid else 0
+        report = sysbench.run(address, *load, seconds, extra)
+        used_s = cpu_s(pid) - before_s if pid else None
+    cpu_us = None if used_s is None else used_s * 1e6 / max(1, report.queries)
+    return Sample(report.queries_per_s, report.p99_ms, cpu_us)
+
+
+def workload_options(workload, replicas):
+    """With replicas the reads run outside transactions, else none of them could leave the primary."""
+    return ["--skip-trx=on"] if replicas and workload == "oltp_read_only" else []
+
+
+def run_rounds(contenders, names, cells, options, failures):
+    """samples[cell][name]: one per round, or None where the contender failed."""
+    samples = {cell: {name: [] for name in names} for cell in cells}
+    for number in range(options.rounds):
+        for index, cell in enumerate(cells):
+            # Another one begins each time: nobody is always the first on a cold cache.
+            shift = (number + index) % len(names)
+            for name in names[shift:] + names[:shift]:
+                try:
+                    sample = measure(contenders, name, cell, options.seconds)
+                    cpu = f", {sample.cpu_us:.1f} us/query" if sample.cpu_us is not None else ""
+                    say(f"round {number + 1}: {cell}: {name}: {sample.queries_per_s:,.0f} q/s{cpu}")
+                except Failed as error:
+                    sample = None
+                    failures.append(f"{name}: {cell}: {error}")
+                    say(f"round {number + 1}: {cell}: {name}: FAILED: {error}")
+                samples[cell][name].append(sample)
+    return samples
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def median_of(samples, figure):
+    values = [figure(sample) for sample in samples if sample is not None]
+    return statistics.median(values) if values else None
+
+
+def ratio(own, other, figure):
+    """The median over rounds of own/other, both of the same round."""
+    pairs = [(figure(a), figure(b)) for a, b in zip(own, other) if a is not None and b is not None]
+    ratios = [a / b for a, b in pairs if b]
+    return statistics.median(ratios) if ratios else None
+
+
+def queries(sample):
+    return sample.queries_per_s
+
+
+def p99(sample):
+    return sample.p99_ms
+
+
+def cpu(sample):
+    return sample.cpu_us
+
+
+def shown(value, form):
+    return "failed" if value is None else format(value, form)
+
+
+def print_table(samples, names):
+    head = ["workload, connections, protocol"]
+    for name in names:
+        head += [f"{name}: q/s", "p99 ms"] + ([] if name == DIRECT else ["CPU µs/query"])
+    print_row(head)
+    print_row(["---"] + ["---:"] * (len(head) - 1))
+    for cell, by_name in samples.items():
+        row = [str(cell)]
+        for name in names:
+            own, base = by_name[name], by_name[HAPROXY]
+            row += figures(name, own, base)
+        print_row(row)
+
+
+def figures(name, own, base):
+    """The columns of one contender in one row, with ratios to HAProxy for Heddle."""
+    columns = [shown(median_of(own, queries), ",.0f"), shown(median_of(own, p99), ".2f")]
+    if name == DIRECT:
+        return columns
+    columns.append(shown(median_of(own, cpu), ".1f"))
+    if name in IO_OF:
+        columns[0] += f" (×{shown(ratio(own, base, queries), '.2f')})"
+        columns[2] += f" (**×{shown(ratio(own, base, cpu), '.2f')}**)"
+    return columns
+
+
+def print_row(columns):
+    print("| " + " | ".join(columns) + " |")
+
+
+def print_aims(samples, names):
+    print()
+    for name in names:
+        if name not in CPU_RATIO_MAX:
+            continue
+        limit = CPU_RATIO_MAX[name]
+        cells = [cell for cell in samples if cell.connections >= AIM_CONNECTIONS_MIN]
+        ratios = {cell: ratio(samples[cell][name], samples[cell][HAPROXY], cpu) for cell in cells}
+        known = [value for value in ratios.values() if value is not None]
+        if not known:
+            continue
+        met = [value for value in known if value <= limit]
+        print(f"{name}, CPU per query against HAProxy from {AIM_CONNECTIONS_MIN} connections up: "
+              f"median ×{statistics.median(known):.2f}, worst ×{max(known):.2f}; "
+              f"at or below ×{limit}: {len(met)} of {len(cells)}.")
+
+
+def first_line(command):
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return (done.stdout.splitlines() or ["unknown"])[0].strip()
+    except OSError:
+        return "unknown"
+
+
+def print_machine(options):
+    print(f"# bench-door: {options.rounds} rounds of {options.seconds} s per cell\n")
+    print(f"- Machine: {os.cpu_count()} CPUs, Linux {platform.release()}, load average before "
+          f"{os.getloadavg()[0]:.1f}")
+    print(f"- {first_line(['sysbench', '--version'])}, {sysbench.TABLES} tables of "
+          f"{sysbench.TABLE_ROWS:,} rows; p99 per event (a transaction, except point_select)")
+    print(f"- {first_line(['/usr/sbin/haproxy', '-v'])}, tcp mode, nbthread 2")
+    commit = first_line(["git", "-C", ROOT, "describe", "--always", "--dirty"])
+    print(f"- {first_line([options.heddle, '--version'])}, commit {commit}")
+
+
+SETTINGS = ("version", "sync_binlog", "innodb_flush_log_at_trx_commit", "log_bin", "binlog_format",
+            "rpl_semi_sync_master_enabled", "rpl_semi_sync_master_wait_point", "gtid_strict_mode",
+            "innodb_buffer_pool_size")
+
+
+def print_durability(primary):
+    """What the primary itself says, because speed without durability compares nothing."""
+    with wire.Connection(primary) as connection:
+        names = ", ".join(f"'{name}'" for name in SETTINGS)
+        rows = connection.query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+    print("- The primary's settings: " + ", ".join(f"{name}={value}" for name, value in rows) + "\n")
+
+
+def primary_of(farm):
+    """The server that takes writes."""
+    for address in farm.server_addresses():
+        with wire.Connection(address) as connection:
+            if connection.value("SELECT @@global.read_only") == "0":
+                return address
+    raise Failed("no server of the farm takes writes")
+
+
+def bench_farm(replicas, options, failures):
+    """One farm, one table; with the farm of one server also the rows on memory."""
+    names = [DIRECT, HAPROXY, IO_URING, EPOLL]
+    cells = [Cell(workload, count, prepared) for workload in options.workloads
+             for count in options.connections for prepared in options.prepared]
+    if replicas:
+        title = f"A farm with {replicas} replicas: HAProxy and direct use the primary alone"
+    else:
+        title = "A farm of one server: all send everything to the same server"
+    say(f"starting a farm with --replicas {replicas}")
+    with Farm(options.heddle, replicas) as farm:
+        primary = primary_of(farm)
+        with wire.Connection(primary) as connection:
+            connection.query(f"CREATE DATABASE IF NOT EXISTS {sysbench.DATABASE}")
+        sysbench.prepare(primary)
+        print(f"## {title}\n")
+        print_durability(primary)
+        farm.kill_router()
+        with HaProxy(primary) as haproxy:
+            contenders = Contenders(farm, haproxy, primary)
+            samples = run_rounds(contenders, names, cells, options, failures)
+            print_table(samples, names)
+            print_aims(samples, names)
+            if not replicas and options.memory:
+                print("\n## Memory\n")
+                # No direct row: there is no proxy to weigh.
+                memory.bench(contenders, names[1:], primary, failures, say)
+    print(flush=True)
+
+
+def numbers(text):
+    return [int(word) for word in text.replace(",", " ").split()]
+
+
+def words(text):
+    return text.replace(",", " ").split()
+
+
+def read_options():
+    env = os.environ.get
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=int(env("ROUNDS", "3")))
+    parser.add_argument("--seconds", type=int, default=int(env("SECONDS", "5")))
+    workloads = "oltp_point_select oltp_read_only oltp_read_write"
+    parser.add_argument("--workloads", type=words, default=env("WORKLOADS", workloads))
+    parser.add_argument("--connections", type=numbers, default=env("CONNECTIONS", "1,8,64"))
+    parser.add_argument("--protocols", type=words, default=env("PROTOCOLS", "text,prepared"))
+    parser.add_argument("--replicas", type=numbers, default=env("REPLICAS", "0,2"))
+    parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
+    parser.add_argument("--no-memory", dest="memory", action="store_false")
+    options = parser.parse_args()
+    options.heddle = os.path.abspath(options.heddle)
+    options.prepared = [protocol == "prepared" for protocol in options.protocols]
+    return options
+
+
+def main():
+    options = read_options()
+    if not os.access(options.heddle, os.X_OK):
+        sys.exit(f"bench-door: {options.heddle} is missing: run `make build` first")
+    die_on_signals()
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    failures = []
+    print_machine(options)
+    try:
+        for replicas in options.replicas:
+            bench_farm(replicas, options, failures)
+    except (Failed, OSError, wire.ServerError) as error:
+        failures.append(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    if failures:
+        print("failed:\n" + "\n".join(f"- {failure}" for failure in failures))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
