@@ -1,3 +1,27 @@
-//! What differs between MariaDB and MySQL.
+//! What differs between MariaDB and MySQL, for the control plane.
+//!
+//! Job: one administrative connection to one server ([`Link`]); what a probe asks; the accounts; how
+//! a server becomes a primary or a replica; which server settings a farm needs and why.
+//!
+//! Invariants: every call has a deadline in milliseconds and ends by then; after a timeout the link
+//! is dropped, never used again; nothing here chooses which server gets which role.
+//!
+//! Must not know: groups, the state store, commands, the data plane's connections.
 
+pub mod accounts;
+mod error;
+mod link;
+mod position;
+pub mod probe;
 pub mod replication;
+pub mod requirements;
+mod version;
+
+pub use accounts::accounts;
+pub use error::Error;
+pub use link::{Link, Login};
+pub use position::Position;
+pub use probe::{Acks, Observation, Replica, Thread, probe};
+pub use replication::{detach, drain, make_primary, make_replica, set_acks};
+pub use requirements::{Missing, Requirement, replication_settings};
+pub use version::Version;

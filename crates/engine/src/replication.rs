@@ -1,5 +1,354 @@
-//! Replication.
+//! How a server becomes a primary, a replica, or neither. The callers choose who; this is the how.
+//!
+//! The order of steps is not free. What breaks otherwise, found by experiment on real servers:
+//! - MariaDB throws an undrained relay log away at `STOP SLAVE; START SLAVE`. To keep what a replica
+//!   received, [`drain`] it while its SQL thread runs, and only then stop it.
+//! - Waiting for acknowledgements must not be switched on before a candidate is drained: its own
+//!   appliers would wait for a replica that it does not have.
+//! - A replica may be pointed at a new primary only when that one has drained, or it stops with 1236.
+//! - Switching the wait for acknowledgements off answers all waiting commits with success. That is
+//!   only done where no client's commit can wait ([`make_replica`] of a server that restarted) or
+//!   where the operator asked for a group that does not wait.
 
-/// «As long as it takes»: an acknowledgement is never given up. One hour, the largest value that
-/// both engines keep without surprises; a longer wait begins again.
-pub const ACK_WAIT_FOREVER_MS: u64 = 3_600_000;
+use std::time::{Duration, Instant};
+
+use farm::Engine;
+
+use crate::error::Error;
+use crate::link::{Link, Login, quoted, text_at};
+use crate::probe::{Replica, Thread, replica};
+use crate::version::Version;
+
+/// «As long as it takes»: 49 days, the most that the servers' 32 bits of milliseconds hold.
+pub const ACK_WAIT_FOREVER_MS: u64 = u32::MAX as u64;
+
+/// Pause between two looks at a state that a server reaches by itself.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What became of the wish that commits wait for a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcksSet {
+    On,
+    Off,
+    /// The server has no semi-sync (MySQL without its plugin): commits do not wait.
+    Unavailable,
+}
+
+/// Replication statements of one version.
+pub(crate) struct Words {
+    pub(crate) show_status: &'static str,
+    stop: &'static str,
+    stop_io: &'static str,
+    start: &'static str,
+    reset: &'static str,
+}
+
+/// MySQL renamed all of them; the old words are gone in 8.4.
+pub(crate) fn words(version: &Version) -> Words {
+    if version.engine == Engine::MySql && version.number >= 80_023 {
+        Words {
+            show_status: "SHOW REPLICA STATUS",
+            stop: "STOP REPLICA",
+            stop_io: "STOP REPLICA IO_THREAD",
+            start: "START REPLICA",
+            reset: "RESET REPLICA ALL",
+        }
+    } else {
+        Words {
+            show_status: "SHOW SLAVE STATUS",
+            stop: "STOP SLAVE",
+            stop_io: "STOP SLAVE IO_THREAD",
+            start: "START SLAVE",
+            reset: "RESET SLAVE ALL",
+        }
+    }
+}
+
+/// Makes a server take writes. With `ack_wait_ms` its commits wait so long for a replica's
+/// acknowledgement (AFTER_SYNC); `None` lets them not wait. A server that followed another one must
+/// be drained before. Idempotent.
+pub async fn make_primary(
+    link: &mut Link,
+    ack_wait_ms: Option<u64>,
+    timeout_ms: u64,
+) -> Result<AcksSet, Error> {
+    detach(link, timeout_ms).await?;
+    let acks = set_acks(link, ack_wait_ms, timeout_ms).await?;
+    // Last: from here on clients write. `super_read_only` is cleared with it.
+    link.run("take writes", "SET GLOBAL read_only=0", timeout_ms).await?;
+    Ok(acks)
+}
+
+/// Makes commits of a primary wait for a replica for `ack_wait_ms`, or not wait. Idempotent.
+pub async fn set_acks(
+    link: &mut Link,
+    ack_wait_ms: Option<u64>,
+    timeout_ms: u64,
+) -> Result<AcksSet, Error> {
+    const OPERATION: &str = "set semi-sync";
+    let Some(side) = semi_sync_side(link, "master", "source", timeout_ms).await? else {
+        return Ok(AcksSet::Unavailable);
+    };
+    let prefix = format!("SET GLOBAL rpl_semi_sync_{side}");
+    let Some(wait_ms) = ack_wait_ms else {
+        link.run(OPERATION, &format!("{prefix}_enabled=0"), timeout_ms).await?;
+        return Ok(AcksSet::Off);
+    };
+    let wait_ms = wait_ms.clamp(1, ACK_WAIT_FOREVER_MS);
+    let sql = format!(
+        "{prefix}_wait_point='AFTER_SYNC'; {prefix}_timeout={wait_ms}; {prefix}_enabled=1"
+    );
+    link.run(OPERATION, &sql, timeout_ms).await?;
+    Ok(AcksSet::On)
+}
+
+/// Makes a server follow `primary` (whose user and password are those of the replication account)
+/// by GTID, read-only and acknowledging, and waits until it replicates. A server that already does
+/// is left alone. The server must hold nothing that the primary lacks; the caller checks.
+pub async fn make_replica(
+    link: &mut Link,
+    primary: &Login,
+    timeout_ms: u64,
+) -> Result<(), Error> {
+    let before = status(link, timeout_ms).await?;
+    prepare_replica(link, timeout_ms).await?;
+    let words = words(link.version());
+    if let Some(now) = &before
+        && follows(now, primary)
+        && (now.io, now.sql) == (Thread::Running, Thread::Running)
+    {
+        return Ok(());
+    }
+    if before.is_some() {
+        // What the relay log still holds is fetched again from the primary, which is alive.
+        link.run("stop replicating", words.stop, timeout_ms).await?;
+    } else if link.version().engine == Engine::MariaDb {
+        // A former primary starts after its own last commit, not after what it once received.
+        let own = link.cell("read its position", "SELECT @@gtid_binlog_pos", timeout_ms).await?;
+        if own.is_some_and(|position| !position.is_empty()) {
+            let sql = "SET GLOBAL gtid_slave_pos=@@gtid_binlog_pos";
+            link.run("set its position", sql, timeout_ms).await?;
+        }
+    }
+    let sql = change_primary(link.version(), primary);
+    link.run("follow a primary", &sql, timeout_ms).await?;
+    link.run("start replicating", words.start, timeout_ms).await?;
+    wait_replicating(link, timeout_ms).await
+}
+
+/// Lets a server follow nobody. What it received but did not apply is lost: [`drain`] it first where
+/// that matters. Idempotent.
+pub async fn detach(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    if status(link, timeout_ms).await?.is_none() {
+        return Ok(());
+    }
+    let words = words(link.version());
+    let sql = format!("{}; {}", words.stop, words.reset);
+    link.run("stop replicating", &sql, timeout_ms).await
+}
+
+/// Stops receiving and waits until all that was received is applied. A server that follows nobody
+/// has nothing to wait for.
+pub async fn drain(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    const OPERATION: &str = "apply what it received";
+    if status(link, timeout_ms).await?.is_none() {
+        return Ok(());
+    }
+    let stop_io = words(link.version()).stop_io;
+    link.run("stop receiving", stop_io, timeout_ms).await?;
+    let Some(stopped) = status(link, timeout_ms).await? else { return Ok(()) };
+    if stopped.received.is_empty() {
+        return Ok(());
+    }
+    if stopped.sql == Thread::Stopped {
+        return Err(Error::Replication {
+            server: link.address().to_owned(),
+            reason: format!("its SQL thread is stopped {}", stopped.sql_error),
+            cure: "mend what stopped it, then START SLAVE SQL_THREAD".to_owned(),
+        });
+    }
+    let received = quoted(&stopped.received);
+    let seconds = timeout_ms.div_ceil(1000);
+    let sql = match link.version().engine {
+        Engine::MariaDb => format!("SELECT MASTER_GTID_WAIT({received}, {seconds})"),
+        Engine::MySql => format!("SELECT WAIT_FOR_EXECUTED_GTID_SET({received}, {seconds})"),
+    };
+    // The server counts whole seconds; the link gives it one more.
+    let answer = link.cell(OPERATION, &sql, timeout_ms + 1000).await?;
+    match answer.as_deref() {
+        Some("0") => Ok(()),
+        _ => Err(Error::Timeout {
+            operation: OPERATION,
+            server: link.address().to_owned(),
+            timeout_ms,
+        }),
+    }
+}
+
+/// Tables outside the system schemas: what a server would bring along or lose by joining a group.
+pub async fn user_tables(link: &mut Link, timeout_ms: u64) -> Result<u64, Error> {
+    let sql = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA NOT IN \
+               ('mysql','information_schema','performance_schema','sys','heddle')";
+    let count = link.cell("count its tables", sql, timeout_ms).await?;
+    Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
+}
+
+/// What a server says of its own replication; `None` when it follows nobody.
+pub async fn status(link: &mut Link, timeout_ms: u64) -> Result<Option<Replica>, Error> {
+    let sql = words(link.version()).show_status;
+    let rows = link.rows("show its replication", sql, timeout_ms).await?;
+    Ok(rows.first().map(replica))
+}
+
+/// What every replica needs, whomever it follows.
+async fn prepare_replica(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    let read_only = match link.version().engine {
+        Engine::MariaDb => "SET GLOBAL read_only=1",
+        // Also for accounts with SUPER, which `read_only` alone lets write.
+        Engine::MySql => "SET GLOBAL super_read_only=1",
+    };
+    link.run("become read-only", read_only, timeout_ms).await?;
+    set_acks(link, None, timeout_ms).await?;
+    if let Some(side) = semi_sync_side(link, "slave", "replica", timeout_ms).await? {
+        let sql = format!("SET GLOBAL rpl_semi_sync_{side}_enabled=1");
+        link.run("acknowledge commits", &sql, timeout_ms).await?;
+    }
+    if link.version().engine == Engine::MariaDb {
+        let on = link.cell("read its settings", "SELECT @@gtid_strict_mode", timeout_ms).await?;
+        if on.as_deref() != Some("1") {
+            link.run("be strict about GTIDs", "SET GLOBAL gtid_strict_mode=1", timeout_ms).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Which of the two names the server's semi-sync variables have; `None` when it has neither.
+async fn semi_sync_side(
+    link: &mut Link,
+    old: &'static str,
+    new: &'static str,
+    timeout_ms: u64,
+) -> Result<Option<&'static str>, Error> {
+    let sql = format!(
+        "SHOW GLOBAL VARIABLES WHERE Variable_name IN \
+         ('rpl_semi_sync_{old}_enabled','rpl_semi_sync_{new}_enabled')"
+    );
+    let rows = link.rows("look for semi-sync", &sql, timeout_ms).await?;
+    let name = rows.first().and_then(|row| text_at(row, 0)).map(|name| name.to_ascii_lowercase());
+    Ok(name.map(|name| if name.contains(new) { new } else { old }))
+}
+
+fn follows(now: &Replica, primary: &Login) -> bool {
+    now.by_gtid && now.primary_host == primary.host && now.primary_port == primary.port
+}
+
+/// The statement that names a primary, reached within a second of its return and noticed when it
+/// is silent for seconds.
+fn change_primary(version: &Version, primary: &Login) -> String {
+    let host = quoted(&primary.host);
+    let port = primary.port;
+    let user = quoted(&primary.user);
+    let password = quoted(&primary.password);
+    match version.engine {
+        Engine::MariaDb => {
+            // From 11.4 a replica verifies the primary's certificate, for which it needs a password.
+            let tls = if primary.password.is_empty() { ", MASTER_SSL=0" } else { "" };
+            format!(
+                "CHANGE MASTER TO MASTER_HOST={host}, MASTER_PORT={port}, MASTER_USER={user}, \
+                 MASTER_PASSWORD={password}, MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1, \
+                 MASTER_HEARTBEAT_PERIOD=2{tls}"
+            )
+        }
+        Engine::MySql => {
+            let (verb, prefix) = if version.number >= 80_023 {
+                ("CHANGE REPLICATION SOURCE TO", "SOURCE")
+            } else {
+                ("CHANGE MASTER TO", "MASTER")
+            };
+            // Without TLS, caching_sha2_password asks the primary for its key.
+            format!(
+                "{verb} {prefix}_HOST={host}, {prefix}_PORT={port}, {prefix}_USER={user}, \
+                 {prefix}_PASSWORD={password}, {prefix}_AUTO_POSITION=1, \
+                 {prefix}_CONNECT_RETRY=1, {prefix}_HEARTBEAT_PERIOD=2, GET_{prefix}_PUBLIC_KEY=1"
+            )
+        }
+    }
+}
+
+/// Waits until both threads run, or says why they do not.
+async fn wait_replicating(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    let deadline = Instant::now() + Duration::from_millis(timeout_ms);
+    let mut last = String::from("its threads do not start");
+    while Instant::now() < deadline {
+        let Some(now) = status(link, timeout_ms).await? else { break };
+        if (now.io, now.sql) == (Thread::Running, Thread::Running) {
+            return Ok(());
+        }
+        let error = [now.io_error, now.sql_error].into_iter().find(|error| !error.is_empty());
+        last = error.unwrap_or(last);
+        // A thread that stopped with an error does not start again by itself.
+        if now.io == Thread::Stopped || now.sql == Thread::Stopped {
+            break;
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    Err(Error::Replication {
+        server: link.address().to_owned(),
+        reason: last,
+        cure: "check the replication account on the primary and that this server reaches it"
+            .to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> Version {
+        Version::parse(text).expect("a version")
+    }
+
+    fn primary(password: &str) -> Login {
+        Login {
+            host: "10.0.0.1".to_owned(),
+            port: 3306,
+            user: "repl".to_owned(),
+            password: password.to_owned(),
+        }
+    }
+
+    #[test]
+    fn statements_of_each_version() {
+        let mariadb = change_primary(&version("11.4.5-MariaDB"), &primary(""));
+        assert!(mariadb.starts_with("CHANGE MASTER TO MASTER_HOST='10.0.0.1', MASTER_PORT=3306"));
+        assert!(mariadb.contains("MASTER_USE_GTID=slave_pos"));
+        assert!(mariadb.ends_with("MASTER_SSL=0"));
+        let secured = change_primary(&version("11.4.5-MariaDB"), &primary("it's"));
+        assert!(secured.contains(r"MASTER_PASSWORD='it\'s'") && !secured.contains("MASTER_SSL"));
+
+        let old = change_primary(&version("8.0.12"), &primary("x"));
+        assert!(old.contains("MASTER_AUTO_POSITION=1") && old.contains("GET_MASTER_PUBLIC_KEY=1"));
+        let new = change_primary(&version("8.4.0"), &primary("x"));
+        assert!(new.starts_with("CHANGE REPLICATION SOURCE TO SOURCE_HOST="));
+        assert!(!new.contains("MASTER"));
+        assert_eq!(words(&version("8.4.0")).show_status, "SHOW REPLICA STATUS");
+        assert_eq!(words(&version("11.4.5-MariaDB")).show_status, "SHOW SLAVE STATUS");
+    }
+
+    #[test]
+    fn a_replica_of_the_same_primary_is_recognised() {
+        let now = Replica {
+            primary_host: "10.0.0.1".to_owned(),
+            primary_port: 3306,
+            by_gtid: true,
+            io: Thread::Running,
+            sql: Thread::Running,
+            io_error: String::new(),
+            sql_error: String::new(),
+            received: String::new(),
+        };
+        assert!(follows(&now, &primary("x")));
+        assert!(!follows(&Replica { by_gtid: false, ..now.clone() }, &primary("x")));
+        assert!(!follows(&Replica { primary_port: 3307, ..now }, &primary("x")));
+    }
+}

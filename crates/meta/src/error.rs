@@ -29,3 +29,22 @@ pub enum Error {
     #[error("the state store was closed")]
     Closed,
 }
+
+impl Error {
+    /// An error of the operating system, with what usually mends it.
+    pub(crate) fn file(operation: &'static str, path: PathBuf, source: std::io::Error) -> Error {
+        use std::io::ErrorKind;
+        let cure = match source.kind() {
+            ErrorKind::NotFound => "make the directory first, or choose another data directory",
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                "give the user who runs heddle the right to write there, or choose another data \
+                 directory"
+            }
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                "the disk is full; free some space and try again"
+            }
+            _ => "look at the disk and the system log",
+        };
+        Error::File { operation, path, source, cure }
+    }
+}

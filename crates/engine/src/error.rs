@@ -1,0 +1,87 @@
+//! What can go wrong between Heddle and one server; the text says what, where and how to mend it.
+
+/// Errors of this crate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("cannot connect to server {server}: {reason}; {cure}")]
+    Connect { server: String, reason: String, cure: &'static str },
+    #[error("server {server} did not answer within {timeout_ms} ms ({operation})")]
+    Timeout { operation: &'static str, server: String, timeout_ms: u64 },
+    #[error("server {server} refused to {operation}: {message} (error {number}){cure}")]
+    Refused { operation: &'static str, server: String, number: u16, message: String, cure: String },
+    #[error("the connection to server {server} was lost ({operation}): {reason}")]
+    Lost { operation: &'static str, server: String, reason: String },
+    #[error("server {server} gave an answer that Heddle cannot read ({operation}): {what}")]
+    Reply { operation: &'static str, server: String, what: String },
+    #[error("server {server} does not replicate: {reason}; {cure}")]
+    Replication { server: String, reason: String, cure: String },
+}
+
+impl Error {
+    /// From the driver's error on an open connection.
+    pub(crate) fn from_driver(
+        operation: &'static str,
+        server: &str,
+        error: &mysql_async::Error,
+    ) -> Error {
+        let server = server.to_owned();
+        match error {
+            mysql_async::Error::Server(refusal) => Error::Refused {
+                operation,
+                server,
+                number: refusal.code,
+                message: refusal.message.clone(),
+                cure: cure_of(refusal.code).map_or(String::new(), |cure| format!("; {cure}")),
+            },
+            other => Error::Lost { operation, server, reason: other.to_string() },
+        }
+    }
+
+    /// From the driver's error while connecting.
+    pub(crate) fn from_connect(server: &str, error: &mysql_async::Error) -> Error {
+        let (reason, cure) = match error {
+            mysql_async::Error::Server(refusal) => (
+                format!("{} (error {})", refusal.message, refusal.code),
+                cure_of(refusal.code).unwrap_or("see the server's error log"),
+            ),
+            mysql_async::Error::Io(mysql_async::IoError::Io(io)) => {
+                (io.to_string(), cure_of_io(io.kind()))
+            }
+            other => (other.to_string(), "check that a MySQL or MariaDB server listens there"),
+        };
+        Error::Connect { server: server.to_owned(), reason, cure }
+    }
+
+    /// The server's error number, when it was the server that refused.
+    pub fn number(&self) -> Option<u16> {
+        match self {
+            Error::Refused { number, .. } => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+fn cure_of(number: u16) -> Option<&'static str> {
+    Some(match number {
+        1040 => "raise max_connections on the server",
+        1045 | 1698 => {
+            "check user and password in Heddle's configuration, and the account on the server"
+        }
+        1044 | 1142 | 1227 => "grant ALL PRIVILEGES ON *.* to the account that Heddle uses",
+        1129 => "run FLUSH HOSTS on the server",
+        1130 => "create the account for the host from which Heddle connects",
+        1236 => "the primary no longer has what the server lacks; clone the server anew",
+        _ => return None,
+    })
+}
+
+fn cure_of_io(kind: std::io::ErrorKind) -> &'static str {
+    use std::io::ErrorKind;
+    match kind {
+        ErrorKind::ConnectionRefused => "start the server, or correct the address",
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => {
+            "the server closed the connection; see its error log"
+        }
+        _ => "check the address, the network and the firewall",
+    }
+}
