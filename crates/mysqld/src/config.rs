@@ -27,8 +27,6 @@ pub struct Options {
     pub server_id: u32,
     /// MariaDB's GTID domain; one per group keeps their histories apart.
     pub gtid_domain: u32,
-    /// How long a commit waits for a replica's acknowledgement; `None` is for ever.
-    pub semi_sync_wait_ms: Option<u64>,
     /// InnoDB's buffer pool.
     pub buffer_pool_bytes: u64,
     /// More lines for `my.cnf`, after all others, so that they win.
@@ -44,7 +42,6 @@ impl Options {
             port,
             server_id,
             gtid_domain: 0,
-            semi_sync_wait_ms: None,
             buffer_pool_bytes: 128 << 20,
             extra: Vec::new(),
         }
@@ -135,8 +132,10 @@ impl Options {
         put("loose_rpl_semi_sync_slave_enabled", "ON");
         // With the default (AFTER_COMMIT) other sessions would see rows that a failover may lose.
         put("loose_rpl_semi_sync_master_wait_point", "AFTER_SYNC");
-        let wait_ms = self.semi_sync_wait_ms.unwrap_or(SEMI_SYNC_WAIT_MS);
-        put("loose_rpl_semi_sync_master_timeout", &wait_ms.to_string());
+        put(
+            "loose_rpl_semi_sync_master_timeout",
+            &SEMI_SYNC_WAIT_MS.to_string(),
+        );
         put("slave_parallel_threads", "4");
         put("slave_parallel_mode", "optimistic");
         // From 11.4 a server without a certificate makes one at every start, which takes seconds.
@@ -160,8 +159,10 @@ impl Options {
             put("plugin_load_add", "semisync_master.so");
             put("plugin_load_add", "semisync_slave.so");
             put("loose_rpl_semi_sync_slave_enabled", "ON");
-            let wait_ms = self.semi_sync_wait_ms.unwrap_or(SEMI_SYNC_WAIT_MS);
-            put("loose_rpl_semi_sync_master_timeout", &wait_ms.to_string());
+            put(
+                "loose_rpl_semi_sync_master_timeout",
+                &SEMI_SYNC_WAIT_MS.to_string(),
+            );
         }
     }
 

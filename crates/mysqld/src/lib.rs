@@ -22,5 +22,6 @@ mod template;
 pub use binary::Binary;
 pub use config::Options;
 pub use error::Error;
+pub use rustix::process::Signal;
 pub use server::Server;
 pub use template::{cache_dir, template};

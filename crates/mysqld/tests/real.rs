@@ -1,6 +1,9 @@
 //! Starts, adopts, crashes and stops real servers. Skipped where no MariaDB is installed.
 
-#![expect(clippy::print_stderr, reason = "a skipped test says so where the runner shows it")]
+#![expect(
+    clippy::print_stderr,
+    reason = "a skipped test says so where the runner shows it"
+)]
 
 use std::path::Path;
 use std::time::Duration;

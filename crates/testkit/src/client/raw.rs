@@ -1,0 +1,91 @@
+//! Packets and bytes as they are, for tests that break the protocol on purpose.
+
+use std::io::{ErrorKind, Read, Write};
+use std::time::Duration;
+
+use mysql_wire::command::Command;
+use mysql_wire::packet::{self, Header};
+
+use super::{Client, Failure};
+
+impl Client {
+    /// Starts a new exchange: sequence 0, the command byte, the payload.
+    pub fn send_command(&mut self, command: Command, payload: &[u8]) -> Result<(), Failure> {
+        self.sequence = 0;
+        let mut whole = Vec::with_capacity(payload.len() + 1);
+        whole.push(command as u8);
+        whole.extend_from_slice(payload);
+        self.send_packet(&whole)
+    }
+
+    /// Sends a payload under the next sequence number, split where it must be.
+    pub fn send_packet(&mut self, payload: &[u8]) -> Result<(), Failure> {
+        let mut bytes = Vec::with_capacity(payload.len() + packet::HEADER_BYTES);
+        packet::write(&mut bytes, &mut self.sequence, payload);
+        self.send_bytes(&bytes)
+    }
+
+    /// Sends bytes without a header of ours.
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.stream.write_all(bytes)?)
+    }
+
+    /// Reads one payload, joined where it was split; checks the sequence numbers.
+    pub fn read_packet(&mut self) -> Result<Vec<u8>, Failure> {
+        let mut payload = Vec::new();
+        loop {
+            let mut start = [0; packet::HEADER_BYTES];
+            self.stream.read_exact(&mut start)?;
+            let header = Header::parse(&start).expect("four bytes are a header");
+            if header.sequence != self.sequence {
+                return Err(Failure::Protocol(format!(
+                    "packet {} came where {} was due",
+                    header.sequence, self.sequence
+                )));
+            }
+            self.sequence = self.sequence.wrapping_add(1);
+            let from = payload.len();
+            payload.resize(from + header.payload_bytes, 0);
+            self.stream.read_exact(&mut payload[from..])?;
+            if header.payload_bytes < packet::PAYLOAD_BYTES_MAX {
+                return Ok(payload);
+            }
+        }
+    }
+
+    /// Reads whatever comes next, at most `bytes_max`; empty when the server has closed.
+    pub fn read_bytes(&mut self, bytes_max: usize) -> Result<Vec<u8>, Failure> {
+        let mut bytes = vec![0; bytes_max];
+        let count = self.stream.read(&mut bytes)?;
+        bytes.truncate(count);
+        Ok(bytes)
+    }
+
+    /// True when the server has closed the connection; waits for it up to `patience`. Bytes that
+    /// come before the end are dropped.
+    pub fn is_closed_within(&mut self, patience: Duration) -> bool {
+        let begin = std::time::Instant::now();
+        let mut sink = [0; 4096];
+        loop {
+            let left = patience.saturating_sub(begin.elapsed());
+            if left.is_zero() || self.stream.set_read_timeout(Some(left)).is_err() {
+                return false;
+            }
+            match self.stream.read(&mut sink) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() == ErrorKind::ConnectionReset,
+            }
+        }
+    }
+
+    /// Ends our half: the server reads the end of the stream.
+    pub fn close_send(&mut self) -> Result<(), Failure> {
+        Ok(self.stream.shutdown(std::net::Shutdown::Write)?)
+    }
+
+    /// Longest wait of one read; `None` waits for ever.
+    pub fn set_read_timeout(&mut self, limit: Option<Duration>) -> Result<(), Failure> {
+        Ok(self.stream.set_read_timeout(limit)?)
+    }
+}

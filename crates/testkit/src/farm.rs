@@ -1,0 +1,334 @@
+//! A whole farm: `heddle up` as a child process in a temporary directory, on free ports.
+//!
+//! The program is built by cargo when the first farm starts, so that a test never runs an old one;
+//! `HEDDLE_BIN` names another program to test, for example a release build.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::server::free_port;
+use crate::wait::{holds_within, wait_until};
+
+/// From the start to the ready line, on a loaded machine and with a data directory to initialise.
+const READY_PATIENCE: Duration = Duration::from_secs(90);
+
+/// For an orderly end, which waits for every server to shut down.
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
+
+/// One line of `farm.json`'s `servers`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub name: String,
+    pub group: String,
+    pub port: u16,
+    pub pid: u32,
+    pub socket: PathBuf,
+    pub version: String,
+}
+
+impl Member {
+    /// A connection as `root` past Heddle.
+    ///
+    /// # Panics
+    /// When the server refuses it.
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        Client::connect(SocketAddr::from(([127, 0, 0, 1], self.port)), "root", "")
+            .expect("root has no password")
+    }
+
+    /// Sends a signal by its name, for example `KILL` or `STOP`.
+    pub fn signal(&self, name: &str) {
+        send_signal(self.pid, name);
+    }
+}
+
+/// A running `heddle up`; everything of it is killed when dropped.
+pub struct Farm {
+    /// `None` after [`Farm::kill_up`] or [`Farm::stop`].
+    child: Option<Child>,
+    /// What it printed on stdout so far.
+    lines: Arc<Mutex<Vec<String>>>,
+    flags: Vec<String>,
+    pub sql: SocketAddr,
+    pub http: SocketAddr,
+    home: TempDir,
+}
+
+impl Farm {
+    /// A farm with these flags besides `--data`, `--sql` and `--http`, ready; or says why the test is
+    /// skipped.
+    ///
+    /// # Panics
+    /// When `heddle up` ends or is not ready in time.
+    #[track_caller]
+    pub fn start(flags: &[&str]) -> Option<Farm> {
+        if let Err(reason) = crate::Release::Installed.binary() {
+            crate::skip(&reason);
+            return None;
+        }
+        let home = tempfile::Builder::new().prefix("heddle-farm-").tempdir();
+        let mut farm = Farm {
+            child: None,
+            lines: Arc::default(),
+            flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+            sql: SocketAddr::from(([127, 0, 0, 1], free_port())),
+            http: SocketAddr::from(([127, 0, 0, 1], free_port())),
+            home: home.expect("a temporary directory"),
+        };
+        farm.start_again();
+        Some(farm)
+    }
+
+    /// Starts `heddle up` on the same directory and addresses, after it ended in whatever way.
+    ///
+    /// # Panics
+    /// When it ends or is not ready in time.
+    #[track_caller]
+    pub fn start_again(&mut self) {
+        assert!(self.child.is_none(), "it still runs");
+        self.lines = Arc::default();
+        let stderr = std::fs::File::create(self.home.path().join("stderr"));
+        let mut child = self
+            .up()
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(stderr.expect("a file for its messages"))
+            .spawn()
+            .expect("the program can be run");
+        let stdout = child.stdout.take().expect("stdout was asked for");
+        let lines = Arc::clone(&self.lines);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                lines.lock().expect("no test panics in here").push(line);
+            }
+        });
+        self.child = Some(child);
+        wait_until(READY_PATIENCE, "heddle: ready", || {
+            let child = self.child.as_mut().expect("it was started");
+            if let Some(status) = child.try_wait().expect("a child can be asked") {
+                panic!(
+                    "heddle up ended ({status}): {:?} {}",
+                    self.lines(),
+                    self.stderr()
+                );
+            }
+            self.lines()
+                .iter()
+                .any(|line| line.starts_with("heddle: ready "))
+        });
+    }
+
+    /// The command that starts it.
+    fn up(&self) -> Command {
+        let mut command = Command::new(heddle());
+        command
+            .arg("up")
+            .args(["--data", &self.dir().display().to_string()])
+            .args([
+                "--sql",
+                &self.sql.to_string(),
+                "--http",
+                &self.http.to_string(),
+            ])
+            .args(&self.flags);
+        command
+    }
+
+    /// The directory given with `--data`.
+    pub fn dir(&self) -> PathBuf {
+        self.home.path().join("data")
+    }
+
+    /// What it printed on stdout since its last start.
+    pub fn lines(&self) -> Vec<String> {
+        self.lines.lock().expect("no test panics in here").clone()
+    }
+
+    /// What it printed on stderr since its last start.
+    pub fn stderr(&self) -> String {
+        std::fs::read_to_string(self.home.path().join("stderr")).unwrap_or_default()
+    }
+
+    /// The process id of `heddle up`.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
+    /// The servers, from `farm.json`; empty when the file is not there.
+    pub fn members(&self) -> Vec<Member> {
+        let Ok(text) = std::fs::read_to_string(self.dir().join("farm.json")) else {
+            return Vec::new();
+        };
+        let farm: Value = serde_json::from_str(&text).expect("farm.json is JSON at every moment");
+        let servers = farm["servers"].as_array().expect("farm.json lists servers");
+        servers.iter().map(member).collect()
+    }
+
+    /// The server of this name.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[track_caller]
+    pub fn member(&self, name: &str) -> Member {
+        let found = self
+            .members()
+            .into_iter()
+            .find(|member| member.name == name);
+        found.unwrap_or_else(|| panic!("no server {name} in farm.json"))
+    }
+
+    /// A connection as `root` through Heddle.
+    ///
+    /// # Panics
+    /// When it is refused.
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        Client::connect(self.sql, "root", "").expect("root has no password")
+    }
+
+    /// Runs `heddle WORDS…` against this farm.
+    pub fn command(&self, words: &[&str]) -> Output {
+        Command::new(heddle())
+            .args(words)
+            .env("HEDDLE_HTTP", self.http.to_string())
+            .env(
+                "HEDDLE_TOKEN",
+                std::fs::read_to_string(self.dir().join("token")).unwrap_or_default(),
+            )
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program can be run")
+    }
+
+    /// The rows of `heddle WORDS… --json`.
+    ///
+    /// # Panics
+    /// When the command fails.
+    #[track_caller]
+    pub fn json(&self, words: &[&str]) -> Vec<Value> {
+        let output = self.command(&[words, &["--json"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "heddle {words:?}: {said}");
+        serde_json::from_slice(&output.stdout).expect("--json gives an array")
+    }
+
+    /// kill -9 of `heddle up` alone; its servers run on.
+    pub fn kill_up(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().expect("it can be killed");
+        child.wait().expect("a killed child ends");
+    }
+
+    /// SIGTERM, and the exit status of the orderly end.
+    ///
+    /// # Panics
+    /// When it does not end.
+    #[track_caller]
+    pub fn stop(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("it runs");
+        send_signal(child.id(), "TERM");
+        let mut ended = None;
+        wait_until(STOP_PATIENCE, "the end of heddle up", || {
+            ended = child.try_wait().expect("a child can be asked");
+            ended.is_some()
+        });
+        ended.expect("it was waited for")
+    }
+}
+
+impl Drop for Farm {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // First, so that it does not restart what is killed next.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        kill_servers_below(&self.dir());
+    }
+}
+
+/// Kills every server that runs on a directory below `dir`, and waits until it is gone.
+pub fn kill_servers_below(dir: &Path) {
+    let prefix = format!("--defaults-file={}/", dir.display());
+    let running = || -> Vec<u32> {
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(|pid: &u32| {
+            std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|line| line.split('\0').any(|word| word.starts_with(&prefix)))
+        })
+        .collect()
+    };
+    for pid in running() {
+        send_signal(pid, "KILL");
+    }
+    holds_within(Duration::from_secs(10), || running().is_empty());
+}
+
+/// The program under test.
+pub fn heddle() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        if let Some(given) = std::env::var_os("HEDDLE_BIN") {
+            return PathBuf::from(given)
+                .canonicalize()
+                .expect("HEDDLE_BIN is there");
+        }
+        // Tests run as TARGET/PROFILE/deps/NAME; the program is TARGET/PROFILE/heddle.
+        let this = std::env::current_exe().expect("a test knows its own program");
+        let profile = this
+            .ancestors()
+            .nth(2)
+            .expect("deps stands in a profile's directory");
+        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        build.args(["build", "--quiet", "--package", "heddle"]);
+        build.args([
+            "--target-dir",
+            &profile.with_file_name("").display().to_string(),
+        ]);
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let status = build
+            .current_dir(workspace)
+            .status()
+            .expect("cargo can be run");
+        assert!(status.success(), "heddle does not build");
+        profile.join("heddle")
+    })
+}
+
+fn member(server: &Value) -> Member {
+    let text = |key: &str| {
+        server[key]
+            .as_str()
+            .expect("farm.json has text here")
+            .to_owned()
+    };
+    let number = |key: &str| server[key].as_u64().expect("farm.json has a number here");
+    Member {
+        name: text("name"),
+        group: text("group"),
+        port: u16::try_from(number("port")).expect("a port"),
+        pid: u32::try_from(number("pid")).expect("a pid"),
+        socket: text("socket").into(),
+        version: text("version"),
+    }
+}
+
+fn send_signal(pid: u32, name: &str) {
+    let status = Command::new("kill")
+        .args([&format!("-{name}"), &pid.to_string()])
+        .status();
+    assert!(status.is_ok(), "the command kill is on every machine");
+}

@@ -1,0 +1,24 @@
+//! What tests of every crate share: real servers, a whole farm, a client that can misbehave, waiting.
+//!
+//! Job: start real MariaDB and MySQL servers ([`server`]), a `heddle up` ([`farm`]), speak the MySQL
+//! protocol to either without hiding anything ([`client`]), and wait for conditions instead of
+//! sleeping ([`wait_until`]).
+//!
+//! Invariants: everything started here ends when its handle is dropped; every wait has a deadline
+//! whose message names what was waited for; nothing listens beyond loopback.
+//!
+//! Must not know: the crates under test beyond their public names. Tests only; never a dependency.
+//!
+//! Where a server cannot be had (no package, no network), tests are skipped with a line that says
+//! why; `HEDDLE_TEST_NO_SKIP=1` makes that a failure.
+
+pub mod bundle;
+pub mod client;
+pub mod farm;
+pub mod server;
+mod wait;
+
+pub use client::Client;
+pub use farm::Farm;
+pub use server::{Release, Server};
+pub use wait::{holds_within, skip, wait_until};

@@ -1,0 +1,186 @@
+//! One real server in a temporary directory on a free port, with relaxed durability.
+//!
+//! These are plain servers, as an application's own would be: they take writes, have `root` without
+//! a password, and keep their data in files that vanish with the handle.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use ::farm::Engine;
+use mysqld::{Binary, Error, Options};
+use tempfile::TempDir;
+
+use crate::bundle::{self, Artifact};
+use crate::client::Client;
+
+/// A loaded machine with two cores may need this long for a start that takes 0.3 s alone.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A port that was free may be taken before the server binds it; then another one is tried.
+const PORT_TRIES: usize = 5;
+
+/// Which server software.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// The distribution's MariaDB (10.11 on Debian 12).
+    Installed,
+    /// MariaDB 11.4.5, fetched once.
+    MariaDb114,
+    /// MySQL 8.0.12, fetched once. It has no plugins, hence no semi-sync.
+    MySql80,
+}
+
+impl Release {
+    /// All releases that the engines' differential tests run on.
+    pub const ALL: [Release; 3] = [Release::Installed, Release::MariaDb114, Release::MySql80];
+
+    /// The executable; the error says why this machine does not have it.
+    pub fn binary(self) -> Result<Binary, String> {
+        let fetched = |engine, artifact: &Artifact| {
+            let base = bundle::fetch(artifact)?;
+            Binary::find(engine, Some(&base)).map_err(|error| error.to_string())
+        };
+        match self {
+            Release::Installed => {
+                Binary::find(Engine::MariaDb, None).map_err(|error| error.to_string())
+            }
+            Release::MariaDb114 => fetched(Engine::MariaDb, &bundle::MARIADB_114),
+            Release::MySql80 => fetched(Engine::MySql, &bundle::MYSQL_80),
+        }
+    }
+}
+
+/// A running server; killed when dropped.
+pub struct Server {
+    process: mysqld::Server,
+    binary: Binary,
+    template: PathBuf,
+    _dir: TempDir,
+}
+
+impl Server {
+    /// Starts the release with no settings of the test's own, or says why the test is skipped.
+    pub fn start(release: Release) -> Option<Server> {
+        Server::start_with(release, &[])
+    }
+
+    /// Starts the release with more lines for `my.cnf`, or says why the test is skipped.
+    ///
+    /// # Panics
+    /// When the server is there but does not start.
+    pub fn start_with(release: Release, settings: &[(&str, &str)]) -> Option<Server> {
+        let binary = match release.binary() {
+            Ok(binary) => binary,
+            Err(reason) => {
+                crate::skip(&reason);
+                return None;
+            }
+        };
+        let cache = mysqld::cache_dir(&std::env::temp_dir());
+        let template = mysqld::template(&binary, &cache).expect("a template of a data directory");
+        for _ in 1..PORT_TRIES {
+            if let Ok(server) = Server::try_start(&binary, &template, settings) {
+                return Some(server);
+            }
+        }
+        let last = Server::try_start(&binary, &template, settings);
+        Some(last.unwrap_or_else(|error| panic!("{}: {error}", binary.version)))
+    }
+
+    fn try_start(
+        binary: &Binary,
+        template: &std::path::Path,
+        settings: &[(&str, &str)],
+    ) -> Result<Server, Error> {
+        let dir = tempfile::Builder::new().prefix("heddle-server-").tempdir();
+        let dir = dir.expect("a temporary directory");
+        let id = next_id();
+        let mut options = Options::new(&format!("test-{id}"), dir.path(), free_port(), id);
+        options.buffer_pool_bytes = 32 << 20;
+        let relaxed = [
+            ("read_only", "OFF"),
+            ("sync_binlog", "0"),
+            ("innodb_flush_log_at_trx_commit", "0"),
+        ];
+        let all = relaxed.iter().chain(settings);
+        options.extra = all
+            .map(|&(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        let process = mysqld::Server::start(binary, template, options)?;
+        let mut server = Server {
+            process,
+            binary: binary.clone(),
+            template: template.to_owned(),
+            _dir: dir,
+        };
+        server.process.wait_ready(START_PATIENCE)?;
+        Ok(server)
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.process.address()
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.binary.engine
+    }
+
+    /// A new connection as `root`.
+    ///
+    /// # Panics
+    /// When the server refuses it.
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        Client::connect(self.address(), "root", "").expect("root has no password")
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        self.process.kill().expect("a killed process ends");
+    }
+
+    /// Starts a killed server again on its data and port.
+    pub fn restart(&mut self) {
+        let options = self.process.options().clone();
+        self.process =
+            mysqld::Server::start(&self.binary, &self.template, options).expect("starts again");
+        self.process
+            .wait_ready(START_PATIENCE)
+            .expect("answers again");
+    }
+
+    /// SIGSTOP: connections are accepted by the kernel and nothing answers.
+    pub fn freeze(&mut self) {
+        self.process.signal(mysqld::Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub fn thaw(&mut self) {
+        self.process.signal(mysqld::Signal::CONT);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nothing can be done about a process that survives SIGKILL, least of all in a panic.
+        let _ = self.process.kill();
+    }
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    listener
+        .local_addr()
+        .expect("a bound socket has an address")
+        .port()
+}
+
+/// Server ids differ within a test process, so that its servers may replicate from each other.
+fn next_id() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

@@ -1,0 +1,59 @@
+//! Waiting for conditions, and saying that a test cannot run here.
+
+use std::io::Write;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Short enough that a test loses nothing by it.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Calls `condition` until it is true.
+///
+/// # Panics
+/// After `deadline`, naming `what` was waited for.
+#[track_caller]
+pub fn wait_until(deadline: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(
+            begin.elapsed() < deadline,
+            "after {deadline:?} still not true: {what}"
+        );
+        thread::sleep(POLL);
+    }
+}
+
+/// Says on stderr why a test does nothing here.
+///
+/// # Panics
+/// When `HEDDLE_TEST_NO_SKIP` is set: where everything is installed, nothing may be skipped.
+#[track_caller]
+pub fn skip(reason: &dyn std::fmt::Display) {
+    assert!(
+        std::env::var_os("HEDDLE_TEST_NO_SKIP").is_none(),
+        "may not be skipped: {reason}"
+    );
+    // Not a print macro: the test runner would swallow it.
+    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_until_the_condition_holds() {
+        let mut calls = 0;
+        wait_until(Duration::from_secs(5), "three calls", || {
+            calls += 1;
+            calls == 3
+        });
+        assert_eq!(calls, 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "still not true: never")]
+    fn names_what_did_not_happen() {
+        wait_until(Duration::from_millis(10), "never", || false);
+    }
+}
