@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Five minutes of sysbench's oltp_read_write through Heddle, on text and on prepared statements,
+without an error, and the same rows on every server afterwards.
+
+Environment or flags: SOAK_SECONDS=300 (per protocol) CONNECTIONS=64 REPLICAS=2 HEDDLE=bin/heddle
+"""
+
+import argparse
+import os
+import resource
+import sys
+
+import sysbench
+import wire
+from processes import ROOT, Failed, Farm, die_on_signals, memory_kb, wait_for
+
+CATCH_UP_TIMEOUT_S = 120
+
+
+def fingerprint(address):
+    """Per table: its checksum, rows, and sums of the columns that the load changes."""
+    with wire.Connection(address, timeout_s=300) as connection:
+        found = {}
+        for number in range(1, sysbench.TABLES + 1):
+            table = f"{sysbench.DATABASE}.sbtest{number}"
+            checksum = connection.query(f"CHECKSUM TABLE {table}")[0][1]
+            sums = f"SELECT COUNT(*), SUM(id), SUM(k), SUM(CRC32(c)), SUM(CRC32(pad)) FROM {table}"
+            found[table] = (checksum, *connection.query(sums)[0])
+        return found
+
+
+def deadlocks(addresses):
+    """What the servers counted, or None where they do not count."""
+    total = 0
+    for address in addresses:
+        with wire.Connection(address) as connection:
+            rows = connection.query("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'")
+            if not rows:
+                return None
+            total += int(rows[0][1])
+    return total
+
+
+def load(farm, prepared, options):
+    """One protocol's run; Failed on any error that is not a deadlock of the server itself."""
+    protocol = "prepared statements" if prepared else "text"
+    before = deadlocks(farm.server_addresses())
+    report = sysbench.run(farm.address, "oltp_read_write", options.connections, prepared,
+                          options.seconds)
+    after = deadlocks(farm.server_addresses())
+    print(f"{protocol}: {report.queries:,} queries in {options.seconds} s with {options.connections} "
+          f"connections, {report.queries_per_s:,.0f} q/s, p99 {report.p99_ms:.1f} ms per transaction, "
+          f"0 errors, {report.reconnects} reconnects, {report.ignored_errors} deadlocks that sysbench "
+          f"ran again (the servers counted {'unknown' if after is None else after - before})",
+          flush=True)
+    if report.reconnects:
+        raise Failed(f"{protocol}: {report.reconnects} connections were lost")
+    if after is not None and report.ignored_errors > after - before:
+        raise Failed(f"{protocol}: more clients than the servers' deadlocks were told 1213")
+
+
+def compare(farm):
+    """Waits until every server has the rows of every other; tells the first difference if not."""
+    seen = {}
+
+    def all_equal():
+        seen.update({address: fingerprint(address) for address in farm.server_addresses()})
+        return len({tuple(sorted(found.items())) for found in seen.values()}) == 1
+
+    try:
+        wait_for(all_equal, CATCH_UP_TIMEOUT_S, "the servers' rows differ")
+    except Failed as error:
+        for address, found in seen.items():
+            print(f"{address}: {found}")
+        raise Failed(str(error)) from None
+    for table, (checksum, rows, *_) in next(iter(seen.values())).items():
+        print(f"{table}: {rows} rows, checksum {checksum}, equal on {len(seen)} servers")
+
+
+def soak(options):
+    with Farm(options.heddle, options.replicas) as farm:
+        if len(farm.server_addresses()) != options.replicas + 1:
+            raise Failed(f"the farm has {len(farm.server_addresses())} servers")
+        with wire.Connection(farm.address) as connection:
+            connection.query(f"CREATE DATABASE {sysbench.DATABASE}")
+        sysbench.prepare(farm.address)
+        pid = farm.router.pid
+        before_kb = memory_kb(pid, "VmRSS")
+        for prepared in (False, True):
+            load(farm, prepared, options)
+        if farm.router.poll() is not None:
+            raise Failed(f"heddle ended: {farm.last_words()}")
+        print(f"heddle: resident {before_kb / 1024:.1f} MB before, "
+              f"{memory_kb(pid, 'VmRSS') / 1024:.1f} MB after, "
+              f"peak {memory_kb(pid, 'VmHWM') / 1024:.1f} MB")
+        compare(farm)
+
+
+def main():
+    env = os.environ.get
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=int(env("SOAK_SECONDS", "300")))
+    parser.add_argument("--connections", type=int, default=int(env("CONNECTIONS", "64")))
+    parser.add_argument("--replicas", type=int, default=int(env("REPLICAS", "2")))
+    parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
+    options = parser.parse_args()
+    options.heddle = os.path.abspath(options.heddle)
+    if not os.access(options.heddle, os.X_OK):
+        sys.exit(f"soak: {options.heddle} is missing: run `make build` first")
+    die_on_signals()
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    try:
+        soak(options)
+    except (Failed, OSError, wire.ServerError) as error:
+        sys.exit(f"soak: FAILED: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    print("soak: passed")
+
+
+if __name__ == "__main__":
+    main()
