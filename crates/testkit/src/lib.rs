@@ -21,4 +21,4 @@ mod wait;
 pub use client::Client;
 pub use farm::Farm;
 pub use server::{Release, Server};
-pub use wait::{holds_within, skip, wait_until};
+pub use wait::{skip, wait_until};

@@ -12,24 +12,15 @@ const POLL: Duration = Duration::from_millis(5);
 /// # Panics
 /// After `deadline`, naming `what` was waited for.
 #[track_caller]
-pub fn wait_until(deadline: Duration, what: &str, condition: impl FnMut() -> bool) {
-    assert!(
-        holds_within(deadline, condition),
-        "after {deadline:?} still not true: {what}"
-    );
-}
-
-/// Calls `condition` until it is true or `deadline` has passed, and says which. For places that must
-/// not panic; tests use [`wait_until`].
-pub fn holds_within(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool {
+pub fn wait_until(deadline: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
-        if begin.elapsed() > deadline {
-            return false;
-        }
+        assert!(
+            begin.elapsed() < deadline,
+            "after {deadline:?} still not true: {what}"
+        );
         thread::sleep(POLL);
     }
-    true
 }
 
 /// Says on stderr why a test does nothing here.
