@@ -53,14 +53,6 @@ impl Source {
         self.is_test || self.test_lines.iter().any(|lines| lines.contains(&line))
     }
 
-    /// The innermost function around a line.
-    pub fn function_at(&self, line: usize) -> Option<&Function> {
-        self.functions
-            .iter()
-            .filter(|function| function.lines.contains(&line))
-            .min_by_key(|function| function.lines.end() - function.lines.start())
-    }
-
     /// The crate that the file belongs to, or an empty name outside `crates/`.
     pub fn crate_name(&self) -> &str {
         let inside = self.path.strip_prefix("crates/").unwrap_or("");
