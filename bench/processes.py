@@ -110,9 +110,9 @@ class Farm:
         self.folder = tempfile.mkdtemp(prefix="heddle-bench-")
         self.data = os.path.join(self.folder, "farm")
         sql, kv, http, fabric = free_ports(4)
-        self.address = f"127.0.0.1:{sql}"
-        self.doors = ["--sql", self.address, "--kv", f"127.0.0.1:{kv}",
-                      "--http", f"127.0.0.1:{http}", "--fabric", f"127.0.0.1:{fabric}"]
+        self.address, self.http = f"127.0.0.1:{sql}", f"127.0.0.1:{http}"
+        self.doors = ["--sql", self.address, "--http", self.http,
+                      "--kv", f"127.0.0.1:{kv}", "--fabric", f"127.0.0.1:{fabric}"]
         self.router = None
 
     def __enter__(self):

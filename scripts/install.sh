@@ -50,6 +50,7 @@ case $purpose in
     need php-cli php
     need_php_mysql
     need python3 python3
+    need curl curl
     ;;
   bench)
     need mariadb-server mariadbd

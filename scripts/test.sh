@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 cargo=${CARGO:-cargo}
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log" "$log.tour"' EXIT
 failed_steps=()
 
 step() {
@@ -21,6 +21,18 @@ step "$cargo" clippy --workspace --all-targets --locked --quiet -- -D warnings
 echo "== $cargo test --workspace --locked --no-fail-fast"
 "$cargo" --color never test --workspace --locked --no-fail-fast 2>&1 | tee "$log"
 if [ "${PIPESTATUS[0]}" -ne 0 ]; then failed_steps+=("$cargo test"); fi
+
+target=${CARGO_TARGET_DIR:-target}
+if "$cargo" build --locked --quiet --package heddle; then
+  # Its output is the README's own text: it is shown only when something is wrong.
+  echo "== scripts/tour.py $target/debug/heddle"
+  if scripts/tour.py "$target/debug/heddle" >"$log.tour" 2>&1; then
+    tail -n 1 "$log.tour"
+  else
+    cat "$log.tour"
+    failed_steps+=("scripts/tour.py")
+  fi
+fi
 
 echo
 # A test that found no server of some release says so and passes; cargo cannot know.
