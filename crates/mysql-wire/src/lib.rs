@@ -12,13 +12,17 @@
 
 pub mod auth;
 pub mod capability;
+pub mod charset;
 pub mod command;
 pub mod error;
 pub mod handshake;
 pub mod packet;
 pub mod reply;
+pub mod result;
 pub mod scalar;
+pub mod statement;
 pub mod status;
+mod value;
 
 /// Bytes that do not form the message which the caller expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
