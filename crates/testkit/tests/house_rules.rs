@@ -87,6 +87,15 @@ fn dependencies_point_down() {
 }
 
 #[test]
+fn the_map_shows_every_crate() {
+    let path = workspace::root().join("docs/ARCHITECTURE.md");
+    let map = fs::read_to_string(path).expect("the project has a map");
+    assert_none(&workspace::missing_in_map(&map));
+    let moved = map.replace("rank 1 ", "rank 3 ");
+    assert_eq!(workspace::missing_in_map(&moved).len(), 1);
+}
+
+#[test]
 fn no_file_names_a_machine() {
     let root = workspace::root();
     let mut found = Vec::new();

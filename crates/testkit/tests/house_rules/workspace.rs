@@ -23,8 +23,11 @@ const RANKS: [(&str, u8); 15] = [
     ("door-sql", 4),
     ("door-http", 4),
     ("heddle", 5),
-    ("testkit", 6),
+    ("testkit", TESTS_RANK),
 ];
+
+/// Above everything: tests may use every crate, and no crate uses what is for tests.
+const TESTS_RANK: u8 = 6;
 
 /// Dependencies within a rank that we agreed to, and why.
 const EXCEPTIONS: [(&str, &str, &str); 1] = [(
@@ -200,6 +203,31 @@ pub fn ranks(crate_name: &str, manifest: &str) -> Vec<Violation> {
             let instead =
                 "move what both need to a lower rank, or declare a trait where it is needed";
             found.push(Violation::new(&path, line, rule, instead));
+        }
+    }
+    found
+}
+
+/// Crates that the map in docs/ARCHITECTURE.md does not place in their rank: a rank's lines begin
+/// with `rank N` and end with the next rank's.
+pub fn missing_in_map(map: &str) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (name, rank) in RANKS {
+        let mut current = None;
+        let mut placed = false;
+        for line in map.lines() {
+            let mut words = line.split_whitespace().peekable();
+            if words.next_if_eq(&"rank").is_some() {
+                current = words.next().and_then(|number| number.parse::<u8>().ok());
+            } else if words.next_if_eq(&"tests").is_some() {
+                current = Some(TESTS_RANK);
+            }
+            placed |= current == Some(rank) && words.next() == Some(name);
+        }
+        if !placed {
+            let rule = format!("the map does not show {name} in rank {rank}");
+            let instead = "add its line, with its job, to the map";
+            found.push(Violation::new("docs/ARCHITECTURE.md", 1, rule, instead));
         }
     }
     found
