@@ -85,7 +85,10 @@ pub fn files(root: &Path) -> Vec<String> {
 fn is_foreign_folder(name: &str) -> bool {
     let whole = [".git", "bin", "fuzz/corpus", "fuzz/artifacts"];
     let last = name.rsplit('/').next().unwrap_or(name);
-    whole.contains(&name) || last.starts_with("target") || last.starts_with("heddle-data")
+    whole.contains(&name)
+        || last == "__pycache__"
+        || last.starts_with("target")
+        || last.starts_with("heddle-data")
 }
 
 /// Reads every Rust file, and marks the files of modules that are declared for tests only.
