@@ -1,0 +1,39 @@
+//! SQL text of both dialects, read by its tokens: what a statement is, not what it means.
+//!
+//! Job: one pass over a text gives statement class, transaction verbs, facts that tie a session to a
+//! connection, a digest of the shape, the positions of literals, and hints ([`Scan::read`]). Further
+//! functions read single statements closer: [`assignments`], [`kill_target`], [`heddle_words`].
+//!
+//! Invariants: any bytes may come in, nothing panics; time is linear; [`Class::Read`] is given only
+//! when sure, and words in strings, comments and quoted names never pass for keywords, while words in
+//! executed comments do.
+//!
+//! Must not know: connections, servers, the farm, which server a statement goes to. A text that it
+//! does not understand is forwarded all the same, so there are no errors here.
+
+mod assignment;
+mod byte;
+mod classify;
+mod comment;
+mod digest;
+mod facts;
+mod hint;
+mod keyword;
+mod mode;
+mod normal;
+mod scan;
+mod statement;
+mod token;
+mod word;
+
+pub use assignment::{Assignment, Assignments, Scope, assignments};
+pub use classify::{Class, Verb};
+pub use facts::Facts;
+pub use hint::{Hints, MsHint, Pair};
+pub use mode::{Dialect, Mode, Multibyte};
+pub use normal::normalise;
+pub use scan::{Scan, Span};
+pub use word::{
+    Characteristics, Isolation, Kill, heddle_rest, heddle_words, kill_target, statements,
+    transaction, unquote, use_database,
+};

@@ -1,0 +1,99 @@
+//! The normal form of a text, for people: slow logs, statistics, EXPLAIN.
+
+use crate::digest::{Folder, Sink, is_joined};
+use crate::hint::Hints;
+use crate::keyword::Kw;
+use crate::mode::Mode;
+use crate::token::{Kind, Lexer, Token};
+
+/// Writes the normal form of `text` to `out`, which is cleared first. Texts with equal normal forms
+/// have equal digests, and a normal form is its own normal form. Bytes that are no UTF-8 are replaced.
+pub fn normalise(text: &[u8], mode: &Mode, out: &mut String) {
+    let mut hints = Hints::default();
+    hints.read(text);
+    let mut writer = Writer {
+        out: Vec::with_capacity(text.len()),
+        last: (Kind::End, Kw::NONE),
+    };
+    hints.write(text, &mut writer.out);
+    let mut folder = Folder::new(writer);
+    let mut lexer = Lexer::new(text, mode);
+    loop {
+        let token = lexer.next();
+        folder.see(&token, text);
+        if token.kind == Kind::End {
+            break;
+        }
+    }
+    out.clear();
+    out.push_str(&String::from_utf8_lossy(&folder.sink.out));
+}
+
+struct Writer {
+    out: Vec<u8>,
+    last: (Kind, Kw),
+}
+
+impl Writer {
+    fn space(&mut self, token: &Token) {
+        let tight = match (self.last.0, token.kind) {
+            // Where a dot touches nothing it must go on touching nothing.
+            (Kind::Dot, _) | (_, Kind::Dot) => false,
+            (Kind::Open, _) => true,
+            (_, Kind::Comma | Kind::Close | Kind::Semicolon) => true,
+            _ => false,
+        };
+        let begins = self.out.is_empty();
+        if !begins && !tight && !is_joined(self.last, token) {
+            self.out.push(b' ');
+        }
+    }
+}
+
+impl Sink for Writer {
+    type Mark = (usize, (Kind, Kw));
+    /// Start and end in `out`, without a leading space.
+    type Element = (usize, usize);
+
+    fn put(&mut self, token: &Token, text: &[u8], first: bool) {
+        if token.kind == Kind::End {
+            return;
+        }
+        self.space(token);
+        match token.kind {
+            Kind::Word if token.kw.is_reserved() || first && token.kw != Kw::NONE => {
+                self.out.extend_from_slice(token.kw.text().as_bytes());
+            }
+            Kind::Literal | Kind::Placeholder => self.out.push(b'?'),
+            _ => self.out.extend_from_slice(token.bytes(text)),
+        }
+        self.last = (token.kind, token.kw);
+    }
+
+    fn mark(&self) -> Self::Mark {
+        (self.out.len(), self.last)
+    }
+
+    fn rewind(&mut self, mark: Self::Mark) {
+        self.out.truncate(mark.0);
+        self.last = mark.1;
+    }
+
+    fn open_element(&mut self) -> Self::Mark {
+        self.mark()
+    }
+
+    fn close_element(
+        &mut self,
+        start: Self::Mark,
+        before: Option<(usize, usize)>,
+    ) -> ((usize, usize), bool) {
+        let mut from = start.0;
+        if self.out.get(from) == Some(&b' ') {
+            from += 1;
+        }
+        let element = (from, self.out.len());
+        let same = before.is_some_and(|(a, b)| self.out[a..b] == self.out[from..]);
+        (element, same)
+    }
+}

@@ -1,0 +1,165 @@
+//! The one pass over a text that answers everything the hot path asks.
+
+use crate::classify::{Class, Verb};
+use crate::digest::{Folder, Hash};
+use crate::facts::Facts;
+use crate::hint::Hints;
+use crate::mode::Mode;
+use crate::statement::Statement;
+use crate::token::{Kind, Lexer, Token};
+
+/// A part of a text, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Span {
+    pub start: u32,
+    /// Behind the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    pub(crate) fn new(start: usize, end: usize) -> Span {
+        Span {
+            start: start as u32,
+            end: end as u32,
+        }
+    }
+
+    /// The bytes of `text` that this names; none when it does not lie in `text`.
+    pub fn of<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+        text.get(self.start as usize..self.end as usize)
+            .unwrap_or(b"")
+    }
+}
+
+/// What one text says. Kept and reused: reading allocates nothing once it is warm.
+#[derive(Clone, Debug, Default)]
+pub struct Scan {
+    /// Of the first statement.
+    pub verb: Verb,
+    /// Of the whole text: [`Class::Read`] only if every statement surely reads. Statements of one
+    /// class have that class; reads and writes together are a write; else it is [`Class::Other`].
+    pub class: Class,
+    /// Over all statements.
+    pub facts: Facts,
+    /// Equal for texts of one shape; see the module `digest`.
+    pub digest: u64,
+    /// Statements that are not empty.
+    pub statements: u32,
+    pub placeholders: u32,
+    pub hint: Hints,
+    /// Strings with their quotes, numbers with their sign (where it can be no operator), hexadecimal
+    /// and binary literals, in order. NULL, TRUE and FALSE are words.
+    pub literals: Vec<Span>,
+}
+
+/// Room for this many literals is kept between texts; what a huge text took is given back.
+const LITERALS_KEPT: usize = 4096;
+
+impl Scan {
+    pub fn new() -> Scan {
+        Scan {
+            literals: Vec::with_capacity(32),
+            ..Scan::default()
+        }
+    }
+
+    /// Reads `text` and replaces all answers. Any bytes will do. Time is linear in the length.
+    pub fn read(&mut self, text: &[u8], mode: &Mode) {
+        self.reset();
+        self.hint.read(text);
+        let mut hash = Hash::new();
+        if !self.hint.is_empty() {
+            self.mix_hints(text, &mut hash);
+        }
+        let mut folder = Folder::new(hash);
+        if text.len() >= u32::MAX as usize {
+            // No packet is so long; positions could not name its end.
+            self.facts = Facts::AMBIGUOUS;
+            self.class = Class::Other;
+            self.verb = Verb::Other;
+            return;
+        }
+        let mut lexer = Lexer::new(text, mode);
+        let mut statement = Statement::new();
+        loop {
+            let token = lexer.next();
+            folder.see(&token, text);
+            match token.kind {
+                Kind::End => break,
+                Kind::Semicolon if statement.has_body() => statement.go_on(),
+                Kind::Semicolon => {
+                    self.add(&statement);
+                    statement = Statement::new();
+                    continue;
+                }
+                Kind::Literal => self.literals.push(span(&token)),
+                Kind::Placeholder => self.placeholders += 1,
+                _ => {}
+            }
+            statement.see(&token, text);
+        }
+        self.add(&statement);
+        if lexer.doubtful() {
+            self.facts |= Facts::AMBIGUOUS;
+            if self.class == Class::Read {
+                self.class = Class::Other;
+            }
+        }
+        self.digest = folder.sink.finish();
+    }
+
+    fn reset(&mut self) {
+        self.verb = Verb::Empty;
+        self.class = Class::Empty;
+        self.facts = Facts::empty();
+        self.digest = 0;
+        self.statements = 0;
+        self.placeholders = 0;
+        self.literals.clear();
+        if self.literals.capacity() > LITERALS_KEPT {
+            self.literals.shrink_to(LITERALS_KEPT);
+        }
+    }
+
+    #[cold]
+    fn mix_hints(&self, text: &[u8], hash: &mut Hash) {
+        let mut normal = Vec::new();
+        self.hint.write(text, &mut normal);
+        if !normal.is_empty() {
+            hash.mix_text(&normal);
+        }
+    }
+
+    /// Adds a finished statement to the answers.
+    #[inline]
+    fn add(&mut self, statement: &Statement) {
+        if statement.is_empty() {
+            return;
+        }
+        let (verb, class, facts) = statement.finish();
+        self.facts |= facts;
+        self.statements += 1;
+        if self.statements == 1 {
+            self.verb = verb;
+            self.class = class;
+            return;
+        }
+        self.facts |= Facts::MULTIPLE;
+        self.class = match (self.class, class) {
+            (a, b) if a == b => a,
+            (Class::Read | Class::Write, Class::Read | Class::Write) => Class::Write,
+            _ => Class::Other,
+        };
+    }
+}
+
+pub(crate) fn span(token: &Token) -> Span {
+    Span {
+        start: token.start,
+        end: token.end,
+    }
+}
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;

@@ -1,0 +1,386 @@
+//! Cuts a text into tokens as the servers' own lexers do, in one pass and without copies.
+//!
+//! Invariants: tokens never overlap, come in order, lie in the text and are never empty; every byte
+//! between two tokens belongs to white space or to a comment that the server ignores. The position
+//! only grows, so the time is linear in the length.
+
+use crate::byte::{self, Class};
+use crate::comment::{self, Comment};
+use crate::keyword::Kw;
+use crate::mode::{Mode, Multibyte};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A name or a keyword without quotes.
+    Word,
+    /// `` `name` ``, or `"name"` under ANSI_QUOTES.
+    Quoted,
+    /// A string with its quotes and its N prefix, a number, `0x1F`, `X'1F'`, `0b1`, `B'1'`.
+    Literal,
+    /// `?`
+    Placeholder,
+    /// `@name` in any quoting; after an account's name it is the host.
+    UserVariable,
+    /// `@@name`, `@@session.name`.
+    SystemVariable,
+    Open,
+    Close,
+    Comma,
+    Dot,
+    Semicolon,
+    /// Any other character, and those of several characters: `:=`, `->>`, `||`.
+    Operator,
+    /// The end of the text: the one empty token.
+    End,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token {
+    pub kind: Kind,
+    /// Nothing but a word that stands where a keyword may stand has one.
+    pub kw: Kw,
+    /// Begins where the token before ended.
+    pub glued: bool,
+    pub start: u32,
+    pub end: u32,
+}
+
+impl Token {
+    #[inline]
+    pub fn bytes<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+        &text[self.start as usize..self.end as usize]
+    }
+}
+
+pub(crate) struct Lexer<'a> {
+    text: &'a [u8],
+    mode: Mode,
+    at: usize,
+    /// Where the token before ended; the text's length plus one before the first.
+    previous_end: usize,
+    /// Kind and keyword of the token before.
+    previous: (Kind, Kw),
+    /// A name must follow: the token before was a dot with a name right behind it.
+    after_dot: bool,
+    /// Inside an executable comment, whose `*/` is no token.
+    executing: bool,
+    /// A quote or comment that never ends, or a byte of which the charset would have to be known.
+    doubtful: bool,
+}
+
+impl<'a> Lexer<'a> {
+    pub fn new(text: &'a [u8], mode: &Mode) -> Lexer<'a> {
+        Lexer {
+            text,
+            mode: *mode,
+            at: 0,
+            previous_end: usize::MAX,
+            previous: (Kind::Open, Kw::NONE),
+            after_dot: false,
+            executing: false,
+            doubtful: false,
+        }
+    }
+
+    /// True once something was met that the server may read in another way, or not at all.
+    pub fn doubtful(&self) -> bool {
+        self.doubtful
+    }
+
+    #[inline]
+    fn peek(&self, offset: usize) -> u8 {
+        // NUL stands for the end: no rule here takes NUL for anything but a stray character.
+        self.text.get(self.at + offset).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    pub fn next(&mut self) -> Token {
+        loop {
+            let Some(&byte) = self.text.get(self.at) else {
+                return self.end();
+            };
+            match byte::CLASS[byte as usize] {
+                Class::Space => self.at += 1,
+                Class::Word => return self.word(),
+                Class::Digit => return self.digits(),
+                Class::Open => return self.take(Kind::Open, 1),
+                Class::Close => return self.take(Kind::Close, 1),
+                Class::Comma => return self.take(Kind::Comma, 1),
+                Class::Question => return self.take(Kind::Placeholder, 1),
+                Class::Semicolon => return self.take(Kind::Semicolon, 1),
+                Class::Dot => return self.dot(),
+                Class::Quote => return self.string(0),
+                Class::Prefix if self.peek(1) == b'\'' => return self.string(1),
+                Class::Prefix => return self.word(),
+                Class::Rare => {
+                    if let Some(token) = self.rare(byte) {
+                        return token;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes the token of the next `bytes` bytes and steps behind it.
+    #[inline]
+    fn take(&mut self, kind: Kind, bytes: usize) -> Token {
+        let start = self.at;
+        self.at = (start + bytes).min(self.text.len());
+        self.after_dot = false;
+        self.previous = (kind, Kw::NONE);
+        let glued = start == self.previous_end;
+        self.previous_end = self.at;
+        Token {
+            kind,
+            kw: Kw::NONE,
+            glued,
+            start: start as u32,
+            end: self.at as u32,
+        }
+    }
+
+    fn end(&mut self) -> Token {
+        if self.executing {
+            self.doubtful = true;
+        }
+        self.take(Kind::End, 0)
+    }
+
+    #[inline]
+    fn word(&mut self) -> Token {
+        let start = self.at;
+        let end = self.word_end(start);
+        let named = self.after_dot;
+        let mut token = self.take(Kind::Word, end - start);
+        token.kw = Kw::find(&self.text[start..self.at]);
+        if token.kw != Kw::NONE {
+            // Next to a dot there are names only; the few that matter as names stay.
+            let before_dot = self.peek(0) == b'.' && byte::is_word(self.peek(1));
+            let keep = token.kw.is_server_schema() && before_dot
+                || matches!(token.kw, Kw::NEXTVAL | Kw::CURRVAL) && named;
+            if (named || before_dot) && !keep {
+                token.kw = Kw::NONE;
+            }
+            self.previous.1 = token.kw;
+        }
+        token
+    }
+
+    /// Where the word that begins at `start` ends. Always behind `start`.
+    #[inline]
+    fn word_end(&mut self, start: usize) -> usize {
+        if self.mode.multibyte != Multibyte::None {
+            return self.charset_word_end(start);
+        }
+        let mut end = start + 1;
+        while end < self.text.len() && byte::is_word(self.text[end]) {
+            end += 1;
+        }
+        end
+    }
+
+    #[cold]
+    fn charset_word_end(&mut self, start: usize) -> usize {
+        let mut end = start;
+        while end < self.text.len() && byte::is_word(self.text[end]) {
+            let bytes = self.mode.multibyte.char_bytes(self.text, end);
+            let next = self.text.get(end + 1).copied().unwrap_or(0);
+            match self.mode.multibyte {
+                // A space in some charsets, a letter in others: what stands behind it could be a
+                // keyword, so the word ends here.
+                Multibyte::SingleByte | Multibyte::Unknown if self.text[end] == 0xA0 => {
+                    self.doubtful |= self.mode.multibyte == Multibyte::Unknown;
+                    return end + 1;
+                }
+                Multibyte::Unknown if self.text[end] >= 0x80 && byte::may_trail(next) => {
+                    self.doubtful = true;
+                }
+                _ => {}
+            }
+            end += bytes;
+        }
+        end
+    }
+
+    /// A number, or a name that begins with digits.
+    fn digits(&mut self) -> Token {
+        let start = self.at;
+        if self.after_dot {
+            return self.word();
+        }
+        let bytes = &self.text[start..];
+        match byte::number(bytes) {
+            Some(length) => self.take(Kind::Literal, length),
+            None => self.word(),
+        }
+    }
+
+    fn dot(&mut self) -> Token {
+        // Behind a name a dot is a dot, whatever follows; elsewhere `.5` is a number.
+        let behind_name = self.previous.0 == Kind::Word && self.at == self.previous_end;
+        if !behind_name && self.peek(1).is_ascii_digit() {
+            let length = byte::fraction(&self.text[self.at..]);
+            return self.take(Kind::Literal, length);
+        }
+        let names = byte::is_word(self.peek(1));
+        let token = self.take(Kind::Dot, 1);
+        self.after_dot = names;
+        token
+    }
+
+    /// A string whose quote stands `prefix` bytes ahead.
+    fn string(&mut self, prefix: usize) -> Token {
+        let length = prefix + self.quoted_bytes(self.at + prefix, !self.mode.no_backslash_escapes);
+        self.take(Kind::Literal, length)
+    }
+
+    /// Bytes from the quote at `open` through the closing one; to the end when there is none.
+    fn quoted_bytes(&mut self, open: usize, escapes: bool) -> usize {
+        let quoted = byte::quoted(self.text, open, escapes, self.mode.multibyte);
+        self.doubtful |= !quoted.closed || quoted.doubtful;
+        quoted.end - open
+    }
+
+    /// Comments, names in quotes, variables, operators. None: only a comment was there.
+    fn rare(&mut self, byte: u8) -> Option<Token> {
+        let here = self.at;
+        Some(match byte {
+            b'"' if self.mode.ansi_quotes => {
+                let length = self.quoted_bytes(here, false);
+                self.take(Kind::Quoted, length)
+            }
+            b'"' => return Some(self.string(0)),
+            b'`' => {
+                let length = self.quoted_bytes(here, false);
+                self.take(Kind::Quoted, length)
+            }
+            b'@' => self.variable(),
+            b'/' | b'-' | b'#' | b'*' => {
+                if self.skip_comment() {
+                    return None;
+                }
+                self.operator()
+            }
+            _ => self.operator(),
+        })
+    }
+
+    /// Steps over a comment, or over the marks of one whose content is executed.
+    fn skip_comment(&mut self) -> bool {
+        if self.executing && self.peek(0) == b'*' && self.peek(1) == b'/' {
+            self.at += 2;
+            self.executing = false;
+            return true;
+        }
+        match comment::at(self.text, self.at, &self.mode) {
+            Comment::No => return false,
+            Comment::Ignored { end, sure } => {
+                self.at = end;
+                self.doubtful |= !sure;
+            }
+            Comment::Executed { body } => {
+                self.at = body;
+                self.executing = true;
+            }
+        }
+        true
+    }
+
+    fn operator(&mut self) -> Token {
+        if let Some(bytes) = self.signed_number() {
+            return self.take(Kind::Literal, bytes);
+        }
+        let bytes = match (self.peek(0), self.peek(1), self.peek(2)) {
+            (b'-', b'>', b'>') | (b'<', b'=', b'>') => 3,
+            (b':', b'=', _)
+            | (b'-', b'>', _)
+            | (b'|', b'|', _)
+            | (b'&', b'&', _)
+            | (b'<' | b'>' | b'!', b'=', _)
+            | (b'<', b'>' | b'<', _)
+            | (b'>', b'>', _) => 2,
+            _ => 1,
+        };
+        self.take(Kind::Operator, bytes)
+    }
+
+    /// Length of a number with a sign, where the sign can only be one: behind an operator, a comma,
+    /// an opening parenthesis or a keyword that wants a value.
+    fn signed_number(&self) -> Option<usize> {
+        if !matches!(self.peek(0), b'-' | b'+') {
+            return None;
+        }
+        let wanted = match self.previous {
+            (Kind::Operator | Kind::Open | Kind::Comma, _) => true,
+            (Kind::Word, kw) => kw.wants_value(),
+            _ => false,
+        };
+        let bytes = &self.text[self.at + 1..];
+        match bytes {
+            _ if !wanted => None,
+            [b'.', digit, ..] if digit.is_ascii_digit() => Some(1 + byte::fraction(bytes)),
+            [digit, ..] if digit.is_ascii_digit() => Some(1 + byte::number(bytes)?),
+            _ => None,
+        }
+    }
+
+    fn variable(&mut self) -> Token {
+        let here = self.at;
+        if self.peek(1) == b'@' {
+            let end = self.system_variable_end(here + 2);
+            return self.take(Kind::SystemVariable, end - here);
+        }
+        let name = here + 1;
+        let length = match self.peek(1) {
+            b'`' => self.quoted_bytes(name, false),
+            b'"' if self.mode.ansi_quotes => self.quoted_bytes(name, false),
+            b'\'' | b'"' => self.quoted_bytes(name, !self.mode.no_backslash_escapes),
+            _ => {
+                let mut end = name;
+                while end < self.text.len()
+                    && (byte::is_word(self.text[end]) || self.text[end] == b'.')
+                {
+                    end += 1;
+                }
+                end - name
+            }
+        };
+        self.take(Kind::UserVariable, 1 + length)
+    }
+
+    /// `session.name` and `instance.name` may have spaces around their dots.
+    fn system_variable_end(&mut self, start: usize) -> usize {
+        let mut end = self.name_end(start);
+        loop {
+            let dot = self.skip_spaces(end);
+            if self.text.get(dot) != Some(&b'.') {
+                return end;
+            }
+            let name = self.skip_spaces(dot + 1);
+            let after = self.name_end(name);
+            if after == name {
+                return end;
+            }
+            end = after;
+        }
+    }
+
+    fn name_end(&mut self, start: usize) -> usize {
+        match self.text.get(start) {
+            Some(b'`') => start + self.quoted_bytes(start, false),
+            Some(&byte) if byte::is_word(byte) => self.word_end(start),
+            _ => start.min(self.text.len()),
+        }
+    }
+
+    fn skip_spaces(&self, mut at: usize) -> usize {
+        while at < self.text.len() && byte::CLASS[self.text[at] as usize] == Class::Space {
+            at += 1;
+        }
+        at
+    }
+}
+
+#[cfg(test)]
+#[path = "token_tests.rs"]
+mod tests;
