@@ -58,7 +58,9 @@ impl Commander {
             }),
         );
         receiver.await.unwrap_or_else(|_| {
-            Err(CommandError::Internal("the router shut down before the command ended".to_owned()))
+            Err(CommandError::Internal(
+                "the router shut down before the command ended".to_owned(),
+            ))
         })
     }
 }

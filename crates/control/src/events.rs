@@ -1,6 +1,12 @@
 //! What happened lately: a ring of the last events.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde::Serialize;
+
+/// Events kept; older ones are forgotten.
+const EVENTS_MAX: usize = 1000;
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -15,4 +21,122 @@ pub struct Event {
     pub address: String,
     /// For people.
     pub detail: String,
+}
+
+impl Event {
+    /// An event of now.
+    pub(crate) fn now(kind: &'static str, group: &str, detail: String) -> Event {
+        let since_1970 = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Event {
+            at_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
+            kind,
+            group: group.to_owned(),
+            server: String::new(),
+            address: String::new(),
+            detail,
+        }
+    }
+
+    /// The same event, of one server.
+    pub(crate) fn of(mut self, uuid: &str, address: String) -> Event {
+        self.server = uuid.to_owned();
+        self.address = address;
+        self
+    }
+
+    /// The time as `2026-02-01T12:30:00.123Z`.
+    pub fn when(&self) -> String {
+        let (days, ms) = (self.at_ms / 86_400_000, self.at_ms % 86_400_000);
+        let (year, month, day) = civil(days);
+        let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+        let ms = ms % 1000;
+        format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{ms:03}Z")
+    }
+}
+
+/// Days since 1970 as year, month, day: Howard Hinnant's `civil_from_days` for days after 1970.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    (year, month, day)
+}
+
+/// The last events and how many of each kind there were.
+#[derive(Debug, Default)]
+pub(crate) struct Ring {
+    events: VecDeque<Event>,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Ring {
+    /// Keeps an event and logs it.
+    pub(crate) fn push(&mut self, event: Event) {
+        tracing::info!(
+            event = event.kind, group = %event.group, server = %event.address, "{}", event.detail
+        );
+        *self.counts.entry(event.kind).or_default() += 1;
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// The events, oldest first.
+    pub(crate) fn list(&self) -> Vec<Event> {
+        self.events.iter().cloned().collect()
+    }
+
+    /// How many of each kind since the start.
+    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
+        self.counts
+            .iter()
+            .map(|(&kind, &count)| (kind, count))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_utc() {
+        let at = |at_ms| {
+            Event {
+                at_ms,
+                ..Event::now("x", "", String::new())
+            }
+            .when()
+        };
+        assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(at(951_782_399_999), "2000-02-28T23:59:59.999Z");
+        assert_eq!(at(951_782_400_000), "2000-02-29T00:00:00.000Z");
+        assert_eq!(at(1_767_225_600_000), "2026-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn the_ring_forgets_the_oldest_but_counts_all() {
+        let mut ring = Ring::default();
+        for i in 0..EVENTS_MAX + 5 {
+            ring.push(Event::now("server_died", "g", i.to_string()));
+        }
+        let events = ring.list();
+        assert_eq!(events.len(), EVENTS_MAX);
+        assert_eq!(events[0].detail, "5");
+        assert_eq!(ring.counts(), [("server_died", EVENTS_MAX as u64 + 5)]);
+    }
 }

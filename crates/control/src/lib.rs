@@ -10,10 +10,18 @@
 //! Must not know: client sessions beyond the trait [`Sessions`], protocols of doors, child processes.
 //! It runs on the control thread's tokio runtime; other threads reach it through [`Commander`].
 
+mod admission;
+mod adoption;
 pub mod commander;
 pub mod commands;
 mod error;
 pub mod events;
+mod identity;
+mod picture;
+mod probes;
+mod reach;
+mod record;
+mod restore;
 mod runtime;
 pub mod sessions;
 pub mod settings;

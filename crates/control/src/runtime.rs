@@ -1,16 +1,31 @@
-//! The control plane itself: its state, its loop, its shutdown.
+//! The control plane itself: its state, its loops, its shutdown.
+//!
+//! Tasks, all owned by [`Control::run`]: one probe loop per server, the accounts loop, the store's
+//! watch, the restorer, and one short task per command that runs.
+//!
+//! Lock order: `changing` (held over a whole command that changes the farm), then `state`, then
+//! `events`. `state` and `events` are never held over an await.
 
+use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use farm::{Published, Snapshot};
+use farm::{Accounts, Health, Published, Snapshot};
+use meta::{Outcome, Store, Transaction};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::{AbortHandle, JoinSet};
 
-use crate::commander::Commander;
-use crate::commands::{Call, CommandError, Table};
+use crate::commander::{Commander, Request};
+use crate::commands::{Arguments, Call, CommandError, Table};
 use crate::error::Error;
-use crate::events::Event;
+use crate::events::{Event, Ring};
+use crate::probes::Seen;
+use crate::record::Records;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
+use crate::{identity, picture};
 
 /// Counters since the start, for metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,46 +38,135 @@ pub struct Counters {
     pub probes_failed: u64,
 }
 
+/// The counters as they are counted.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) commands: AtomicU64,
+    pub(crate) commands_failed: AtomicU64,
+    pub(crate) probes: AtomicU64,
+    pub(crate) probes_failed: AtomicU64,
+}
+
+/// What the loops and commands share.
+pub(crate) struct State {
+    pub(crate) records: Records,
+    pub(crate) seen: HashMap<u32, Seen>,
+    accounts: Arc<Accounts>,
+}
+
 /// The control plane of one router.
 pub struct Control {
-    settings: Settings,
+    pub(crate) settings: Settings,
+    pub(crate) sessions: Arc<dyn Sessions>,
+    pub(crate) tally: Tally,
+    /// Held over a command that changes the farm, so that they run one at a time.
+    pub(crate) changing: tokio::sync::Mutex<()>,
+    pub(crate) started: Instant,
+    store: Arc<dyn Store>,
     published: Arc<Published>,
-    sessions: Arc<dyn Sessions>,
+    state: Mutex<State>,
+    events: Mutex<Ring>,
+    /// The set of servers, or where one is, may have changed.
+    servers_changed: Notify,
     commander: Commander,
+    /// Taken by `run`.
+    calls: Mutex<Option<mpsc::Receiver<Request>>>,
 }
 
 impl Control {
     /// Reads the farm from the store (making its id in an empty store) and publishes it. Nothing is
     /// probed before [`Control::run`].
     pub async fn open(
-        store: Arc<dyn meta::Store>,
+        store: Arc<dyn Store>,
         published: Arc<Published>,
         sessions: Arc<dyn Sessions>,
         settings: Settings,
     ) -> Result<Arc<Control>, Error> {
-        let _ = store;
-        let (commander, _) = Commander::new();
-        Ok(Arc::new(Control { settings, published, sessions, commander }))
+        let records = Records::load(&*store, &identity::uuid()?).await?;
+        let (commander, calls) = Commander::new();
+        let control = Control {
+            settings,
+            sessions,
+            tally: Tally::default(),
+            changing: tokio::sync::Mutex::new(()),
+            started: Instant::now(),
+            store,
+            published,
+            state: Mutex::new(State {
+                records,
+                seen: HashMap::new(),
+                accounts: Arc::default(),
+            }),
+            events: Mutex::new(Ring::default()),
+            servers_changed: Notify::new(),
+            commander,
+            calls: Mutex::new(Some(calls)),
+        };
+        control.publish();
+        Ok(Arc::new(control))
     }
 
-    /// Runs all loops and serves the commanders until `shutdown` is ready; when it returns, every
-    /// task of the control plane has ended.
+    /// Runs all loops and serves the commanders until `shutdown` is ready. Commands that run then are
+    /// finished, those that wait are refused; when it returns, every task of the control plane has
+    /// ended.
+    ///
+    /// # Panics
+    /// When called a second time.
     pub async fn run(self: Arc<Self>, shutdown: impl Future<Output = ()>) {
-        shutdown.await;
+        let mut calls = lock(&self.calls)
+            .take()
+            .expect("the control plane is run once");
+        let mut loops = JoinSet::new();
+        let mut commands = JoinSet::new();
+        let mut probes: HashMap<u32, AbortHandle> = HashMap::new();
+        loops.spawn(Arc::clone(&self).refresh_accounts());
+        loops.spawn(Arc::clone(&self).follow_store());
+        loops.spawn(Arc::clone(&self).restore_when_needed());
+        tokio::pin!(shutdown);
+        loop {
+            self.watch_servers(&mut loops, &mut probes);
+            tokio::select! {
+                () = &mut shutdown => break,
+                () = self.servers_changed.notified() => {}
+                Some(request) = calls.recv() => {
+                    let control = Arc::clone(&self);
+                    commands.spawn(async move {
+                        (request.reply)(control.execute(request.call).await);
+                    });
+                }
+                // Ended commands are taken out as they end; a probe's end is noticed above.
+                Some(_) = commands.join_next() => {}
+            }
+        }
+        calls.close();
+        loops.shutdown().await;
+        while commands.join_next().await.is_some() {}
+        while let Some(request) = calls.recv().await {
+            let why = "the router is shutting down; try another one".to_owned();
+            (request.reply)(Err(CommandError::Internal(why)));
+        }
     }
 
     /// Carries one command out. Commands that change the farm wait for each other.
     pub async fn execute(&self, call: Call) -> Result<Table, CommandError> {
-        let _ = (call, &self.sessions, &self.settings);
-        Err(CommandError::Internal("not there yet".to_owned()))
+        self.tally.commands.fetch_add(1, Relaxed);
+        let answer = self.execute_uncounted(&call).await;
+        if let Err(error) = &answer {
+            self.tally.commands_failed.fetch_add(1, Relaxed);
+            tracing::debug!(command = %format_args!("{} {}", call.group, call.command), "{error}");
+        }
+        answer
     }
 
-    /// Makes a group writable again after its servers were restarted (servers start read-only). The
-    /// recorded primary takes the writes, unless another server holds more: then that one does. Gives
-    /// the primary's UUID. Idempotent.
-    pub async fn restore_primary(&self, group: &str) -> Result<String, CommandError> {
-        let _ = group;
-        Err(CommandError::Internal("not there yet".to_owned()))
+    async fn execute_uncounted(&self, call: &Call) -> Result<Table, CommandError> {
+        let spec = call.spec()?;
+        let arguments = Arguments::resolve(spec, call)?;
+        if spec.changes {
+            let _one_at_a_time = self.changing.lock().await;
+            self.dispatch(spec.verb, &arguments).await
+        } else {
+            self.dispatch(spec.verb, &arguments).await
+        }
     }
 
     /// A handle for other threads.
@@ -72,16 +176,158 @@ impl Control {
 
     /// The farm with the newest GTID positions, which alone do not make a new snapshot.
     pub fn snapshot(&self) -> Snapshot {
-        (**self.published.load()).clone()
+        self.picture(&lock(&self.state), self.published.load().epoch)
     }
 
     /// The last events, oldest first.
     pub fn events(&self) -> Vec<Event> {
-        Vec::new()
+        lock(&self.events).list()
     }
 
     /// What was counted since the start.
     pub fn counters(&self) -> Counters {
-        Counters::default()
+        Counters {
+            events: lock(&self.events).counts(),
+            commands: self.tally.commands.load(Relaxed),
+            commands_failed: self.tally.commands_failed.load(Relaxed),
+            probes: self.tally.probes.load(Relaxed),
+            probes_failed: self.tally.probes_failed.load(Relaxed),
+        }
     }
+
+    /// Probes every server now instead of at its next turn: for callers that just saw one fail or
+    /// come back.
+    pub fn probe_now(&self) {
+        for seen in lock(&self.state).seen.values() {
+            seen.wake.notify_one();
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    pub(crate) fn happened(&self, event: Event) {
+        lock(&self.events).push(event);
+    }
+
+    /// Writes a change of the farm, then reads the farm again and publishes it.
+    pub(crate) async fn commit(&self, transaction: Transaction) -> Result<(), CommandError> {
+        let outcome = self.store.commit(transaction).await?;
+        self.reload().await?;
+        match outcome {
+            Outcome::Applied(_) => Ok(()),
+            Outcome::Stale => Err(CommandError::Refused(
+                "the farm was changed from elsewhere at the same time; look at it and try again"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// Takes over what the store says.
+    pub(crate) async fn reload(&self) -> Result<(), CommandError> {
+        let records = Records::read(&*self.store)
+            .await
+            .map_err(|error| CommandError::Internal(error.to_string()))?;
+        let mut state = lock(&self.state);
+        // A reading that began earlier may end later.
+        if records.revision < state.records.revision {
+            return Ok(());
+        }
+        let happened = records.events_since(&state.records);
+        state.seen.retain(|id, _| records.servers.contains_key(id));
+        state.records = records;
+        drop(state);
+        happened.into_iter().for_each(|event| self.happened(event));
+        self.servers_changed.notify_one();
+        self.publish();
+        Ok(())
+    }
+
+    /// Replaces the snapshot if more than GTID positions changed.
+    pub(crate) fn publish(&self) {
+        // Under the lock, so that epochs and pictures are in the same order.
+        let state = lock(&self.state);
+        let old = self.published.load();
+        let new = self.picture(&state, old.epoch + 1);
+        if old.epoch == 0 || !picture::same_but_gtids(&old, &new) {
+            self.published.store(Arc::new(new));
+        }
+    }
+
+    /// Takes over new accounts and publishes them if they differ.
+    pub(crate) fn set_accounts(&self, accounts: Accounts) {
+        let mut state = lock(&self.state);
+        if *state.accounts == accounts {
+            return;
+        }
+        state.accounts = Arc::new(accounts);
+        drop(state);
+        self.publish();
+    }
+
+    fn picture(&self, state: &State, epoch: u64) -> Snapshot {
+        let health: HashMap<u32, Health> = state
+            .seen
+            .iter()
+            .map(|(&id, seen)| (id, seen.health.clone()))
+            .collect();
+        picture::snapshot(&state.records, &health, &state.accounts, epoch)
+    }
+
+    /// Starts a probe loop for each server that has none, ends those of servers that left.
+    fn watch_servers(
+        self: &Arc<Self>,
+        loops: &mut JoinSet<()>,
+        probes: &mut HashMap<u32, AbortHandle>,
+    ) {
+        // Loops that ended are taken out of the set; aborted ones among them are no news.
+        while loops.try_join_next().is_some() {}
+        let servers: Vec<u32> = lock(&self.state).records.servers.keys().copied().collect();
+        probes.retain(|id, task| {
+            let stays = servers.contains(id);
+            if !stays {
+                task.abort();
+            }
+            stays && !task.is_finished()
+        });
+        for id in servers {
+            probes
+                .entry(id)
+                .or_insert_with(|| loops.spawn(Arc::clone(self).watch_server(id)));
+        }
+    }
+
+    /// Reads the farm again when the store changes, whoever changed it.
+    async fn follow_store(self: Arc<Self>) {
+        loop {
+            let after = lock(&self.state).records.revision;
+            let Ok(mut watch) = self.store.watch("/", after).await else {
+                return;
+            };
+            let ended = loop {
+                match watch.next().await {
+                    Ok(update) if update.revision <= lock(&self.state).records.revision => {}
+                    Ok(_) => {
+                        if let Err(error) = self.reload().await {
+                            self.happened(Event::now("store_unreadable", "", error.to_string()));
+                        }
+                    }
+                    Err(ended) => break ended,
+                }
+            };
+            // After a gap, what was missed is in the whole reading.
+            let read = self.reload().await;
+            if !matches!(ended, meta::Error::Gap) || read.is_err() {
+                self.happened(Event::now("store_unreadable", "", ended.to_string()));
+                return;
+            }
+        }
+    }
+}
+
+/// Takes a lock whose data stays whole even if a holder panicked: every holder changes it in steps
+/// that each leave it valid.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -21,13 +21,24 @@ pub struct Sample {
 impl Sample {
     /// A value without suffix and labels.
     pub fn plain(value: f64) -> Sample {
-        Sample { suffix: "", labels: Vec::new(), value }
+        Sample {
+            suffix: "",
+            labels: Vec::new(),
+            value,
+        }
     }
 
     /// A value with labels.
     pub fn labelled(labels: &[(&'static str, &str)], value: f64) -> Sample {
-        let labels = labels.iter().map(|&(name, text)| (name, text.to_owned())).collect();
-        Sample { suffix: "", labels, value }
+        let labels = labels
+            .iter()
+            .map(|&(name, text)| (name, text.to_owned()))
+            .collect();
+        Sample {
+            suffix: "",
+            labels,
+            value,
+        }
     }
 }
 

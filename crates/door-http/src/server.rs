@@ -24,7 +24,12 @@ pub struct Settings {
 impl Settings {
     /// The defaults.
     pub fn new(listen: SocketAddr, token: &str) -> Settings {
-        Settings { listen, token: token.to_owned(), hosts: Vec::new(), body_bytes_max: 1 << 20 }
+        Settings {
+            listen,
+            token: token.to_owned(),
+            hosts: Vec::new(),
+            body_bytes_max: 1 << 20,
+        }
     }
 }
 
@@ -32,7 +37,10 @@ impl Settings {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot listen for HTTP on {address}: {source}; choose another address (--http)")]
-    Listen { address: SocketAddr, source: std::io::Error },
+    Listen {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
 }
 
 /// The HTTP door, bound but not yet serving.
@@ -49,7 +57,9 @@ impl Door {
         metrics: Vec<Arc<dyn Metrics>>,
     ) -> Result<Door, Error> {
         let _ = (control, sql_serves, metrics);
-        Ok(Door { address: settings.listen })
+        Ok(Door {
+            address: settings.listen,
+        })
     }
 
     /// Where it listens; the port is the real one when the settings said 0.

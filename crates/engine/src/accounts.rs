@@ -29,8 +29,13 @@ pub async fn accounts(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, 
 }
 
 async fn mariadb(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, Error> {
-    let rows =
-        link.rows(OPERATION, "SELECT User, Host, Priv FROM mysql.global_priv", timeout_ms).await?;
+    let rows = link
+        .rows(
+            OPERATION,
+            "SELECT User, Host, Priv FROM mysql.global_priv",
+            timeout_ms,
+        )
+        .await?;
     let account = |row: &_| {
         let user = text_at(row, 0).unwrap_or_default();
         let host = text_at(row, 1).unwrap_or_default();
@@ -83,11 +88,21 @@ fn method(privileges: &Value) -> AuthPlugin {
     };
     // Accounts older than plugins have none: a native password.
     let top = own(privileges).unwrap_or_else(|| {
-        plugin(NATIVE, privileges["authentication_string"].as_str().unwrap_or_default().as_bytes())
+        plugin(
+            NATIVE,
+            privileges["authentication_string"]
+                .as_str()
+                .unwrap_or_default()
+                .as_bytes(),
+        )
     });
-    let Some(ways) = privileges["auth_or"].as_array() else { return top };
-    let mut methods: Vec<AuthPlugin> =
-        ways.iter().map(|way| own(way).unwrap_or_else(|| top.clone())).collect();
+    let Some(ways) = privileges["auth_or"].as_array() else {
+        return top;
+    };
+    let mut methods: Vec<AuthPlugin> = ways
+        .iter()
+        .map(|way| own(way).unwrap_or_else(|| top.clone()))
+        .collect();
     // A hash that nothing fits is worth less than another way with a password.
     methods.sort_by_key(|method| match method {
         AuthPlugin::Unsupported(_) => 2,
@@ -115,7 +130,11 @@ fn native(hash: &[u8]) -> AuthPlugin {
     };
     let mut bytes = [0u8; 20];
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        let digit = |c: u8| char::from(c).to_digit(16).and_then(|value| u8::try_from(value).ok());
+        let digit = |c: u8| {
+            char::from(c)
+                .to_digit(16)
+                .and_then(|value| u8::try_from(value).ok())
+        };
         let (Some(high), Some(low)) = (digit(pair[0]), digit(pair[1])) else {
             return NO_PASSWORD_FITS;
         };
@@ -137,12 +156,17 @@ mod tests {
 
     #[test]
     fn native_hashes() {
-        let AuthPlugin::Native(Some(hash)) = native(SECRET.as_bytes()) else { panic!("a hash") };
+        let AuthPlugin::Native(Some(hash)) = native(SECRET.as_bytes()) else {
+            panic!("a hash")
+        };
         assert_eq!((hash[0], hash[1], hash[19]), (0x14, 0xE6, 0xE7));
         assert_eq!(native(b""), AuthPlugin::Native(None));
         assert_eq!(native(b"invalid"), NO_PASSWORD_FITS);
         assert_eq!(native(b"*14E6"), NO_PASSWORD_FITS);
-        assert_eq!(native(format!("*{}", "zz".repeat(20)).as_bytes()), NO_PASSWORD_FITS);
+        assert_eq!(
+            native(format!("*{}", "zz".repeat(20)).as_bytes()),
+            NO_PASSWORD_FITS
+        );
     }
 
     #[test]
@@ -161,7 +185,10 @@ mod tests {
         let account = read(json);
         assert!(account.admin && account.locked);
         assert_eq!(account.plugin, AuthPlugin::Native(None));
-        assert!(!read(r#"{"access":16384}"#).admin, "one privilege is not SUPER");
+        assert!(
+            !read(r#"{"access":16384}"#).admin,
+            "one privilege is not SUPER"
+        );
     }
 
     #[test]
@@ -190,7 +217,13 @@ mod tests {
     #[test]
     fn sha2_hashes_are_bytes_and_not_text() {
         let hash = b"$A$005$\x01\xff\x00rest";
-        assert_eq!(plugin(CACHING_SHA2, hash), AuthPlugin::CachingSha2(Arc::from(&hash[..])));
-        assert_eq!(plugin(CACHING_SHA2, b""), AuthPlugin::CachingSha2(Arc::from(&b""[..])));
+        assert_eq!(
+            plugin(CACHING_SHA2, hash),
+            AuthPlugin::CachingSha2(Arc::from(&hash[..]))
+        );
+        assert_eq!(
+            plugin(CACHING_SHA2, b""),
+            AuthPlugin::CachingSha2(Arc::from(&b""[..]))
+        );
     }
 }

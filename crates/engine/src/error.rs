@@ -4,17 +4,43 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("cannot connect to server {server}: {reason}; {cure}")]
-    Connect { server: String, reason: String, cure: &'static str },
+    Connect {
+        server: String,
+        reason: String,
+        cure: &'static str,
+    },
     #[error("server {server} did not answer within {timeout_ms} ms ({operation})")]
-    Timeout { operation: &'static str, server: String, timeout_ms: u64 },
+    Timeout {
+        operation: &'static str,
+        server: String,
+        timeout_ms: u64,
+    },
     #[error("server {server} refused to {operation}: {message} (error {number}){cure}")]
-    Refused { operation: &'static str, server: String, number: u16, message: String, cure: String },
+    Refused {
+        operation: &'static str,
+        server: String,
+        number: u16,
+        message: String,
+        cure: String,
+    },
     #[error("the connection to server {server} was lost ({operation}): {reason}")]
-    Lost { operation: &'static str, server: String, reason: String },
+    Lost {
+        operation: &'static str,
+        server: String,
+        reason: String,
+    },
     #[error("server {server} gave an answer that Heddle cannot read ({operation}): {what}")]
-    Reply { operation: &'static str, server: String, what: String },
+    Reply {
+        operation: &'static str,
+        server: String,
+        what: String,
+    },
     #[error("server {server} does not replicate: {reason}; {cure}")]
-    Replication { server: String, reason: String, cure: String },
+    Replication {
+        server: String,
+        reason: String,
+        cure: String,
+    },
 }
 
 impl Error {
@@ -33,7 +59,11 @@ impl Error {
                 message: refusal.message.clone(),
                 cure: cure_of(refusal.code).map_or(String::new(), |cure| format!("; {cure}")),
             },
-            other => Error::Lost { operation, server, reason: other.to_string() },
+            other => Error::Lost {
+                operation,
+                server,
+                reason: other.to_string(),
+            },
         }
     }
 
@@ -47,9 +77,16 @@ impl Error {
             mysql_async::Error::Io(mysql_async::IoError::Io(io)) => {
                 (io.to_string(), cure_of_io(io.kind()))
             }
-            other => (other.to_string(), "check that a MySQL or MariaDB server listens there"),
+            other => (
+                other.to_string(),
+                "check that a MySQL or MariaDB server listens there",
+            ),
         };
-        Error::Connect { server: server.to_owned(), reason, cure }
+        Error::Connect {
+            server: server.to_owned(),
+            reason,
+            cure,
+        }
     }
 
     /// The server's error number, when it was the server that refused.

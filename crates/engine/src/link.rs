@@ -67,7 +67,11 @@ impl Link {
             server: address.clone(),
             what: format!("@@version is {text:?}"),
         })?;
-        Ok(Link { conn, version, address })
+        Ok(Link {
+            conn,
+            version,
+            address,
+        })
     }
 
     /// What software the server said it runs when the connection was made.
@@ -131,7 +135,11 @@ impl Link {
         answer: Option<Result<T, mysql_async::Error>>,
     ) -> Result<T, Error> {
         match answer {
-            None => Err(Error::Timeout { operation, server: self.address.clone(), timeout_ms }),
+            None => Err(Error::Timeout {
+                operation,
+                server: self.address.clone(),
+                timeout_ms,
+            }),
             Some(Err(error)) => Err(Error::from_driver(operation, &self.address, &error)),
             Some(Ok(value)) => Ok(value),
         }
@@ -153,12 +161,17 @@ async fn fetch_all(conn: &mut Conn, sql: &str) -> Result<Vec<Vec<Row>>, mysql_as
 }
 
 async fn within<T>(timeout_ms: u64, work: impl Future<Output = T>) -> Option<T> {
-    tokio::time::timeout(Duration::from_millis(timeout_ms), work).await.ok()
+    tokio::time::timeout(Duration::from_millis(timeout_ms), work)
+        .await
+        .ok()
 }
 
 /// A cell as text; `None` for NULL and for a column that the server does not have.
 pub(crate) fn text(row: &Row, column: &str) -> Option<String> {
-    let index = row.columns_ref().iter().position(|c| c.name_str() == column)?;
+    let index = row
+        .columns_ref()
+        .iter()
+        .position(|c| c.name_str() == column)?;
     text_at(row, index)
 }
 
@@ -214,8 +227,15 @@ mod tests {
             user: "root".to_owned(),
             password: String::new(),
         };
-        let error = Link::open(&login, 5000).await.err().expect("nobody listens").to_string();
-        assert!(error.contains("start the server, or correct the address"), "{error}");
+        let error = Link::open(&login, 5000)
+            .await
+            .err()
+            .expect("nobody listens")
+            .to_string();
+        assert!(
+            error.contains("start the server, or correct the address"),
+            "{error}"
+        );
     }
 
     #[tokio::test]
@@ -227,7 +247,11 @@ mod tests {
             user: "root".to_owned(),
             password: String::new(),
         };
-        let error = Link::open(&login, 50).await.err().expect("no greeting").to_string();
+        let error = Link::open(&login, 50)
+            .await
+            .err()
+            .expect("no greeting")
+            .to_string();
         assert!(error.contains("no answer within 50 ms"), "{error}");
     }
 }

@@ -16,7 +16,10 @@ pub enum Position {
 impl Position {
     /// Reads `@@gtid_current_pos` (MariaDB) or `@@gtid_executed` (MySQL); `None` when malformed.
     pub fn parse(engine: Engine, text: &str) -> Option<Position> {
-        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let parts = text
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty());
         match engine {
             Engine::MariaDb => {
                 let mut domains = BTreeMap::new();
@@ -32,14 +35,18 @@ impl Position {
                 }
                 Some(Position::MariaDb(domains))
             }
-            Engine::MySql => parts.map(source).collect::<Option<Vec<_>>>().map(|sources| {
-                let mut all: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
-                for (name, intervals) in sources.into_iter().flatten() {
-                    all.entry(name).or_default().extend(intervals);
-                }
-                all.values_mut().for_each(|intervals| *intervals = joined(intervals));
-                Position::MySql(all)
-            }),
+            Engine::MySql => parts
+                .map(source)
+                .collect::<Option<Vec<_>>>()
+                .map(|sources| {
+                    let mut all: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
+                    for (name, intervals) in sources.into_iter().flatten() {
+                        all.entry(name).or_default().extend(intervals);
+                    }
+                    all.values_mut()
+                        .for_each(|intervals| *intervals = joined(intervals));
+                    Position::MySql(all)
+                }),
         }
     }
 
@@ -132,13 +139,28 @@ mod tests {
     fn mysql_sets() {
         let m = Engine::MySql;
         let a = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
-        assert!(covers(m, &format!("{a}:1-5:6-9"), &format!("{}:2-8", a.to_uppercase())));
+        assert!(covers(
+            m,
+            &format!("{a}:1-5:6-9"),
+            &format!("{}:2-8", a.to_uppercase())
+        ));
         assert!(!covers(m, &format!("{a}:1-5:7-9"), &format!("{a}:4-7")));
         assert!(covers(m, &format!("{a}:1-5,\n{a}:6"), &format!("{a}:1-6")));
-        assert!(covers(m, &format!("{a}:1-5:tag:1-3"), &format!("{a}:tag:2")));
-        assert!(!covers(m, &format!("{a}:1-5:tag:1-3"), &format!("{a}:tag:5")));
+        assert!(covers(
+            m,
+            &format!("{a}:1-5:tag:1-3"),
+            &format!("{a}:tag:2")
+        ));
+        assert!(!covers(
+            m,
+            &format!("{a}:1-5:tag:1-3"),
+            &format!("{a}:tag:5")
+        ));
         assert!(covers(m, &format!("{a}:1"), ""));
-        assert_eq!(Position::parse(m, &format!("{a}:x-1")), Some(Position::MySql(BTreeMap::new())));
+        assert_eq!(
+            Position::parse(m, &format!("{a}:x-1")),
+            Some(Position::MySql(BTreeMap::new()))
+        );
         assert_eq!(Position::parse(m, &format!("{a}:1-x")), None);
     }
 

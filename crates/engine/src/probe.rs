@@ -83,9 +83,14 @@ pub async fn probe(link: &mut Link, acks: bool, timeout_ms: u64) -> Result<Obser
         server: link.address().to_owned(),
         what: what.to_owned(),
     };
-    let basics = sets.first().and_then(|rows| rows.first()).ok_or_else(|| odd("no row"))?;
+    let basics = sets
+        .first()
+        .and_then(|rows| rows.first())
+        .ok_or_else(|| odd("no row"))?;
     let cell = |index| text_at(basics, index);
-    let server_id = cell(1).and_then(|id| id.parse().ok()).ok_or_else(|| odd("no server_id"))?;
+    let server_id = cell(1)
+        .and_then(|id| id.parse().ok())
+        .ok_or_else(|| odd("no server_id"))?;
     Ok(Observation {
         version: cell(0).ok_or_else(|| odd("no version"))?,
         uuid: cell(4),
@@ -151,7 +156,9 @@ fn acks_of(status: &[Row], variables: &[Row]) -> Option<Acks> {
     Some(Acks {
         enabled: is_on(&find(variables, "enabled")?),
         active: find(status, "status").is_some_and(|value| is_on(&value)),
-        replicas: find(status, "clients").and_then(|count| count.parse().ok()).unwrap_or(0),
+        replicas: find(status, "clients")
+            .and_then(|count| count.parse().ok())
+            .unwrap_or(0),
     })
 }
 

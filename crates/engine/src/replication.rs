@@ -75,7 +75,8 @@ pub async fn make_primary(
     detach(link, timeout_ms).await?;
     let acks = set_acks(link, ack_wait_ms, timeout_ms).await?;
     // Last: from here on clients write. `super_read_only` is cleared with it.
-    link.run("take writes", "SET GLOBAL read_only=0", timeout_ms).await?;
+    link.run("take writes", "SET GLOBAL read_only=0", timeout_ms)
+        .await?;
     Ok(acks)
 }
 
@@ -91,13 +92,13 @@ pub async fn set_acks(
     };
     let prefix = format!("SET GLOBAL rpl_semi_sync_{side}");
     let Some(wait_ms) = ack_wait_ms else {
-        link.run(OPERATION, &format!("{prefix}_enabled=0"), timeout_ms).await?;
+        link.run(OPERATION, &format!("{prefix}_enabled=0"), timeout_ms)
+            .await?;
         return Ok(AcksSet::Off);
     };
     let wait_ms = wait_ms.clamp(1, ACK_WAIT_FOREVER_MS);
-    let sql = format!(
-        "{prefix}_wait_point='AFTER_SYNC'; {prefix}_timeout={wait_ms}; {prefix}_enabled=1"
-    );
+    let sql =
+        format!("{prefix}_wait_point='AFTER_SYNC'; {prefix}_timeout={wait_ms}; {prefix}_enabled=1");
     link.run(OPERATION, &sql, timeout_ms).await?;
     Ok(AcksSet::On)
 }
@@ -105,11 +106,7 @@ pub async fn set_acks(
 /// Makes a server follow `primary` (whose user and password are those of the replication account)
 /// by GTID, read-only and acknowledging, and waits until it replicates. A server that already does
 /// is left alone. The server must hold nothing that the primary lacks; the caller checks.
-pub async fn make_replica(
-    link: &mut Link,
-    primary: &Login,
-    timeout_ms: u64,
-) -> Result<(), Error> {
+pub async fn make_replica(link: &mut Link, primary: &Login, timeout_ms: u64) -> Result<(), Error> {
     let before = status(link, timeout_ms).await?;
     prepare_replica(link, timeout_ms).await?;
     let words = words(link.version());
@@ -124,7 +121,9 @@ pub async fn make_replica(
         link.run("stop replicating", words.stop, timeout_ms).await?;
     } else if link.version().engine == Engine::MariaDb {
         // A former primary starts after its own last commit, not after what it once received.
-        let own = link.cell("read its position", "SELECT @@gtid_binlog_pos", timeout_ms).await?;
+        let own = link
+            .cell("read its position", "SELECT @@gtid_binlog_pos", timeout_ms)
+            .await?;
         if own.is_some_and(|position| !position.is_empty()) {
             let sql = "SET GLOBAL gtid_slave_pos=@@gtid_binlog_pos";
             link.run("set its position", sql, timeout_ms).await?;
@@ -132,7 +131,8 @@ pub async fn make_replica(
     }
     let sql = change_primary(link.version(), primary);
     link.run("follow a primary", &sql, timeout_ms).await?;
-    link.run("start replicating", words.start, timeout_ms).await?;
+    link.run("start replicating", words.start, timeout_ms)
+        .await?;
     wait_replicating(link, timeout_ms).await
 }
 
@@ -156,7 +156,9 @@ pub async fn drain(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
     }
     let stop_io = words(link.version()).stop_io;
     link.run("stop receiving", stop_io, timeout_ms).await?;
-    let Some(stopped) = status(link, timeout_ms).await? else { return Ok(()) };
+    let Some(stopped) = status(link, timeout_ms).await? else {
+        return Ok(());
+    };
     if stopped.received.is_empty() {
         return Ok(());
     }
@@ -214,9 +216,16 @@ async fn prepare_replica(link: &mut Link, timeout_ms: u64) -> Result<(), Error> 
         link.run("acknowledge commits", &sql, timeout_ms).await?;
     }
     if link.version().engine == Engine::MariaDb {
-        let on = link.cell("read its settings", "SELECT @@gtid_strict_mode", timeout_ms).await?;
+        let on = link
+            .cell("read its settings", "SELECT @@gtid_strict_mode", timeout_ms)
+            .await?;
         if on.as_deref() != Some("1") {
-            link.run("be strict about GTIDs", "SET GLOBAL gtid_strict_mode=1", timeout_ms).await?;
+            link.run(
+                "be strict about GTIDs",
+                "SET GLOBAL gtid_strict_mode=1",
+                timeout_ms,
+            )
+            .await?;
         }
     }
     Ok(())
@@ -234,7 +243,10 @@ async fn semi_sync_side(
          ('rpl_semi_sync_{old}_enabled','rpl_semi_sync_{new}_enabled')"
     );
     let rows = link.rows("look for semi-sync", &sql, timeout_ms).await?;
-    let name = rows.first().and_then(|row| text_at(row, 0)).map(|name| name.to_ascii_lowercase());
+    let name = rows
+        .first()
+        .and_then(|row| text_at(row, 0))
+        .map(|name| name.to_ascii_lowercase());
     Ok(name.map(|name| if name.contains(new) { new } else { old }))
 }
 
@@ -252,7 +264,11 @@ fn change_primary(version: &Version, primary: &Login) -> String {
     match version.engine {
         Engine::MariaDb => {
             // From 11.4 a replica verifies the primary's certificate, for which it needs a password.
-            let tls = if primary.password.is_empty() { ", MASTER_SSL=0" } else { "" };
+            let tls = if primary.password.is_empty() {
+                ", MASTER_SSL=0"
+            } else {
+                ""
+            };
             format!(
                 "CHANGE MASTER TO MASTER_HOST={host}, MASTER_PORT={port}, MASTER_USER={user}, \
                  MASTER_PASSWORD={password}, MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1, \
@@ -280,11 +296,15 @@ async fn wait_replicating(link: &mut Link, timeout_ms: u64) -> Result<(), Error>
     let deadline = Instant::now() + Duration::from_millis(timeout_ms);
     let mut last = String::from("its threads do not start");
     while Instant::now() < deadline {
-        let Some(now) = status(link, timeout_ms).await? else { break };
+        let Some(now) = status(link, timeout_ms).await? else {
+            break;
+        };
         if (now.io, now.sql) == (Thread::Running, Thread::Running) {
             return Ok(());
         }
-        let error = [now.io_error, now.sql_error].into_iter().find(|error| !error.is_empty());
+        let error = [now.io_error, now.sql_error]
+            .into_iter()
+            .find(|error| !error.is_empty());
         last = error.unwrap_or(last);
         // A thread that stopped with an error does not start again by itself.
         if now.io == Thread::Stopped || now.sql == Thread::Stopped {
@@ -332,7 +352,10 @@ mod tests {
         assert!(new.starts_with("CHANGE REPLICATION SOURCE TO SOURCE_HOST="));
         assert!(!new.contains("MASTER"));
         assert_eq!(words(&version("8.4.0")).show_status, "SHOW REPLICA STATUS");
-        assert_eq!(words(&version("11.4.5-MariaDB")).show_status, "SHOW SLAVE STATUS");
+        assert_eq!(
+            words(&version("11.4.5-MariaDB")).show_status,
+            "SHOW SLAVE STATUS"
+        );
     }
 
     #[test]
@@ -348,7 +371,19 @@ mod tests {
             received: String::new(),
         };
         assert!(follows(&now, &primary("x")));
-        assert!(!follows(&Replica { by_gtid: false, ..now.clone() }, &primary("x")));
-        assert!(!follows(&Replica { primary_port: 3307, ..now }, &primary("x")));
+        assert!(!follows(
+            &Replica {
+                by_gtid: false,
+                ..now.clone()
+            },
+            &primary("x")
+        ));
+        assert!(!follows(
+            &Replica {
+                primary_port: 3307,
+                ..now
+            },
+            &primary("x")
+        ));
     }
 }

@@ -31,10 +31,17 @@ pub struct Missing {
 impl Missing {
     /// What to write into the server's configuration.
     pub fn cure(&self) -> String {
-        let Requirement { variable, wanted, at_run_time, .. } = self.requirement;
+        let Requirement {
+            variable,
+            wanted,
+            at_run_time,
+            ..
+        } = self.requirement;
         let value = wanted.first().copied().unwrap_or_default();
         if at_run_time {
-            format!("SET GLOBAL {variable} = {value}, and {variable} = {value} in its configuration")
+            format!(
+                "SET GLOBAL {variable} = {value}, and {variable} = {value} in its configuration"
+            )
         } else {
             format!("set {variable} = {value} in its configuration and restart it")
         }
@@ -42,7 +49,13 @@ impl Missing {
 }
 
 const fn essential(variable: &'static str, reason: &'static str) -> Requirement {
-    Requirement { variable, wanted: &["ON", "1"], reason, at_run_time: false, essential: true }
+    Requirement {
+        variable,
+        wanted: &["ON", "1"],
+        reason,
+        at_run_time: false,
+        essential: true,
+    }
 }
 
 const fn advised(
@@ -51,17 +64,36 @@ const fn advised(
     at_run_time: bool,
     reason: &'static str,
 ) -> Requirement {
-    Requirement { variable, wanted, reason, at_run_time, essential: false }
+    Requirement {
+        variable,
+        wanted,
+        reason,
+        at_run_time,
+        essential: false,
+    }
 }
 
 const BOTH: &[Requirement] = &[
-    essential("log_bin", "without a binary log nothing can replicate from the server"),
+    essential(
+        "log_bin",
+        "without a binary log nothing can replicate from the server",
+    ),
     essential(
         "log_slave_updates",
         "a replica that is promoted must be able to hand on what it received",
     ),
-    advised("binlog_format", &["ROW"], true, "statements can have other effects on a replica"),
-    advised("sync_binlog", &["1"], true, "a crash of the machine would lose acknowledged commits"),
+    advised(
+        "binlog_format",
+        &["ROW"],
+        true,
+        "statements can have other effects on a replica",
+    ),
+    advised(
+        "sync_binlog",
+        &["1"],
+        true,
+        "a crash of the machine would lose acknowledged commits",
+    ),
     advised(
         "innodb_flush_log_at_trx_commit",
         &["1"],
@@ -99,7 +131,10 @@ const MARIADB: &[Requirement] = &[
 
 const MYSQL: &[Requirement] = &[
     essential("gtid_mode", "replicas find their place by GTID"),
-    essential("enforce_gtid_consistency", "statements without a GTID would break replicas"),
+    essential(
+        "enforce_gtid_consistency",
+        "statements without a GTID would break replicas",
+    ),
 ];
 
 /// `init_rpl_role` exists since MariaDB 10.11 (10.6 and 10.5 have it in late patch versions).
@@ -129,9 +164,14 @@ pub fn replication_settings(version: &Version) -> Vec<Requirement> {
 /// Which requirements a server does not meet.
 pub async fn missing(link: &mut Link, timeout_ms: u64) -> Result<Vec<Missing>, Error> {
     let requirements = replication_settings(link.version());
-    let names: Vec<String> =
-        requirements.iter().map(|requirement| format!("'{}'", requirement.variable)).collect();
-    let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(","));
+    let names: Vec<String> = requirements
+        .iter()
+        .map(|requirement| format!("'{}'", requirement.variable))
+        .collect();
+    let sql = format!(
+        "SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})",
+        names.join(",")
+    );
     let rows = link.rows("read its settings", &sql, timeout_ms).await?;
     let found: Vec<(String, String)> = rows
         .iter()
@@ -142,16 +182,25 @@ pub async fn missing(link: &mut Link, timeout_ms: u64) -> Result<Vec<Missing>, E
 
 fn unmet(requirements: &[Requirement], found: &[(String, String)]) -> Vec<Missing> {
     let value_of = |name: &str| {
-        found.iter().find(|(variable, _)| variable == name).map(|(_, value)| value.clone())
+        found
+            .iter()
+            .find(|(variable, _)| variable == name)
+            .map(|(_, value)| value.clone())
     };
     requirements
         .iter()
         .filter_map(|&requirement| {
             let value = value_of(requirement.variable);
             let fits = value.as_ref().is_some_and(|value| {
-                requirement.wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(value))
+                requirement
+                    .wanted
+                    .iter()
+                    .any(|wanted| wanted.eq_ignore_ascii_case(value))
             });
-            (!fits).then_some(Missing { requirement, found: value })
+            (!fits).then_some(Missing {
+                requirement,
+                found: value,
+            })
         })
         .collect()
 }
@@ -164,11 +213,19 @@ mod tests {
     fn essential_settings_come_first_and_depend_on_the_engine() {
         let of = |text| replication_settings(&Version::parse(text).expect("a version"));
         let mysql = of("8.0.36");
-        assert!(mysql.iter().any(|r| r.variable == "gtid_mode" && r.essential));
+        assert!(
+            mysql
+                .iter()
+                .any(|r| r.variable == "gtid_mode" && r.essential)
+        );
         assert!(!mysql.iter().any(|r| r.variable == "gtid_strict_mode"));
         let mariadb = of("10.11.19-MariaDB");
         assert!(mariadb.iter().any(|r| r.variable == "init_rpl_role"));
-        assert!(!of("10.5.20-MariaDB").iter().any(|r| r.variable == "init_rpl_role"));
+        assert!(
+            !of("10.5.20-MariaDB")
+                .iter()
+                .any(|r| r.variable == "init_rpl_role")
+        );
         let last_essential = mariadb.iter().rposition(|r| r.essential);
         let first_advised = mariadb.iter().position(|r| !r.essential);
         assert!(last_essential < first_advised);
@@ -176,12 +233,18 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_the_cure() {
-        let requirements = [essential("log_bin", "r"), advised("sync_binlog", &["1"], true, "r")];
+        let requirements = [
+            essential("log_bin", "r"),
+            advised("sync_binlog", &["1"], true, "r"),
+        ];
         let found = vec![("log_bin".to_owned(), "OFF".to_owned())];
         let missing = unmet(&requirements, &found);
         assert_eq!(missing.len(), 2);
         assert_eq!(missing[0].found.as_deref(), Some("OFF"));
-        assert_eq!(missing[0].cure(), "set log_bin = ON in its configuration and restart it");
+        assert_eq!(
+            missing[0].cure(),
+            "set log_bin = ON in its configuration and restart it"
+        );
         assert!(missing[1].cure().starts_with("SET GLOBAL sync_binlog = 1"));
         let found = vec![
             ("log_bin".to_owned(), "on".to_owned()),

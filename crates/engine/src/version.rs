@@ -21,9 +21,14 @@ const MYSQL_MIN: u32 = 80_000;
 impl Version {
     /// Reads `@@version`. Percona Server counts as MySQL.
     pub fn parse(text: &str) -> Option<Version> {
-        let engine =
-            if text.contains("MariaDB") { Engine::MariaDb } else { Engine::MySql };
-        let numbers = text.split(|c: char| c != '.' && !c.is_ascii_digit()).next()?;
+        let engine = if text.contains("MariaDB") {
+            Engine::MariaDb
+        } else {
+            Engine::MySql
+        };
+        let numbers = text
+            .split(|c: char| c != '.' && !c.is_ascii_digit())
+            .next()?;
         let mut parts = numbers.split('.').map(|part| part.parse::<u32>().ok());
         let major = parts.next()??;
         let minor = parts.next()??;
@@ -31,7 +36,11 @@ impl Version {
         if major > 999 || minor > 99 || patch > 99 {
             return None;
         }
-        Some(Version { engine, number: major * 10_000 + minor * 100 + patch, text: text.to_owned() })
+        Some(Version {
+            engine,
+            number: major * 10_000 + minor * 100 + patch,
+            text: text.to_owned(),
+        })
     }
 
     /// Why a farm does not take a server of this version, if so.
@@ -40,8 +49,7 @@ impl Version {
             Engine::MariaDb => ("MariaDB 10.5", MARIADB_MIN),
             Engine::MySql => ("MySQL 8.0", MYSQL_MIN),
         };
-        (self.number < min)
-            .then(|| format!("its version is {self}; upgrade it to {name} or newer"))
+        (self.number < min).then(|| format!("its version is {self}; upgrade it to {name} or newer"))
     }
 }
 
@@ -58,7 +66,10 @@ mod tests {
     #[test]
     fn versions_of_both_engines() {
         let read = |text| Version::parse(text).map(|v| (v.engine, v.number));
-        assert_eq!(read("10.11.19-MariaDB-0+deb12u1"), Some((Engine::MariaDb, 101_119)));
+        assert_eq!(
+            read("10.11.19-MariaDB-0+deb12u1"),
+            Some((Engine::MariaDb, 101_119))
+        );
         assert_eq!(read("11.4.5-MariaDB-log"), Some((Engine::MariaDb, 110_405)));
         assert_eq!(read("8.0.12"), Some((Engine::MySql, 80_012)));
         assert_eq!(read("8.0.36-28.1"), Some((Engine::MySql, 80_036)));
@@ -73,6 +84,9 @@ mod tests {
             old.objection().as_deref(),
             Some("its version is 10.1.48-MariaDB; upgrade it to MariaDB 10.5 or newer")
         );
-        assert_eq!(Version::parse("8.0.12").expect("a version").objection(), None);
+        assert_eq!(
+            Version::parse("8.0.12").expect("a version").objection(),
+            None
+        );
     }
 }

@@ -10,7 +10,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
+use redb::{
+    Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
+};
 use tokio::sync::watch;
 
 use crate::{
@@ -64,8 +66,18 @@ impl Embedded {
         let file = open_file(&path)?;
         let revision = check_format(&file).map_err(|failure| failure.describe("read", &path))?;
         let (newest, _) = watch::channel(revision);
-        let history = Mutex::new(History { updates: VecDeque::new(), floor: revision });
-        Ok(Embedded { inner: Arc::new(Inner { path, file: Mutex::new(Some(file)), history, newest }) })
+        let history = Mutex::new(History {
+            updates: VecDeque::new(),
+            floor: revision,
+        });
+        Ok(Embedded {
+            inner: Arc::new(Inner {
+                path,
+                file: Mutex::new(Some(file)),
+                history,
+                newest,
+            }),
+        })
     }
 
     /// Runs file work on a blocking thread. It ends even when the future is dropped.
@@ -76,7 +88,9 @@ impl Embedded {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
             // The task fails only if it panicked or the runtime ended before it began.
-            tokio::task::spawn_blocking(move || work(&inner)).await.unwrap_or(Err(Error::Closed))
+            tokio::task::spawn_blocking(move || work(&inner))
+                .await
+                .unwrap_or(Err(Error::Closed))
         })
     }
 }
@@ -131,14 +145,21 @@ impl Inner {
 
     fn commit(&self, transaction: Transaction) -> Result<Outcome, Error> {
         let mut keys = BTreeSet::new();
-        if let Some(twice) = transaction.changes.iter().find(|change| !keys.insert(change.key())) {
+        if let Some(twice) = transaction
+            .changes
+            .iter()
+            .find(|change| !keys.insert(change.key()))
+        {
             return Err(Error::KeyTwice(twice.key().to_owned()));
         }
         self.with_file("write", |file| {
             let outcome = write(file, &transaction)?;
             // Still under the file's lock, so the history is in the order of the revisions.
             if let Outcome::Applied(revision) = outcome {
-                self.remember(Update { revision, changes: transaction.changes });
+                self.remember(Update {
+                    revision,
+                    changes: transaction.changes,
+                });
             }
             Ok(outcome)
         })
@@ -162,14 +183,24 @@ impl Inner {
         if after < history.floor {
             return Err(Error::Gap);
         }
-        for update in history.updates.iter().filter(|update| update.revision > after) {
+        for update in history
+            .updates
+            .iter()
+            .filter(|update| update.revision > after)
+        {
             let touches = |change: &&Change| change.key().starts_with(prefix);
             let changes: Vec<Change> = update.changes.iter().filter(touches).cloned().collect();
             if !changes.is_empty() {
-                return Ok(Ok(Update { revision: update.revision, changes }));
+                return Ok(Ok(Update {
+                    revision: update.revision,
+                    changes,
+                }));
             }
         }
-        Ok(Err(history.updates.back().map_or(after, |update| update.revision.max(after))))
+        Ok(Err(history
+            .updates
+            .back()
+            .map_or(after, |update| update.revision.max(after))))
     }
 }
 
@@ -217,9 +248,15 @@ impl Failure {
             redb::Error::DatabaseAlreadyOpen => Error::Locked(path),
             redb::Error::Corrupted(reason) => Error::Damaged { path, reason },
             other @ (redb::Error::UpgradeRequired(_) | redb::Error::TableTypeMismatch { .. }) => {
-                Error::Format { path, reason: other.to_string() }
+                Error::Format {
+                    path,
+                    reason: other.to_string(),
+                }
             }
-            other => Error::Damaged { path, reason: other.to_string() },
+            other => Error::Damaged {
+                path,
+                reason: other.to_string(),
+            },
         }
     }
 }
@@ -231,7 +268,10 @@ fn open_file(path: &Path) -> Result<Database, Error> {
         Err(DatabaseError::Storage(StorageError::Io(error)))
             if error.kind() == std::io::ErrorKind::InvalidData =>
         {
-            Err(Error::Damaged { path: path.to_owned(), reason: error.to_string() })
+            Err(Error::Damaged {
+                path: path.to_owned(),
+                reason: error.to_string(),
+            })
         }
         Err(error) => Err(Failure::from(error).describe("open", path)),
     }
@@ -253,7 +293,9 @@ fn check_format(file: &Database) -> Result<u64, Failure> {
                 )));
             }
         }
-        numbers.get("revision")?.map_or(0, |revision| revision.value())
+        numbers
+            .get("revision")?
+            .map_or(0, |revision| revision.value())
     };
     transaction.commit()?;
     Ok(revision)
@@ -264,7 +306,11 @@ fn read_one(file: &Database, key: &str) -> Result<Option<Entry>, Failure> {
     let found = entries.get(key)?;
     Ok(found.map(|value| {
         let (revision, value) = value.value();
-        Entry { key: key.to_owned(), value: value.to_owned(), revision }
+        Entry {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            revision,
+        }
     }))
 }
 
@@ -285,7 +331,9 @@ fn read_prefix(file: &Database, prefix: &str) -> Result<Listing, Failure> {
         });
     }
     let numbers = transaction.open_table(NUMBERS)?;
-    let revision = numbers.get("revision")?.map_or(0, |revision| revision.value());
+    let revision = numbers
+        .get("revision")?
+        .map_or(0, |revision| revision.value());
     Ok(Listing { entries, revision })
 }
 
@@ -304,7 +352,10 @@ fn write(file: &Database, wanted: &Transaction) -> Result<Outcome, Failure> {
             }
         }
         let mut numbers = transaction.open_table(NUMBERS)?;
-        let revision = numbers.get("revision")?.map_or(0, |revision| revision.value()) + 1;
+        let revision = numbers
+            .get("revision")?
+            .map_or(0, |revision| revision.value())
+            + 1;
         numbers.insert("revision", revision)?;
         for change in &wanted.changes {
             match change {
@@ -346,17 +397,28 @@ mod tests {
     async fn state_outlives_the_process() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = open(&dir);
-        let done = store.commit(Transaction::new().put("/farm/id", "\"f\"")).await;
-        let Ok(Outcome::Applied(revision)) = done else { panic!("{done:?}") };
+        let done = store
+            .commit(Transaction::new().put("/farm/id", "\"f\""))
+            .await;
+        let Ok(Outcome::Applied(revision)) = done else {
+            panic!("{done:?}")
+        };
         drop(store);
 
         let store = open(&dir);
-        let entry = store.get("/farm/id").await.expect("readable").expect("kept");
+        let entry = store
+            .get("/farm/id")
+            .await
+            .expect("readable")
+            .expect("kept");
         assert_eq!((entry.value.as_str(), entry.revision), ("\"f\"", revision));
         // Revisions go on from where they were; a watch from before the restart has a gap.
         let mut watch = store.watch("/", revision - 1).await.expect("a watch");
         assert!(matches!(watch.next().await, Err(Error::Gap)));
-        let next = store.commit(Transaction::new().put("/a", "1")).await.expect("written");
+        let next = store
+            .commit(Transaction::new().put("/a", "1"))
+            .await
+            .expect("written");
         assert_eq!(next, Outcome::Applied(revision + 1));
     }
 
@@ -368,7 +430,9 @@ mod tests {
         for revision in 1..=UPDATES_MAX as u64 + 1 {
             store.inner.remember(Update {
                 revision,
-                changes: vec![Change::Delete { key: "/x".to_owned() }],
+                changes: vec![Change::Delete {
+                    key: "/x".to_owned(),
+                }],
             });
         }
         assert!(matches!(watch.next().await, Err(Error::Gap)));
@@ -378,19 +442,37 @@ mod tests {
     fn a_second_process_is_refused() {
         let dir = tempfile::tempdir().expect("a directory");
         let _first = open(&dir);
-        let error = Embedded::open(dir.path()).err().expect("locked").to_string();
-        assert!(error.contains("in use by another process; stop the other heddle"), "{error}");
+        let error = Embedded::open(dir.path())
+            .err()
+            .expect("locked")
+            .to_string();
+        assert!(
+            error.contains("in use by another process; stop the other heddle"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_missing_directory_and_a_foreign_file_are_named() {
         let dir = tempfile::tempdir().expect("a directory");
-        let error = Embedded::open(&dir.path().join("none")).err().expect("refused").to_string();
-        assert!(error.contains("none/state.redb") && error.contains("make the directory"), "{error}");
+        let error = Embedded::open(&dir.path().join("none"))
+            .err()
+            .expect("refused")
+            .to_string();
+        assert!(
+            error.contains("none/state.redb") && error.contains("make the directory"),
+            "{error}"
+        );
 
-        std::fs::write(dir.path().join(FILE_NAME), "not a database, but long enough to be read")
-            .expect("written");
-        let error = Embedded::open(dir.path()).err().expect("refused").to_string();
+        std::fs::write(
+            dir.path().join(FILE_NAME),
+            "not a database, but long enough to be read",
+        )
+        .expect("written");
+        let error = Embedded::open(dir.path())
+            .err()
+            .expect("refused")
+            .to_string();
         assert!(error.contains("is damaged"), "{error}");
     }
 
@@ -398,7 +480,12 @@ mod tests {
     fn a_full_disk_is_named_with_its_cure() {
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         let failure = Failure(redb::Error::Io(full));
-        let error = failure.describe("write", Path::new("/data/state.redb")).to_string();
-        assert!(error.contains("write /data/state.redb") && error.contains("free some"), "{error}");
+        let error = failure
+            .describe("write", Path::new("/data/state.redb"))
+            .to_string();
+        assert!(
+            error.contains("write /data/state.redb") && error.contains("free some"),
+            "{error}"
+        );
     }
 }

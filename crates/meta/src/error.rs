@@ -11,7 +11,12 @@ pub enum Error {
     )]
     Locked(PathBuf),
     #[error("cannot {operation} {}: {source}; {cure}", path.display())]
-    File { operation: &'static str, path: PathBuf, source: std::io::Error, cure: &'static str },
+    File {
+        operation: &'static str,
+        path: PathBuf,
+        source: std::io::Error,
+        cure: &'static str,
+    },
     #[error(
         "the state file {} is damaged ({reason}); move it away and restore a copy, or begin a new \
          farm without it", path.display()
@@ -45,6 +50,11 @@ impl Error {
             }
             _ => "look at the disk and the system log",
         };
-        Error::File { operation, path, source, cure }
+        Error::File {
+            operation,
+            path,
+            source,
+            cure,
+        }
     }
 }

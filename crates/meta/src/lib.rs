@@ -88,19 +88,25 @@ impl Transaction {
 
     /// Applies only if the key still is as this revision wrote it.
     pub fn when_revision(mut self, key: &str, revision: u64) -> Transaction {
-        self.compares.push(Compare::Revision(key.to_owned(), revision));
+        self.compares
+            .push(Compare::Revision(key.to_owned(), revision));
         self
     }
 
     /// Writes a key.
     pub fn put(mut self, key: &str, value: &str) -> Transaction {
-        self.changes.push(Change::Put { key: key.to_owned(), value: value.to_owned() });
+        self.changes.push(Change::Put {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        });
         self
     }
 
     /// Removes a key; one that does not exist stays so.
     pub fn delete(mut self, key: &str) -> Transaction {
-        self.changes.push(Change::Delete { key: key.to_owned() });
+        self.changes.push(Change::Delete {
+            key: key.to_owned(),
+        });
         self
     }
 }

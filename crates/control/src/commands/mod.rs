@@ -3,12 +3,19 @@
 //! A door turns what it received into a [`Call`] and a [`Table`] or [`CommandError`] into its own
 //! form; names, arguments, help and effects stand in [`TABLE`] only.
 
+mod arguments;
+mod dump;
+mod group;
+mod inspect;
+mod server;
 mod table;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+pub(crate) use arguments::Arguments;
+pub(crate) use table::Verb;
 pub use table::{ArgSpec, CommandSpec, TABLE};
 
 /// One call of a command.
@@ -79,7 +86,10 @@ pub struct Table {
 impl Table {
     /// A table without rows yet.
     pub(crate) fn new(columns: &[&'static str]) -> Table {
-        Table { columns: columns.to_vec(), rows: Vec::new() }
+        Table {
+            columns: columns.to_vec(),
+            rows: Vec::new(),
+        }
     }
 
     /// The answer of a procedure, Fabric's four columns.

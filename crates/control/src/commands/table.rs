@@ -49,11 +49,19 @@ pub(crate) enum Verb {
 }
 
 const fn required(name: &'static str, help: &'static str) -> ArgSpec {
-    ArgSpec { name, optional: false, help }
+    ArgSpec {
+        name,
+        optional: false,
+        help,
+    }
 }
 
 const fn optional(name: &'static str, help: &'static str) -> ArgSpec {
-    ArgSpec { name, optional: true, help }
+    ArgSpec {
+        name,
+        optional: true,
+        help,
+    }
 }
 
 const GROUP: ArgSpec = required("group_id", "name of the group");
@@ -152,8 +160,11 @@ pub(super) fn find(group: &str, command: &str) -> Result<&'static CommandSpec, C
     if let Some(spec) = TABLE.iter().find(named) {
         return Ok(spec);
     }
-    let mut known: Vec<&str> =
-        TABLE.iter().filter(|spec| spec.group == group).map(|spec| spec.command).collect();
+    let mut known: Vec<&str> = TABLE
+        .iter()
+        .filter(|spec| spec.group == group)
+        .map(|spec| spec.command)
+        .collect();
     if known.is_empty() {
         known = TABLE.iter().map(|spec| spec.group).collect();
         known.dedup();
@@ -174,7 +185,11 @@ impl CommandSpec {
         let mut usage = format!("{} {}", self.group, self.command);
         for arg in self.args {
             let name = arg.name.to_ascii_uppercase();
-            usage.push_str(&if arg.optional { format!(" [{name}]") } else { format!(" {name}") });
+            usage.push_str(&if arg.optional {
+                format!(" [{name}]")
+            } else {
+                format!(" {name}")
+            });
         }
         usage
     }
@@ -190,7 +205,12 @@ mod tests {
             let twin = TABLE[i + 1..]
                 .iter()
                 .find(|other| (other.group, other.command) == (spec.group, spec.command));
-            assert!(twin.is_none(), "{} {} stands twice", spec.group, spec.command);
+            assert!(
+                twin.is_none(),
+                "{} {} stands twice",
+                spec.group,
+                spec.command
+            );
             let first_optional = spec.args.iter().position(|arg| arg.optional);
             let last_required = spec.args.iter().rposition(|arg| !arg.optional);
             if let (Some(first), Some(last)) = (first_optional, last_required) {
@@ -201,7 +221,9 @@ mod tests {
 
     #[test]
     fn unknown_commands_name_the_known_ones() {
-        let error = find("group", "promtoe").expect_err("no such command").to_string();
+        let error = find("group", "promtoe")
+            .expect_err("no such command")
+            .to_string();
         assert!(error.contains("lookup_servers"), "{error}");
         let error = find("grop", "add").expect_err("no such group").to_string();
         assert!(error.contains("group, server, dump"), "{error}");

@@ -1,0 +1,517 @@
+//! Whether a server may join a group, and how it does.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use engine::{Link, Observation, Position, Version, requirements};
+use farm::{Engine, Mode, Status};
+
+use crate::commands::CommandError;
+use crate::identity;
+use crate::reach::ack_wait_ms;
+use crate::record::{Records, ServerRecord};
+use crate::runtime::Control;
+
+/// What `group add` was told.
+pub(crate) struct Newcomer {
+    pub(crate) group: String,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Empty when the address shall do.
+    pub(crate) name: String,
+    /// Limit for each step on a server.
+    pub(crate) timeout_ms: u64,
+    /// Record it, do not touch it.
+    pub(crate) update_only: bool,
+}
+
+impl Newcomer {
+    fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
+impl Control {
+    /// Adds a server to a group: as its primary when it is the first, else as a replica of the
+    /// primary. Gives the server's UUID. Adding it a second time changes nothing.
+    pub(crate) async fn admit(&self, newcomer: &Newcomer) -> Result<String, CommandError> {
+        let records = self.state().records.clone();
+        if let Some(uuid) = already_there(&records, newcomer)? {
+            // An earlier addition may have ended between the record and this.
+            self.apply_acks(&newcomer.group).await?;
+            return Ok(uuid);
+        }
+        let login = self.login(&newcomer.host, newcomer.port);
+        let mut link = Link::open(&login, newcomer.timeout_ms).await?;
+        let seen = engine::probe(&mut link, false, newcomer.timeout_ms).await?;
+        let version = link.version().clone();
+        objections(&records, newcomer, &version, &seen)?;
+        self.server_id_is_free(&records, newcomer, &seen)?;
+        if !newcomer.update_only {
+            refuse_missing_settings(&mut link, newcomer).await?;
+        }
+        let primary = records
+            .primary(&newcomer.group)
+            .map(|(_, server)| server.clone());
+        let status = if primary.is_some() {
+            Status::Replica
+        } else {
+            Status::Primary
+        };
+        if !newcomer.update_only {
+            match &primary {
+                Some(primary) => {
+                    self.join(&mut link, &seen, primary, newcomer.timeout_ms)
+                        .await?
+                }
+                None => lead(&mut link, &seen, newcomer.timeout_ms).await?,
+            }
+        }
+        let record = record(newcomer, &version, &seen, status)?;
+        let (id, transaction) = records.add_server(&record);
+        let observation = engine::probe(&mut link, false, newcomer.timeout_ms).await?;
+        // Known before the snapshot shows the server, so that it serves from the first moment.
+        self.answered(id, observation);
+        self.commit(transaction).await?;
+        if !newcomer.update_only {
+            self.apply_acks(&newcomer.group).await?;
+        }
+        Ok(record.uuid)
+    }
+
+    /// Lets a server of the group that was out of it follow the primary again.
+    pub(crate) async fn rejoin(
+        &self,
+        link: &mut Link,
+        primary: &ServerRecord,
+    ) -> Result<(), CommandError> {
+        let timeout_ms = self.settings.step_timeout_ms;
+        let seen = engine::probe(link, false, timeout_ms).await?;
+        self.join(link, &seen, primary, timeout_ms).await
+    }
+
+    /// Makes a newcomer follow the primary, unless it holds data that the primary has not.
+    async fn join(
+        &self,
+        link: &mut Link,
+        seen: &Observation,
+        primary: &ServerRecord,
+        timeout_ms: u64,
+    ) -> Result<(), CommandError> {
+        let mut leader = self.reach(primary).await?;
+        let leading = engine::probe(&mut leader, false, timeout_ms).await?;
+        if leading.read_only {
+            return Err(CommandError::Refused(format!(
+                "the primary {} of group {} is read-only, so nothing can be added to the group; see \
+                 `group health {}`",
+                primary.address(),
+                primary.group,
+                primary.group
+            )));
+        }
+        let tables = engine::replication::user_tables(link, timeout_ms).await?;
+        let leader_tables = engine::replication::user_tables(&mut leader, timeout_ms).await?;
+        foreign_data(link.version().engine, seen, tables, &leading, leader_tables).map_err(
+            |what| {
+                CommandError::Refused(format!(
+                    "server {} cannot follow {}: {what}",
+                    link.address(),
+                    primary.address()
+                ))
+            },
+        )?;
+        Ok(engine::make_replica(link, &self.replica_login(primary), timeout_ms).await?)
+    }
+
+    /// Refuses a server whose `server_id` another one of the group has: replicas would ignore its
+    /// events, or throw each other out.
+    fn server_id_is_free(
+        &self,
+        records: &Records,
+        newcomer: &Newcomer,
+        seen: &Observation,
+    ) -> Result<(), CommandError> {
+        let state = self.state();
+        for (id, member) in records.members(&newcomer.group) {
+            let other = state
+                .seen
+                .get(&id)
+                .and_then(|seen| seen.observation.as_ref());
+            if other.is_some_and(|other| other.server_id == seen.server_id) {
+                return Err(CommandError::Refused(format!(
+                    "server {} has server_id {}, as {} of group {} has (is it the same server?); \
+                     give it a server_id of its own in its configuration and restart it",
+                    newcomer.address(),
+                    seen.server_id,
+                    member.address(),
+                    newcomer.group
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// How long commits of a group's primary should wait for a replica.
+    pub(crate) fn wanted_ack_wait_ms(&self, group: &str) -> Option<u64> {
+        ack_wait_ms(
+            &self.state().records,
+            group,
+            self.settings.last_replica_wait_ms,
+        )
+    }
+}
+
+/// Makes the first server of a group take writes. A server that follows another one is part of
+/// something else.
+async fn lead(link: &mut Link, seen: &Observation, timeout_ms: u64) -> Result<(), CommandError> {
+    if let Some(replica) = &seen.replica {
+        return Err(CommandError::Refused(format!(
+            "server {} follows {}:{}, so it cannot be a group's primary; add that server first, or \
+             run STOP SLAVE; RESET SLAVE ALL on this one",
+            link.address(),
+            replica.primary_host,
+            replica.primary_port
+        )));
+    }
+    // No replica yet, so nothing could acknowledge.
+    engine::make_primary(link, None, timeout_ms).await?;
+    Ok(())
+}
+
+/// The UUID of a server that is in the group already; an error when it is in another one.
+fn already_there(records: &Records, newcomer: &Newcomer) -> Result<Option<String>, CommandError> {
+    let Newcomer { group, name, .. } = newcomer;
+    if !records.groups.contains_key(group) {
+        return Err(CommandError::Refused(no_group(group)));
+    }
+    let address = newcomer.address();
+    if let Some((_, found)) = records.find(&address) {
+        let found = &found.value;
+        if found.group != *group {
+            return Err(CommandError::Refused(format!(
+                "server {address} is in group {} already; `group remove {} {address}` first",
+                found.group, found.group
+            )));
+        }
+        return Ok(Some(found.uuid.clone()));
+    }
+    if !name.is_empty() && records.find(name).is_some() {
+        return Err(CommandError::Refused(format!(
+            "another server is called {name} already; choose another name"
+        )));
+    }
+    Ok(None)
+}
+
+/// «There is no such group», with what to do.
+pub(crate) fn no_group(group: &str) -> String {
+    format!("there is no group {group}; `group lookup_groups` lists them, `group create` makes one")
+}
+
+/// What speaks against a server by its version or identity.
+fn objections(
+    records: &Records,
+    newcomer: &Newcomer,
+    version: &Version,
+    seen: &Observation,
+) -> Result<(), CommandError> {
+    let address = newcomer.address();
+    let refuse = |why: String| Err(CommandError::Refused(why));
+    if let Some(objection) = version.objection() {
+        return refuse(format!("server {address} cannot join: {objection}"));
+    }
+    if let Some((_, other)) = records.members(&newcomer.group).next()
+        && other.engine != version.engine
+    {
+        return refuse(format!(
+            "server {address} runs {} but group {} runs {}; a group has one engine",
+            version.engine.name(),
+            newcomer.group,
+            other.engine.name()
+        ));
+    }
+    if seen.server_id == 0 {
+        return refuse(format!(
+            "server {address} has server_id 0; give it a server_id of its own in its configuration \
+             and restart it"
+        ));
+    }
+    if let Some(uuid) = &seen.uuid
+        && let Some((_, twin)) = records.find(uuid)
+    {
+        let twin = &twin.value;
+        return refuse(format!(
+            "server {address} has the UUID of {} in group {}; if it is a copy of that server, \
+             remove auto.cnf from its data directory and restart it",
+            twin.address(),
+            twin.group
+        ));
+    }
+    let other_primary = records.members(&newcomer.group).next().is_some()
+        && records.primary(&newcomer.group).is_none();
+    if other_primary {
+        return refuse(format!(
+            "group {} has no primary that server {address} could follow; see `group health {}`",
+            newcomer.group, newcomer.group
+        ));
+    }
+    Ok(())
+}
+
+async fn refuse_missing_settings(link: &mut Link, newcomer: &Newcomer) -> Result<(), CommandError> {
+    let missing = requirements::missing(link, newcomer.timeout_ms).await?;
+    let essential: Vec<String> = missing
+        .iter()
+        .filter(|missing| missing.requirement.essential)
+        .map(|missing| format!("{} ({})", missing.cure(), missing.requirement.reason))
+        .collect();
+    if essential.is_empty() {
+        return Ok(());
+    }
+    let address = newcomer.address();
+    Err(CommandError::Refused(format!(
+        "server {address} cannot join: {}",
+        essential.join("; ")
+    )))
+}
+
+/// Why a newcomer's data and the primary's do not fit together, if so.
+fn foreign_data(
+    engine: Engine,
+    seen: &Observation,
+    tables: u64,
+    leading: &Observation,
+    leader_tables: u64,
+) -> Result<(), String> {
+    let read = |observation: &Observation| {
+        Position::parse(engine, &observation.gtid)
+            .ok_or_else(|| format!("its GTID position {:?} cannot be read", observation.gtid))
+    };
+    let (mine, leaders) = (read(seen)?, read(leading)?);
+    if !leaders.covers(&mine) {
+        return Err(format!(
+            "it has executed {}, which the primary (at {}) has not; empty it, or clone it from the \
+             primary",
+            seen.gtid, leading.gtid
+        ));
+    }
+    if mine.is_empty() && tables > 0 {
+        return Err(format!(
+            "it has {tables} tables that did not come from the primary; drop them, or clone it from \
+             the primary"
+        ));
+    }
+    if leaders.is_empty() && leader_tables > tables {
+        return Err(format!(
+            "the primary has {leader_tables} tables that are in no binary log; clone the server \
+             from the primary first"
+        ));
+    }
+    Ok(())
+}
+
+fn record(
+    newcomer: &Newcomer,
+    version: &Version,
+    seen: &Observation,
+    status: Status,
+) -> Result<ServerRecord, CommandError> {
+    let uuid = match &seen.uuid {
+        Some(uuid) => uuid.clone(),
+        None => identity::uuid().map_err(|error| CommandError::Internal(error.to_string()))?,
+    };
+    let name = if newcomer.name.is_empty() {
+        newcomer.address()
+    } else {
+        newcomer.name.clone()
+    };
+    Ok(ServerRecord {
+        uuid,
+        name,
+        group: newcomer.group.clone(),
+        host: newcomer.host.clone(),
+        port: newcomer.port,
+        status,
+        mode: if status == Status::Primary {
+            Mode::ReadWrite
+        } else {
+            Mode::ReadOnly
+        },
+        weight: 1.0,
+        engine: version.engine,
+        version: version.text.clone(),
+    })
+}
+
+/// Reads `HOST:PORT` or `[IPV6]:PORT`; the port may be left out (3306).
+pub(crate) fn parse_address(text: &str) -> Result<(String, u16), CommandError> {
+    let bad = |why: &str| {
+        CommandError::Usage(format!(
+            "{text:?} is no server address: {why}; write HOST:PORT, for example 10.0.0.5:3306"
+        ))
+    };
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, port) = rest
+            .split_once(']')
+            .ok_or_else(|| bad("the ] is missing"))?;
+        host.parse::<Ipv6Addr>()
+            .map_err(|_| bad("no IPv6 address stands in the brackets"))?;
+        (host, port.strip_prefix(':').unwrap_or(port))
+    } else if text.parse::<IpAddr>().is_ok() {
+        (text, "")
+    } else {
+        text.rsplit_once(':').unwrap_or((text, ""))
+    };
+    let legal = |c: char| c.is_ascii_alphanumeric() || "-._:%".contains(c);
+    if host.is_empty() || host.len() > 255 || !host.chars().all(legal) {
+        return Err(bad("the host name is empty or has odd characters"));
+    }
+    let port = if port.is_empty() {
+        Ok(3306)
+    } else {
+        port.parse::<u16>()
+    };
+    match port {
+        Ok(port) if port > 0 => Ok((host.to_ascii_lowercase(), port)),
+        _ => Err(bad("the port is no number from 1 to 65535")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::{records, server};
+
+    fn seen(gtid: &str) -> Observation {
+        Observation {
+            version: "10.11.6-MariaDB".to_owned(),
+            uuid: None,
+            server_id: 7,
+            read_only: true,
+            gtid: gtid.to_owned(),
+            replica: None,
+            acks: None,
+        }
+    }
+
+    fn newcomer(group: &str, port: u16, name: &str) -> Newcomer {
+        Newcomer {
+            group: group.to_owned(),
+            host: "127.0.0.1".to_owned(),
+            port,
+            name: name.to_owned(),
+            timeout_ms: 1000,
+            update_only: false,
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        let read = |text: &str| parse_address(text).map_err(|error| error.to_string());
+        assert_eq!(
+            read("DB1.example:3307"),
+            Ok(("db1.example".to_owned(), 3307))
+        );
+        assert_eq!(read("10.0.0.1"), Ok(("10.0.0.1".to_owned(), 3306)));
+        assert_eq!(read("[::1]:3307"), Ok(("::1".to_owned(), 3307)));
+        assert_eq!(read("::1"), Ok(("::1".to_owned(), 3306)));
+        for bad in [
+            "", ":3306", "a b:1", "h:0", "h:70000", "h:x", "[::1", "[db]:1", "h';--:1",
+        ] {
+            let error = read(bad).expect_err(bad);
+            assert!(error.contains("HOST:PORT"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_same_server_twice() {
+        let records = records("g", &[server("g", 3307, Status::Primary)]);
+        let twice = already_there(&records, &newcomer("g", 3307, ""));
+        assert_eq!(twice, Ok(Some(server("g", 3307, Status::Primary).uuid)));
+        let mut elsewhere = records.clone();
+        elsewhere
+            .groups
+            .insert("h".to_owned(), records.groups["g"].clone());
+        let error = already_there(&elsewhere, &newcomer("h", 3307, "")).expect_err("in g");
+        assert!(
+            error
+                .to_string()
+                .contains("`group remove g 127.0.0.1:3307` first"),
+            "{error}"
+        );
+        let error = already_there(&records, &newcomer("g", 3308, "s3307")).expect_err("name");
+        assert!(error.to_string().contains("choose another name"), "{error}");
+        let error = already_there(&records, &newcomer("x", 1, "")).expect_err("no group");
+        assert!(error.to_string().contains("there is no group x"), "{error}");
+    }
+
+    #[test]
+    fn versions_and_ids_that_do_not_fit() {
+        let records = records("g", &[server("g", 3307, Status::Primary)]);
+        let check = |version: &str, seen: &Observation| {
+            let version = Version::parse(version).expect("a version");
+            objections(&records, &newcomer("g", 3308, ""), &version, seen)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(check("10.11.6-MariaDB", &seen("")), Ok(()));
+        assert!(
+            check("10.1.1-MariaDB", &seen(""))
+                .expect_err("old")
+                .contains("upgrade it")
+        );
+        assert!(
+            check("8.0.36", &seen(""))
+                .expect_err("MySQL")
+                .contains("one engine")
+        );
+        let zero = Observation {
+            server_id: 0,
+            ..seen("")
+        };
+        assert!(
+            check("10.11.6-MariaDB", &zero)
+                .expect_err("0")
+                .contains("server_id 0")
+        );
+        let twin = Observation {
+            uuid: Some(server("g", 3307, Status::Primary).uuid),
+            ..seen("")
+        };
+        assert!(
+            check("10.11.6-MariaDB", &twin)
+                .expect_err("twin")
+                .contains("auto.cnf")
+        );
+    }
+
+    #[test]
+    fn data_that_did_not_come_from_the_primary() {
+        let check = |mine: &str, tables, leader: &str, leader_tables| {
+            foreign_data(
+                Engine::MariaDb,
+                &seen(mine),
+                tables,
+                &seen(leader),
+                leader_tables,
+            )
+        };
+        assert_eq!(check("", 0, "0-1-100", 5), Ok(()));
+        assert_eq!(check("0-1-50", 5, "0-1-100", 5), Ok(()), "a restored copy");
+        assert!(
+            check("0-2-101", 5, "0-1-100", 5)
+                .expect_err("ahead")
+                .contains("clone it")
+        );
+        assert!(check("1-2-1", 5, "0-1-100", 5).is_err(), "another domain");
+        assert!(
+            check("", 3, "0-1-100", 5)
+                .expect_err("own tables")
+                .contains("3 tables")
+        );
+        assert!(
+            check("", 0, "", 5)
+                .expect_err("unlogged")
+                .contains("no binary log")
+        );
+        assert_eq!(check("", 0, "", 0), Ok(()));
+    }
+}

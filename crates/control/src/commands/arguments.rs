@@ -1,0 +1,162 @@
+//! The arguments of one call, matched with the table and read as what they mean.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use super::{Call, CommandError, CommandSpec};
+
+/// Longest argument; descriptions are the longest there are.
+const ARGUMENT_BYTES_MAX: usize = 4096;
+
+/// Longest `timeout` argument.
+const TIMEOUT_S_MAX: u64 = 3600;
+
+/// The arguments by name. Empty ones count as not given, as Fabric's connectors send them.
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    spec: &'static CommandSpec,
+    values: BTreeMap<&'static str, String>,
+}
+
+impl Arguments {
+    /// Matches a call with its row of the table.
+    pub(crate) fn resolve(
+        spec: &'static CommandSpec,
+        call: &Call,
+    ) -> Result<Arguments, CommandError> {
+        let usage = |what: String| CommandError::Usage(format!("{what}; usage: {}", spec.usage()));
+        if call.args.len() > spec.args.len() {
+            return Err(usage(format!("too many arguments ({})", call.args.len())));
+        }
+        let mut values = BTreeMap::new();
+        for (arg, value) in spec.args.iter().zip(&call.args) {
+            values.insert(arg.name, value.clone());
+        }
+        for (name, value) in &call.options {
+            let Some(arg) = spec.args.iter().find(|arg| arg.name == name) else {
+                return Err(usage(format!("there is no argument {name:?}")));
+            };
+            if values.insert(arg.name, value.clone()).is_some() {
+                return Err(usage(format!("{name} is given twice")));
+            }
+        }
+        values.retain(|_, value| !value.is_empty());
+        if let Some((name, _)) = values
+            .iter()
+            .find(|(_, value)| value.len() > ARGUMENT_BYTES_MAX)
+        {
+            return Err(usage(format!(
+                "{name} is longer than {ARGUMENT_BYTES_MAX} bytes"
+            )));
+        }
+        let missing = spec
+            .args
+            .iter()
+            .find(|arg| !arg.optional && !values.contains_key(arg.name));
+        if let Some(arg) = missing {
+            let name = arg.name.to_ascii_uppercase();
+            return Err(usage(format!("{name} is missing: {}", arg.help)));
+        }
+        Ok(Arguments { spec, values })
+    }
+
+    /// An argument that may be missing.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        debug_assert!(
+            self.spec.args.iter().any(|arg| arg.name == name),
+            "{name} is in the table"
+        );
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// A required argument; the table has made sure that it is there.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// A switch; false when it is missing.
+    pub(crate) fn switch(&self, name: &str) -> Result<bool, CommandError> {
+        match self.get(name).map(str::to_ascii_lowercase).as_deref() {
+            None | Some("false" | "0" | "no" | "off") => Ok(false),
+            Some("true" | "1" | "yes" | "on") => Ok(true),
+            Some(other) => Err(self.bad(name, other, "true or false")),
+        }
+    }
+
+    /// A number, or anything else that can be read from text.
+    pub(crate) fn parse<T: FromStr>(
+        &self,
+        name: &str,
+        what: &str,
+    ) -> Result<Option<T>, CommandError> {
+        self.get(name)
+            .map(|text| text.parse().map_err(|_| self.bad(name, text, what)))
+            .transpose()
+    }
+
+    /// The argument `timeout`, in seconds, as milliseconds.
+    pub(crate) fn timeout_ms(&self, default_ms: u64) -> Result<u64, CommandError> {
+        const WHAT: &str = "seconds from 1 to 3600";
+        match self.parse::<u64>("timeout", WHAT)? {
+            None => Ok(default_ms),
+            Some(seconds) if (1..=TIMEOUT_S_MAX).contains(&seconds) => Ok(seconds * 1000),
+            Some(other) => Err(self.bad("timeout", &other.to_string(), WHAT)),
+        }
+    }
+
+    /// «This is no such thing», with what it should be.
+    pub(crate) fn bad(&self, name: &str, given: &str, what: &str) -> CommandError {
+        let name = name.to_ascii_uppercase();
+        let usage = self.spec.usage();
+        CommandError::Usage(format!(
+            "{name} is {given:?} but must be {what}; usage: {usage}"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(words: &[&str]) -> Result<Arguments, String> {
+        let call = Call::parse(words).expect("two words");
+        Arguments::resolve(call.spec().expect("in the table"), &call)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn positions_and_names() {
+        let args =
+            resolve(&["group", "add", "g1", "h:1", "--name=s1", "--timeout=3"]).expect("fit");
+        assert_eq!((args.text("group_id"), args.text("address")), ("g1", "h:1"));
+        assert_eq!(args.get("name"), Some("s1"));
+        assert_eq!(args.timeout_ms(5), Ok(3000));
+        assert_eq!(args.switch("update_only"), Ok(false));
+        let args = resolve(&["group", "add", "g1", "h:1", "", "--update_only"]).expect("fit");
+        assert_eq!(args.timeout_ms(5), Ok(5), "an empty argument is none");
+        assert_eq!(args.switch("update_only"), Ok(true));
+    }
+
+    #[test]
+    fn wrong_calls_say_how_it_is_done() {
+        let error = |words: &[&str]| resolve(words).expect_err("wrong");
+        assert!(error(&["group", "add", "g1"]).contains("ADDRESS is missing: HOST:PORT"));
+        assert!(error(&["group", "destroy", "a", "b"]).contains("usage: group destroy GROUP_ID"));
+        assert!(error(&["group", "destroy", "a", "--force"]).contains("no argument \"force\""));
+        let twice = ["group", "destroy", "a", "--group_id=b"];
+        assert!(error(&twice).contains("group_id is given twice"));
+        let args = resolve(&["group", "add", "g", "h:1", "soon", "maybe"]).expect("fits by number");
+        assert!(
+            args.timeout_ms(1)
+                .expect_err("no number")
+                .to_string()
+                .contains("1 to 3600")
+        );
+        assert!(
+            args.switch("update_only")
+                .expect_err("no switch")
+                .to_string()
+                .contains("maybe")
+        );
+    }
+}

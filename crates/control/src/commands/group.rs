@@ -1,0 +1,199 @@
+//! Commands that change groups, and the dispatch from the table to what carries a command out.
+
+use farm::Status;
+use serde_json::Value;
+
+use super::{Arguments, CommandError, Table, Verb};
+use crate::admission::{Newcomer, no_group, parse_address};
+use crate::identity;
+use crate::record::{GroupRecord, Kept, Records};
+use crate::runtime::Control;
+
+/// Longest name of a group; it is part of keys, metrics and error texts.
+const GROUP_NAME_BYTES_MAX: usize = 64;
+
+impl Control {
+    /// Carries out a command whose arguments fit the table.
+    pub(crate) async fn dispatch(
+        &self,
+        verb: Verb,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
+        match verb {
+            Verb::GroupCreate => self.group_create(args).await,
+            Verb::GroupDestroy => self.group_destroy(args).await,
+            Verb::GroupDescription => self.group_description(args).await,
+            Verb::GroupAdd => self.group_add(args).await,
+            Verb::GroupRemove => self.group_remove(args).await,
+            Verb::GroupActivate => self.group_set_active(args, true).await,
+            Verb::GroupDeactivate => self.group_set_active(args, false).await,
+            Verb::GroupHealth => self.group_health(args),
+            Verb::GroupEvents => self.group_events(args),
+            Verb::GroupLookupServers => self.group_lookup_servers(args),
+            Verb::GroupLookupGroups => self.group_lookup_groups(args),
+            Verb::ServerSetStatus => self.server_set_status(args).await,
+            Verb::ServerSetMode => self.server_set_mode(args).await,
+            Verb::ServerSetWeight => self.server_set_weight(args).await,
+            Verb::ServerLookupUuid => self.server_lookup_uuid(args).await,
+            Verb::DumpServers => self.dump_servers(args),
+            Verb::DumpFabricNodes => self.dump_fabric_nodes(args),
+            Verb::SessionList => self.session_list(),
+            Verb::SessionKill => self.session_kill(args),
+            Verb::ManagePing => self.manage_ping(),
+            Verb::ManageHelp => self.manage_help(args),
+        }
+    }
+
+    /// Creating a group that is there with the same description changes nothing.
+    async fn group_create(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let name = args.text("group_id");
+        check_group_name(args, name)?;
+        let description = args.get("description").unwrap_or_default().to_owned();
+        let records = self.state().records.clone();
+        if let Some(kept) = records.groups.get(name) {
+            if args.get("description").is_some() && kept.value.description != description {
+                return Err(CommandError::Refused(format!(
+                    "group {name} exists with another description; `group description {name} TEXT` \
+                     changes it"
+                )));
+            }
+            return done(Value::Bool(true));
+        }
+        let group = GroupRecord {
+            description,
+            active: false,
+        };
+        self.commit(records.create_group(name, &group)).await?;
+        done(Value::Bool(true))
+    }
+
+    async fn group_destroy(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let name = args.text("group_id");
+        let records = self.state().records.clone();
+        find_group(&records, name)?;
+        let servers = records.members(name).count();
+        if servers > 0 {
+            return Err(CommandError::Refused(format!(
+                "group {name} has {servers} servers; take them out first: \
+                 `group remove {name} SERVER_ID`, the primary last"
+            )));
+        }
+        self.commit(records.remove_group(name)).await?;
+        done(Value::Bool(true))
+    }
+
+    async fn group_description(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let name = args.text("group_id");
+        let records = self.state().records.clone();
+        let mut group = find_group(&records, name)?.value.clone();
+        args.get("description")
+            .unwrap_or_default()
+            .clone_into(&mut group.description);
+        self.commit(records.change_group(name, &group)).await?;
+        done(Value::Bool(true))
+    }
+
+    async fn group_set_active(
+        &self,
+        args: &Arguments,
+        active: bool,
+    ) -> Result<Table, CommandError> {
+        let name = args.text("group_id");
+        let records = self.state().records.clone();
+        let mut group = find_group(&records, name)?.value.clone();
+        if group.active != active {
+            group.active = active;
+            self.commit(records.change_group(name, &group)).await?;
+        }
+        done(Value::Bool(true))
+    }
+
+    async fn group_add(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let (host, port) = parse_address(args.text("address"))?;
+        let newcomer = Newcomer {
+            group: args.text("group_id").to_owned(),
+            host,
+            port,
+            name: args.get("name").unwrap_or_default().to_owned(),
+            timeout_ms: args.timeout_ms(self.settings.step_timeout_ms)?,
+            update_only: args.switch("update_only")?,
+        };
+        if newcomer
+            .name
+            .chars()
+            .any(|c| c.is_control() || c.is_whitespace() || c == ':')
+        {
+            return Err(args.bad("name", &newcomer.name, "without blanks and colons"));
+        }
+        let uuid = self.admit(&newcomer).await?;
+        done(Value::String(uuid))
+    }
+
+    /// The primary can only leave as the last server: a group without one takes no writes.
+    async fn group_remove(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let name = args.text("group_id");
+        let records = self.state().records.clone();
+        find_group(&records, name)?;
+        let found = records.find(args.text("server_id"));
+        let Some((id, kept)) = found.filter(|(_, kept)| kept.value.group == name) else {
+            return Err(no_server(args.text("server_id"), Some(name)));
+        };
+        let server = kept.value.clone();
+        if server.status == Status::Primary && records.members(name).count() > 1 {
+            return Err(CommandError::Refused(format!(
+                "{} is the primary of group {name}; it can only leave as the last server",
+                server.address()
+            )));
+        }
+        self.commit(records.remove_server(id)).await?;
+        // First the primary learns that it has a replica less, or its commits would wait for it.
+        self.apply_acks(name).await?;
+        if server.status != Status::Primary
+            && let Ok(mut link) = self.reach(&server).await
+        {
+            engine::detach(&mut link, self.settings.step_timeout_ms).await?;
+        }
+        done(Value::Bool(true))
+    }
+}
+
+/// The answer of a procedure that ended well.
+pub(super) fn done(result: Value) -> Result<Table, CommandError> {
+    let uuid = identity::uuid().map_err(|error| CommandError::Internal(error.to_string()))?;
+    Ok(Table::procedure(uuid, result))
+}
+
+/// The group, or an error that says where to look.
+pub(super) fn find_group<'a>(
+    records: &'a Records,
+    name: &str,
+) -> Result<&'a Kept<GroupRecord>, CommandError> {
+    records
+        .groups
+        .get(name)
+        .ok_or_else(|| CommandError::Refused(no_group(name)))
+}
+
+/// «There is no such server», with where to look.
+pub(super) fn no_server(server: &str, group: Option<&str>) -> CommandError {
+    CommandError::Refused(match group {
+        Some(group) => format!(
+            "group {group} has no server {server}; `group lookup_servers {group}` lists them"
+        ),
+        None => {
+            format!("no group has a server {server}; `dump servers` lists all, by UUID and address")
+        }
+    })
+}
+
+fn check_group_name(args: &Arguments, name: &str) -> Result<(), CommandError> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let fits = name.len() <= GROUP_NAME_BYTES_MAX
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        && name.chars().all(legal);
+    if fits {
+        return Ok(());
+    }
+    let what = "at most 64 letters, digits, or _ - . with a letter or digit first";
+    Err(args.bad("group_id", name, what))
+}

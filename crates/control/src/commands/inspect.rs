@@ -1,0 +1,212 @@
+//! Commands that show something: groups, servers, health, events, sessions, the commands themselves.
+
+use farm::{Group, Mode, Server, Status};
+use serde_json::Value;
+
+use super::group::{find_group, no_server};
+use super::{Arguments, CommandError, TABLE, Table};
+use crate::runtime::Control;
+
+impl Control {
+    pub(super) fn group_lookup_servers(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let name = args.text("group_id");
+        let status =
+            match args.get("status") {
+                None => None,
+                Some(text) => Some(Status::parse(text).ok_or_else(|| {
+                    args.bad("status", text, "FAULTY, SPARE, SECONDARY or PRIMARY")
+                })?),
+            };
+        let mode = match args.get("mode") {
+            None => None,
+            Some(text) => Some(Mode::parse(text).ok_or_else(|| {
+                args.bad("mode", text, "OFFLINE, READ_ONLY, WRITE_ONLY or READ_WRITE")
+            })?),
+        };
+        let state = self.state();
+        find_group(&state.records, name)?;
+        let only = match args.get("server_id") {
+            None => None,
+            Some(server) => {
+                let found = state
+                    .records
+                    .find(server)
+                    .filter(|(_, kept)| kept.value.group == name);
+                Some(found.ok_or_else(|| no_server(server, Some(name)))?.0)
+            }
+        };
+        let mut table = Table::new(&["server_uuid", "address", "status", "mode", "weight"]);
+        for (id, server) in state.records.members(name) {
+            let asked = only.is_none_or(|only| only == id)
+                && status.is_none_or(|status| status == server.status)
+                && mode.is_none_or(|mode| mode == server.mode);
+            if asked {
+                table.rows.push(vec![
+                    server.uuid.as_str().into(),
+                    server.address().into(),
+                    server.status.fabric_name().into(),
+                    server.mode.name().into(),
+                    server.weight.into(),
+                ]);
+            }
+        }
+        Ok(table)
+    }
+
+    pub(super) fn group_lookup_groups(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let only = args.get("group_id");
+        let state = self.state();
+        if let Some(name) = only {
+            find_group(&state.records, name)?;
+        }
+        let mut table = Table::new(&["group_id", "description", "failure_detector", "master_uuid"]);
+        for (name, kept) in &state.records.groups {
+            if only.is_some_and(|only| only != name) {
+                continue;
+            }
+            let primary = state.records.primary(name);
+            table.rows.push(vec![
+                name.as_str().into(),
+                kept.value.description.as_str().into(),
+                kept.value.active.into(),
+                primary.map_or(Value::Null, |(_, server)| server.uuid.as_str().into()),
+            ]);
+        }
+        Ok(table)
+    }
+
+    pub(super) fn group_health(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let name = args.text("group_id");
+        find_group(&self.state().records, name)?;
+        let snapshot = self.snapshot();
+        Ok(snapshot
+            .group(name)
+            .map_or_else(Table::default, |group| health(group)))
+    }
+
+    pub(super) fn group_events(&self, args: &Arguments) -> Result<Table, CommandError> {
+        // A group that was destroyed still has events, so any name may be asked for.
+        let only = args.get("group_id");
+        let mut table = Table::new(&[
+            "when",
+            "group_id",
+            "event",
+            "server_uuid",
+            "address",
+            "detail",
+        ]);
+        for event in self.events() {
+            if only.is_some_and(|only| only != event.group) {
+                continue;
+            }
+            table.rows.push(vec![
+                event.when().into(),
+                event.group.into(),
+                event.kind.into(),
+                event.server.into(),
+                event.address.into(),
+                event.detail.into(),
+            ]);
+        }
+        Ok(table)
+    }
+
+    pub(super) fn session_list(&self) -> Result<Table, CommandError> {
+        let mut table = Table::new(&[
+            "id", "user", "client", "database", "command", "time_ms", "state", "server",
+        ]);
+        for session in self.sessions.list() {
+            table.rows.push(vec![
+                session.id.into(),
+                session.user.into(),
+                session.client.into(),
+                session.database.into(),
+                session.command.into(),
+                session.time_ms.into(),
+                session.state.into(),
+                session.server.into(),
+            ]);
+        }
+        Ok(table)
+    }
+
+    pub(super) fn session_kill(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let what = "a number from `session list`";
+        let id = args.parse::<u64>("session_id", what)?.unwrap_or_default();
+        if !self.sessions.kill(id, args.switch("query")?) {
+            return Err(CommandError::Refused(format!(
+                "this router has no session {id}; `session list` shows them"
+            )));
+        }
+        super::group::done(Value::Bool(true))
+    }
+
+    pub(super) fn manage_ping(&self) -> Result<Table, CommandError> {
+        let mut table = Table::new(&["farm_id", "version", "uptime_s", "epoch"]);
+        let snapshot = self.snapshot();
+        table.rows.push(vec![
+            (*snapshot.farm_id).into(),
+            self.settings.version.as_str().into(),
+            self.started.elapsed().as_secs().into(),
+            snapshot.epoch.into(),
+        ]);
+        Ok(table)
+    }
+
+    pub(super) fn manage_help(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let (group, command) = (args.get("group"), args.get("command"));
+        if let (Some(group), Some(command)) = (group, command) {
+            super::table::find(group, command)?;
+        }
+        let mut table = Table::new(&["command", "help"]);
+        for spec in TABLE {
+            let asked = group.is_none_or(|group| group == spec.group)
+                && command.is_none_or(|command| command == spec.command);
+            if asked {
+                table.rows.push(vec![spec.usage().into(), spec.help.into()]);
+            }
+        }
+        Ok(table)
+    }
+}
+
+/// Fabric's columns. For the primary the columns about replication are false.
+fn health(group: &Group) -> Table {
+    let mut table = Table::new(&[
+        "uuid",
+        "is_alive",
+        "status",
+        "is_not_running",
+        "is_not_configured",
+        "io_not_running",
+        "sql_not_running",
+        "io_error",
+        "sql_error",
+    ]);
+    for server in &group.servers {
+        let [not_running, not_configured, io_not_running, sql_not_running] = replication(server);
+        table.rows.push(vec![
+            (*server.uuid).into(),
+            server.health.alive.into(),
+            server.status.fabric_name().into(),
+            not_running.into(),
+            not_configured.into(),
+            io_not_running.into(),
+            sql_not_running.into(),
+            server.health.io_error.as_str().into(),
+            server.health.sql_error.as_str().into(),
+        ]);
+    }
+    table
+}
+
+/// What is wrong with a server's replication: not running at all, not configured, IO, SQL.
+fn replication(server: &Server) -> [bool; 4] {
+    if server.status == Status::Primary || !server.health.alive {
+        return [false; 4];
+    }
+    match (server.health.io_running, server.health.sql_running) {
+        (Some(io), Some(sql)) => [!io && !sql, false, !io, !sql],
+        _ => [false, true, false, false],
+    }
+}

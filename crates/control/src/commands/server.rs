@@ -1,0 +1,235 @@
+//! Commands that change one server.
+
+use farm::{Engine, Mode, Status};
+use meta::Transaction;
+use serde_json::Value;
+
+use super::group::{done, no_server};
+use super::{Arguments, CommandError, Table};
+use crate::admission::parse_address;
+use crate::record::ServerRecord;
+use crate::runtime::Control;
+
+/// The largest weight; far above it, sums of weights would lose precision.
+const WEIGHT_MAX: f64 = 1e6;
+
+impl Control {
+    /// Changes a server's standing where that needs no promotion. Setting what is already set
+    /// changes nothing.
+    pub(super) async fn server_set_status(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let (id, server) = self.named_server(args)?;
+        let given = args.text("status");
+        let status = Status::parse(given)
+            .ok_or_else(|| args.bad("status", given, "SPARE, SECONDARY or FAULTY"))?;
+        let update_only = args.switch("update_only")?;
+        if status == server.status {
+            return done(Value::Bool(true));
+        }
+        check_transition(&server, status)?;
+        if server.status == Status::Faulty && !update_only {
+            self.follow_again(&server).await?;
+        }
+        let group = server.group.clone();
+        // Fabric's rule: a server that replicates is read-only or offline.
+        let mode = if status.allows(server.mode) {
+            server.mode
+        } else {
+            Mode::ReadOnly
+        };
+        self.change(
+            id,
+            &ServerRecord {
+                status,
+                mode,
+                ..server
+            },
+        )
+        .await?;
+        self.apply_acks(&group).await?;
+        done(Value::Bool(true))
+    }
+
+    pub(super) async fn server_set_mode(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let (id, server) = self.named_server(args)?;
+        let given = args.text("mode");
+        let what = "OFFLINE, READ_ONLY, WRITE_ONLY or READ_WRITE";
+        let mode = Mode::parse(given).ok_or_else(|| args.bad("mode", given, what))?;
+        if !server.status.allows(mode) {
+            let all = [
+                Mode::Offline,
+                Mode::ReadOnly,
+                Mode::WriteOnly,
+                Mode::ReadWrite,
+            ];
+            let allowed: Vec<&str> = all
+                .into_iter()
+                .filter(|&mode| server.status.allows(mode))
+                .map(Mode::name)
+                .collect();
+            let allowed = if allowed.is_empty() {
+                "no mode".to_owned()
+            } else {
+                allowed.join(" or ")
+            };
+            return Err(CommandError::Refused(format!(
+                "server {} is {} and can only be {allowed}; `server set_status` changes what it is",
+                server.address(),
+                server.status.fabric_name(),
+            )));
+        }
+        if mode != server.mode {
+            self.change(id, &ServerRecord { mode, ..server }).await?;
+        }
+        done(Value::Bool(true))
+    }
+
+    pub(super) async fn server_set_weight(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let (id, server) = self.named_server(args)?;
+        let what = "a number above 0 and at most 1000000";
+        let weight = args.parse::<f64>("weight", what)?.unwrap_or_default();
+        if !(weight > 0.0 && weight <= WEIGHT_MAX) {
+            return Err(args.bad("weight", args.text("weight"), what));
+        }
+        if weight != server.weight {
+            self.change(id, &ServerRecord { weight, ..server }).await?;
+        }
+        done(Value::Bool(true))
+    }
+
+    /// MariaDB has no UUID of its own; the farm's is known once the server is in a group.
+    pub(super) async fn server_lookup_uuid(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let (host, port) = parse_address(args.text("address"))?;
+        let timeout_ms = args.timeout_ms(self.settings.step_timeout_ms)?;
+        let known = {
+            let state = self.state();
+            let found = state.records.find(&format!("{host}:{port}"));
+            found.map(|(_, kept)| kept.value.uuid.clone())
+        };
+        let uuid = match known {
+            Some(uuid) => uuid,
+            None => self.ask_uuid(&host, port, timeout_ms).await?,
+        };
+        let mut table = Table::new(&["uuid"]);
+        table.rows.push(vec![uuid.into()]);
+        Ok(table)
+    }
+
+    async fn ask_uuid(
+        &self,
+        host: &str,
+        port: u16,
+        timeout_ms: u64,
+    ) -> Result<String, CommandError> {
+        let mut link = engine::Link::open(&self.login(host, port), timeout_ms).await?;
+        let seen = engine::probe(&mut link, false, timeout_ms).await?;
+        seen.uuid.ok_or_else(|| {
+            let engine = Engine::MariaDb.name();
+            CommandError::Refused(format!(
+                "server {host}:{port} is a {engine} server, which has no UUID of its own; \
+                 `group add` gives it one"
+            ))
+        })
+    }
+
+    /// Lets a server that was out of the group follow the primary again.
+    async fn follow_again(&self, server: &ServerRecord) -> Result<(), CommandError> {
+        let primary = {
+            let state = self.state();
+            state
+                .records
+                .primary(&server.group)
+                .map(|(_, primary)| primary.clone())
+        };
+        let Some(primary) = primary else {
+            return Err(CommandError::Refused(format!(
+                "group {} has no primary that server {} could follow",
+                server.group,
+                server.address()
+            )));
+        };
+        let mut link = self.reach(server).await?;
+        self.rejoin(&mut link, &primary).await
+    }
+
+    fn named_server(&self, args: &Arguments) -> Result<(u32, ServerRecord), CommandError> {
+        let given = args.text("server_id");
+        let state = self.state();
+        let found = state
+            .records
+            .find(given)
+            .map(|(id, kept)| (id, kept.value.clone()));
+        found.ok_or_else(|| no_server(given, None))
+    }
+
+    async fn change(&self, id: u32, server: &ServerRecord) -> Result<(), CommandError> {
+        let transaction = {
+            let state = self.state();
+            state.records.change_server(Transaction::new(), id, server)
+        };
+        self.commit(transaction).await
+    }
+}
+
+/// Fabric's transitions, without those that make or end a primary.
+fn check_transition(server: &ServerRecord, to: Status) -> Result<(), CommandError> {
+    use Status::{Faulty, Primary, Replica, Spare};
+    let address = server.address();
+    let refused = |why: String| Err(CommandError::Refused(why));
+    match (server.status, to) {
+        (Spare, Replica | Faulty) | (Replica, Spare | Faulty) | (Faulty, Spare) => Ok(()),
+        (Faulty, _) => refused(format!(
+            "server {address} is FAULTY and must become SPARE first: `server set_status {address} \
+             SPARE` checks it and lets it follow the primary"
+        )),
+        (_, Primary) => refused(format!(
+            "server {address} cannot be made the primary by set_status; a group's first server is its \
+             primary; choose SPARE, SECONDARY or FAULTY"
+        )),
+        (Primary, _) => refused(format!(
+            "server {address} is the primary of group {}; its status changes only when another one \
+             becomes the primary",
+            server.group
+        )),
+        (same, _) => refused(format!(
+            "server {address} is {} already",
+            same.fabric_name()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::server;
+
+    #[test]
+    fn transitions() {
+        use Status::{Faulty, Primary, Replica, Spare};
+        let check = |from, to| {
+            check_transition(&server("g", 1, from), to).map_err(|error| error.to_string())
+        };
+        for (from, to) in [
+            (Spare, Replica),
+            (Replica, Spare),
+            (Replica, Faulty),
+            (Faulty, Spare),
+        ] {
+            assert_eq!(check(from, to), Ok(()));
+        }
+        assert!(
+            check(Faulty, Replica)
+                .expect_err("first SPARE")
+                .contains("must become SPARE")
+        );
+        assert!(
+            check(Replica, Primary)
+                .expect_err("promotion")
+                .contains("set_status")
+        );
+        assert!(
+            check(Primary, Faulty)
+                .expect_err("primary")
+                .contains("primary of group g")
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! From records, health and accounts to the snapshot that everybody reads.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use engine::{Observation, Thread};
+use farm::{Accounts, Group, Health, Server, ServerId, Snapshot};
+
+use crate::record::{Records, ServerRecord};
+
+/// The snapshot of this epoch. A server without health is one that no probe has reached.
+pub(crate) fn snapshot(
+    records: &Records,
+    health: &HashMap<u32, Health>,
+    accounts: &Arc<Accounts>,
+    epoch: u64,
+) -> Snapshot {
+    let groups = records.groups.iter().map(|(name, kept)| {
+        let servers = records.members(name).map(|(id, record)| {
+            let health = health.get(&id).cloned().unwrap_or_else(Health::unknown);
+            Arc::new(server(id, record, health))
+        });
+        Arc::new(Group {
+            name: name.as_str().into(),
+            description: kept.value.description.clone(),
+            active: kept.value.active,
+            servers: servers.collect(),
+        })
+    });
+    Snapshot {
+        epoch,
+        farm_id: records.farm_id.as_str().into(),
+        groups: groups.collect(),
+        accounts: Arc::clone(accounts),
+    }
+}
+
+fn server(id: u32, record: &ServerRecord, health: Health) -> Server {
+    Server {
+        id: ServerId(id),
+        uuid: record.uuid.as_str().into(),
+        name: record.name.as_str().into(),
+        group: record.group.as_str().into(),
+        host: record.host.as_str().into(),
+        port: record.port,
+        status: record.status,
+        mode: record.mode,
+        weight: record.weight,
+        engine: record.engine,
+        version: record.version.as_str().into(),
+        health,
+    }
+}
+
+/// True when two snapshots differ in nothing but GTID positions. These move with every write; a new
+/// epoch for each would void what others cache by it.
+pub(crate) fn same_but_gtids(a: &Snapshot, b: &Snapshot) -> bool {
+    let same_server = |a: &Arc<Server>, b: &Arc<Server>| {
+        let mut with_gtid = (**a).clone();
+        with_gtid.health.gtid.clone_from(&b.health.gtid);
+        with_gtid == **b
+    };
+    let same_group = |a: &Arc<Group>, b: &Arc<Group>| {
+        (&a.name, &a.description, a.active) == (&b.name, &b.description, b.active)
+            && a.servers.len() == b.servers.len()
+            && a.servers
+                .iter()
+                .zip(&b.servers)
+                .all(|(a, b)| same_server(a, b))
+    };
+    a.farm_id == b.farm_id
+        && a.groups.len() == b.groups.len()
+        && a.groups
+            .iter()
+            .zip(&b.groups)
+            .all(|(a, b)| same_group(a, b))
+        && a.accounts == b.accounts
+}
+
+/// The health of a server that answered.
+pub(crate) fn healthy(observation: &Observation) -> Health {
+    let replica = observation.replica.as_ref();
+    Health {
+        alive: true,
+        read_only: observation.read_only,
+        io_running: replica.map(|replica| replica.io == Thread::Running),
+        sql_running: replica.map(|replica| replica.sql == Thread::Running),
+        io_error: replica.map_or(String::new(), |replica| replica.io_error.clone()),
+        sql_error: replica.map_or(String::new(), |replica| replica.sql_error.clone()),
+        gtid: observation.gtid.clone(),
+        error: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use farm::Status;
+
+    use super::*;
+    use crate::record::tests::{records, server as record};
+
+    fn observed(gtid: &str, read_only: bool) -> Observation {
+        Observation {
+            version: "10.11.6-MariaDB".to_owned(),
+            uuid: None,
+            server_id: 1,
+            read_only,
+            gtid: gtid.to_owned(),
+            replica: None,
+            acks: None,
+        }
+    }
+
+    #[test]
+    fn a_snapshot_shows_records_and_health() {
+        let records = records(
+            "g",
+            &[
+                record("g", 1, Status::Primary),
+                record("g", 2, Status::Replica),
+            ],
+        );
+        let health = HashMap::from([(1, healthy(&observed("0-1-5", false)))]);
+        let snapshot = snapshot(&records, &health, &Arc::default(), 7);
+        assert_eq!(snapshot.epoch, 7);
+        assert!(snapshot.writable());
+        let group = snapshot.group("g").expect("the group");
+        assert_eq!(group.primary().expect("a primary").health.gtid, "0-1-5");
+        let unseen = group.server(ServerId(2)).expect("a replica");
+        assert!(!unseen.serves_reads());
+        assert_eq!(unseen.health.error, "not probed yet");
+    }
+
+    #[test]
+    fn only_gtids_may_move_without_a_new_epoch() {
+        let records = records("g", &[record("g", 1, Status::Primary)]);
+        let make = |gtid, read_only| {
+            let health = HashMap::from([(1, healthy(&observed(gtid, read_only)))]);
+            snapshot(&records, &health, &Arc::default(), 1)
+        };
+        assert!(same_but_gtids(&make("0-1-5", false), &make("0-1-6", false)));
+        assert!(!same_but_gtids(&make("0-1-5", false), &make("0-1-5", true)));
+        let empty = Snapshot::empty("farm");
+        assert!(!same_but_gtids(&make("0-1-5", false), &empty));
+    }
+}

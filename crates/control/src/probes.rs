@@ -1,0 +1,344 @@
+//! Watching servers: a probe loop per server, and the accounts of the home group.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use engine::{Error, Link, Observation, probe};
+use farm::{Accounts, Health, Status};
+use tokio::sync::Notify;
+
+use crate::events::Event;
+use crate::picture;
+use crate::runtime::Control;
+
+/// After a failure the next probe comes sooner, on a new connection: two must fail before a server
+/// counts as dead, and nobody should wait a whole interval for the second.
+const RETRY_DIVISOR: u64 = 5;
+
+/// What is known of a server beyond its record.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) health: Health,
+    /// The last answer.
+    pub(crate) observation: Option<Observation>,
+    /// Failed probes in a row.
+    failures: u32,
+    /// Whether it was ever found alive or dead; before that there is nothing to tell.
+    known: bool,
+    /// Ends the pause before the next probe.
+    pub(crate) wake: Arc<Notify>,
+}
+
+impl Default for Seen {
+    fn default() -> Seen {
+        Seen {
+            health: Health::unknown(),
+            observation: None,
+            failures: 0,
+            known: false,
+            wake: Arc::default(),
+        }
+    }
+}
+
+/// What a probe's result changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Died,
+    CameAlive,
+    /// Commits of this primary no longer wait for a replica, though they should.
+    AcksLost,
+    AcksBack,
+}
+
+impl Seen {
+    /// Takes over an answer.
+    fn answered(&mut self, observation: Observation) -> Option<Turn> {
+        let active = |seen: &Option<Observation>| {
+            seen.as_ref()
+                .and_then(|o| o.acks)
+                .filter(|acks| acks.enabled)
+                .map(|acks| acks.active)
+        };
+        let (acks_before, acks_now) = (
+            active(&self.observation),
+            active(&Some(observation.clone())),
+        );
+        let turn = match (acks_before, acks_now) {
+            _ if self.known && !self.health.alive => Some(Turn::CameAlive),
+            (Some(true), Some(false)) => Some(Turn::AcksLost),
+            (Some(false), Some(true)) => Some(Turn::AcksBack),
+            _ => None,
+        };
+        self.health = picture::healthy(&observation);
+        self.observation = Some(observation);
+        self.failures = 0;
+        self.known = true;
+        turn
+    }
+
+    /// Takes over a failure; the server is dead after `failures_max` in a row.
+    fn failed(&mut self, error: &Error, failures_max: u32) -> Option<Turn> {
+        self.failures = self.failures.saturating_add(1);
+        if self.failures < failures_max.max(1) {
+            return None;
+        }
+        let turn = (self.health.alive || !self.known).then_some(Turn::Died);
+        self.health.alive = false;
+        self.health.error = error.to_string();
+        self.known = true;
+        turn
+    }
+}
+
+impl Control {
+    /// Probes one server for as long as the farm has it.
+    pub(crate) async fn watch_server(self: Arc<Self>, id: u32) {
+        let mut link: Option<Link> = None;
+        loop {
+            let Some(record) = self
+                .state()
+                .records
+                .servers
+                .get(&id)
+                .map(|kept| kept.value.clone())
+            else {
+                return;
+            };
+            // A link to where the server was is of no use.
+            if link
+                .as_ref()
+                .is_some_and(|link| link.address() != record.address())
+            {
+                link = None;
+            }
+            let acks = record.status == Status::Primary;
+            let result = self
+                .probe_once(&mut link, &record.host, record.port, acks)
+                .await;
+            let failed = result.is_err();
+            match result {
+                Ok(observation) => {
+                    self.answered(id, observation.clone());
+                    self.adopt(id, &observation).await;
+                }
+                Err(error) => self.failed(id, &error),
+            }
+            let interval_ms = self.settings.probe_interval_ms;
+            let pause_ms = if failed {
+                interval_ms / RETRY_DIVISOR
+            } else {
+                interval_ms
+            };
+            let wake = Arc::clone(&self.state().seen.entry(id).or_default().wake);
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(pause_ms.max(1))) => {}
+                () = wake.notified() => {}
+            }
+        }
+    }
+
+    async fn probe_once(
+        &self,
+        link: &mut Option<Link>,
+        host: &str,
+        port: u16,
+        acks: bool,
+    ) -> Result<Observation, Error> {
+        self.tally.probes.fetch_add(1, Relaxed);
+        let timeout_ms = self.settings.probe_timeout_ms;
+        let mut open = match link.take() {
+            Some(link) => link,
+            None => Link::open(&self.login(host, port), timeout_ms).await?,
+        };
+        let observation = probe(&mut open, acks, timeout_ms).await?;
+        // Only a link that answered is kept.
+        *link = Some(open);
+        Ok(observation)
+    }
+
+    /// Takes over what a server answered, to a probe or to a command.
+    pub(crate) fn answered(&self, id: u32, observation: Observation) {
+        let turn = self
+            .state()
+            .seen
+            .entry(id)
+            .or_default()
+            .answered(observation);
+        self.turned(id, turn, "");
+        self.publish();
+    }
+
+    fn failed(&self, id: u32, error: &Error) {
+        self.tally.probes_failed.fetch_add(1, Relaxed);
+        let failures_max = self.settings.probe_failures;
+        let turn = self
+            .state()
+            .seen
+            .entry(id)
+            .or_default()
+            .failed(error, failures_max);
+        self.turned(id, turn, &error.to_string());
+        self.publish();
+    }
+
+    fn turned(&self, id: u32, turn: Option<Turn>, error: &str) {
+        let Some(turn) = turn else { return };
+        let record = self
+            .state()
+            .records
+            .servers
+            .get(&id)
+            .map(|kept| kept.value.clone());
+        let Some(record) = record else { return };
+        let address = record.address();
+        let role = record.status.fabric_name();
+        let (kind, detail) = match turn {
+            Turn::Died => (
+                "server_died",
+                format!("{role} {address} does not answer: {error}"),
+            ),
+            Turn::CameAlive => ("server_alive", format!("{role} {address} answers again")),
+            Turn::AcksLost => (
+                "acks_lost",
+                format!(
+                    "{address} acknowledges commits without a replica: they would be lost with it; \
+                     bring a replica of group {} back",
+                    record.group
+                ),
+            ),
+            Turn::AcksBack => (
+                "acks_back",
+                format!("commits on {address} wait for a replica again"),
+            ),
+        };
+        if matches!(turn, Turn::Died | Turn::AcksLost) {
+            tracing::warn!(server = %address, group = %record.group, "{detail}");
+        }
+        self.happened(Event::now(kind, &record.group, detail).of(&record.uuid, address));
+    }
+
+    /// Reads the accounts from the home group's primary, again and again.
+    pub(crate) async fn refresh_accounts(self: Arc<Self>) {
+        let mut link: Option<Link> = None;
+        let mut told = String::new();
+        loop {
+            match self.read_accounts(&mut link).await {
+                Ok(Some(accounts)) => {
+                    self.set_accounts(Accounts::new(accounts));
+                    told.clear();
+                }
+                Ok(None) => {}
+                // A server that is away is told by its probes; what else is wrong is told once.
+                Err(error) if error.number().is_some() => {
+                    let error = error.to_string();
+                    if error != told {
+                        self.happened(Event::now("accounts_unreadable", "", error.clone()));
+                        told = error;
+                    }
+                }
+                Err(_) => {}
+            }
+            let known = !self.snapshot().accounts.is_empty();
+            let interval_ms = self.settings.accounts_interval_ms;
+            // Until the first accounts are there nobody can log in: look more often.
+            let pause_ms = if known { interval_ms } else { interval_ms / 10 };
+            tokio::time::sleep(Duration::from_millis(pause_ms.max(1))).await;
+        }
+    }
+
+    async fn read_accounts(
+        &self,
+        link: &mut Option<Link>,
+    ) -> Result<Option<Vec<farm::Account>>, Error> {
+        let primary = {
+            let state = self.state();
+            let home = state.records.groups.keys().next();
+            let primary = home.and_then(|home| state.records.primary(home));
+            primary.map(|(_, record)| (record.host.clone(), record.port, record.address()))
+        };
+        let Some((host, port, address)) = primary else {
+            return Ok(None);
+        };
+        let timeout_ms = self.settings.probe_timeout_ms;
+        let mut open = match link.take() {
+            Some(link) if link.address() == address => link,
+            _ => Link::open(&self.login(&host, port), timeout_ms).await?,
+        };
+        let accounts = engine::accounts(&mut open, timeout_ms).await?;
+        *link = Some(open);
+        Ok(Some(accounts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Acks;
+
+    use super::*;
+
+    fn observation(acks_active: bool) -> Observation {
+        Observation {
+            version: "10.11.6-MariaDB".to_owned(),
+            uuid: None,
+            server_id: 1,
+            read_only: false,
+            gtid: String::new(),
+            replica: None,
+            acks: Some(Acks {
+                enabled: true,
+                active: acks_active,
+                replicas: 1,
+            }),
+        }
+    }
+
+    fn silent() -> Error {
+        Error::Timeout {
+            operation: "probe",
+            server: "h:1".to_owned(),
+            timeout_ms: 1000,
+        }
+    }
+
+    #[test]
+    fn two_failures_make_a_server_dead_and_one_answer_alive() {
+        let mut seen = Seen::default();
+        assert_eq!(
+            seen.answered(observation(true)),
+            None,
+            "the first answer is no news"
+        );
+        assert!(seen.health.alive);
+        assert_eq!(seen.failed(&silent(), 2), None);
+        assert!(seen.health.alive, "one failure may be the network's");
+        assert_eq!(seen.failed(&silent(), 2), Some(Turn::Died));
+        assert!(!seen.health.alive && seen.health.error.contains("1000 ms"));
+        assert_eq!(seen.failed(&silent(), 2), None, "told once");
+        assert_eq!(seen.answered(observation(true)), Some(Turn::CameAlive));
+        assert_eq!(seen.health.error, "");
+        assert_eq!(
+            seen.failed(&silent(), 2),
+            None,
+            "failures must come in a row"
+        );
+    }
+
+    #[test]
+    fn a_server_that_never_answered_is_told_as_dead_once() {
+        let mut seen = Seen::default();
+        assert_eq!(seen.failed(&silent(), 2), None);
+        assert_eq!(seen.failed(&silent(), 2), Some(Turn::Died));
+        assert_eq!(seen.failed(&silent(), 2), None);
+    }
+
+    #[test]
+    fn a_primary_that_answers_alone_is_told() {
+        let mut seen = Seen::default();
+        seen.answered(observation(true));
+        assert_eq!(seen.answered(observation(false)), Some(Turn::AcksLost));
+        assert_eq!(seen.answered(observation(false)), None);
+        assert_eq!(seen.answered(observation(true)), Some(Turn::AcksBack));
+    }
+}

@@ -1,0 +1,123 @@
+//! Reaching servers on behalf of commands, and keeping a group's wait for acknowledgements right.
+
+use engine::replication::{ACK_WAIT_FOREVER_MS, AcksSet};
+use engine::{Link, Login};
+use farm::Status;
+
+use crate::commands::CommandError;
+use crate::events::Event;
+use crate::record::{Records, ServerRecord};
+use crate::runtime::Control;
+
+impl From<engine::Error> for CommandError {
+    /// A server's refusal is the farm's: the text names the server and the cure.
+    fn from(error: engine::Error) -> CommandError {
+        CommandError::Refused(error.to_string())
+    }
+}
+
+impl Control {
+    /// How Heddle logs in to a server.
+    pub(crate) fn login(&self, host: &str, port: u16) -> Login {
+        let credentials = &self.settings.credentials;
+        Login {
+            host: host.to_owned(),
+            port,
+            user: credentials.user.clone(),
+            password: credentials.password.clone(),
+        }
+    }
+
+    /// How a replica logs in to its primary.
+    pub(crate) fn replica_login(&self, primary: &ServerRecord) -> Login {
+        let credentials = &self.settings.credentials;
+        Login {
+            host: primary.host.clone(),
+            port: primary.port,
+            user: credentials.replication_user.clone(),
+            password: credentials.replication_password.clone(),
+        }
+    }
+
+    /// A connection for one command.
+    pub(crate) async fn reach(&self, server: &ServerRecord) -> Result<Link, CommandError> {
+        let login = self.login(&server.host, server.port);
+        Ok(Link::open(&login, self.settings.step_timeout_ms).await?)
+    }
+
+    /// Makes the primary of a group wait for as many replicas as the group now has. A primary that
+    /// is away or read-only gets it when it is restored.
+    pub(crate) async fn apply_acks(&self, group: &str) -> Result<(), CommandError> {
+        let (primary, wanted) = {
+            let state = self.state();
+            let Some((id, primary)) = state.records.primary(group) else {
+                return Ok(());
+            };
+            let alive = state.seen.get(&id).is_some_and(|seen| seen.health.alive);
+            if !alive {
+                return Ok(());
+            }
+            let wanted = ack_wait_ms(&state.records, group, self.settings.last_replica_wait_ms);
+            (primary.clone(), wanted)
+        };
+        let timeout_ms = self.settings.step_timeout_ms;
+        let mut link = self.reach(&primary).await?;
+        let set = engine::set_acks(&mut link, wanted, timeout_ms).await?;
+        self.tell_acks(&primary, set, wanted);
+        Ok(())
+    }
+
+    /// Tells when commits should wait for a replica but the server cannot make them.
+    pub(crate) fn tell_acks(&self, primary: &ServerRecord, set: AcksSet, wanted: Option<u64>) {
+        if wanted.is_some() && set == AcksSet::Unavailable {
+            let detail = format!(
+                "{} has no semi-sync: commits that no replica has are lost with it; install the \
+                 plugins semisync_master and semisync_slave on every server of group {}",
+                primary.address(),
+                primary.group
+            );
+            let event = Event::now("acks_unavailable", &primary.group, detail);
+            self.happened(event.of(&primary.uuid, primary.address()));
+        }
+    }
+}
+
+/// How long commits of a group's primary wait for a replica: not at all without one, a limited time
+/// with the last one, else as long as it takes.
+pub(crate) fn ack_wait_ms(
+    records: &Records,
+    group: &str,
+    last_replica_wait_ms: u64,
+) -> Option<u64> {
+    let follows = |status: Status| matches!(status, Status::Replica | Status::Spare);
+    match records
+        .members(group)
+        .filter(|(_, server)| follows(server.status))
+        .count()
+    {
+        0 => None,
+        1 => Some(last_replica_wait_ms),
+        _ => Some(ACK_WAIT_FOREVER_MS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::{records, server};
+
+    #[test]
+    fn the_wait_depends_on_how_many_follow() {
+        let primary = server("g", 1, Status::Primary);
+        let replica = server("g", 2, Status::Replica);
+        let spare = server("g", 3, Status::Spare);
+        let faulty = server("g", 4, Status::Faulty);
+        let wait = |servers: &[ServerRecord]| ack_wait_ms(&records("g", servers), "g", 1000);
+        assert_eq!(wait(&[primary.clone(), faulty.clone()]), None);
+        assert_eq!(
+            wait(&[primary.clone(), replica.clone(), faulty]),
+            Some(1000)
+        );
+        assert_eq!(wait(&[primary, replica, spare]), Some(ACK_WAIT_FOREVER_MS));
+    }
+}

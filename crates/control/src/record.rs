@@ -1,0 +1,489 @@
+//! The farm as the state store keeps it: keys, values, and what differs between two readings.
+//!
+//! Keys: `/farm/id`; `/group/NAME`; `/server/ID` (ten digits, so that keys sort by id);
+//! `/counter/server`, the last id given away. Values are JSON; fields may be added, never renamed.
+
+use std::collections::BTreeMap;
+
+use farm::{Engine, Mode, Status};
+use meta::{Store, Transaction};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::events::Event;
+
+const FARM_ID: &str = "/farm/id";
+const GROUP: &str = "/group/";
+const SERVER: &str = "/server/";
+const COUNTER: &str = "/counter/server";
+
+/// A group without its servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GroupRecord {
+    #[serde(default)]
+    pub(crate) description: String,
+    #[serde(default)]
+    pub(crate) active: bool,
+}
+
+/// A server without what probes know of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ServerRecord {
+    pub(crate) uuid: String,
+    pub(crate) name: String,
+    pub(crate) group: String,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) status: Status,
+    pub(crate) mode: Mode,
+    pub(crate) weight: f64,
+    pub(crate) engine: Engine,
+    pub(crate) version: String,
+}
+
+impl ServerRecord {
+    /// `host:port`.
+    pub(crate) fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
+/// A value with the revision that wrote it, for the comparison of the next change.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Kept<T> {
+    pub(crate) value: T,
+    pub(crate) revision: u64,
+}
+
+/// All keys, read at one revision.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Records {
+    pub(crate) farm_id: String,
+    pub(crate) groups: BTreeMap<String, Kept<GroupRecord>>,
+    pub(crate) servers: BTreeMap<u32, Kept<ServerRecord>>,
+    counter: Option<Kept<u32>>,
+    pub(crate) revision: u64,
+}
+
+impl Records {
+    /// Reads everything; a new store is given `fresh_id` as the farm's id.
+    pub(crate) async fn load(store: &dyn Store, fresh_id: &str) -> Result<Records, Error> {
+        let records = Records::read(store).await?;
+        if !records.farm_id.is_empty() {
+            return Ok(records);
+        }
+        let id = Transaction::new()
+            .when_absent(FARM_ID)
+            .put(FARM_ID, &json(&fresh_id));
+        // Stale means that another router was faster; its id counts.
+        store.commit(id).await?;
+        Records::read(store).await
+    }
+
+    /// Reads everything.
+    pub(crate) async fn read(store: &dyn Store) -> Result<Records, Error> {
+        let listing = store.scan("/").await?;
+        let mut records = Records {
+            revision: listing.revision,
+            ..Records::default()
+        };
+        for entry in listing.entries {
+            let (key, revision) = (entry.key.as_str(), entry.revision);
+            if key == FARM_ID {
+                records.farm_id = parse(&entry)?;
+            } else if key == COUNTER {
+                records.counter = Some(Kept {
+                    value: parse(&entry)?,
+                    revision,
+                });
+            } else if let Some(name) = key.strip_prefix(GROUP) {
+                let kept = Kept {
+                    value: parse(&entry)?,
+                    revision,
+                };
+                records.groups.insert(name.to_owned(), kept);
+            } else if let Some(id) = key.strip_prefix(SERVER) {
+                let id = id.parse().map_err(|_| Error::Record {
+                    key: key.to_owned(),
+                    reason: "its key does not end in a number".to_owned(),
+                })?;
+                records.servers.insert(
+                    id,
+                    Kept {
+                        value: parse(&entry)?,
+                        revision,
+                    },
+                );
+            }
+        }
+        Ok(records)
+    }
+
+    /// The servers of a group, by id.
+    pub(crate) fn members<'a>(
+        &'a self,
+        group: &'a str,
+    ) -> impl Iterator<Item = (u32, &'a ServerRecord)> + Clone + 'a {
+        self.servers
+            .iter()
+            .map(|(&id, kept)| (id, &kept.value))
+            .filter(move |(_, server)| server.group == group)
+    }
+
+    /// The server that takes a group's writes.
+    pub(crate) fn primary(&self, group: &str) -> Option<(u32, &ServerRecord)> {
+        self.servers
+            .iter()
+            .map(|(&id, kept)| (id, &kept.value))
+            .find(|(_, server)| server.group == group && server.status == Status::Primary)
+    }
+
+    /// The server of this UUID, address or name.
+    pub(crate) fn find(&self, server: &str) -> Option<(u32, &Kept<ServerRecord>)> {
+        let named = |kept: &&Kept<ServerRecord>| {
+            let record = &kept.value;
+            record.uuid.eq_ignore_ascii_case(server)
+                || record.address() == server
+                || record.name == server
+        };
+        self.servers
+            .iter()
+            .find(|(_, kept)| named(kept))
+            .map(|(&id, kept)| (id, kept))
+    }
+
+    /// Makes a group.
+    pub(crate) fn create_group(&self, name: &str, group: &GroupRecord) -> Transaction {
+        let key = format!("{GROUP}{name}");
+        Transaction::new().when_absent(&key).put(&key, &json(group))
+    }
+
+    /// Replaces a group's record.
+    pub(crate) fn change_group(&self, name: &str, group: &GroupRecord) -> Transaction {
+        self.unless_group_changed(Transaction::new(), name)
+            .put(&format!("{GROUP}{name}"), &json(group))
+    }
+
+    /// Removes a group.
+    pub(crate) fn remove_group(&self, name: &str) -> Transaction {
+        self.unless_group_changed(Transaction::new(), name)
+            .delete(&format!("{GROUP}{name}"))
+    }
+
+    /// Adds a server under a new id, unless its group changed since. The group's key is written too,
+    /// so that a router that removes the group at the same time is refused.
+    pub(crate) fn add_server(&self, server: &ServerRecord) -> (u32, Transaction) {
+        let id = self.counter.as_ref().map_or(0, |counter| counter.value) + 1;
+        let guarded = match &self.counter {
+            None => Transaction::new().when_absent(COUNTER),
+            Some(counter) => Transaction::new().when_revision(COUNTER, counter.revision),
+        };
+        let group = self
+            .groups
+            .get(&server.group)
+            .map(|kept| kept.value.clone());
+        let transaction = self
+            .unless_group_changed(guarded, &server.group)
+            .put(
+                &format!("{GROUP}{}", server.group),
+                &json(&group.unwrap_or_default()),
+            )
+            .put(COUNTER, &json(&id))
+            .put(&server_key(id), &json(server));
+        (id, transaction)
+    }
+
+    /// Replaces a server's record; several can go into one transaction.
+    pub(crate) fn change_server(
+        &self,
+        transaction: Transaction,
+        id: u32,
+        server: &ServerRecord,
+    ) -> Transaction {
+        let key = server_key(id);
+        let revision = self.servers.get(&id).map_or(0, |kept| kept.revision);
+        transaction
+            .when_revision(&key, revision)
+            .put(&key, &json(server))
+    }
+
+    /// Removes a server.
+    pub(crate) fn remove_server(&self, id: u32) -> Transaction {
+        let key = server_key(id);
+        let revision = self.servers.get(&id).map_or(0, |kept| kept.revision);
+        Transaction::new()
+            .when_revision(&key, revision)
+            .delete(&key)
+    }
+
+    fn unless_group_changed(&self, transaction: Transaction, name: &str) -> Transaction {
+        let revision = self.groups.get(name).map_or(0, |kept| kept.revision);
+        transaction.when_revision(&format!("{GROUP}{name}"), revision)
+    }
+
+    /// What happened between an older reading and this one.
+    pub(crate) fn events_since(&self, old: &Records) -> Vec<Event> {
+        let mut events = Vec::new();
+        for name in self
+            .groups
+            .keys()
+            .filter(|&name| !old.groups.contains_key(name))
+        {
+            events.push(Event::now(
+                "group_created",
+                name,
+                format!("group {name} was created"),
+            ));
+        }
+        for (id, kept) in &self.servers {
+            server_events(
+                old.servers.get(id).map(|kept| &kept.value),
+                &kept.value,
+                &mut events,
+            );
+        }
+        for (_, kept) in old
+            .servers
+            .iter()
+            .filter(|(id, _)| !self.servers.contains_key(id))
+        {
+            let server = &kept.value;
+            let detail = format!("{} left group {}", server.address(), server.group);
+            let event = Event::now("server_removed", &server.group, detail);
+            events.push(event.of(&server.uuid, server.address()));
+        }
+        for name in old
+            .groups
+            .keys()
+            .filter(|&name| !self.groups.contains_key(name))
+        {
+            events.push(Event::now(
+                "group_destroyed",
+                name,
+                format!("group {name} was removed"),
+            ));
+        }
+        events
+    }
+}
+
+fn server_events(old: Option<&ServerRecord>, new: &ServerRecord, events: &mut Vec<Event>) {
+    let address = new.address();
+    let mut push = |kind, detail| {
+        events.push(Event::now(kind, &new.group, detail).of(&new.uuid, address.clone()));
+    };
+    let became_primary =
+        new.status == Status::Primary && old.is_none_or(|old| old.status != Status::Primary);
+    let Some(old) = old else {
+        push(
+            "server_added",
+            format!("{} joined group {}", new.address(), new.group),
+        );
+        if became_primary {
+            push(
+                "primary_changed",
+                format!("{} takes the writes", new.address()),
+            );
+        }
+        return;
+    };
+    if became_primary {
+        push(
+            "primary_changed",
+            format!("{} takes the writes", new.address()),
+        );
+    } else if old.status != new.status {
+        let (was, is) = (old.status.fabric_name(), new.status.fabric_name());
+        push("status_changed", format!("{was} became {is}"));
+    }
+    if old.mode != new.mode && !became_primary {
+        push(
+            "mode_changed",
+            format!("{} became {}", old.mode.name(), new.mode.name()),
+        );
+    }
+    if old.version != new.version {
+        push(
+            "version_changed",
+            format!("{} became {}", old.version, new.version),
+        );
+    }
+    if old.uuid != new.uuid {
+        push("uuid_changed", format!("{} became {}", old.uuid, new.uuid));
+    }
+}
+
+fn server_key(id: u32) -> String {
+    format!("{SERVER}{id:010}")
+}
+
+fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("records hold nothing that JSON cannot say")
+}
+
+fn parse<T: DeserializeOwned>(entry: &meta::Entry) -> Result<T, Error> {
+    serde_json::from_str(&entry.value).map_err(|error| Error::Record {
+        key: entry.key.clone(),
+        reason: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn server(group: &str, port: u16, status: Status) -> ServerRecord {
+        ServerRecord {
+            uuid: format!("00000000-0000-4000-8000-{port:012}"),
+            name: format!("s{port}"),
+            group: group.to_owned(),
+            host: "127.0.0.1".to_owned(),
+            port,
+            status,
+            mode: if status == Status::Primary {
+                Mode::ReadWrite
+            } else {
+                Mode::ReadOnly
+            },
+            weight: 1.0,
+            engine: Engine::MariaDb,
+            version: "10.11.6-MariaDB".to_owned(),
+        }
+    }
+
+    /// Records with one group and these servers, as if read from a store.
+    pub(crate) fn records(group: &str, servers: &[ServerRecord]) -> Records {
+        let mut records = Records {
+            farm_id: "farm".to_owned(),
+            ..Records::default()
+        };
+        let kept = Kept {
+            value: GroupRecord::default(),
+            revision: 1,
+        };
+        records.groups.insert(group.to_owned(), kept);
+        for (id, server) in (1..).zip(servers) {
+            records.servers.insert(
+                id,
+                Kept {
+                    value: server.clone(),
+                    revision: 1,
+                },
+            );
+        }
+        records
+    }
+
+    #[tokio::test]
+    async fn records_survive_the_store() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = meta::Embedded::open(dir.path()).expect("a store");
+        let empty = Records::load(&store, "f1").await.expect("read");
+        assert_eq!(empty.farm_id, "f1");
+        assert_eq!(
+            Records::load(&store, "f2").await.expect("read").farm_id,
+            "f1"
+        );
+
+        let group = GroupRecord {
+            description: "d".to_owned(),
+            active: true,
+        };
+        store
+            .commit(empty.create_group("g", &group))
+            .await
+            .expect("written");
+        let one = Records::read(&store).await.expect("read");
+        assert_eq!(one.groups["g"].value, group);
+
+        let (id, add) = one.add_server(&server("g", 3307, Status::Primary));
+        store.commit(add.clone()).await.expect("written");
+        let two = Records::read(&store).await.expect("read");
+        assert_eq!(two.servers[&id].value, server("g", 3307, Status::Primary));
+        // The same addition again is stale: the id was given away.
+        assert_eq!(
+            store.commit(add).await.expect("answered"),
+            meta::Outcome::Stale
+        );
+        let (next, _) = two.add_server(&server("g", 3308, Status::Replica));
+        assert_eq!(next, id + 1);
+
+        store.commit(two.remove_server(id)).await.expect("written");
+        let three = Records::read(&store).await.expect("read");
+        let (after_removal, _) = three.add_server(&server("g", 3309, Status::Replica));
+        assert_eq!(after_removal, id + 1, "ids are never used again");
+    }
+
+    #[tokio::test]
+    async fn a_value_of_another_version_is_named() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = meta::Embedded::open(dir.path()).expect("a store");
+        let odd = Transaction::new().put("/server/0000000001", "{\"uuid\":7}");
+        store.commit(odd).await.expect("written");
+        let error = Records::read(&store)
+            .await
+            .expect_err("unreadable")
+            .to_string();
+        assert!(
+            error.contains("/server/0000000001") && error.contains("start the version"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn differences_become_events() {
+        let old = records(
+            "g",
+            &[
+                server("g", 1, Status::Primary),
+                server("g", 2, Status::Replica),
+            ],
+        );
+        let mut new = records(
+            "g",
+            &[
+                server("g", 1, Status::Replica),
+                server("g", 2, Status::Primary),
+            ],
+        );
+        new.servers.insert(
+            9,
+            Kept {
+                value: server("g", 9, Status::Spare),
+                revision: 2,
+            },
+        );
+        let kinds = |new: &Records, old: &Records| {
+            new.events_since(old)
+                .iter()
+                .map(|event| event.kind)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            kinds(&new, &old),
+            [
+                "status_changed",
+                "mode_changed",
+                "primary_changed",
+                "server_added"
+            ]
+        );
+        assert_eq!(kinds(&old, &old), Vec::<&str>::new());
+        let empty = Records::default();
+        assert_eq!(
+            kinds(&empty, &old),
+            ["server_removed", "server_removed", "group_destroyed"]
+        );
+    }
+
+    #[test]
+    fn servers_are_found_by_uuid_address_and_name() {
+        let records = records("g", &[server("g", 3307, Status::Primary)]);
+        let find = |text: &str| records.find(text).map(|(id, _)| id);
+        assert_eq!(find("00000000-0000-4000-8000-000000003307"), Some(1));
+        assert_eq!(find("127.0.0.1:3307"), Some(1));
+        assert_eq!(find("s3307"), Some(1));
+        assert_eq!(find("3307"), None);
+    }
+}

@@ -1,0 +1,354 @@
+//! Making a group writable again after its servers were restarted.
+//!
+//! Every server starts read-only. When none of a group takes writes and all answer, one is made the
+//! primary: the recorded one, unless a replica holds more. A replica can hold more because a primary
+//! that crashes undoes, at its start, commits that it had not finished but that a replica had received,
+//! and even acknowledged. For that reason every replica must be heard before the choice; one that is
+//! gone for good is set FAULTY by the operator. A primary that does not answer is not replaced here:
+//! that needs a fence.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Link, Observation, Position, Thread};
+use farm::{Engine, Mode, Status};
+use meta::Transaction;
+
+use crate::admission::no_group;
+use crate::commands::CommandError;
+use crate::events::Event;
+use crate::record::{Records, ServerRecord};
+use crate::runtime::Control;
+
+/// How often active groups are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// After a restoration that failed, so that it does not fill the log.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// One server of the group while it is restored.
+struct Candidate {
+    id: u32,
+    record: ServerRecord,
+    link: Link,
+    seen: Observation,
+}
+
+impl Control {
+    /// Makes a group writable again after its servers were restarted (servers start read-only). The
+    /// recorded primary takes the writes, unless another server holds more: then that one does. Gives
+    /// the primary's UUID. Idempotent.
+    pub async fn restore_primary(&self, group: &str) -> Result<String, CommandError> {
+        let _one_at_a_time = self.changing.lock().await;
+        let records = self.state().records.clone();
+        let mut candidates = self.candidates(&records, group).await?;
+        let writers: Vec<&Candidate> = candidates
+            .iter()
+            .filter(|candidate| !candidate.seen.read_only)
+            .collect();
+        match writers.as_slice() {
+            [] => self.drain_what_is_ahead(&mut candidates).await?,
+            [only] if only.record.status == Status::Primary => {
+                let uuid = only.record.uuid.clone();
+                self.apply_acks(group).await?;
+                return Ok(uuid);
+            }
+            several => return Err(wrong_writers(group, several)),
+        }
+        let leader = choose(&candidates).ok_or_else(|| diverged(group, &candidates))?;
+        let leader = candidates.remove(leader);
+        self.lead_again(&records, leader, candidates).await
+    }
+
+    /// Connects to every server that counts; all must answer.
+    async fn candidates(
+        &self,
+        records: &Records,
+        group: &str,
+    ) -> Result<Vec<Candidate>, CommandError> {
+        if !records.groups.contains_key(group) {
+            return Err(CommandError::Refused(no_group(group)));
+        }
+        if records.primary(group).is_none() {
+            return Err(CommandError::Refused(format!(
+                "group {group} has no primary; add a server with `group add {group} HOST:PORT`"
+            )));
+        }
+        let mut candidates = Vec::new();
+        for (id, record) in records.members(group) {
+            if record.status == Status::Faulty {
+                continue;
+            }
+            let candidate = self.candidate(id, record).await.map_err(|error| {
+                let role = record.status.fabric_name();
+                CommandError::Refused(format!(
+                    "group {group} stays read-only until its {role} {} answers, because it may hold \
+                     commits that the others lack: {error}; if a replica is gone for good, \
+                     `server set_status {} FAULTY`",
+                    record.address(),
+                    record.address()
+                ))
+            })?;
+            candidates.push(candidate);
+        }
+        Ok(candidates)
+    }
+
+    async fn candidate(&self, id: u32, record: &ServerRecord) -> Result<Candidate, CommandError> {
+        let mut link = self.reach(record).await?;
+        let seen = engine::probe(&mut link, false, self.settings.step_timeout_ms).await?;
+        Ok(Candidate {
+            id,
+            record: record.clone(),
+            link,
+            seen,
+        })
+    }
+
+    /// Lets replicas that received more than the recorded primary has apply it, so that it counts.
+    /// Where nothing is ahead, nothing is stopped.
+    async fn drain_what_is_ahead(&self, candidates: &mut [Candidate]) -> Result<(), CommandError> {
+        let timeout_ms = self.settings.step_timeout_ms;
+        let primary = candidates
+            .iter()
+            .find(|candidate| candidate.record.status == Status::Primary)
+            .and_then(Candidate::executed);
+        for candidate in candidates.iter_mut() {
+            // An operator's STOP SLAVE stands.
+            let applies = candidate
+                .seen
+                .replica
+                .as_ref()
+                .is_some_and(|replica| replica.sql != Thread::Stopped);
+            let covered = match (&primary, candidate.received()) {
+                (Some(primary), Some(received)) => primary.covers(&received),
+                _ => false,
+            };
+            if applies && !covered {
+                engine::drain(&mut candidate.link, timeout_ms).await?;
+                candidate.seen = engine::probe(&mut candidate.link, false, timeout_ms).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the leader the primary and lets the others follow it. The order: what the leader
+    /// received is applied (before), it follows nobody, the record says so, the others follow it, and
+    /// only then it takes writes.
+    async fn lead_again(
+        &self,
+        records: &Records,
+        mut leader: Candidate,
+        others: Vec<Candidate>,
+    ) -> Result<String, CommandError> {
+        let timeout_ms = self.settings.step_timeout_ms;
+        engine::detach(&mut leader.link, timeout_ms).await?;
+        if leader.record.status != Status::Primary {
+            self.commit(change_of_primary(records, &leader, &others))
+                .await?;
+        }
+        let wanted = self.wanted_ack_wait_ms(&leader.record.group);
+        let primary = self.replica_login(&leader.record);
+        for mut other in others {
+            let follows = |replica: &engine::Replica| {
+                replica.primary_host == primary.host && replica.primary_port == primary.port
+            };
+            // One that follows already is left alone, also when an operator stopped it.
+            if other.seen.replica.as_ref().is_some_and(follows) {
+                continue;
+            }
+            if let Err(error) = engine::make_replica(&mut other.link, &primary, timeout_ms).await {
+                let record = &other.record;
+                let event = Event::now("replica_lost", &record.group, error.to_string());
+                self.happened(event.of(&record.uuid, record.address()));
+            }
+        }
+        let set = engine::make_primary(&mut leader.link, wanted, timeout_ms).await?;
+        self.tell_acks(&leader.record, set, wanted);
+        let seen = engine::probe(&mut leader.link, true, timeout_ms).await?;
+        self.answered(leader.id, seen);
+        let detail = format!(
+            "{} takes the writes of its group again",
+            leader.record.address()
+        );
+        let event = Event::now("primary_restored", &leader.record.group, detail);
+        self.happened(event.of(&leader.record.uuid, leader.record.address()));
+        Ok(leader.record.uuid)
+    }
+
+    /// Restores the primaries of active groups whenever the probes find one read-only.
+    pub(crate) async fn restore_when_needed(self: Arc<Self>) {
+        let mut told: BTreeMap<String, String> = BTreeMap::new();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            for group in self.groups_to_restore() {
+                match self.restore_primary(&group).await {
+                    Ok(_) => {
+                        told.remove(&group);
+                    }
+                    Err(error) => {
+                        let error = error.to_string();
+                        if told.get(&group) != Some(&error) {
+                            self.happened(Event::now("restore_failed", &group, error.clone()));
+                            told.insert(group, error);
+                        }
+                        tokio::time::sleep(RETRY_AFTER).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Active groups whose recorded primary answers but is read-only.
+    fn groups_to_restore(&self) -> Vec<String> {
+        let state = self.state();
+        let active = state
+            .records
+            .groups
+            .iter()
+            .filter(|(_, kept)| kept.value.active);
+        active
+            .map(|(name, _)| name)
+            .filter(|name| {
+                let primary = state.records.primary(name);
+                primary
+                    .and_then(|(id, _)| state.seen.get(&id))
+                    .is_some_and(|seen| seen.health.alive && seen.health.read_only)
+            })
+            .cloned()
+            .collect()
+    }
+}
+
+impl Candidate {
+    fn engine(&self) -> Engine {
+        self.link.version().engine
+    }
+
+    /// What it has applied; `None` when that cannot be read.
+    fn executed(&self) -> Option<Position> {
+        Position::parse(self.engine(), &self.seen.gtid)
+    }
+
+    /// What its relay log holds.
+    fn received(&self) -> Option<Position> {
+        let received = self
+            .seen
+            .replica
+            .as_ref()
+            .map_or("", |replica| &replica.received);
+        Position::parse(self.engine(), received)
+    }
+}
+
+/// The candidate that holds everything that any of them holds: the recorded primary if it does, else
+/// a replica before a spare. `None` when no one does.
+fn choose(candidates: &[Candidate]) -> Option<usize> {
+    let holds: Vec<(Status, Option<Position>)> = candidates
+        .iter()
+        .map(|candidate| (candidate.record.status, candidate.executed()))
+        .collect();
+    choose_by_position(&holds)
+}
+
+fn choose_by_position(holds: &[(Status, Option<Position>)]) -> Option<usize> {
+    let covers_all = |position: &Position| {
+        holds
+            .iter()
+            .all(|(_, other)| other.as_ref().is_some_and(|other| position.covers(other)))
+    };
+    // Fabric's numbers grow with the standing: spare, replica, primary. The first of equals wins.
+    holds
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, position))| position.as_ref().is_some_and(covers_all))
+        .max_by_key(|&(index, (status, _))| (*status as u8, std::cmp::Reverse(index)))
+        .map(|(index, _)| index)
+}
+
+fn change_of_primary(records: &Records, leader: &Candidate, others: &[Candidate]) -> Transaction {
+    let promoted = ServerRecord {
+        status: Status::Primary,
+        mode: Mode::ReadWrite,
+        ..leader.record.clone()
+    };
+    let mut transaction = records.change_server(Transaction::new(), leader.id, &promoted);
+    for other in others
+        .iter()
+        .filter(|other| other.record.status == Status::Primary)
+    {
+        let demoted = ServerRecord {
+            status: Status::Replica,
+            mode: Mode::ReadOnly,
+            ..other.record.clone()
+        };
+        transaction = records.change_server(transaction, other.id, &demoted);
+    }
+    transaction
+}
+
+fn wrong_writers(group: &str, writers: &[&Candidate]) -> CommandError {
+    let addresses: Vec<String> = writers
+        .iter()
+        .map(|candidate| candidate.record.address())
+        .collect();
+    CommandError::Refused(format!(
+        "group {group}: {} take writes, though only its primary may; run SET GLOBAL read_only=1 on \
+         the others and look at what was written there",
+        addresses.join(" and ")
+    ))
+}
+
+fn diverged(group: &str, candidates: &[Candidate]) -> CommandError {
+    let positions: Vec<String> = candidates
+        .iter()
+        .map(|candidate| {
+            format!(
+                "{} at {:?}",
+                candidate.record.address(),
+                candidate.seen.gtid
+            )
+        })
+        .collect();
+    CommandError::Refused(format!(
+        "group {group}: no server holds everything that the others hold ({}); set the one to give up \
+         FAULTY with `server set_status`, then clone it anew",
+        positions.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose_of(holds: &[(Status, &str)]) -> Option<usize> {
+        let read = |text| Position::parse(Engine::MariaDb, text);
+        let holds: Vec<_> = holds
+            .iter()
+            .map(|&(status, gtid)| (status, read(gtid)))
+            .collect();
+        choose_by_position(&holds)
+    }
+
+    #[test]
+    fn the_recorded_primary_leads_unless_another_holds_more() {
+        use Status::{Primary, Replica, Spare};
+        let equal = [(Replica, "0-1-9"), (Primary, "0-1-9"), (Replica, "0-1-8")];
+        assert_eq!(choose_of(&equal), Some(1));
+        let ahead = [(Primary, "0-1-9"), (Replica, "0-1-10"), (Replica, "0-1-9")];
+        assert_eq!(choose_of(&ahead), Some(1));
+        let spare = [(Primary, "0-1-9"), (Spare, "0-1-10"), (Replica, "0-1-10")];
+        assert_eq!(choose_of(&spare), Some(2), "a replica before a spare");
+        let twins = [(Primary, "0-1-9"), (Replica, "0-1-10"), (Replica, "0-1-10")];
+        assert_eq!(choose_of(&twins), Some(1), "the first of equals");
+    }
+
+    #[test]
+    fn nobody_leads_when_histories_diverged_or_cannot_be_read() {
+        use Status::{Primary, Replica};
+        assert_eq!(choose_of(&[(Primary, "0-1-9"), (Replica, "1-2-1")]), None);
+        assert_eq!(choose_of(&[(Primary, "0-1-9"), (Replica, "odd")]), None);
+        assert_eq!(choose_of(&[]), None);
+    }
+}
