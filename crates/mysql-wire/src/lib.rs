@@ -17,6 +17,7 @@ pub mod command;
 pub mod error;
 pub mod handshake;
 pub mod packet;
+pub mod relay;
 pub mod reply;
 pub mod result;
 pub mod scalar;

@@ -16,6 +16,10 @@ use crate::scalar::{Reader, put_lenenc_bytes};
 use crate::statement::PrepareOk;
 use crate::status::Status;
 
+/// The receive buffer that a reply is walked in, to begin with: most replies fit, and larger packets
+/// pass through it in pieces.
+pub const BUFFER_BYTES: usize = 16_384;
+
 /// What kind of reply is expected: it depends on the command that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
@@ -157,7 +161,9 @@ impl Relay {
         let mut wants_file = false;
         let mut need = 0;
         while self.passing == 0 && self.state != State::Done && !wants_file {
-            let Some(header) = Header::parse(&buffer[at..]) else { break };
+            let Some(header) = Header::parse(&buffer[at..]) else {
+                break;
+            };
             let total = HEADER_BYTES + header.payload_bytes;
             let whole = buffer.len() - at >= total;
             let opaque = self.is_opaque(&buffer[at..], header);
@@ -187,7 +193,12 @@ impl Relay {
                 wants_file = self.control(buffer, &mut at, header, on_change)?;
             }
         }
-        Ok(Progress { forward: at, done: self.state == State::Done, need, wants_file })
+        Ok(Progress {
+            forward: at,
+            done: self.state == State::Done,
+            need,
+            wants_file,
+        })
     }
 
     /// Lets bytes of an oversized packet pass; returns how many.
@@ -226,7 +237,9 @@ impl Relay {
         if self.continued {
             return;
         }
-        let State::Columns(left, then) = self.state else { return };
+        let State::Columns(left, then) = self.state else {
+            return;
+        };
         if left > 1 {
             self.state = State::Columns(left - 1, then);
             return;
@@ -257,7 +270,11 @@ impl Relay {
     fn put_eof(&mut self, buffer: &mut Vec<u8>, at: usize) -> usize {
         self.eof_due = false;
         let mut packet = vec![5, 0, 0, self.next_sequence];
-        EofPacket { warnings: 0, status: self.status }.encode(&mut packet);
+        EofPacket {
+            warnings: 0,
+            status: self.status,
+        }
+        .encode(&mut packet);
         self.shift = self.shift.wrapping_add(1);
         self.next_sequence = self.next_sequence.wrapping_add(1);
         let bytes = packet.len();
@@ -283,7 +300,11 @@ impl Relay {
                 self.single(buffer, at, start..end, on_change)?;
                 self.state = State::Done;
             }
-            (_, None) => return Err(Malformed { what: "an empty packet in a reply" }),
+            (_, None) => {
+                return Err(Malformed {
+                    what: "an empty packet in a reply",
+                });
+            }
             (_, Some(0xFF)) => {
                 self.outcome.error =
                     Some(ErrPacket::decode(&buffer[start..end], self.server)?.number);
@@ -299,7 +320,11 @@ impl Relay {
                 self.end_of_rows(buffer, at, start..end, on_change)?;
             }
             (State::PrepareFirst, Some(0x00)) => self.prepared(&mut buffer[start..end])?,
-            _ => return Err(Malformed { what: "a packet that this reply cannot have" }),
+            _ => {
+                return Err(Malformed {
+                    what: "a packet that this reply cannot have",
+                });
+            }
         }
         Ok(false)
     }
@@ -382,7 +407,11 @@ impl Relay {
             } else {
                 let mut eof = Vec::with_capacity(5);
                 let status = ok.status - Status::SESSION_STATE_CHANGED;
-                EofPacket { warnings: ok.warnings, status }.encode(&mut eof);
+                EofPacket {
+                    warnings: ok.warnings,
+                    status,
+                }
+                .encode(&mut eof);
                 Some(eof)
             };
             (ok.status, edited)
@@ -420,8 +449,13 @@ impl Relay {
         if self.client.contains(Capabilities::SESSION_TRACK) {
             keep_visible(ok.session_state, &mut state)?;
         }
-        let mut edited = OkPacket { session_state: &state, ..*ok };
-        edited.status.set(Status::SESSION_STATE_CHANGED, !state.is_empty());
+        let mut edited = OkPacket {
+            session_state: &state,
+            ..*ok
+        };
+        edited
+            .status
+            .set(Status::SESSION_STATE_CHANGED, !state.is_empty());
         let mut payload = Vec::new();
         edited.encode(&mut payload, self.client);
         Ok(Some(payload))
@@ -471,15 +505,14 @@ fn end_status(payload: &[u8], server: Capabilities) -> Result<Status, Malformed>
 }
 
 /// Puts another payload where the packet's own is, and moves `at` behind it.
-fn replace(
-    buffer: &mut Vec<u8>,
-    at: &mut usize,
-    range: std::ops::Range<usize>,
-    payload: &[u8],
-) {
+fn replace(buffer: &mut Vec<u8>, at: &mut usize, range: std::ops::Range<usize>, payload: &[u8]) {
     let header = range.start - HEADER_BYTES;
     let sequence = buffer[header + 3];
-    let encoded = Header { payload_bytes: payload.len(), sequence }.encode();
+    let encoded = Header {
+        payload_bytes: payload.len(),
+        sequence,
+    }
+    .encode();
     buffer[header..range.start].copy_from_slice(&encoded);
     *at = range.start + payload.len();
     buffer.splice(range, payload.iter().copied());

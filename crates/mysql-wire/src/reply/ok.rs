@@ -89,7 +89,8 @@ impl<'a> OkPacket<'a> {
     }
 }
 
-/// The end of columns or rows without DEPRECATE_EOF, and the reply to COM_SET_OPTION and others.
+/// The end of columns or rows, and the reply to COM_SET_OPTION, without DEPRECATE_EOF; with it, an
+/// OK packet of header 0xFE stands in both places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EofPacket {
     /// How many warnings SHOW WARNINGS would list.
@@ -99,23 +100,20 @@ pub struct EofPacket {
 }
 
 impl EofPacket {
-    /// Reads an EOF packet; the numbers are 0 in the bare form of before 4.1.
+    /// Reads an EOF packet; the numbers are 0 in the bare form of before 4.1. The OK packet that
+    /// stands in its place under DEPRECATE_EOF is longer and refused.
     pub fn decode(payload: &[u8]) -> Result<EofPacket, Malformed> {
-        if !super::is_eof(payload) {
-            return Err(Malformed::new("not an EOF packet"));
-        }
-        let mut reader = Reader::new(&payload[1..]);
-        if reader.is_empty() {
-            return Ok(EofPacket {
+        match *payload {
+            [EOF] => Ok(EofPacket {
                 warnings: 0,
                 status: Status::empty(),
-            });
+            }),
+            [EOF, a, b, c, d] => Ok(EofPacket {
+                warnings: u16::from_le_bytes([a, b]),
+                status: Status::from_bits_retain(u16::from_le_bytes([c, d])),
+            }),
+            _ => Err(Malformed::new("not an EOF packet")),
         }
-        let warnings = reader.u16()?;
-        Ok(EofPacket {
-            warnings,
-            status: Status::from_bits_retain(reader.u16()?),
-        })
     }
 
     /// Appends the packet.
@@ -221,5 +219,6 @@ mod tests {
         };
         assert_eq!(EofPacket::decode(&[0xFE]), Ok(bare));
         assert!(EofPacket::decode(&[0xFE, 1]).is_err());
+        assert!(EofPacket::decode(&[0xFE, 0, 0, 2, 0, 0, 0]).is_err());
     }
 }

@@ -78,7 +78,8 @@ fn other(kind: u8, data: &[u8]) -> Result<SessionChange<'_>, Malformed> {
     let mut reader = Reader::new(data);
     Ok(match kind {
         SCHEMA => SessionChange::Schema(reader.lenenc_bytes()?),
-        STATE => SessionChange::StateChanged(reader.lenenc_bytes()? == b"1"),
+        // Unlike the others, the digit has no length of its own.
+        STATE => SessionChange::StateChanged(data == b"1"),
         GTIDS => {
             if reader.u8()? != GTIDS_AS_TEXT {
                 return Ok(SessionChange::Other { kind, data });
@@ -106,7 +107,7 @@ impl SessionChange<'_> {
                 SCHEMA
             }
             SessionChange::StateChanged(changed) => {
-                put_lenenc_bytes(&mut data, if changed { b"1" } else { b"0" });
+                data.push(if changed { b'1' } else { b'0' });
                 STATE
             }
             SessionChange::Gtids(gtids) => {
@@ -160,6 +161,12 @@ mod tests {
         }
         let read: Result<Vec<_>, _> = session_changes(&block).collect();
         assert_eq!(read, Ok(changes.to_vec()));
+    }
+
+    #[test]
+    fn the_digit_of_a_state_change_has_no_length_of_its_own() {
+        let read: Vec<_> = session_changes(b"\x02\x01\x31").collect();
+        assert_eq!(read, [Ok(SessionChange::StateChanged(true))]);
     }
 
     #[test]

@@ -70,7 +70,11 @@ impl<'a> Execute<'a> {
             // Attributes come on top of the statement's own parameters.
             execute.params = match u16::try_from(count) {
                 Ok(count) if count >= params => count,
-                _ => return Err(Malformed::new("an execution with a wrong number of parameters")),
+                _ => {
+                    return Err(Malformed::new(
+                        "an execution with a wrong number of parameters",
+                    ));
+                }
             };
         }
         if execute.params > 0 {
