@@ -7,7 +7,12 @@
 //!
 //! Must not know: SQL, sessions, how a command works.
 
+mod answer;
+mod commands;
+mod condition;
+mod guard;
 pub mod metrics;
+mod page;
 mod server;
 
 pub use metrics::{Family, Kind, Metrics, Sample};

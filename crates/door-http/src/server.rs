@@ -4,16 +4,28 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use axum::routing::get;
 use control::Control;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 
+use crate::guard::{self, Guard};
 use crate::metrics::Metrics;
+use crate::{answer, commands, condition, page};
+
+/// How long running requests may take after the shutdown began.
+const DRAIN: Duration = Duration::from_secs(3);
 
 /// What the door is told at its start.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub listen: SocketAddr,
-    /// The bearer token that changes need.
+    /// The bearer token that changes need; with an empty one nothing can be changed here.
     pub token: String,
     /// Host names, besides `localhost` and IP addresses, by which clients may call this door.
     pub hosts: Vec<String>,
@@ -43,22 +55,46 @@ pub enum Error {
     },
 }
 
+/// What every request may look at.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) control: Arc<Control>,
+    pub(crate) sql_serves: Arc<AtomicBool>,
+    pub(crate) metrics: Arc<[Arc<dyn Metrics>]>,
+}
+
 /// The HTTP door, bound but not yet serving.
 pub struct Door {
+    listener: TcpListener,
     address: SocketAddr,
+    router: Router,
 }
 
 impl Door {
-    /// Binds the address. `sql_serves` is true while the SQL door takes clients.
+    /// Binds the address. `sql_serves` is true while the SQL door takes clients; it is all that this
+    /// door knows of the other.
     pub async fn bind(
         settings: Settings,
         control: Arc<Control>,
         sql_serves: Arc<AtomicBool>,
         metrics: Vec<Arc<dyn Metrics>>,
     ) -> Result<Door, Error> {
-        let _ = (control, sql_serves, metrics);
-        Ok(Door {
+        let failed = |source| Error::Listen {
             address: settings.listen,
+            source,
+        };
+        let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let shared = Shared {
+            control,
+            sql_serves,
+            metrics: metrics.into(),
+        };
+        let guard = Guard::new(&settings.token, &settings.hosts);
+        Ok(Door {
+            listener,
+            address,
+            router: router(shared, guard, settings.body_bytes_max),
         })
     }
 
@@ -67,8 +103,45 @@ impl Door {
         self.address
     }
 
-    /// Serves until `shutdown` is ready, then lets running requests end.
+    /// Serves until `shutdown` is ready, then gives running requests a few seconds to end. Idle
+    /// connections are closed at once.
     pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) {
-        shutdown.await;
+        let (ending, mut ended) = watch::channel(false);
+        let shutdown = async move {
+            shutdown.await;
+            ending.send_replace(true);
+        };
+        let serving = axum::serve(self.listener, self.router).with_graceful_shutdown(shutdown);
+        let overdue = async {
+            // The sender is dropped only after it sent.
+            let _ = ended.changed().await;
+            tokio::time::sleep(DRAIN).await;
+        };
+        tokio::select! {
+            result = serving => {
+                if let Err(error) = result {
+                    tracing::error!("the HTTP door ended: {error}");
+                }
+            }
+            () = overdue => tracing::warn!("HTTP requests did not end in time and were cut"),
+        }
     }
+}
+
+fn router(shared: Shared, guard: Guard, body_bytes_max: usize) -> Router {
+    Router::new()
+        .route("/", get(page::show))
+        .route("/healthz", get(condition::healthz))
+        .route("/readyz", get(condition::readyz))
+        .route("/metrics", get(condition::metrics))
+        .route("/v1/farm", get(condition::snapshot))
+        .route(
+            "/v1/{group}/{command}",
+            get(commands::read).post(commands::call),
+        )
+        .fallback(answer::not_found)
+        .method_not_allowed_fallback(answer::wrong_method)
+        .layer(DefaultBodyLimit::max(body_bytes_max))
+        .layer(middleware::from_fn_with_state(guard, guard::check))
+        .with_state(shared)
 }

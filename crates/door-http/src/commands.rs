@@ -1,0 +1,210 @@
+//! `/v1/GROUP/COMMAND`: the command table over HTTP.
+
+use std::collections::BTreeMap;
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use control::{Call, Table};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::answer::Refusal;
+use crate::guard::MayChange;
+use crate::server::Shared;
+
+/// The body of a POST. Everything may be left out.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body {
+    /// Positional arguments: strings, numbers or booleans; null leaves one out.
+    #[serde(default)]
+    args: Vec<Value>,
+    /// Arguments by name.
+    #[serde(default)]
+    options: BTreeMap<String, Value>,
+}
+
+/// GET: commands that change nothing. `?arg=…` gives the next positional argument, `?NAME=…` one by
+/// name.
+pub(crate) async fn read(
+    State(shared): State<Shared>,
+    Path((group, command)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let mut call = Call::new(&group, &command, &[]);
+    for pair in query
+        .as_deref()
+        .unwrap_or_default()
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+    {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (Some(name), Some(value)) = (decoded(name), decoded(value)) else {
+            return bad(&format!(
+                "{pair:?} in the query is not UTF-8 in percent encoding"
+            ));
+        };
+        if name == "arg" {
+            call.args.push(value);
+        } else {
+            call.options.insert(name, value);
+        }
+    }
+    if call.spec().is_ok() && call.changes() {
+        return Refusal::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "this command changes something",
+            "use POST with the bearer token",
+        )
+        .into_response();
+    }
+    run(&shared, call).await
+}
+
+/// POST: every command. Those that change something need the token.
+pub(crate) async fn call(
+    State(shared): State<Shared>,
+    Path((group, command)): Path<(String, String)>,
+    may_change: Option<Extension<MayChange>>,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let mut call = Call::new(&group, &command, &[]);
+    if let Err(error) = call.spec() {
+        return unknown(error).into_response();
+    }
+    // Before the body is looked at: who may not change anything learns nothing of what would be.
+    if call.changes() && may_change.is_none() {
+        return Refusal::new(
+            StatusCode::UNAUTHORIZED,
+            "this command changes something and needs the bearer token",
+            "send the header Authorization: Bearer TOKEN; `heddle up` writes it to DIR/token, the \
+             command line takes it from HEDDLE_TOKEN",
+        )
+        .into_response();
+    }
+    let body = match body {
+        Ok(bytes) => bytes,
+        Err(rejection) => {
+            let cure = "send a smaller body";
+            return Refusal::new(rejection.status(), &rejection.body_text(), cure).into_response();
+        }
+    };
+    let body: Body = match parse(&body) {
+        Ok(body) => body,
+        Err(why) => return bad(&why),
+    };
+    for value in body.args {
+        match word(value) {
+            Some(word) => call.args.push(word),
+            None => return bad("an element of args is neither text, number nor boolean"),
+        }
+    }
+    for (name, value) in body.options {
+        match word(value) {
+            Some(word) => call.options.insert(name, word),
+            None => {
+                return bad(&format!(
+                    "option {name} is neither text, number nor boolean"
+                ));
+            }
+        };
+    }
+    run(&shared, call).await
+}
+
+async fn run(shared: &Shared, call: Call) -> Response {
+    if let Err(error) = call.spec() {
+        return unknown(error).into_response();
+    }
+    // Through the queue, so that a client that hangs up does not stop a change half-way.
+    match shared.control.commander().execute(call).await {
+        Ok(table) => rows(&table),
+        Err(error) => Refusal::from(error).into_response(),
+    }
+}
+
+fn rows(table: &Table) -> Response {
+    Json(table.to_json()).into_response()
+}
+
+fn unknown(error: control::CommandError) -> Refusal {
+    Refusal {
+        status: StatusCode::NOT_FOUND,
+        ..Refusal::from(error)
+    }
+}
+
+fn bad(why: &str) -> Response {
+    let cure = r#"send {"args": ["…"], "options": {"name": "…"}}"#;
+    Refusal::new(StatusCode::BAD_REQUEST, why, cure).into_response()
+}
+
+fn parse(body: &[u8]) -> Result<Body, String> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Body::default());
+    }
+    serde_json::from_slice(body)
+        .map_err(|error| format!("the body is not what it should be: {error}"))
+}
+
+/// A JSON value as the word that the command line would have.
+fn word(value: Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(switch) => Some(switch.to_string()),
+        // An argument that is left out.
+        Value::Null => Some(String::new()),
+        Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Percent-decodes a part of a query; `None` when it is malformed.
+fn decoded(part: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digit = |b: Option<u8>| char::from(b?).to_digit(16);
+                let (high, low) = (digit(rest.next())?, digit(rest.next())?);
+                u8::try_from(high * 16 + low).ok()?
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_decoded() {
+        assert_eq!(decoded("a%20b+c%C3%BC").as_deref(), Some("a b cü"));
+        assert_eq!(decoded("%"), None);
+        assert_eq!(decoded("%zz"), None);
+        assert_eq!(decoded("%ff"), None);
+    }
+
+    #[test]
+    fn bodies() {
+        assert!(parse(b"").expect("empty is no arguments").args.is_empty());
+        let body = parse(br#"{"args":["g1",3,true,null]}"#).expect("a body");
+        let words: Vec<_> = body.args.into_iter().map(word).collect();
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(words, [some("g1"), some("3"), some("true"), some("")]);
+        assert!(
+            parse(br#"{"arg":[]}"#)
+                .expect_err("a misspelt name")
+                .contains("unknown field")
+        );
+        assert_eq!(word(serde_json::json!([])), None);
+    }
+}

@@ -1,0 +1,258 @@
+//! How the farm is: health, readiness, metrics, the snapshot.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use control::Counters;
+use farm::Snapshot;
+use serde_json::{Value, json};
+
+use crate::metrics::{Family, Kind, Sample, write};
+use crate::server::Shared;
+
+/// The process lives and answers.
+pub(crate) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// 200 when clients can be served: the SQL door takes them and every group takes writes.
+pub(crate) async fn readyz(State(shared): State<Shared>) -> Response {
+    let reasons = reasons(&shared.control.snapshot(), shared.sql_serves.load(Relaxed));
+    let ready = reasons.is_empty();
+    let status = if ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (status, Json(json!({ "ready": ready, "reasons": reasons }))).into_response()
+}
+
+/// Why the farm is not ready, each with where to look.
+fn reasons(snapshot: &Snapshot, sql_serves: bool) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if !sql_serves {
+        reasons.push("the SQL door does not take clients".to_owned());
+    }
+    if snapshot.groups.is_empty() {
+        reasons.push("the farm has no group; see `heddle group create`".to_owned());
+    }
+    for group in &snapshot.groups {
+        let name = &group.name;
+        match group.primary() {
+            None => reasons.push(format!(
+                "group {name} has no primary; see `heddle group add`"
+            )),
+            Some(primary) if !primary.health.alive => reasons.push(format!(
+                "the primary {} of group {name} is not alive: {}",
+                primary.address(),
+                primary.health.error
+            )),
+            Some(primary) if primary.health.read_only => reasons.push(format!(
+                "the primary {} of group {name} is read-only",
+                primary.address()
+            )),
+            Some(_) => {}
+        }
+    }
+    reasons
+}
+
+/// The whole snapshot, with the newest GTID positions.
+pub(crate) async fn snapshot(State(shared): State<Shared>) -> Json<Value> {
+    Json(json(&shared.control.snapshot()))
+}
+
+/// The snapshot as serde writes it, each server with its `address` besides.
+fn json(snapshot: &Snapshot) -> Value {
+    let mut json = serde_json::to_value(snapshot).unwrap_or_default();
+    for (g, group) in snapshot.groups.iter().enumerate() {
+        for (s, server) in group.servers.iter().enumerate() {
+            json["groups"][g]["servers"][s]["address"] = server.address().into();
+        }
+    }
+    json
+}
+
+/// Everything that was counted, in Prometheus' text form.
+pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
+    let mut families = of_control(&shared.control.snapshot(), &shared.control.counters());
+    for source in shared.metrics.iter() {
+        families.extend(source.families());
+    }
+    (
+        [(
+            header::CONTENT_TYPE,
+            "text/plain; version=0.0.4; charset=utf-8",
+        )],
+        write(&families),
+    )
+        .into_response()
+}
+
+/// What the control plane counts itself.
+fn of_control(snapshot: &Snapshot, counters: &Counters) -> Vec<Family> {
+    let mut up = Vec::new();
+    let mut writable = Vec::new();
+    for group in &snapshot.groups {
+        for server in &group.servers {
+            let labels = [
+                ("server", &*server.address()),
+                ("group", &*server.group),
+                ("role", &*server.status.fabric_name().to_ascii_lowercase()),
+            ];
+            up.push(Sample::labelled(
+                &labels,
+                f64::from(u8::from(server.health.alive)),
+            ));
+        }
+        let takes = group
+            .primary()
+            .is_some_and(|p| p.serves_writes() && !p.health.read_only);
+        let label = [("group", &*group.name)];
+        writable.push(Sample::labelled(&label, f64::from(u8::from(takes))));
+    }
+    let events = counters.events.iter().map(|&(kind, count)| {
+        #[expect(clippy::cast_precision_loss, reason = "Prometheus' values are floats")]
+        Sample::labelled(&[("kind", kind)], count as f64)
+    });
+    let gauge = |name, help, samples| Family {
+        name,
+        help,
+        kind: Kind::Gauge,
+        samples,
+    };
+    let counter = |name, help, samples| Family {
+        name,
+        help,
+        kind: Kind::Counter,
+        samples,
+    };
+    #[expect(clippy::cast_precision_loss, reason = "Prometheus' values are floats")]
+    let plain = |value: u64| vec![Sample::plain(value as f64)];
+    vec![
+        gauge(
+            "heddle_server_up",
+            "1 while the server answers its probes.",
+            up,
+        ),
+        gauge(
+            "heddle_group_writable",
+            "1 while the group's primary takes writes.",
+            writable,
+        ),
+        gauge(
+            "heddle_farm_epoch",
+            "How often the farm was published.",
+            plain(snapshot.epoch),
+        ),
+        counter(
+            "heddle_events_total",
+            "What happened, by kind.",
+            events.collect(),
+        ),
+        counter(
+            "heddle_commands_total",
+            "Commands called.",
+            plain(counters.commands),
+        ),
+        counter(
+            "heddle_commands_failed_total",
+            "Commands that ended with an error.",
+            plain(counters.commands_failed),
+        ),
+        counter(
+            "heddle_probes_total",
+            "Probes of servers.",
+            plain(counters.probes),
+        ),
+        counter(
+            "heddle_probes_failed_total",
+            "Probes without an answer.",
+            plain(counters.probes_failed),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use farm::{Engine, Group, Health, Mode, Server, ServerId, Status};
+
+    use super::*;
+
+    fn snapshot(alive: bool, read_only: bool) -> Snapshot {
+        let server = Server {
+            id: ServerId(1),
+            uuid: "u".into(),
+            name: "s".into(),
+            group: "g".into(),
+            host: "127.0.0.1".into(),
+            port: 3307,
+            status: Status::Primary,
+            mode: Mode::ReadWrite,
+            weight: 1.0,
+            engine: Engine::MariaDb,
+            version: "10.11.6-MariaDB".into(),
+            health: Health {
+                alive,
+                read_only,
+                ..Health::unknown()
+            },
+        };
+        let group = Group {
+            name: "g".into(),
+            description: String::new(),
+            active: true,
+            servers: vec![Arc::new(server)],
+        };
+        Snapshot {
+            groups: vec![Arc::new(group)],
+            ..Snapshot::empty("f")
+        }
+    }
+
+    #[test]
+    fn readiness_says_what_is_missing() {
+        assert_eq!(reasons(&snapshot(true, false), true), Vec::<String>::new());
+        assert_eq!(reasons(&snapshot(true, false), false).len(), 1);
+        assert!(reasons(&snapshot(false, true), true)[0].contains("is not alive: not probed yet"));
+        assert!(reasons(&snapshot(true, true), true)[0].contains("is read-only"));
+        assert!(reasons(&Snapshot::empty("f"), true)[0].contains("no group"));
+    }
+
+    #[test]
+    fn the_snapshot_shows_addresses() {
+        let json = json(&snapshot(true, false));
+        let server = &json["groups"][0]["servers"][0];
+        assert_eq!(server["address"], "127.0.0.1:3307");
+        assert_eq!(
+            (&server["status"], &server["mode"]),
+            (&json!("primary"), &json!("read_write"))
+        );
+        assert_eq!(
+            json.get("accounts"),
+            None,
+            "password hashes are nobody's business"
+        );
+    }
+
+    #[test]
+    fn families_of_the_control_plane() {
+        let counters = Counters {
+            events: vec![("server_died", 2)],
+            ..Counters::default()
+        };
+        let text = write(&of_control(&snapshot(true, false), &counters));
+        let up = r#"heddle_server_up{server="127.0.0.1:3307",group="g",role="primary"} 1"#;
+        assert!(text.contains(up), "{text}");
+        assert!(
+            text.contains("heddle_events_total{kind=\"server_died\"} 2\n"),
+            "{text}"
+        );
+        assert!(text.contains("# TYPE heddle_farm_epoch gauge\n"), "{text}");
+    }
+}

@@ -1,0 +1,308 @@
+//! The HTTP door over real sockets, on a farm without servers.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use control::{Control, Credentials, NoSessions, Settings};
+use door_http::{Door, Family, Kind, Metrics, Sample};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+const TOKEN: &str = "Authorization: Bearer secret\r\n";
+
+/// A control plane and its door; ended by `end`.
+struct House {
+    address: SocketAddr,
+    control: Arc<Control>,
+    sql_serves: Arc<AtomicBool>,
+    stops: [oneshot::Sender<()>; 2],
+    tasks: [JoinHandle<()>; 2],
+    _dir: tempfile::TempDir,
+}
+
+struct Seven;
+
+impl Metrics for Seven {
+    fn families(&self) -> Vec<Family> {
+        let samples = vec![Sample::plain(7.0)];
+        vec![Family {
+            name: "heddle_seven",
+            help: "Seven.",
+            kind: Kind::Gauge,
+            samples,
+        }]
+    }
+}
+
+async fn house() -> House {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
+    let credentials = Credentials {
+        user: "root".to_owned(),
+        password: String::new(),
+        replication_user: "root".to_owned(),
+        replication_password: String::new(),
+    };
+    let published = Arc::new(farm::Published::from_pointee(farm::Snapshot::empty("")));
+    let settings = Settings::new(credentials);
+    let control = Control::open(store, published, Arc::new(NoSessions), settings)
+        .await
+        .expect("a farm");
+    let sql_serves = Arc::new(AtomicBool::new(false));
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut settings = door_http::Settings::new(listen, "secret");
+    settings.body_bytes_max = 10_000;
+    let metrics: Vec<Arc<dyn Metrics>> = vec![Arc::new(Seven)];
+    let door = Door::bind(
+        settings,
+        Arc::clone(&control),
+        Arc::clone(&sql_serves),
+        metrics,
+    )
+    .await
+    .expect("a free port");
+    let address = door.address();
+    let (stop_control, control_stops) = oneshot::channel::<()>();
+    let (stop_door, door_stops) = oneshot::channel::<()>();
+    let running = Arc::clone(&control).run(async {
+        let _ = control_stops.await;
+    });
+    let serving = door.serve(async {
+        let _ = door_stops.await;
+    });
+    House {
+        address,
+        control,
+        sql_serves,
+        stops: [stop_door, stop_control],
+        tasks: [tokio::spawn(serving), tokio::spawn(running)],
+        _dir: dir,
+    }
+}
+
+impl House {
+    /// Sends one request; gives status and body.
+    async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\
+             Content-Length: {length}\r\n{headers}\r\n{body}",
+            self.address
+        );
+        self.send_raw(&request).await
+    }
+
+    async fn send_raw(&self, request: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address)
+            .await
+            .expect("the door is open");
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an HTTP answer");
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok());
+        (status.expect("a status"), body.to_owned())
+    }
+
+    async fn get(&self, path: &str) -> (u16, String) {
+        self.send("GET", path, "", "").await
+    }
+
+    async fn end(self) {
+        for (stop, task) in self.stops.into_iter().zip(self.tasks) {
+            stop.send(()).expect("it waits for this");
+            task.await.expect("no panic");
+        }
+    }
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[tokio::test]
+async fn what_anybody_may_see() {
+    let house = house().await;
+    assert_eq!(house.get("/healthz").await, (200, "ok\n".to_owned()));
+    let (status, page) = house.get("/").await;
+    assert_eq!(status, 200);
+    assert!(page.contains("The farm has no group yet"), "{page}");
+    let (status, farm) = house.get("/v1/farm").await;
+    assert_eq!(
+        (status, &json(&farm)["groups"]),
+        (200, &Value::Array(Vec::new()))
+    );
+    assert_eq!(json(&farm)["farm_id"].as_str().map(str::len), Some(36));
+    let (_, metrics) = house.get("/metrics").await;
+    assert!(metrics.contains("heddle_farm_epoch 1\n"), "{metrics}");
+    assert!(metrics.contains("heddle_seven 7\n"), "{metrics}");
+    let (status, help) = house.get("/v1/manage/help?group=group&command=add").await;
+    assert_eq!(status, 200);
+    let usage = json(&help)[0]["command"].clone();
+    assert_eq!(
+        usage,
+        "group add GROUP_ID ADDRESS [TIMEOUT] [UPDATE_ONLY] [NAME]"
+    );
+    house.end().await;
+}
+
+#[tokio::test]
+async fn readiness_waits_for_the_sql_door_and_for_groups() {
+    let house = house().await;
+    let (status, body) = house.get("/readyz").await;
+    assert_eq!(status, 503);
+    assert_eq!(
+        json(&body)["reasons"].as_array().map(Vec::len),
+        Some(2),
+        "{body}"
+    );
+    house.sql_serves.store(true, Relaxed);
+    let (status, body) = house.get("/readyz").await;
+    assert_eq!(status, 503);
+    assert_eq!(
+        json(&body)["reasons"].as_array().map(Vec::len),
+        Some(1),
+        "{body}"
+    );
+    house.end().await;
+}
+
+#[tokio::test]
+async fn changes_need_the_token() {
+    let house = house().await;
+    let create = r#"{"args":["g1"],"options":{"description":"the first"}}"#;
+    let (status, body) = house.send("POST", "/v1/group/create", "", create).await;
+    assert_eq!(status, 401, "{body}");
+    assert!(
+        json(&body)["cure"]
+            .as_str()
+            .expect("a cure")
+            .contains("Bearer")
+    );
+    assert!(
+        house.control.snapshot().groups.is_empty(),
+        "nothing was done"
+    );
+    let wrong = "Authorization: Bearer secreT\r\n";
+    assert_eq!(
+        house
+            .send("POST", "/v1/group/create", wrong, create)
+            .await
+            .0,
+        401
+    );
+    assert_eq!(house.get("/v1/group/create?arg=g1").await.0, 405);
+
+    let (status, body) = house.send("POST", "/v1/group/create", TOKEN, create).await;
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(json(&body)[0]["success"], true);
+    // What changes nothing needs none, by either method.
+    let (status, body) = house.send("POST", "/v1/group/lookup_groups", "", "").await;
+    assert_eq!(
+        (status, &json(&body)[0]["description"]),
+        (200, &Value::from("the first"))
+    );
+    let (status, body) = house.get("/v1/group/lookup_groups?arg=g1").await;
+    assert_eq!(
+        (status, &json(&body)[0]["group_id"]),
+        (200, &Value::from("g1"))
+    );
+    house.end().await;
+}
+
+#[tokio::test]
+async fn foreign_pages_are_refused() {
+    let house = house().await;
+    let rebound = "GET /v1/farm HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+    assert_eq!(house.send_raw(rebound).await.0, 403);
+    let origin = "Origin: https://evil.example\r\n";
+    let (status, body) = house
+        .send(
+            "POST",
+            "/v1/group/create",
+            &format!("{origin}{TOKEN}"),
+            "{}",
+        )
+        .await;
+    assert_eq!(status, 403, "{body}");
+    assert_eq!(house.send("GET", "/v1/farm", origin, "").await.0, 403);
+    house.end().await;
+}
+
+#[tokio::test]
+async fn wrong_requests_are_answered_with_a_cure() {
+    let house = house().await;
+    let cases = [
+        ("GET", "/nothing", "", 404),
+        ("DELETE", "/v1/farm", "", 405),
+        ("POST", "/v1/group/promtoe", "{}", 404),
+        ("POST", "/v1/group/create", "not json", 400),
+        ("POST", "/v1/group/create", r#"{"args":[[]]}"#, 400),
+        ("POST", "/v1/group/create", r#"{"args":[]}"#, 400),
+        ("POST", "/v1/group/create", r#"{"args":["a/b"]}"#, 400),
+        ("POST", "/v1/group/destroy", r#"{"args":["none"]}"#, 409),
+        ("GET", "/v1/group/events?arg=%zz", "", 400),
+    ];
+    for (method, path, body, expected) in cases {
+        let (status, answer) = house.send(method, path, TOKEN, body).await;
+        assert_eq!(status, expected, "{method} {path} {body}: {answer}");
+        let answer = json(&answer);
+        let text = |key: &str| answer[key].as_str().unwrap_or_default().to_owned();
+        assert!(
+            !text("error").is_empty() && !text("cure").is_empty(),
+            "{path}: {answer}"
+        );
+    }
+    let long = format!("{{\"args\":[\"{}\"]}}", "x".repeat(20_000));
+    assert_eq!(
+        house.send("POST", "/v1/group/create", TOKEN, &long).await.0,
+        413
+    );
+    house.end().await;
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_said_with_the_cure() {
+    let house = house().await;
+    let settings = door_http::Settings::new(house.address, "t");
+    let again = Door::bind(
+        settings,
+        Arc::clone(&house.control),
+        Arc::default(),
+        Vec::new(),
+    )
+    .await;
+    let error = again.err().expect("in use").to_string();
+    assert!(
+        error.contains("cannot listen") && error.contains("--http"),
+        "{error}"
+    );
+    house.end().await;
+}
+
+#[tokio::test]
+async fn idle_connections_do_not_hold_the_shutdown() {
+    let house = house().await;
+    let mut idle = TcpStream::connect(house.address)
+        .await
+        .expect("the door is open");
+    // One request keeps the connection alive behind it.
+    let request = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", house.address);
+    idle.write_all(request.as_bytes()).await.expect("sent");
+    let mut first = [0u8; 12];
+    idle.read_exact(&mut first).await.expect("an answer");
+    assert_eq!(&first, b"HTTP/1.1 200");
+    let began = std::time::Instant::now();
+    house.end().await;
+    assert!(
+        began.elapsed().as_secs() < 2,
+        "it waited for an idle client"
+    );
+}
