@@ -120,7 +120,7 @@ fn net_matches(net: &str, mask: &str, client: IpAddr) -> bool {
 
 /// SQL LIKE over bytes, without escapes: what both servers use for host patterns. Backtracks only to
 /// the last `%`, so it is O(pattern × text) at worst.
-fn like(pattern: &[u8], text: &[u8]) -> bool {
+pub fn like(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {

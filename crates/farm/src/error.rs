@@ -67,6 +67,8 @@ errors! {
         "See `heddle group health`; start a server.";
     NO_GROUP 1105 "HY000" false "Heddle: the farm has no group yet"
         "heddle group create NAME, then heddle group add NAME ADDRESS.";
+    TOO_MANY_STATEMENTS 1461 "42000" false "Can't create more than max_prepared_stmt_count statements"
+        "Close prepared statements, or raise statements_max.";
     SERVER_LOST 2013 "HY000" false "Lost connection to server {} during query"
         "The server died or closed the connection; its statement may or may not have run.";
     SERVER_LOST_IN_RESULT 2013 "HY000" true "Lost connection to server {} while it sent a result"

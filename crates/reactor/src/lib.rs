@@ -14,10 +14,10 @@
 //!
 //! Must not know: MySQL, pools, sessions, the farm.
 
-mod core;
+mod cores;
 mod listen;
 mod sock;
 
-pub use crate::core::{Inbox, Io, Reactor, Task, sleep, spawn, timeout};
+pub use crate::cores::{Dealer, Inbox, Io, Reactor, Task, sleep, spawn, timeout};
 pub use crate::listen::Acceptor;
 pub use crate::sock::{Closer, Sock};

@@ -1,0 +1,363 @@
+//! One authenticated connection to one server.
+
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+
+use farm::ServerId;
+use mysql_wire::Malformed;
+use mysql_wire::capability::Capabilities;
+use mysql_wire::command::Command;
+use mysql_wire::packet;
+use mysql_wire::relay::{Expect, Outcome, Relay};
+use mysql_wire::reply::{ErrPacket, SessionChange};
+use mysql_wire::result::TextRow;
+use mysql_wire::status::Status;
+use reactor::Sock;
+
+use crate::prepared::{Known, Prepared, Statements};
+use crate::state::SessionState;
+
+/// Receive room for replies to Heddle's own commands.
+const OWN_REPLY_BYTES: usize = 4096;
+
+/// What went wrong on a connection.
+#[derive(Debug)]
+pub enum ConnectionError {
+    /// The server answered with an error packet; the connection itself is sound.
+    Refused {
+        number: u16,
+        sqlstate: [u8; 5],
+        message: Vec<u8>,
+    },
+    /// The server did not answer in time.
+    Timeout { operation: &'static str },
+    /// The connection broke.
+    Broken {
+        operation: &'static str,
+        source: io::Error,
+    },
+    /// The server said something that the protocol does not have here.
+    Protocol {
+        operation: &'static str,
+        source: Malformed,
+    },
+    /// The server wants a proof of identity that Heddle does not hold for this account.
+    Credential { plugin: String },
+}
+
+impl std::fmt::Display for ConnectionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ConnectionError::Refused {
+                number, message, ..
+            } => {
+                write!(f, "error {number}: {}", String::from_utf8_lossy(message))
+            }
+            ConnectionError::Timeout { operation } => write!(f, "{operation}: no answer in time"),
+            ConnectionError::Broken { operation, source } => write!(f, "{operation}: {source}"),
+            ConnectionError::Protocol { operation, source } => write!(f, "{operation}: {source}"),
+            ConnectionError::Credential { plugin } => {
+                write!(
+                    f,
+                    "login: the server asks for {plugin}, for which Heddle has no credential"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConnectionError {}
+
+/// Who used a connection last; what only the last user may rely on (diagnostics, LAST_INSERT_ID).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The session whose statement ran last, and that statement's number in its session.
+    pub session: u32,
+    pub statement: u64,
+    /// The session that the connection's LAST_INSERT_ID() belongs to.
+    pub insert_id_session: u32,
+}
+
+/// A connection that is logged in. At most one command is under way.
+pub struct Connection {
+    /// Unique on this core; never reused.
+    pub id: u64,
+    pub server: ServerId,
+    /// The server's own id of the connection, for KILL.
+    pub thread_id: u32,
+    pub capabilities: Capabilities,
+    pub owner: Owner,
+    pub(crate) state: Rc<SessionState>,
+    pub(crate) login: Rc<SessionState>,
+    pub(crate) sock: Sock,
+    pub(crate) idle_since_s: u64,
+    statements: Statements,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        server: ServerId,
+        sock: Sock,
+        thread_id: u32,
+        capabilities: Capabilities,
+        database: Option<&[u8]>,
+    ) -> Connection {
+        let state = Rc::new(SessionState::new(database));
+        Connection {
+            id: 0,
+            server,
+            thread_id,
+            capabilities,
+            owner: Owner::default(),
+            login: state.clone(),
+            state,
+            sock,
+            idle_since_s: 0,
+            statements: Statements::default(),
+        }
+    }
+
+    /// The state that the server last reported.
+    pub fn state(&self) -> &Rc<SessionState> {
+        &self.state
+    }
+
+    /// Takes note of a state that a statement has brought about.
+    pub fn set_state(&mut self, state: Rc<SessionState>) {
+        self.state = state;
+    }
+
+    /// Sends bytes that are whole packets. The buffer comes back.
+    pub async fn send(
+        &mut self,
+        buffer: Vec<u8>,
+        range: Range<usize>,
+    ) -> (io::Result<()>, Vec<u8>) {
+        self.sock.send(buffer, range).await
+    }
+
+    /// Receives behind what the buffer holds; end of stream is an error here.
+    pub async fn recv(&mut self, buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+        let (received, buffer) = self.sock.recv(buffer).await;
+        let received = match received {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            other => other,
+        };
+        (received, buffer)
+    }
+
+    /// Sends commands of Heddle's own in one write and reads all their replies. Stops at the first
+    /// that the server refuses; the replies behind it are read all the same, so the connection
+    /// stays usable.
+    pub async fn run(&mut self, commands: &[(Command, &[u8])]) -> Result<Outcome, ConnectionError> {
+        let mut rows = Vec::new();
+        self.run_rows(commands, &mut rows).await
+    }
+
+    /// Like [`Connection::run`], and keeps the raw packets of all replies.
+    async fn run_rows(
+        &mut self,
+        commands: &[(Command, &[u8])],
+        packets: &mut Vec<u8>,
+    ) -> Result<Outcome, ConnectionError> {
+        let mut request = Vec::new();
+        for (command, body) in commands {
+            let mut sequence = 0;
+            packet::write_with(&mut request, &mut sequence, |out| {
+                out.push(*command as u8);
+                out.extend_from_slice(body);
+            });
+        }
+        let broken = |operation| move |source| ConnectionError::Broken { operation, source };
+        let bytes = request.len();
+        let (sent, _) = self.send(request, 0..bytes).await;
+        sent.map_err(broken("sending a command"))?;
+        let mut buffer = Vec::with_capacity(OWN_REPLY_BYTES);
+        let mut refused = None;
+        let mut last = Outcome::default();
+        for (command, _) in commands {
+            let expect = match command {
+                Command::StmtPrepare => Expect::Prepare { client_id: 0 },
+                Command::Query => Expect::Results,
+                _ => Expect::Single,
+            };
+            let own = self.capabilities | Capabilities::DEPRECATE_EOF;
+            let mut relay = Relay::new(expect, own, own, Status::AUTOCOMMIT);
+            loop {
+                let progress = relay
+                    .advance(&mut buffer, &mut |_: SessionChange<'_>| {})
+                    .map_err(|source| ConnectionError::Protocol {
+                        operation: "reading a reply",
+                        source,
+                    })?;
+                let start = packets.len();
+                packets.extend(buffer.drain(..progress.forward));
+                if progress.done {
+                    if relay.outcome().error.is_some() && refused.is_none() {
+                        refused = Some(last_error(&packets[start..], own));
+                    }
+                    last = relay.outcome().clone();
+                    break;
+                }
+                buffer.reserve(
+                    progress
+                        .need
+                        .saturating_sub(buffer.len())
+                        .max(OWN_REPLY_BYTES),
+                );
+                let (received, filled) = self.recv(buffer).await;
+                buffer = filled;
+                received.map_err(broken("reading a reply"))?;
+            }
+        }
+        match refused {
+            Some(error) => Err(error),
+            None => Ok(last),
+        }
+    }
+
+    /// After login: asks the server to report every change of state, makes the session READ ONLY
+    /// where it must be, and learns the character sets that the handshake chose. One trip.
+    pub(crate) async fn prepare_session(&mut self, read_only: bool) -> Result<(), ConnectionError> {
+        let track: &[u8] = b"SET SESSION session_track_schema = ON, \
+                             SESSION session_track_system_variables = '*'";
+        let ask: &[u8] = b"SELECT @@character_set_client, @@character_set_connection, \
+                           @@character_set_results, @@collation_connection";
+        let guard: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
+        let mut commands = vec![(Command::Query, track)];
+        if read_only {
+            commands.push((Command::Query, guard));
+        }
+        commands.push((Command::Query, ask));
+        let mut packets = Vec::new();
+        self.run_rows(&commands, &mut packets).await?;
+        let names = [
+            "character_set_client",
+            "character_set_connection",
+            "character_set_results",
+            "collation_connection",
+        ];
+        let mut login = SessionState::new(None);
+        if let Some(row) = last_row(&packets) {
+            for (name, value) in names.iter().zip(TextRow::new(row)) {
+                let value = value.map_err(|source| ConnectionError::Protocol {
+                    operation: "reading the login state",
+                    source,
+                })?;
+                login = login.with_variable(name, value.unwrap_or_default());
+            }
+        }
+        self.login = Rc::new(login);
+        Ok(())
+    }
+
+    /// Brings the connection into `wanted`. `Refused` leaves it sound when only the database was
+    /// refused; the caller closes it in every other case.
+    pub async fn become_state(&mut self, wanted: &Rc<SessionState>) -> Result<(), ConnectionError> {
+        if SessionState::same(&self.state, wanted) {
+            return Ok(());
+        }
+        if let Some(database) = wanted.database()
+            && self.state.database() != Some(database)
+        {
+            self.run(&[(Command::InitDb, database)]).await?;
+            self.state = Rc::new(self.state.with_database(Some(database)));
+        }
+        if let Some(set) = self.state.set_statement(wanted, &self.login) {
+            self.run(&[(Command::Query, &set)]).await?;
+        }
+        self.state = wanted.clone();
+        Ok(())
+    }
+
+    /// The statement with this text, if the connection has it prepared.
+    pub fn known(&mut self, prepared: &Prepared) -> Option<&mut Known> {
+        self.statements.find(prepared)
+    }
+
+    /// Prepares a statement whose client has prepared it elsewhere. `Refused` is the server's answer
+    /// to the text; the connection stays sound.
+    pub async fn prepare(&mut self, prepared: &Prepared) -> Result<u32, ConnectionError> {
+        let outcome = self.run(&[(Command::StmtPrepare, &prepared.text)]).await?;
+        let server_id = outcome.prepared.map(|reply| reply.statement_id).ok_or({
+            ConnectionError::Protocol {
+                operation: "preparing a statement",
+                source: Malformed {
+                    what: "a reply without a statement",
+                },
+            }
+        })?;
+        self.remember(prepared.clone(), server_id).await?;
+        Ok(server_id)
+    }
+
+    /// Remembers a statement that the server has just prepared, and closes what it displaces.
+    pub async fn remember(
+        &mut self,
+        prepared: Prepared,
+        server_id: u32,
+    ) -> Result<(), ConnectionError> {
+        let displaced = self.statements.insert(prepared, server_id);
+        self.close_statements(&displaced).await
+    }
+
+    /// Forgets a statement and closes it at the server.
+    pub async fn forget(&mut self, prepared: &Prepared) -> Result<(), ConnectionError> {
+        let gone: Vec<u32> = self.statements.remove(prepared).into_iter().collect();
+        self.close_statements(&gone).await
+    }
+
+    /// COM_STMT_CLOSE has no reply.
+    async fn close_statements(&mut self, ids: &[u32]) -> Result<(), ConnectionError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut request = Vec::with_capacity(ids.len() * 9);
+        for id in ids {
+            packet::write_with(&mut request, &mut 0, |out| {
+                out.push(Command::StmtClose as u8);
+                out.extend_from_slice(&id.to_le_bytes());
+            });
+        }
+        let bytes = request.len();
+        let (sent, _) = self.send(request, 0..bytes).await;
+        sent.map_err(|source| ConnectionError::Broken {
+            operation: "closing statements",
+            source,
+        })
+    }
+}
+
+/// The error packet that ends these packets.
+fn last_error(packets: &[u8], capabilities: Capabilities) -> ConnectionError {
+    let payload = payloads(packets).last().unwrap_or_default();
+    match ErrPacket::decode(payload, capabilities) {
+        Ok(error) => ConnectionError::Refused {
+            number: error.number,
+            sqlstate: error.sqlstate,
+            message: error.message.to_vec(),
+        },
+        Err(source) => ConnectionError::Protocol {
+            operation: "reading an error",
+            source,
+        },
+    }
+}
+
+/// The payload of the last row: the packet before the one that ends the result.
+fn last_row(packets: &[u8]) -> Option<&[u8]> {
+    let all: Vec<&[u8]> = payloads(packets).collect();
+    all.len().checked_sub(2).map(|at| all[at])
+}
+
+fn payloads(packets: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = packets;
+    std::iter::from_fn(move || {
+        let header = packet::Header::parse(rest)?;
+        let end = packet::HEADER_BYTES + header.payload_bytes;
+        let payload = rest.get(packet::HEADER_BYTES..end)?;
+        rest = &rest[end..];
+        Some(payload)
+    })
+}

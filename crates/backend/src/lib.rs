@@ -1,0 +1,23 @@
+//! Connections to servers: opened, authenticated, brought into a session's state, pooled per core.
+//!
+//! Job: hand a session a connection whose state (database, variables) equals the session's, and take
+//! it back. A [`Lease`] is one connection in use; released, it serves others; dropped, it is closed,
+//! so a session that ends in the middle of a reply can never leave a half-read connection behind.
+//!
+//! Invariants: a pooled connection is outside transactions, has no pin, and no unread byte; its
+//! [`SessionState`] is what the server last reported; connections to replicas are READ ONLY sessions.
+//! A pool never holds more than its limit, and those who wait are served in the order they came.
+//!
+//! Must not know: which server a statement should go to, what a client is, the state store.
+
+mod connection;
+mod login;
+mod pool;
+mod prepared;
+mod state;
+
+pub use connection::{Connection, ConnectionError, Owner};
+pub use login::Credential;
+pub use pool::{Key, Lease, Limits, PoolError, Pools, Profile, ProfileId, Target, Usage};
+pub use prepared::{Known, Prepared};
+pub use state::{SessionState, Tracked, classify};

@@ -1,0 +1,302 @@
+//! Logging in to a server as the client's own account.
+//!
+//! Heddle proves the same identity that the client proved to it. For `mysql_native_password` the
+//! proof needs only SHA1(password), which a client's own proof reveals to whoever knows the server's
+//! hash; for `caching_sha2_password` the password itself is needed when the server's cache is cold.
+//!
+//! Source: MySQL internals, «Connection Phase»; «Caching SHA-2 Pluggable Authentication».
+
+use std::fmt;
+use std::rc::Rc;
+
+use mysql_wire::Malformed;
+use mysql_wire::auth;
+use mysql_wire::capability::Capabilities;
+use mysql_wire::handshake::{AuthMore, AuthSwitch, Greeting, Login};
+use mysql_wire::packet::{self, HEADER_BYTES, Header};
+use mysql_wire::reply::{self, ErrPacket};
+use reactor::Sock;
+use rsa::pkcs8::DecodePublicKey;
+
+use crate::connection::{Connection, ConnectionError};
+use crate::pool::{Profile, Target};
+
+/// What an account's identity can be proved with.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Credential {
+    /// The account has no password.
+    Empty,
+    /// SHA1(password): enough for `mysql_native_password`.
+    NativeStage1([u8; 20]),
+    /// The password itself: enough for every plugin that Heddle speaks.
+    Password(Rc<[u8]>),
+}
+
+/// Secrets stay out of logs.
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Credential::Empty => "Empty",
+            Credential::NativeStage1(_) => "NativeStage1(…)",
+            Credential::Password(_) => "Password(…)",
+        })
+    }
+}
+
+/// What Heddle always asks of a server. The rest comes from the client's own flags.
+const WANTED: Capabilities = Capabilities::LONG_FLAG
+    .union(Capabilities::PROTOCOL_41)
+    .union(Capabilities::TRANSACTIONS)
+    .union(Capabilities::SECURE_CONNECTION)
+    .union(Capabilities::MULTI_RESULTS)
+    .union(Capabilities::PS_MULTI_RESULTS)
+    .union(Capabilities::PLUGIN_AUTH)
+    .union(Capabilities::PLUGIN_AUTH_LENENC)
+    .union(Capabilities::SESSION_TRACK)
+    .union(Capabilities::DEPRECATE_EOF);
+
+/// The largest packet that Heddle says it takes; servers do not act on it.
+const PACKET_BYTES_MAX: u32 = 1 << 30;
+
+/// A login under way: the socket, and the sequence number of the next packet.
+struct Exchange {
+    sock: Sock,
+    buffer: Vec<u8>,
+    sequence: u8,
+}
+
+/// Connects and logs in. The connection has the database but no other state yet.
+pub(crate) async fn open(
+    target: &Target,
+    profile: &Profile,
+    database: Option<&[u8]>,
+) -> Result<Connection, ConnectionError> {
+    let sock = Sock::connect(&target.host, target.port)
+        .await
+        .map_err(|source| ConnectionError::Broken {
+            operation: "connecting",
+            source,
+        })?;
+    let mut exchange = Exchange {
+        sock,
+        buffer: Vec::with_capacity(1024),
+        sequence: 0,
+    };
+    let payload = exchange.read().await?;
+    refuse_error(&payload, Capabilities::empty())?;
+    let greeting = Greeting::decode(&payload).map_err(protocol)?;
+    if !greeting
+        .capabilities
+        .contains(Capabilities::DEPRECATE_EOF | Capabilities::SESSION_TRACK)
+    {
+        return Err(protocol(Malformed {
+            what: "a server older than MySQL 5.7.5 or MariaDB 10.2",
+        }));
+    }
+    let mut capabilities = (WANTED | profile.flags) & greeting.capabilities;
+    // MySQL clients set the first bit; MariaDB's extended bits live where it is not set.
+    capabilities |= Capabilities::LONG_PASSWORD;
+    capabilities.set(Capabilities::CONNECT_WITH_DB, database.is_some());
+    let plugin = match greeting.plugin {
+        auth::CACHING_SHA2 => auth::CACHING_SHA2,
+        _ => auth::NATIVE,
+    };
+    let proof = prove(plugin, &profile.credential, &greeting.salt)?;
+    let login = Login {
+        capabilities,
+        packet_bytes_max: PACKET_BYTES_MAX,
+        collation: profile.collation,
+        user: &profile.user,
+        auth: &proof,
+        database,
+        plugin: Some(plugin.as_bytes()),
+        attributes: None,
+        zstd_level: None,
+    };
+    exchange.write(|out| login.encode(out)).await?;
+    finish(&mut exchange, &profile.credential, greeting.salt, plugin).await?;
+    let thread_id = greeting.connection_id;
+    Ok(Connection::new(
+        target.server,
+        exchange.sock,
+        thread_id,
+        capabilities,
+        database,
+    ))
+}
+
+/// Answers what the server asks until it says OK or refuses.
+async fn finish(
+    exchange: &mut Exchange,
+    credential: &Credential,
+    salt: [u8; auth::SALT_BYTES],
+    plugin: &'static str,
+) -> Result<(), ConnectionError> {
+    let mut salt = salt;
+    let mut plugin = plugin;
+    loop {
+        let payload = exchange.read().await?;
+        refuse_error(&payload, Capabilities::PROTOCOL_41)?;
+        if reply::is_ok(&payload) {
+            return Ok(());
+        }
+        if AuthSwitch::is(&payload) {
+            let switch = AuthSwitch::decode(&payload).map_err(protocol)?;
+            plugin = match switch.plugin {
+                auth::NATIVE => auth::NATIVE,
+                auth::CACHING_SHA2 => auth::CACHING_SHA2,
+                other => {
+                    return Err(ConnectionError::Credential {
+                        plugin: other.to_owned(),
+                    });
+                }
+            };
+            salt = switch
+                .salt_array()
+                .ok_or_else(|| protocol(Malformed { what: "a salt" }))?;
+            let proof = prove(plugin, credential, &salt)?;
+            exchange.write(|out| out.extend_from_slice(&proof)).await?;
+            continue;
+        }
+        let more = AuthMore::decode(&payload).map_err(protocol)?;
+        match more.0.first() {
+            Some(&auth::FAST_OK) => {}
+            Some(&auth::FULL) => full(exchange, credential, &salt, plugin).await?,
+            _ => {
+                return Err(protocol(Malformed {
+                    what: "a step of the login",
+                }));
+            }
+        }
+    }
+}
+
+/// The proof that a plugin wants for this salt.
+fn prove(
+    plugin: &str,
+    credential: &Credential,
+    salt: &[u8; auth::SALT_BYTES],
+) -> Result<Vec<u8>, ConnectionError> {
+    match (plugin, credential) {
+        (_, Credential::Empty) => Ok(Vec::new()),
+        (auth::NATIVE, Credential::NativeStage1(stage1)) => {
+            Ok(auth::native_scramble(stage1, salt).to_vec())
+        }
+        (auth::NATIVE, Credential::Password(password)) => {
+            Ok(auth::native_scramble(&auth::native_stage1(password), salt).to_vec())
+        }
+        (auth::CACHING_SHA2, Credential::Password(password)) => {
+            Ok(auth::sha2_scramble(&auth::sha2_stage1(password), salt).to_vec())
+        }
+        // The server will switch to the account's own plugin; a wrong guess is no proof at all.
+        (auth::CACHING_SHA2, Credential::NativeStage1(_)) => Ok(vec![0; 32]),
+        _ => Err(ConnectionError::Credential {
+            plugin: plugin.to_owned(),
+        }),
+    }
+}
+
+/// The full exchange of caching_sha2_password without TLS: the password under the server's RSA key.
+async fn full(
+    exchange: &mut Exchange,
+    credential: &Credential,
+    salt: &[u8; auth::SALT_BYTES],
+    plugin: &str,
+) -> Result<(), ConnectionError> {
+    let Credential::Password(password) = credential else {
+        return Err(ConnectionError::Credential {
+            plugin: plugin.to_owned(),
+        });
+    };
+    exchange.write(|out| out.push(auth::REQUEST_KEY)).await?;
+    let payload = exchange.read().await?;
+    refuse_error(&payload, Capabilities::PROTOCOL_41)?;
+    let pem = AuthMore::decode(&payload).map_err(protocol)?.0;
+    let bad_key = || {
+        protocol(Malformed {
+            what: "the server's RSA key",
+        })
+    };
+    let pem = std::str::from_utf8(pem).map_err(|_| bad_key())?;
+    let key = rsa::RsaPublicKey::from_public_key_pem(pem.trim()).map_err(|_| bad_key())?;
+    let mut secret = password.to_vec();
+    secret.push(0);
+    auth::mask(&mut secret, salt);
+    let padding = rsa::Oaep::new::<sha1::Sha1>();
+    let sealed = key
+        .encrypt(&mut rsa::rand_core::OsRng, padding, &secret)
+        .map_err(|_| {
+            protocol(Malformed {
+                what: "a password that fits the server's RSA key",
+            })
+        })?;
+    exchange.write(|out| out.extend_from_slice(&sealed)).await
+}
+
+impl Exchange {
+    /// The payload of the next packet. Login packets are small; a larger one is not MySQL.
+    async fn read(&mut self) -> Result<Vec<u8>, ConnectionError> {
+        loop {
+            if let Some(header) = Header::parse(&self.buffer) {
+                let end = HEADER_BYTES + header.payload_bytes;
+                if header.payload_bytes > LOGIN_BYTES_MAX {
+                    return Err(protocol(Malformed {
+                        what: "a login packet",
+                    }));
+                }
+                if self.buffer.len() >= end {
+                    self.sequence = header.sequence.wrapping_add(1);
+                    let payload = self.buffer[HEADER_BYTES..end].to_vec();
+                    self.buffer.drain(..end);
+                    return Ok(payload);
+                }
+                self.buffer.reserve(end - self.buffer.len());
+            }
+            self.buffer.reserve(512);
+            let (received, buffer) = self.sock.recv(std::mem::take(&mut self.buffer)).await;
+            self.buffer = buffer;
+            let operation = "logging in";
+            match received {
+                Ok(0) => {
+                    let source = std::io::ErrorKind::UnexpectedEof.into();
+                    return Err(ConnectionError::Broken { operation, source });
+                }
+                Ok(_) => {}
+                Err(source) => return Err(ConnectionError::Broken { operation, source }),
+            }
+        }
+    }
+
+    async fn write(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<(), ConnectionError> {
+        let mut out = Vec::with_capacity(512);
+        packet::write_with(&mut out, &mut self.sequence, encode);
+        let bytes = out.len();
+        let (sent, _) = self.sock.send(out, 0..bytes).await;
+        sent.map_err(|source| ConnectionError::Broken {
+            operation: "logging in",
+            source,
+        })
+    }
+}
+
+/// A greeting, a key or an OK: far above what any server sends while a client logs in.
+const LOGIN_BYTES_MAX: usize = 65_536;
+
+fn protocol(source: Malformed) -> ConnectionError {
+    ConnectionError::Protocol {
+        operation: "logging in",
+        source,
+    }
+}
+
+fn refuse_error(payload: &[u8], capabilities: Capabilities) -> Result<(), ConnectionError> {
+    if !reply::is_err(payload) {
+        return Ok(());
+    }
+    let error = ErrPacket::decode(payload, capabilities).map_err(protocol)?;
+    Err(ConnectionError::Refused {
+        number: error.number,
+        sqlstate: error.sqlstate,
+        message: error.message.to_vec(),
+    })
+}

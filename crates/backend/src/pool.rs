@@ -1,0 +1,472 @@
+//! Pools: the connections of one core, by server and login profile.
+//!
+//! Everything here is single-threaded; borrows of the inner cell never live across an `await`.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use farm::ServerId;
+use futures_channel::oneshot;
+use mysql_wire::capability::Capabilities;
+use rustc_hash::FxHashMap;
+
+use crate::connection::{Connection, ConnectionError};
+use crate::login::{self, Credential};
+use crate::state::SessionState;
+
+/// How a login looks to the server: what cannot be changed later on the same connection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Profile {
+    pub user: Rc<[u8]>,
+    pub credential: Credential,
+    pub collation: u8,
+    /// The client's flags that change what the server does: FOUND_ROWS, IGNORE_SPACE, INTERACTIVE,
+    /// MULTI_STATEMENTS, …
+    pub flags: Capabilities,
+}
+
+/// Where to connect to.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub server: ServerId,
+    pub host: Arc<str>,
+    pub port: u16,
+    /// Connections become READ ONLY sessions.
+    pub read_only: bool,
+}
+
+/// Connections of one pool are alike for every session of the same profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub server: ServerId,
+    pub read_only: bool,
+    profile: u32,
+}
+
+/// The limits of one core's pools.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections per server, in use and idle together.
+    pub connections_max: usize,
+    /// An idle connection is closed after this many seconds.
+    pub idle_s: u64,
+    /// How long a session waits for a connection.
+    pub wait_ms: u64,
+    /// How long opening a connection, login included, may take.
+    pub connect_ms: u64,
+}
+
+/// No connection could be had.
+#[derive(Debug)]
+pub enum PoolError {
+    /// All connections stayed in use for `wait_ms`.
+    WaitTimeout { waited_ms: u64 },
+    /// The server could not be reached, or refused the login or the state.
+    Connection(ConnectionError),
+}
+
+impl From<ConnectionError> for PoolError {
+    fn from(error: ConnectionError) -> PoolError {
+        PoolError::Connection(error)
+    }
+}
+
+/// What the pools of one core hold, for metrics and leak checks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub in_use: usize,
+    pub idle: usize,
+    pub waiting: usize,
+    /// Connections opened since the start.
+    pub opened: u64,
+}
+
+/// All pools of one core.
+pub struct Pools {
+    limits: Limits,
+    now_s: Cell<u64>,
+    next_id: Cell<u64>,
+    opened: Cell<u64>,
+    profiles: RefCell<Profiles>,
+    servers: RefCell<FxHashMap<ServerId, PerServer>>,
+}
+
+#[derive(Default)]
+struct Profiles {
+    ids: FxHashMap<Rc<Profile>, u32>,
+    list: Vec<Rc<Profile>>,
+}
+
+#[derive(Default)]
+struct PerServer {
+    /// The connection returned last is at the back: it is warm, and what is not needed grows old.
+    idle: Vec<(Key, Connection)>,
+    /// In use, idle, and being opened.
+    count: usize,
+    waiters: VecDeque<(u64, oneshot::Sender<()>)>,
+    /// Places promised to waiters that have been woken but have not run yet.
+    promised: usize,
+}
+
+/// A connection in use. [`Lease::release`] gives it back; dropping closes it.
+pub struct Lease {
+    key: Key,
+    connection: Option<Connection>,
+    pools: Rc<Pools>,
+    /// The lease holds a place of the pool; false once the connection was given back.
+    holds_place: bool,
+}
+
+impl Pools {
+    /// Pools without connections.
+    pub fn new(limits: Limits) -> Rc<Pools> {
+        Rc::new(Pools {
+            limits,
+            now_s: Cell::new(0),
+            next_id: Cell::new(1),
+            opened: Cell::new(0),
+            profiles: RefCell::default(),
+            servers: RefCell::default(),
+        })
+    }
+
+    /// The key for this server and profile.
+    pub fn key(&self, server: ServerId, read_only: bool, profile: ProfileId) -> Key {
+        Key {
+            server,
+            read_only,
+            profile: profile.0,
+        }
+    }
+
+    /// The number under which a profile is known here. Profiles are few: one per account, collation
+    /// and set of flags.
+    pub fn profile(&self, profile: Profile) -> ProfileId {
+        let mut profiles = self.profiles.borrow_mut();
+        if let Some(id) = profiles.ids.get(&profile) {
+            return ProfileId(*id);
+        }
+        let (id, profile) = (profiles.list.len() as u32, Rc::new(profile));
+        profiles.ids.insert(profile.clone(), id);
+        profiles.list.push(profile);
+        ProfileId(id)
+    }
+
+    /// Hands out a connection in state `wanted`: the one with id `prefer` if it is idle, else an
+    /// idle one with the fewest differences, else a new one, else the next that comes free. Dropped
+    /// while it waits, it leaves nothing behind.
+    pub async fn take(
+        self: &Rc<Self>,
+        target: &Target,
+        key: Key,
+        wanted: &Rc<SessionState>,
+        prefer: u64,
+    ) -> Result<Lease, PoolError> {
+        let mut first_in_line = false;
+        loop {
+            if let Some(mut lease) = self.take_idle(key, wanted, prefer, first_in_line) {
+                let connection = lease.connection_mut();
+                let fresh = connection.idle_since_s + QUIET_CHECK_S >= self.now_s.get();
+                if !fresh && !connection.sock.is_quiet() {
+                    continue;
+                }
+                let Err(error) = connection.become_state(wanted).await else {
+                    return Ok(lease);
+                };
+                let refused = matches!(error, ConnectionError::Refused { .. });
+                if refused && connection.state.database() != wanted.database() {
+                    // Only the database was refused: the connection is as sound as before.
+                    lease.release();
+                }
+                return Err(error.into());
+            }
+            if self.reserve(key, first_in_line) {
+                return self.open(target, key, wanted).await;
+            }
+            self.wait(key.server).await?;
+            first_in_line = true;
+        }
+    }
+
+    /// Opens a connection outside the limit, for a KILL that must not wait.
+    pub async fn open_extra(
+        &self,
+        target: &Target,
+        profile: ProfileId,
+    ) -> Result<Connection, ConnectionError> {
+        let profile = self.profiles.borrow().list[profile.0 as usize].clone();
+        let opening = login::open(target, &profile, None);
+        let operation = "connecting";
+        reactor::timeout(Duration::from_millis(self.limits.connect_ms), opening)
+            .await
+            .unwrap_or(Err(ConnectionError::Timeout { operation }))
+    }
+
+    fn take_idle(
+        self: &Rc<Self>,
+        key: Key,
+        wanted: &Rc<SessionState>,
+        prefer: u64,
+        first_in_line: bool,
+    ) -> Option<Lease> {
+        let mut servers = self.servers.borrow_mut();
+        let server = servers.entry(key.server).or_default();
+        if !first_in_line && server.idle.len() <= server.promised {
+            return None;
+        }
+        let at = choose(&server.idle, key, wanted, prefer)?;
+        let (key, connection) = server.idle.remove(at);
+        Some(self.lease(key, Some(connection)))
+    }
+
+    fn lease(self: &Rc<Self>, key: Key, connection: Option<Connection>) -> Lease {
+        Lease {
+            key,
+            connection,
+            pools: self.clone(),
+            holds_place: true,
+        }
+    }
+
+    /// Takes a place for a new connection; an idle connection of another profile makes room.
+    fn reserve(&self, key: Key, first_in_line: bool) -> bool {
+        let mut servers = self.servers.borrow_mut();
+        let server = servers.entry(key.server).or_default();
+        if !first_in_line && !server.waiters.is_empty() {
+            return false;
+        }
+        if server.count < self.limits.connections_max {
+            server.count += 1;
+            return true;
+        }
+        let spare = server.idle.len() > server.promised;
+        if spare {
+            server.idle.remove(0);
+        }
+        spare
+    }
+
+    async fn open(
+        self: &Rc<Self>,
+        target: &Target,
+        key: Key,
+        wanted: &Rc<SessionState>,
+    ) -> Result<Lease, PoolError> {
+        // The place is given back when this future is dropped or fails.
+        let mut lease = self.lease(key, None);
+        let profile = self.profiles.borrow().list[key.profile as usize].clone();
+        let opening = async {
+            let mut connection = login::open(target, &profile, wanted.database()).await?;
+            connection.prepare_session(target.read_only).await?;
+            connection.become_state(wanted).await?;
+            Ok(connection)
+        };
+        let operation = "connecting";
+        let limit = Duration::from_millis(self.limits.connect_ms);
+        let mut connection = reactor::timeout(limit, opening)
+            .await
+            .unwrap_or(Err(ConnectionError::Timeout { operation }))?;
+        connection.id = self.next_id.replace(self.next_id.get() + 1);
+        self.opened.set(self.opened.get() + 1);
+        lease.connection = Some(connection);
+        Ok(lease)
+    }
+
+    async fn wait(&self, server: ServerId) -> Result<(), PoolError> {
+        let (wake, woken) = oneshot::channel();
+        let ticket = self.next_id.replace(self.next_id.get() + 1);
+        self.servers
+            .borrow_mut()
+            .entry(server)
+            .or_default()
+            .waiters
+            .push_back((ticket, wake));
+        let waited_ms = self.limits.wait_ms;
+        let place = Place {
+            pools: self,
+            server,
+            ticket,
+        };
+        let woken = reactor::timeout(Duration::from_millis(waited_ms), woken).await;
+        if woken.is_none() {
+            return Err(PoolError::WaitTimeout { waited_ms });
+        }
+        // The caller takes what was promised before anybody else can run.
+        std::mem::forget(place);
+        if let Some(server) = self.servers.borrow_mut().get_mut(&server) {
+            server.promised -= 1;
+        }
+        Ok(())
+    }
+
+    fn put(&self, key: Key, mut connection: Connection) {
+        connection.idle_since_s = self.now_s.get();
+        let mut servers = self.servers.borrow_mut();
+        let server = servers.entry(key.server).or_default();
+        server.idle.push((key, connection));
+        wake_next(server);
+    }
+
+    fn give_up_place(&self, server: ServerId) {
+        let mut servers = self.servers.borrow_mut();
+        let server = servers.entry(server).or_default();
+        server.count -= 1;
+        wake_next(server);
+    }
+
+    /// Once a second: closes what has been idle for long, and the idle connections of servers for
+    /// which `alive` is false.
+    pub fn tick(&self, now_s: u64, alive: impl Fn(ServerId) -> bool) {
+        self.now_s.set(now_s);
+        let mut servers = self.servers.borrow_mut();
+        for (id, server) in servers.iter_mut() {
+            let before = server.idle.len();
+            let keep = alive(*id);
+            let limit = self.limits.idle_s;
+            server
+                .idle
+                .retain(|(_, c)| keep && c.idle_since_s + limit > now_s);
+            server.count -= before - server.idle.len();
+        }
+    }
+
+    /// True when a session waits for a connection of this server.
+    pub fn wanted(&self, server: ServerId) -> bool {
+        self.servers
+            .borrow()
+            .get(&server)
+            .is_some_and(|s| !s.waiters.is_empty())
+    }
+
+    /// Closes every idle connection.
+    pub fn close_idle(&self) {
+        for server in self.servers.borrow_mut().values_mut() {
+            server.count -= server.idle.len();
+            server.idle.clear();
+        }
+    }
+
+    /// What is in use now.
+    pub fn usage(&self) -> Usage {
+        let mut usage = Usage {
+            opened: self.opened.get(),
+            ..Usage::default()
+        };
+        for server in self.servers.borrow().values() {
+            usage.idle += server.idle.len();
+            usage.in_use += server.count - server.idle.len();
+            usage.waiting += server.waiters.len();
+        }
+        usage
+    }
+}
+
+/// The number of a profile in one core's pools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProfileId(u32);
+
+/// A connection that was idle for longer than this is asked whether it still lives before use.
+const QUIET_CHECK_S: u64 = 1;
+
+fn choose(
+    idle: &[(Key, Connection)],
+    key: Key,
+    wanted: &Rc<SessionState>,
+    prefer: u64,
+) -> Option<usize> {
+    let mut best: Option<(usize, usize)> = None;
+    for (at, (other, connection)) in idle.iter().enumerate().rev() {
+        if *other != key {
+            continue;
+        }
+        if connection.id == prefer {
+            return Some(at);
+        }
+        let distance = if SessionState::same(&connection.state, wanted) {
+            if prefer == 0 {
+                return Some(at);
+            }
+            0
+        } else if connection.state.can_become(wanted) {
+            connection.state.distance(wanted)
+        } else {
+            continue;
+        };
+        if best.is_none_or(|(_, least)| distance < least) {
+            best = Some((at, distance));
+        }
+    }
+    best.map(|(at, _)| at)
+}
+
+fn wake_next(server: &mut PerServer) {
+    while let Some((_, waiter)) = server.waiters.pop_front() {
+        if waiter.send(()).is_ok() {
+            server.promised += 1;
+            return;
+        }
+    }
+}
+
+/// A place in the line. Dropped, it leaves the line; if it had been woken already, the promise goes
+/// to the next.
+struct Place<'a> {
+    pools: &'a Pools,
+    server: ServerId,
+    ticket: u64,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut servers = self.pools.servers.borrow_mut();
+        let Some(server) = servers.get_mut(&self.server) else {
+            return;
+        };
+        let before = server.waiters.len();
+        server.waiters.retain(|(ticket, _)| *ticket != self.ticket);
+        if server.waiters.len() == before {
+            server.promised -= 1;
+            wake_next(server);
+        }
+    }
+}
+
+impl Lease {
+    /// Gives the connection back. It must be outside transactions and pins, with its reply read.
+    pub fn release(mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.holds_place = false;
+            self.pools.put(self.key, connection);
+        }
+    }
+
+    /// The key of the pool that the connection belongs to.
+    pub fn key(&self) -> Key {
+        self.key
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> &Connection {
+        self.connection
+            .as_ref()
+            .expect("a lease has its connection until it is released")
+    }
+
+    /// The connection, to use it.
+    pub fn connection_mut(&mut self) -> &mut Connection {
+        self.connection
+            .as_mut()
+            .expect("a lease has its connection until it is released")
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.holds_place {
+            self.pools.give_up_place(self.key.server);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Session state as a value: what a connection has, what a session wants, and the way between.
+//!
+//! Both engines report every change of a session variable and of the current database in their OK
+//! packets (session tracking). So state is a map from names to values as the server said them; a
+//! name that is absent has the value it had after login. Going from one state to another is a
+//! COM_INIT_DB and one SET statement.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hash};
+use std::rc::Rc;
+
+use rustc_hash::FxBuildHasher;
+
+/// The state of one session or of one connection. Shared and immutable: a change makes a new one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionState {
+    database: Option<Rc<[u8]>>,
+    /// Lower-case names, values as the server reported them.
+    variables: BTreeMap<Rc<str>, Rc<[u8]>>,
+    /// Of the two fields above; equal states have equal hashes.
+    hash: u64,
+}
+
+/// How a session variable that the server reports is treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracked {
+    /// Part of the state: it can be set on another connection.
+    State,
+    /// Says something about a statement, not about the session.
+    Ignored,
+    /// Belongs to one connection: the session stays there.
+    Pins,
+}
+
+/// Variables that are not state. `Pins`: their value cannot be set elsewhere with the same effect,
+/// or setting them changes what Heddle itself relies on.
+pub fn classify(name: &str) -> Tracked {
+    match name {
+        "last_gtid"
+        | "last_insert_id"
+        | "identity"
+        | "warning_count"
+        | "error_count"
+        | "in_transaction"
+        | "transaction_read_only"
+        | "tx_read_only"
+        | "skip_replication" => Tracked::Ignored,
+        "timestamp"
+        | "insert_id"
+        | "rand_seed1"
+        | "rand_seed2"
+        | "pseudo_thread_id"
+        | "pseudo_slave_mode"
+        | "gtid_next"
+        | "gtid_seq_no"
+        | "sql_log_bin"
+        | "profiling"
+        | "session_track_system_variables"
+        | "session_track_schema" => Tracked::Pins,
+        _ => Tracked::State,
+    }
+}
+
+impl SessionState {
+    /// The state after login with this default database.
+    pub fn new(database: Option<&[u8]>) -> SessionState {
+        SessionState {
+            database: database.map(Rc::from),
+            variables: BTreeMap::new(),
+            hash: 0,
+        }
+        .hashed()
+    }
+
+    /// The current database, if one is selected.
+    pub fn database(&self) -> Option<&[u8]> {
+        self.database.as_deref()
+    }
+
+    /// The value of a variable that was changed since login.
+    pub fn variable(&self, name: &str) -> Option<&[u8]> {
+        self.variables.get(name).map(|value| &**value)
+    }
+
+    /// The same state with another database; `None` when the database was dropped.
+    pub fn with_database(&self, database: Option<&[u8]>) -> SessionState {
+        let mut state = self.clone();
+        state.database = database.map(Rc::from);
+        state.hashed()
+    }
+
+    /// The same state with a variable changed.
+    pub fn with_variable(&self, name: &str, value: &[u8]) -> SessionState {
+        let mut state = self.clone();
+        state.variables.insert(name.into(), value.into());
+        state.hashed()
+    }
+
+    /// A number that equal states share: the first check, before the maps are compared.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    fn hashed(mut self) -> SessionState {
+        self.hash = FxBuildHasher.hash_one(Hashed(&self.database, &self.variables));
+        self
+    }
+
+    /// True for the same state; one pointer comparison in the common case.
+    pub fn same(a: &Rc<SessionState>, b: &Rc<SessionState>) -> bool {
+        Rc::ptr_eq(a, b) || (a.hash == b.hash && a == b)
+    }
+
+    /// True when a connection in state `self` can be brought to `wanted`: nothing on either engine
+    /// unselects a database.
+    pub fn can_become(&self, wanted: &SessionState) -> bool {
+        wanted.database.is_some() || self.database.is_none()
+    }
+
+    /// How many things differ; used to choose the connection that needs the least.
+    pub fn distance(&self, wanted: &SessionState) -> usize {
+        let changed = wanted
+            .variables
+            .iter()
+            .filter(|(name, value)| self.variables.get(*name) != Some(*value))
+            .count();
+        let extra = self
+            .variables
+            .keys()
+            .filter(|n| !wanted.variables.contains_key(*n))
+            .count();
+        changed + extra + usize::from(self.database != wanted.database)
+    }
+
+    /// The SET statement that takes a connection from `self` to `wanted`, or `None` when the
+    /// variables agree already. `login` holds the values after login of the variables that have no
+    /// useful DEFAULT (the character sets come from the handshake).
+    pub fn set_statement(&self, wanted: &SessionState, login: &SessionState) -> Option<Vec<u8>> {
+        let mut items: Vec<(&str, Option<&[u8]>)> = Vec::new();
+        for (name, value) in &wanted.variables {
+            if self.variables.get(name) != Some(value) {
+                items.push((name, Some(value)));
+            }
+        }
+        for name in self.variables.keys() {
+            if !wanted.variables.contains_key(name) {
+                items.push((name, login.variable(name)));
+            }
+        }
+        if items.is_empty() {
+            return None;
+        }
+        // Setting the character set of the connection resets its collation, so the collation is last.
+        items.sort_by_key(|(name, _)| *name == "collation_connection");
+        let mut text = b"SET ".to_vec();
+        for (i, (name, value)) in items.iter().enumerate() {
+            if i > 0 {
+                text.extend_from_slice(b", ");
+            }
+            text.extend_from_slice(b"SESSION ");
+            text.extend_from_slice(name.as_bytes());
+            text.extend_from_slice(b" = ");
+            put_value(&mut text, name, *value);
+        }
+        Some(text)
+    }
+}
+
+struct Hashed<'a>(&'a Option<Rc<[u8]>>, &'a BTreeMap<Rc<str>, Rc<[u8]>>);
+
+impl Hash for Hashed<'_> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+        self.1.hash(state);
+    }
+}
+
+/// Writes a value so that SET takes it: numbers bare (both engines refuse them quoted), everything
+/// else as a hexadecimal-free quoted string; an empty character set is reported for NULL.
+fn put_value(text: &mut Vec<u8>, name: &str, value: Option<&[u8]>) {
+    let Some(value) = value else {
+        text.extend_from_slice(b"DEFAULT");
+        return;
+    };
+    if value.is_empty() && name.starts_with("character_set_") {
+        text.extend_from_slice(b"NULL");
+        return;
+    }
+    let digits = value.strip_prefix(b"-").unwrap_or(value);
+    let number = !digits.is_empty()
+        && digits.iter().all(|b| b.is_ascii_digit() || *b == b'.')
+        && digits.iter().filter(|b| **b == b'.').count() <= 1
+        && digits[0] != b'.';
+    if number {
+        text.extend_from_slice(value);
+        return;
+    }
+    text.push(b'\'');
+    for &byte in value {
+        // Doubling is right in every sql_mode; a backslash is doubled only where it escapes, and
+        // no value that the servers report holds one.
+        if byte == b'\'' {
+            text.push(b'\'');
+        }
+        text.push(byte);
+    }
+    text.push(b'\'');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(from: &SessionState, to: &SessionState, login: &SessionState) -> Option<String> {
+        from.set_statement(to, login)
+            .map(|t| String::from_utf8(t).expect("UTF-8"))
+    }
+
+    #[test]
+    fn equal_states_need_nothing_and_differences_one_statement() {
+        let login = SessionState::new(None).with_variable("character_set_client", b"utf8mb4");
+        let fresh = SessionState::new(Some(b"shop"));
+        assert_eq!(text(&fresh, &fresh, &login), None);
+        let wanted = fresh
+            .with_variable("sql_mode", b"ANSI_QUOTES")
+            .with_variable("max_join_size", b"100")
+            .with_variable("character_set_results", b"");
+        assert_eq!(
+            text(&fresh, &wanted, &login).as_deref(),
+            Some(
+                "SET SESSION character_set_results = NULL, SESSION max_join_size = 100, \
+                 SESSION sql_mode = 'ANSI_QUOTES'"
+            )
+        );
+    }
+
+    #[test]
+    fn what_the_session_does_not_have_goes_back_to_its_login_value() {
+        let login = SessionState::new(None).with_variable("character_set_client", b"utf8mb4");
+        let fresh = SessionState::new(None);
+        let used = fresh
+            .with_variable("character_set_client", b"latin1")
+            .with_variable("time_zone", b"+02:00");
+        assert_eq!(
+            text(&used, &fresh, &login).as_deref(),
+            Some("SET SESSION character_set_client = 'utf8mb4', SESSION time_zone = DEFAULT")
+        );
+        assert_eq!(used.distance(&fresh), 2);
+    }
+
+    #[test]
+    fn a_database_cannot_be_unselected() {
+        let with = SessionState::new(Some(b"a"));
+        let without = SessionState::new(None);
+        assert!(!with.can_become(&without));
+        assert!(without.can_become(&with));
+        assert!(with.can_become(&SessionState::new(Some(b"b"))));
+    }
+
+    #[test]
+    fn hashes_follow_content_not_history() {
+        let a = SessionState::new(None)
+            .with_variable("a", b"1")
+            .with_variable("b", b"2");
+        let b = SessionState::new(None)
+            .with_variable("b", b"2")
+            .with_variable("a", b"1");
+        assert_eq!(a.hash(), b.hash());
+        assert!(SessionState::same(&Rc::new(a), &Rc::new(b)));
+    }
+}

@@ -1,0 +1,220 @@
+//! The SQL door: accepts MySQL clients and runs their sessions on the data plane's cores.
+//!
+//! Job: one acceptor, one thread per core with its sessions and pools, their start and their end.
+//!
+//! Invariants: a client is counted from its acceptance to the end of its task, so the limit holds
+//! and a drained door has nobody left; every core ends before [`Door::drain`] returns.
+//!
+//! Must not know: how the farm is kept, what other doors there are, what statements mean.
+
+mod clients;
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use farm::{Published, error};
+use mysql_wire::capability::Capabilities;
+use mysql_wire::packet;
+use mysql_wire::reply::ErrPacket;
+use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
+use session::{Core, Counters, Message, Operator, RsaKey, Secrets, Settings, Shared};
+
+use crate::clients::Clients;
+
+/// All that the door needs to know.
+pub struct Options {
+    pub listen: SocketAddr,
+    /// Cores of the data plane.
+    pub threads: usize,
+    pub io: Io,
+    /// Connections of clients at one time.
+    pub clients_max: usize,
+    pub settings: Settings,
+    pub published: Arc<Published>,
+    pub operator: Arc<dyn Operator>,
+}
+
+/// The running door.
+pub struct Door {
+    acceptor: Acceptor,
+    reactor: Reactor<Message>,
+    clients: Arc<Clients>,
+    shared: Arc<Shared>,
+}
+
+/// Opens the door. Fails when the address cannot be had or the kernel lacks the interface that was
+/// asked for; then nothing is left behind.
+pub fn start(options: Options) -> io::Result<Door> {
+    let threads = options.threads.max(1);
+    let shared = Arc::new(Shared {
+        published: options.published,
+        settings: options.settings,
+        registry: Default::default(),
+        operator: options.operator,
+        rsa_key: RsaKey::default(),
+        secrets: Secrets::default(),
+        counters: (0..threads)
+            .map(|_| Arc::new(Counters::default()))
+            .collect(),
+    });
+    let clients = Arc::new(Clients::new(options.clients_max));
+    let (for_cores, of_cores) = (shared.clone(), clients.clone());
+    // The cores exist before anyone can deal to them; each learns of the others by this cell.
+    let dealer = Arc::new(std::sync::OnceLock::new());
+    let late = dealer.clone();
+    let reactor = Reactor::start(threads, options.io, move |index, inbox| {
+        let (shared, clients, late) = (for_cores.clone(), of_cores.clone(), late.clone());
+        async move { run_core(index, inbox, shared, clients, &late).await }
+    })?;
+    let _ = dealer.set(reactor.dealer());
+    let (deal, counted) = (reactor.dealer(), clients.clone());
+    let acceptor = Acceptor::start(options.listen, move |stream, peer| {
+        if counted.enter() {
+            if !deal.deal(Message::Accept(stream, peer)) {
+                counted.leave();
+            }
+        } else {
+            turn_away(stream);
+        }
+    });
+    match acceptor {
+        Ok(acceptor) => Ok(Door {
+            acceptor,
+            reactor,
+            clients,
+            shared,
+        }),
+        Err(error) => {
+            stop(reactor);
+            Err(error)
+        }
+    }
+}
+
+impl Door {
+    /// The address that clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.acceptor.address()
+    }
+
+    /// The kernel interface in use.
+    pub fn io(&self) -> Io {
+        self.reactor.io()
+    }
+
+    /// Counters, sessions and settings, for those who show them.
+    pub fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
+    /// A handle that kills sessions by their ids from any thread.
+    pub fn killer(&self) -> Killer {
+        Killer {
+            shared: self.shared.clone(),
+            dealer: self.reactor.dealer(),
+        }
+    }
+
+    /// Takes no more clients, ends idle ones, lets statements and transactions finish for at most
+    /// `limit`, then ends what is left. Blocks.
+    pub fn drain(mut self, limit: Duration) {
+        self.acceptor.stop();
+        for core in 0..self.reactor.cores() {
+            self.reactor.send(core, Message::Drain);
+        }
+        if !self.clients.wait_empty(limit) {
+            tracing::warn!(
+                clients = self.clients.now(),
+                "clients left at the end of the drain"
+            );
+        }
+        stop(self.reactor);
+    }
+}
+
+/// Ends sessions on behalf of operators.
+#[derive(Clone)]
+pub struct Killer {
+    shared: Arc<Shared>,
+    dealer: Dealer<Message>,
+}
+
+impl Killer {
+    /// Ends the session, or only its statement. False when there is no such session.
+    pub fn kill(&self, id: u32, query: bool) -> bool {
+        let Some(entry) = self.shared.registry.find(id) else {
+            return false;
+        };
+        self.dealer.send(entry.core, Message::Kill { id, query })
+    }
+}
+
+fn stop(reactor: Reactor<Message>) {
+    for core in 0..reactor.cores() {
+        reactor.send(core, Message::Stop);
+    }
+    reactor.join();
+}
+
+/// One core's life: messages in, sessions as tasks, a tick a second.
+async fn run_core(
+    index: usize,
+    mut inbox: Inbox<Message>,
+    shared: Arc<Shared>,
+    clients: Arc<Clients>,
+    dealer: &std::sync::OnceLock<Dealer<Message>>,
+) {
+    let mut core: Option<Rc<Core>> = None;
+    while let Some(message) = inbox.next().await {
+        // The first message comes after the dealer was set.
+        let core = core.get_or_insert_with(|| {
+            let dealer = dealer
+                .get()
+                .expect("messages are dealt by the dealer that is set here");
+            let core = Core::new(index, shared.clone(), dealer.clone());
+            reactor::spawn(tick(core.clone())).detach();
+            core
+        });
+        match message {
+            Message::Accept(stream, peer) => {
+                let (core, seat) = (core.clone(), clients.seat());
+                let life = async move {
+                    session::serve(core, stream, peer).await;
+                    drop(seat);
+                };
+                reactor::spawn(life).detach();
+            }
+            Message::Kill { id, query } => core.kill(id, query),
+            Message::Drain => core.drain(),
+            Message::Stop => break,
+        }
+    }
+    if let Some(core) = core {
+        core.pools.close_idle();
+    }
+}
+
+async fn tick(core: Rc<Core>) {
+    let mut now_s = 0;
+    loop {
+        reactor::sleep(Duration::from_secs(1)).await;
+        now_s += 1;
+        core.tick(now_s);
+    }
+}
+
+/// One client too many: says so in place of the greeting. The few bytes fit any fresh socket's
+/// buffer, so the acceptor does not wait.
+fn turn_away(mut stream: TcpStream) {
+    let mut out = Vec::with_capacity(64);
+    let refusal = error::TOO_MANY_CONNECTIONS;
+    packet::write_with(&mut out, &mut 0, |payload| {
+        ErrPacket::new(refusal.number, refusal.message.as_bytes())
+            .encode(payload, Capabilities::empty());
+    });
+    let _ = stream.set_nonblocking(true);
+    let _ = stream.write_all(&out);
+}

@@ -1,0 +1,15 @@
+//! Where a statement goes: a pure function of the statement, the session's standing and the farm.
+//!
+//! Job: [`plan`] turns what the tokenizer and the session know into one server, or into a refusal
+//! with its reason. [`Balance`] remembers whose turn it is among replicas.
+//!
+//! Invariants: a statement that is not surely a read never gets a replica; inside a transaction or a
+//! pin nothing moves; a server that is not alive is never chosen.
+//!
+//! Must not know: sockets, tasks, clocks, the wire format.
+
+mod balance;
+mod plan;
+
+pub use balance::Balance;
+pub use plan::{Plan, Reason, Refusal, Standing, plan};

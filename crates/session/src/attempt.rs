@@ -1,0 +1,236 @@
+//! One attempt on one connection: make it ready, send, relay the reply as it comes.
+
+use std::io;
+
+use backend::{Connection, ConnectionError, Lease, Tracked, classify};
+use mysql_wire::relay::{BUFFER_BYTES, Expect, Relay};
+use mysql_wire::reply::SessionChange;
+use sqltext::{Class, Facts};
+
+use crate::counters::count;
+use crate::end::End;
+use crate::exec::{Answer, Changes, Job, Shape};
+use crate::session::Session;
+
+/// Once a reply has filled this many buffers it is a long one, and goes on in larger pieces.
+const SMALL_BUFFERS_MAX: usize = 2;
+
+/// The pieces of a long reply. It bounds what a slow client costs.
+const LONG_BUFFER_BYTES: usize = 65_536;
+
+/// What a READ ONLY session or a read-only server says to a write: nothing has been done.
+/// ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE.
+const WRITE_REFUSED: [u16; 3] = [1792, 1290, 1836];
+
+impl Session {
+    /// Runs the command on this connection. Fails only when the client is gone; then the reply is
+    /// unread and the connection must not be used again.
+    pub(crate) async fn attempt(
+        &mut self,
+        lease: &mut Lease,
+        shape: &Shape,
+        job: Job,
+        read_only: bool,
+    ) -> Result<Answer, End> {
+        let connection = lease.connection_mut();
+        self.handle
+            .running
+            .set(Some((connection.server, connection.thread_id)));
+        let answer = self.attempt_inner(connection, shape, job, read_only).await;
+        self.handle.running.set(None);
+        answer
+    }
+
+    async fn attempt_inner(
+        &mut self,
+        connection: &mut Connection,
+        shape: &Shape,
+        job: Job,
+        read_only: bool,
+    ) -> Result<Answer, End> {
+        let lost = Answer::Lost {
+            forwarded: false,
+            sequence: Some(1),
+        };
+        if shape.facts.contains(Facts::LAST_INSERT_ID)
+            && self.move_insert_id(connection).await.is_err()
+        {
+            return Ok(lost);
+        }
+        let mut own = None;
+        let expect = match job {
+            Job::Frame(expect) => expect,
+            Job::Prepare(client_id) => Expect::Prepare { client_id },
+            Job::Execute(id) => {
+                match Box::pin(self.ready_statement(connection, id)).await {
+                    Ok(rewritten) => own = rewritten,
+                    Err(ConnectionError::Refused {
+                        number,
+                        sqlstate,
+                        message,
+                    }) => {
+                        return Ok(Answer::Refused {
+                            number,
+                            sqlstate,
+                            message,
+                        });
+                    }
+                    Err(_) => return Ok(lost),
+                }
+                Expect::Results
+            }
+        };
+        count(&self.core.counters.statements);
+        let sent = match own {
+            Some(bytes) => {
+                let range = 0..bytes.len();
+                connection.send(bytes, range).await.0
+            }
+            None => {
+                let (frame, range) = self.client.lend();
+                let (sent, frame) = connection.send(frame, range).await;
+                self.client.restore(frame);
+                sent
+            }
+        };
+        if sent.is_err() {
+            return Ok(lost);
+        }
+        let mut buffer = self.core.take_buffer();
+        let may_correct = read_only && shape.class == Class::Read;
+        let answer = self
+            .relay(connection, expect, may_correct, &mut buffer)
+            .await;
+        self.core.give_buffer(buffer);
+        if let Ok(Answer::Done(outcome, _)) = &answer {
+            match (job, outcome.prepared) {
+                (Job::Prepare(_), Some(reply)) => {
+                    // A connection that breaks here is found out by its next user.
+                    let _ = self.note_prepared(connection, reply).await;
+                }
+                (Job::Execute(id), _) => self.note_executed(id, outcome.status),
+                _ => {}
+            }
+        }
+        answer
+    }
+
+    /// Relays the reply. The reply's bytes are edited and sent in the buffer they were received in.
+    async fn relay(
+        &mut self,
+        connection: &mut Connection,
+        expect: Expect,
+        may_correct: bool,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Answer, End> {
+        let server = connection.capabilities;
+        let mut relay = Relay::new(expect, self.client.capabilities, server, self.status_now());
+        let mut changes = Changes::default();
+        let mut forwarded = false;
+        let mut pieces = 0;
+        loop {
+            let (received, filled) = connection.recv(std::mem::take(buffer)).await;
+            *buffer = filled;
+            if received.is_err() {
+                return Ok(Answer::Lost {
+                    forwarded,
+                    sequence: relay.next_sequence(),
+                });
+            }
+            let current = connection.state();
+            let mut on_change = |change: SessionChange<'_>| changes.note(current, change);
+            let Ok(progress) = relay.advance(buffer, &mut on_change) else {
+                tracing::error!(session = self.handle.id, "the server broke the protocol");
+                return Ok(Answer::Lost {
+                    forwarded,
+                    sequence: relay.next_sequence(),
+                });
+            };
+            let refused = relay
+                .outcome()
+                .error
+                .is_some_and(|n| WRITE_REFUSED.contains(&n));
+            if progress.done && !forwarded && may_correct && refused {
+                return Ok(Answer::WritesOnReplica);
+            }
+            if progress.forward > 0 {
+                forwarded = true;
+                self.forward(buffer, progress.forward)
+                    .await
+                    .map_err(|_| End::Gone)?;
+            }
+            if progress.done {
+                return Ok(Answer::Done(relay.outcome().clone(), changes));
+            }
+            pieces += usize::from(progress.forward > 0);
+            make_room(buffer, progress.need, pieces > SMALL_BUFFERS_MAX);
+        }
+    }
+
+    /// Sends the first `bytes` of the buffer and removes them from it.
+    async fn forward(&mut self, buffer: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
+        let (sent, back) = self.client.send(std::mem::take(buffer), 0..bytes).await;
+        *buffer = back;
+        if bytes == buffer.len() {
+            buffer.clear();
+        } else {
+            buffer.drain(..bytes);
+        }
+        sent
+    }
+
+    /// LAST_INSERT_ID() belongs to the session, not to the connection: moves it there.
+    async fn move_insert_id(&mut self, connection: &mut Connection) -> Result<(), ConnectionError> {
+        if connection.owner.insert_id_session == self.handle.id {
+            return Ok(());
+        }
+        let set = format!("SET last_insert_id = {}", self.insert_id);
+        connection
+            .run(&[(mysql_wire::command::Command::Query, set.as_bytes())])
+            .await?;
+        connection.owner.insert_id_session = self.handle.id;
+        Ok(())
+    }
+}
+
+/// Makes sure that a receive has room, and that what must be seen whole will fit.
+fn make_room(buffer: &mut Vec<u8>, need: usize, long: bool) {
+    let wanted = match (need, long) {
+        (0, true) => LONG_BUFFER_BYTES,
+        (0, false) => BUFFER_BYTES,
+        (need, _) => need + 1,
+    };
+    if buffer.capacity() < wanted || buffer.len() == buffer.capacity() {
+        let target = wanted.max(buffer.len() + 1);
+        buffer.reserve_exact(target - buffer.len());
+    }
+}
+
+impl Changes {
+    /// Takes note of one change that the server reports. `current` is the state before the reply.
+    fn note(&mut self, current: &backend::SessionState, change: SessionChange<'_>) {
+        match change {
+            SessionChange::Schema(name) => {
+                let database = (!name.is_empty()).then_some(name);
+                self.state = Some(
+                    self.state
+                        .as_ref()
+                        .unwrap_or(current)
+                        .with_database(database),
+                );
+            }
+            SessionChange::Variable { name, value } => {
+                let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+                match classify(&name) {
+                    Tracked::State => {
+                        let state = self.state.as_ref().unwrap_or(current);
+                        self.state = Some(state.with_variable(&name, value));
+                    }
+                    Tracked::Pins => self.pins = true,
+                    Tracked::Ignored => {}
+                }
+            }
+            _ => {}
+        }
+    }
+}

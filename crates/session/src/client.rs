@@ -1,0 +1,167 @@
+//! The client's side of the wire: commands in, packets out.
+//!
+//! A command stays in the receive buffer as it came, headers included, so that it can be sent on to
+//! a server without a copy. Bytes behind it are the next, pipelined command.
+
+use std::io;
+use std::ops::Range;
+
+use farm::{ClientError, error};
+use mysql_wire::capability::Capabilities;
+use mysql_wire::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
+use reactor::Sock;
+
+/// Receive room of an idle client: what 1,000 idle clients cost is this, a thousand times.
+const IDLE_BYTES: usize = 2048;
+
+/// A receive buffer that grew beyond this is given up once it is empty.
+const KEEP_BYTES_MAX: usize = 65_536;
+
+/// Why no further command can be read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The client closed the connection between two commands.
+    Closed,
+    /// The connection broke, or was closed in the middle of a packet.
+    Broken(io::Error),
+    /// The client broke the protocol, or sent more than is allowed; it is told before the end.
+    Refused(ClientError),
+}
+
+/// A connected client.
+pub struct Client {
+    sock: Sock,
+    inbox: Vec<u8>,
+    /// Bytes of the current command at the front of `inbox`, all its headers included.
+    frame: usize,
+    /// The sequence number of the next packet that we send.
+    pub sequence: u8,
+    pub capabilities: Capabilities,
+    bytes_max: usize,
+}
+
+impl Client {
+    /// A client that has not said anything yet.
+    pub fn new(sock: Sock, bytes_max: usize) -> Client {
+        let inbox = Vec::with_capacity(IDLE_BYTES);
+        let capabilities = Capabilities::empty();
+        Client {
+            sock,
+            inbox,
+            frame: 0,
+            sequence: 0,
+            capabilities,
+            bytes_max,
+        }
+    }
+
+    /// The socket, for its address and closer.
+    pub fn sock(&self) -> &Sock {
+        &self.sock
+    }
+
+    /// Waits for the next whole command, whose first packet must have the number `sequence`.
+    pub async fn read(&mut self, sequence: u8) -> Result<(), ReadError> {
+        self.consume();
+        let mut end = 0;
+        let mut expected = sequence;
+        loop {
+            let Some(header) = Header::parse(&self.inbox[end..]) else {
+                self.fill(end + HEADER_BYTES, end > 0).await?;
+                continue;
+            };
+            if header.sequence != expected {
+                return Err(ReadError::Refused(error::PACKETS_OUT_OF_ORDER));
+            }
+            expected = expected.wrapping_add(1);
+            end += HEADER_BYTES + header.payload_bytes;
+            if end > self.bytes_max + HEADER_BYTES {
+                return Err(ReadError::Refused(error::PACKET_TOO_LARGE));
+            }
+            while self.inbox.len() < end {
+                self.fill(end, true).await?;
+            }
+            if header.payload_bytes < PAYLOAD_BYTES_MAX {
+                break;
+            }
+        }
+        self.frame = end;
+        self.sequence = expected;
+        Ok(())
+    }
+
+    /// Forgets the current command.
+    fn consume(&mut self) {
+        if self.inbox.len() > self.frame {
+            self.inbox.drain(..self.frame);
+        } else {
+            self.inbox.clear();
+            if self.inbox.capacity() > KEEP_BYTES_MAX {
+                self.inbox = Vec::with_capacity(IDLE_BYTES);
+            }
+        }
+        self.frame = 0;
+    }
+
+    /// Receives more; `wanted` is how long the buffer is to become.
+    async fn fill(&mut self, wanted: usize, inside: bool) -> Result<(), ReadError> {
+        // A length is the client's claim: room for it grows with what has really come.
+        let room = (wanted - self.inbox.len()).min(self.inbox.len().max(IDLE_BYTES));
+        if self.inbox.capacity() - self.inbox.len() < room {
+            self.inbox.reserve(room);
+        }
+        let (received, inbox) = self.sock.recv(std::mem::take(&mut self.inbox)).await;
+        self.inbox = inbox;
+        match received {
+            Ok(0) if !inside && self.inbox.is_empty() => Err(ReadError::Closed),
+            Ok(0) => Err(ReadError::Broken(io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset && !inside => {
+                Err(ReadError::Closed)
+            }
+            Err(error) => Err(ReadError::Broken(error)),
+        }
+    }
+
+    /// The payload of the current command's first packet: the whole command unless it has 16 MB.
+    pub fn payload(&self) -> &[u8] {
+        let first = Header::parse(&self.inbox).map_or(0, |header| header.payload_bytes);
+        &self.inbox[HEADER_BYTES..HEADER_BYTES + first]
+    }
+
+    /// The current command with all its headers.
+    pub fn frame(&self) -> &[u8] {
+        &self.inbox[..self.frame]
+    }
+
+    /// True when the command is longer than one packet can be.
+    pub fn is_split(&self) -> bool {
+        self.frame > HEADER_BYTES + PAYLOAD_BYTES_MAX
+    }
+
+    /// Lends the buffer that holds the current command, to send it on; give it back with
+    /// [`Client::restore`].
+    pub fn lend(&mut self) -> (Vec<u8>, Range<usize>) {
+        (std::mem::take(&mut self.inbox), 0..self.frame)
+    }
+
+    /// Takes the lent buffer back.
+    pub fn restore(&mut self, inbox: Vec<u8>) {
+        self.inbox = inbox;
+    }
+
+    /// Writes over bytes of the current command, counted from the start of its payload.
+    pub fn patch(&mut self, at: usize, bytes: &[u8]) {
+        let start = HEADER_BYTES + at;
+        self.inbox[start..start + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Sends bytes that are whole packets, or pieces of one. The buffer comes back.
+    pub async fn send(
+        &mut self,
+        buffer: Vec<u8>,
+        range: Range<usize>,
+    ) -> (io::Result<()>, Vec<u8>) {
+        self.sock.send(buffer, range).await
+    }
+}

@@ -1,0 +1,142 @@
+//! The commands that are neither text nor prepared statements.
+
+use farm::error;
+use mysql_wire::command::Command;
+use mysql_wire::handshake::ChangeUser;
+use mysql_wire::relay::Expect;
+use mysql_wire::status::Status;
+use sqltext::Class;
+
+use backend::SessionState;
+use mysql_wire::capability::Capabilities;
+use std::rc::Rc;
+
+use crate::end::End;
+use crate::exec::{Job, Shape};
+use crate::login::{Claim, Identity, fresh_salt};
+use crate::pin::Pins;
+use crate::session::Session;
+
+impl Session {
+    /// COM_INIT_DB: the server reports the new database like any other change of state.
+    pub(crate) async fn init_db(&mut self) -> Result<(), End> {
+        let shape = Shape {
+            class: Class::Use,
+            ..Shape::command()
+        };
+        self.run_command(shape, Job::Frame(Expect::Single)).await
+    }
+
+    /// COM_FIELD_LIST.
+    pub(crate) async fn field_list(&mut self) -> Result<(), End> {
+        self.run_command(Shape::command(), Job::Frame(Expect::Columns))
+            .await
+    }
+
+    /// Commands that the primary answers as they are.
+    pub(crate) async fn pass_on(&mut self, command: Command) -> Result<(), End> {
+        let expect = match command {
+            Command::ProcessInfo => Expect::Results,
+            _ => Expect::Single,
+        };
+        self.run_command(Shape::command(), Job::Frame(expect)).await
+    }
+
+    /// COM_RESET_CONNECTION: the session is as after login, in its current database.
+    pub(crate) async fn reset(&mut self) -> Result<(), End> {
+        self.forget_everything().await;
+        let state = SessionState::new(self.state.database());
+        self.set_state(Rc::new(state));
+        self.client.ok(self.status_now()).await
+    }
+
+    /// Ends what belongs to the session so far. A held connection is reset at its server first, so
+    /// that its locks are gone when the client goes on, and then closed.
+    async fn forget_everything(&mut self) {
+        if let Some(mut held) = self.held.take() {
+            let _ = held
+                .lease
+                .connection_mut()
+                .run(&[(Command::ResetConnection, b"")])
+                .await;
+        }
+        let soft = self.handle.soft.borrow_mut().take();
+        if let Some(soft) = soft {
+            self.give_back(soft.lease);
+        }
+        self.statements.clear();
+        self.status = Status::AUTOCOMMIT;
+        self.wrote = false;
+        self.wants_diagnostics = false;
+        self.insert_id = 0;
+        self.statement = 0;
+        self.last_connection = 0;
+        self.last_server = None;
+    }
+
+    /// COM_CHANGE_USER: another login on the same connection. Refused, the connection ends, as the
+    /// servers end it.
+    pub(crate) async fn change_user(&mut self) -> Result<(), End> {
+        let payload = self.client.payload()[1..].to_vec();
+        let Ok(change) = ChangeUser::decode(&payload, self.client.capabilities) else {
+            let details = "COM_CHANGE_USER";
+            return Err(self
+                .client
+                .refuse(&error::MALFORMED_PACKET, &[details])
+                .await);
+        };
+        self.forget_everything().await;
+        let claim = Claim {
+            user: change.user,
+            proof: change.auth,
+            // The proof was made for a salt of long ago: another one is asked for.
+            plugin: b"",
+            salt: fresh_salt(),
+            collation: u8::try_from(change.collation).unwrap_or(self.identity.profile.collation),
+            flags: self.identity.profile.flags,
+        };
+        let core = self.core.clone();
+        let (profile, admin) = core
+            .authenticate(&mut self.client, self.peer.ip(), &claim)
+            .await?;
+        let database = change
+            .database
+            .filter(|name| !name.is_empty())
+            .map(<[u8]>::to_vec);
+        self.profile = core.pools.profile(profile.clone());
+        self.handle.profile.set(self.profile);
+        *self.handle.user.borrow_mut() = profile.user.clone();
+        self.set_state(Rc::new(SessionState::new(database.as_deref())));
+        self.identity = Identity {
+            profile,
+            database,
+            admin,
+        };
+        self.begin().await
+    }
+
+    /// COM_SET_OPTION: several statements in one text, allowed (0) or not (1).
+    pub(crate) async fn set_option(&mut self) -> Result<(), End> {
+        let allowed = match self.client.payload() {
+            [_, 0, 0, ..] => true,
+            [_, 1, 0, ..] => false,
+            _ => return self.client.error(&error::UNKNOWN_COMMAND, &[]).await,
+        };
+        self.identity
+            .profile
+            .flags
+            .set(Capabilities::MULTI_STATEMENTS, allowed);
+        self.profile = self.core.pools.profile(self.identity.profile.clone());
+        self.handle.profile.set(self.profile);
+        if self.held.is_none() {
+            return self.client.eof(self.status_now()).await;
+        }
+        self.run_command(Shape::command(), Job::Frame(Expect::Rows))
+            .await?;
+        if let Some(held) = &mut self.held {
+            // The connection differs now from what its pool holds: it is not given back.
+            held.pins |= Pins::VARIABLE;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! What the data plane counts. Each core has its own counters; readers add them up.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($field:ident $help:literal;)*) => {
+        /// One core's counters. Written by that core alone, so relaxed adds are exact.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $(#[doc = $help] pub $field: AtomicU64,)*
+        }
+
+        impl Counters {
+            /// Every counter with its name and help, in a fixed order.
+            pub fn list(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$((stringify!($field), $help, self.$field.load(Ordering::Relaxed)),)*]
+            }
+        }
+    };
+}
+
+counters! {
+    sessions_opened "Client connections that logged in.";
+    sessions_closed "Client connections that ended after login.";
+    sessions_now "Client connections that are logged in now.";
+    logins_refused "Client connections that were refused at login.";
+    protocol_errors "Client connections that ended by breaking the protocol.";
+    statements "Commands that were sent to a server.";
+    reads_to_replicas "Statements that a replica served.";
+    retries "Statements that were sent again to another server.";
+    reads_corrected "Statements that looked like reads and were repeated on the primary.";
+    servers_lost "Statements whose server connection broke.";
+    results_torn "Clients dropped because their server died inside a row.";
+    pool_waits_failed "Statements that no server connection became free for.";
+    prepares_repeated "Statements prepared again on another connection.";
+    pins_user_variable "Sessions pinned by a user variable.";
+    pins_temporary_table "Sessions pinned by a temporary table.";
+    pins_user_lock "Sessions pinned by GET_LOCK.";
+    pins_lock_tables "Sessions pinned by LOCK TABLES or FLUSH TABLES WITH READ LOCK.";
+    pins_handler "Sessions pinned by HANDLER.";
+    pins_text_prepare "Sessions pinned by PREPARE or EXECUTE as text.";
+    pins_xa "Sessions pinned by XA.";
+    pins_call "Sessions pinned by CALL or a compound statement.";
+    pins_variable "Sessions pinned by a variable that cannot move.";
+    pins_next_transaction "Sessions pinned by SET TRANSACTION until their next transaction ends.";
+    pins_statement "Sessions pinned by an open cursor or long data.";
+    holds_diagnostics "Connections held until the session's next statement, for its diagnostics.";
+    pool_in_use "Server connections in use now.";
+    pool_idle "Server connections idle now.";
+    pool_waiting "Sessions that wait for a server connection now.";
+    pool_opened "Server connections opened.";
+}
+
+/// Adds one.
+pub fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

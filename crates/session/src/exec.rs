@@ -1,0 +1,385 @@
+//! Runs one command: choose a server, check a connection out, send, relay the reply, and on trouble
+//! decide whether another server may be asked.
+//!
+//! Nothing is retried that may have had an effect: only reads outside transactions, and only while
+//! the client has not seen a byte of the reply.
+
+use std::rc::Rc;
+
+use backend::{Connection, ConnectionError, Lease, PoolError, ProfileId, SessionState, Target};
+use farm::{Server, ServerId, Snapshot, error};
+use mysql_wire::relay::{Expect, Outcome};
+use mysql_wire::status::Status;
+use routing::{Plan, Refusal, Standing};
+use sqltext::{Class, Facts, MsHint, Verb};
+
+use crate::client::Client;
+use crate::counters::count;
+use crate::end::End;
+use crate::per_core::Core;
+use crate::pin::Pins;
+use crate::session::Session;
+
+/// How often a statement is sent to another server before its failure is the answer.
+const ATTEMPTS_MAX: usize = 3;
+
+/// What the tokenizer said of a text, or what stands for it where there is none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub class: Class,
+    pub verb: Verb,
+    pub facts: Facts,
+    pub hint: Option<MsHint>,
+    pub digest: u64,
+}
+
+impl Shape {
+    /// A command that is no text: it goes to the primary and changes nothing.
+    pub fn command() -> Shape {
+        Shape {
+            class: Class::Show,
+            verb: Verb::Other,
+            facts: Facts::empty(),
+            hint: None,
+            digest: 0,
+        }
+    }
+
+    /// A query that nobody can be sure of may still go to a replica when its author says so: what
+    /// it might write is refused there, and what ties it to its connection keeps it away.
+    pub fn heed_hint(&mut self) {
+        let asked = matches!(self.hint, Some(MsHint::Slave | MsHint::Eventual));
+        let query = matches!(
+            self.verb,
+            Verb::Select | Verb::Values | Verb::Table | Verb::Show | Verb::Describe | Verb::Explain
+        );
+        let harmless = Facts::SYSTEM_VARIABLE | Facts::SERVER_SCHEMA | Facts::CONNECTION_ID;
+        if asked && query && self.facts.difference(harmless).is_empty() {
+            self.class = Class::Read;
+        }
+    }
+
+    /// Asks for what only the connection of the statement before knows.
+    fn asks_back(&self) -> bool {
+        self.facts
+            .intersects(Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS)
+            && !self.facts.contains(Facts::MULTIPLE)
+    }
+}
+
+/// What is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// The client's command as it is.
+    Frame(Expect),
+    /// COM_STMT_PREPARE for the client's statement of this id.
+    Prepare(u32),
+    /// COM_STMT_EXECUTE of the client's statement of this id.
+    Execute(u32),
+}
+
+/// How an attempt ended.
+pub(crate) enum Answer {
+    /// The client has the whole reply.
+    Done(Outcome, Changes),
+    /// A replica refused to write; the client has seen nothing.
+    WritesOnReplica,
+    /// The server's connection broke. `sequence` is None in the middle of a packet.
+    Lost {
+        forwarded: bool,
+        sequence: Option<u8>,
+    },
+    /// Re-preparing was refused: this is the answer to the client's EXECUTE.
+    Refused {
+        number: u16,
+        sqlstate: [u8; 5],
+        message: Vec<u8>,
+    },
+}
+
+/// What a reply said about the session's state.
+#[derive(Default)]
+pub(crate) struct Changes {
+    pub state: Option<SessionState>,
+    /// A variable changed that cannot be moved.
+    pub pins: bool,
+}
+
+impl Session {
+    /// Runs the client's command to its answer.
+    pub(crate) async fn run_command(&mut self, shape: Shape, job: Job) -> Result<(), End> {
+        let mut avoid = None;
+        let mut corrected = self.is_known_writer(&shape);
+        let mut attempt = 1;
+        loop {
+            let (plan, target) = match self.route(&shape, corrected, avoid) {
+                Ok(route) => route,
+                Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
+            };
+            // Until the reply begins, a read that nothing holds may go to another server.
+            let free = self.held.is_none() && shape.class == Class::Read && attempt < ATTEMPTS_MAX;
+            attempt += 1;
+            let (mut lease, pins) = match self.checkout(&plan, &target, &shape).await {
+                Ok(taken) => taken,
+                Err(error) if free && elsewhere_may_help(&error) => {
+                    avoid = Some(plan.server);
+                    continue;
+                }
+                Err(error) => return self.client.pool_error(&error, &target).await,
+            };
+            if shape.asks_back() && !self.still_knows(lease.connection()) {
+                self.give_back(lease);
+                return self
+                    .client
+                    .error(&error::DIAGNOSTICS_GONE, &["the diagnostics"])
+                    .await;
+            }
+            match self
+                .attempt(&mut lease, &shape, job, plan.read_only)
+                .await?
+            {
+                Answer::Done(outcome, changes) => {
+                    if plan.read_only {
+                        count(&self.core.counters.reads_to_replicas);
+                    }
+                    return self.settle(lease, &shape, pins, outcome, changes);
+                }
+                Answer::Refused {
+                    number,
+                    sqlstate,
+                    message,
+                } => {
+                    self.give_back_after_error(lease, pins);
+                    return self.client.server_error(number, sqlstate, &message).await;
+                }
+                Answer::WritesOnReplica => {
+                    self.give_back(lease);
+                    self.core.learn_writer(shape.digest);
+                    count(&self.core.counters.reads_corrected);
+                    corrected = true;
+                }
+                Answer::Lost {
+                    forwarded: false, ..
+                } if free => {
+                    count(&self.core.counters.retries);
+                    avoid = Some(plan.server);
+                }
+                Answer::Lost {
+                    forwarded,
+                    sequence,
+                } => {
+                    return self.lost(pins, &target, forwarded, sequence).await;
+                }
+            }
+        }
+    }
+
+    fn is_known_writer(&self, shape: &Shape) -> bool {
+        shape.class == Class::Read && {
+            let writers = self.core.writers.borrow();
+            !writers.is_empty() && writers.contains(&shape.digest)
+        }
+    }
+
+    /// Chooses the server.
+    pub(crate) fn route(
+        &mut self,
+        shape: &Shape,
+        known_writer: bool,
+        avoid: Option<ServerId>,
+    ) -> Result<(Plan, Target), Refusal> {
+        let held = match &self.held {
+            Some(held) => Some(held.lease.connection().server),
+            None if shape.asks_back() => self.last_server,
+            None => None,
+        };
+        let standing = Standing {
+            held,
+            last_used: self.last_server,
+            wrote: self.wrote,
+            autocommit: self.status.contains(Status::AUTOCOMMIT),
+            known_writer,
+        };
+        let snapshot = self.core.shared.published.load();
+        let mut balance = self.core.balance.borrow_mut();
+        let plan = routing::plan(
+            &snapshot,
+            shape.class,
+            shape.hint,
+            &standing,
+            avoid,
+            &mut balance,
+        )?;
+        let target = target(&snapshot, plan.server, plan.read_only).ok_or_else(|| Refusal {
+            error: error::NO_SERVER,
+            detail: "of this session".to_owned(),
+        })?;
+        Ok((plan, target))
+    }
+
+    /// A connection of the planned server in the session's state: the held one with its pins, the
+    /// one that was put aside for diagnostics, or one from the pool.
+    pub(crate) async fn checkout(
+        &mut self,
+        plan: &Plan,
+        target: &Target,
+        shape: &Shape,
+    ) -> Result<(Lease, Pins), PoolError> {
+        if let Some(held) = self.held.take() {
+            return Ok((held.lease, held.pins));
+        }
+        let soft = self.handle.soft.borrow_mut().take();
+        if let Some(soft) = soft {
+            if shape.asks_back() && soft.lease.connection().server == plan.server {
+                return Ok((soft.lease, Pins::empty()));
+            }
+            soft.lease.release();
+        }
+        let back = shape.asks_back() || shape.facts.contains(Facts::LAST_INSERT_ID);
+        let prefer = if back { self.last_connection } else { 0 };
+        let key = self
+            .core
+            .pools
+            .key(plan.server, plan.read_only, self.profile);
+        let taken = self.core.pools.take(target, key, &self.state, prefer).await;
+        if matches!(taken, Err(PoolError::WaitTimeout { .. })) {
+            count(&self.core.counters.pool_waits_failed);
+        }
+        taken.map(|lease| (lease, Pins::empty()))
+    }
+
+    /// True when the connection's last statement was this session's last statement.
+    fn still_knows(&self, connection: &Connection) -> bool {
+        let owner = connection.owner;
+        self.statement == 0
+            || (owner.session == self.handle.id && owner.statement == self.statement)
+    }
+
+    /// The server's connection is gone: says so, with what the session lost by it.
+    async fn lost(
+        &mut self,
+        pins: Pins,
+        target: &Target,
+        forwarded: bool,
+        sequence: Option<u8>,
+    ) -> Result<(), End> {
+        count(&self.core.counters.servers_lost);
+        let was_in_transaction = self.status.contains(Status::IN_TRANS);
+        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        let server = format!("{}:{}", target.host, target.port);
+        tracing::warn!(
+            session = self.handle.id,
+            server,
+            forwarded,
+            "server connection lost"
+        );
+        let Some(sequence) = sequence else {
+            return Err(End::TornResult);
+        };
+        self.client.sequence = sequence;
+        if forwarded {
+            return self
+                .client
+                .error(&error::SERVER_LOST_IN_RESULT, &[&server])
+                .await;
+        }
+        if !pins.is_empty() && !was_in_transaction {
+            return self
+                .client
+                .error(&error::SESSION_LOST_PIN, &[&pins.describe()])
+                .await;
+        }
+        self.client.error(&error::SERVER_LOST, &[&server]).await
+    }
+}
+
+/// True for failures that say nothing about the session: another server may do better.
+fn elsewhere_may_help(error: &PoolError) -> bool {
+    !matches!(error, PoolError::Connection(ConnectionError::Refused { number, .. })
+        if !matches!(number, 1040 | 1203 | 1226 | 1053))
+}
+
+/// Where a server of the snapshot is reached.
+pub(crate) fn target(snapshot: &Snapshot, id: ServerId, read_only: bool) -> Option<Target> {
+    let server = snapshot.server(id)?;
+    Some(Target {
+        server: id,
+        host: server.host.clone(),
+        port: server.port,
+        read_only,
+    })
+}
+
+impl Core {
+    /// A connection to the home group's primary, or while it is down to any server that lives.
+    pub(crate) async fn take_from_primary(
+        &self,
+        profile: ProfileId,
+        state: &Rc<SessionState>,
+    ) -> Result<Lease, PoolError> {
+        let target = {
+            let snapshot = self.shared.published.load();
+            let group = snapshot.home();
+            let primary = group
+                .and_then(|g| g.primary())
+                .filter(|s| s.serves_writes());
+            let any = || group.and_then(|g| g.servers.iter().find(|s| s.serves_reads()));
+            let found: Option<&std::sync::Arc<Server>> = primary.or_else(any);
+            found.and_then(|s| target(&snapshot, s.id, !s.serves_writes()))
+        };
+        let Some(target) = target else {
+            let operation = "choosing a server";
+            let source = std::io::Error::other("no server of the home group is alive");
+            return Err(ConnectionError::Broken { operation, source }.into());
+        };
+        let key = self.pools.key(target.server, target.read_only, profile);
+        self.pools.take(&target, key, state, 0).await
+    }
+}
+
+impl Client {
+    /// Answers a command for which no connection could be had.
+    pub(crate) async fn pool_error(
+        &mut self,
+        error: &PoolError,
+        target: &Target,
+    ) -> Result<(), End> {
+        match error {
+            PoolError::WaitTimeout { waited_ms } => {
+                self.error(&error::POOL_WAIT_TIMEOUT, &[&waited_ms.to_string()])
+                    .await
+            }
+            PoolError::Connection(ConnectionError::Refused {
+                number,
+                sqlstate,
+                message,
+            }) => self.server_error(*number, *sqlstate, message).await,
+            PoolError::Connection(ConnectionError::Credential { plugin }) => {
+                self.error(&error::AUTH_PLUGIN_UNSUPPORTED, &[plugin]).await
+            }
+            PoolError::Connection(cause) => {
+                let server = format!("{}:{}", target.host, target.port);
+                tracing::warn!(server, %cause, "server unreachable");
+                self.error(
+                    &error::SERVER_UNREACHABLE,
+                    &[&format!("{server} ({cause})")],
+                )
+                .await
+            }
+        }
+    }
+
+    /// Ends a login for which no connection could be had.
+    pub(crate) async fn refuse_pool(&mut self, error: &PoolError) -> End {
+        let nowhere = Target {
+            server: ServerId(0),
+            host: "primary".into(),
+            port: 0,
+            read_only: false,
+        };
+        match self.pool_error(error, &nowhere).await {
+            Ok(()) => End::Refused(error::SERVER_UNREACHABLE),
+            Err(end) => end,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! One SQL client's life on one core: login, commands, transactions, pins, prepared statements.
+//!
+//! Job: keep what a client may believe about its connection (variables, transaction, statement ids,
+//! last insert id) true while its statements run on whatever server connection serves them.
+//!
+//! Invariants: one session is one task with one loop; it holds a server connection only for a
+//! statement, a transaction, a pin, or the diagnostics of its last statement; a connection is given
+//! back only with its reply read to the end; nothing that may have had an effect is sent twice.
+//!
+//! Must not know: how a socket gets here, what a probe is, where state is stored; the other doors.
+
+mod answer;
+mod attempt;
+mod client;
+mod command;
+mod counters;
+mod end;
+mod exec;
+mod kill;
+mod local;
+mod login;
+mod per_core;
+mod pin;
+mod prepared;
+mod query;
+mod registry;
+mod rsa_key;
+mod secrets;
+mod session;
+mod settle;
+
+use std::net::{SocketAddr, TcpStream};
+
+pub use crate::counters::Counters;
+pub use crate::local::{Answer, Operator, Reply};
+pub use crate::per_core::{Core, Settings, Shared};
+pub use crate::registry::{Entry, Registry};
+pub use crate::rsa_key::RsaKey;
+pub use crate::secrets::Secrets;
+pub use crate::session::serve;
+pub use backend::Limits;
+
+/// What other threads tell a core.
+#[derive(Debug)]
+pub enum Message {
+    /// An accepted client.
+    Accept(TcpStream, SocketAddr),
+    /// KILL for a session of this core.
+    Kill { id: u32, query: bool },
+    /// End idle sessions now and the others after their statement.
+    Drain,
+    /// End the core, with whatever it still holds.
+    Stop,
+}

@@ -1,0 +1,162 @@
+//! What the router answers by itself: `HEDDLE …` and its version.
+
+use std::sync::Arc;
+
+use farm::error;
+use sqltext::{Class, Facts, Verb};
+
+use crate::end::End;
+use crate::exec::Shape;
+use crate::session::Session;
+
+/// An answer of the command table: column names and rows of text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    pub columns: Vec<String>,
+    pub rows: Vec<Vec<Option<String>>>,
+}
+
+/// Carries out the commands of the command table for sessions. Implemented by the control plane,
+/// which has threads of its own.
+pub trait Operator: Send + Sync {
+    /// Runs `words` (group, command, arguments) and calls `reply` from any thread. `admin` tells
+    /// whether the account may change the farm. An error is a text for the client.
+    fn submit(&self, words: Vec<String>, admin: bool, reply: Reply);
+}
+
+/// Takes the outcome of a command.
+pub type Reply = Box<dyn FnOnce(Result<Answer, String>) + Send>;
+
+impl Session {
+    /// `HEDDLE …`.
+    pub(crate) async fn local(&mut self) -> Result<(), End> {
+        let text = &self.client.payload()[1..];
+        let words = sqltext::heddle_words(text, &self.mode);
+        let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
+        match words
+            .first()
+            .map(|word| word.to_ascii_lowercase())
+            .as_deref()
+        {
+            Some("status") => self.show_status(&words[1..]).await,
+            Some("explain") => self.explain(&words).await,
+            _ => self.operate(words).await,
+        }
+    }
+
+    async fn operate(&mut self, words: Vec<String>) -> Result<(), End> {
+        let (tell, told) = futures_channel::oneshot::channel();
+        let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
+        let operator = Arc::clone(&self.core.shared.operator);
+        operator.submit(words, self.identity.admin, reply);
+        match told.await {
+            Ok(Ok(answer)) => self.answer(answer).await,
+            Ok(Err(text)) => self.client.error(&error::COMMAND_REFUSED, &[&text]).await,
+            Err(_) => self.client.error(&error::SHUTTING_DOWN, &[]).await,
+        }
+    }
+
+    async fn answer(&mut self, answer: Answer) -> Result<(), End> {
+        let columns: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
+        let rows: Vec<Vec<Option<Vec<u8>>>> = answer
+            .rows
+            .into_iter()
+            .map(|row| {
+                row.into_iter()
+                    .map(|cell| cell.map(String::into_bytes))
+                    .collect()
+            })
+            .collect();
+        self.client.rows(&columns, &rows, self.status_now()).await
+    }
+
+    /// `HEDDLE STATUS [LIKE pattern]`: the counters of all cores, added up.
+    async fn show_status(&mut self, words: &[String]) -> Result<(), End> {
+        let pattern = match words {
+            [] => "%",
+            [like, pattern] if like.eq_ignore_ascii_case("like") => pattern.as_str(),
+            _ => {
+                let text = "usage: HEDDLE STATUS [LIKE 'pattern']";
+                return self.client.error(&error::COMMAND_REFUSED, &[text]).await;
+            }
+        };
+        let mut answer = Answer {
+            columns: vec!["Variable_name".to_owned(), "Value".to_owned()],
+            rows: Vec::new(),
+        };
+        for (name, _, value) in self.core.shared.counters_sum() {
+            if farm::account::like(pattern.as_bytes(), name.as_bytes()) {
+                answer
+                    .rows
+                    .push(vec![Some(name.to_owned()), Some(value.to_string())]);
+            }
+        }
+        self.answer(answer).await
+    }
+
+    /// `HEDDLE EXPLAIN statement`: where the statement would go, and why.
+    async fn explain(&mut self, _words: &[String]) -> Result<(), End> {
+        let payload = self.client.payload()[1..].to_vec();
+        let text = after_word(after_word(&payload));
+        let shape = self.core.shape(text, &self.mode);
+        let (plan, target) = match self.route(&shape, false, None) {
+            Ok(route) => route,
+            Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
+        };
+        let group = self
+            .core
+            .snapshot()
+            .server(plan.server)
+            .map(|s| s.group.to_string());
+        let cells = [
+            ("group", group),
+            ("server", Some(format!("{}:{}", target.host, target.port))),
+            ("class", Some(format!("{:?}", shape.class).to_lowercase())),
+            ("reason", Some(format!("{:?}", plan.reason))),
+        ];
+        let (columns, row): (Vec<String>, Vec<Option<String>>) = cells
+            .into_iter()
+            .map(|(name, cell)| (name.to_owned(), cell))
+            .unzip();
+        self.answer(Answer {
+            columns,
+            rows: vec![row],
+        })
+        .await
+    }
+
+    /// `SELECT @@version_comment [LIMIT 1]`, which clients ask when they connect: says Heddle and
+    /// the server's version. True when it was that.
+    pub(crate) async fn answer_version_comment(&mut self, shape: &Shape) -> Result<bool, End> {
+        if shape.class == Class::Read
+            || shape.verb != Verb::Select
+            || !shape.facts.contains(Facts::SYSTEM_VARIABLE)
+        {
+            return Ok(false);
+        }
+        let text = String::from_utf8_lossy(&self.client.payload()[1..]).to_ascii_lowercase();
+        let text = text.trim().trim_end_matches(';');
+        if text.strip_suffix("limit 1").unwrap_or(text).trim() != "select @@version_comment" {
+            return Ok(false);
+        }
+        let snapshot = self.core.snapshot();
+        let primary = snapshot.home().and_then(|group| group.primary());
+        let server = primary.map_or("no server", |server| &server.version);
+        let comment = format!("Heddle {} in front of {server}", env!("CARGO_PKG_VERSION"));
+        let rows = vec![vec![Some(comment.into_bytes())]];
+        self.client
+            .rows(&["@@version_comment"], &rows, self.status_now())
+            .await?;
+        Ok(true)
+    }
+}
+
+/// The text behind its first word.
+fn after_word(text: &[u8]) -> &[u8] {
+    let text = text.trim_ascii_start();
+    let end = text
+        .iter()
+        .position(u8::is_ascii_whitespace)
+        .unwrap_or(text.len());
+    &text[end..]
+}

@@ -1,0 +1,223 @@
+//! What the sessions of one core share: the farm's snapshot, pools, buffers, counters.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use backend::{Lease, Limits, Pools, ProfileId};
+use farm::{Published, Server, ServerId, Snapshot};
+use mysql_wire::relay::BUFFER_BYTES;
+use reactor::{Closer, Dealer};
+use routing::Balance;
+use rustc_hash::{FxHashMap, FxHashSet};
+use sqltext::Scan;
+
+use crate::counters::Counters;
+use crate::registry::Registry;
+use crate::rsa_key::RsaKey;
+use crate::secrets::Secrets;
+use crate::{Message, Operator};
+
+/// The settings of the SQL door that sessions read.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub pool: Limits,
+    /// A login must be complete after this many seconds.
+    pub handshake_timeout_s: u64,
+    /// A client that says nothing for this many seconds is closed.
+    pub idle_timeout_s: u64,
+    /// The largest command.
+    pub packet_bytes_max: usize,
+    /// Prepared statements per client.
+    pub statements_max: usize,
+}
+
+/// What all cores share.
+pub struct Shared {
+    pub published: Arc<Published>,
+    pub settings: Settings,
+    pub registry: Registry,
+    pub operator: Arc<dyn Operator>,
+    pub rsa_key: RsaKey,
+    pub secrets: Secrets,
+    /// One for each core.
+    pub counters: Vec<Arc<Counters>>,
+}
+
+impl Shared {
+    /// The counters of all cores added up.
+    pub fn counters_sum(&self) -> Vec<(&'static str, &'static str, u64)> {
+        let mut sum: Vec<(&'static str, &'static str, u64)> = Vec::new();
+        for counters in &self.counters {
+            for (at, (name, help, value)) in counters.list().into_iter().enumerate() {
+                match sum.get_mut(at) {
+                    Some(entry) => entry.2 += value,
+                    None => sum.push((name, help, value)),
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// One core. Everything in it is used by that core's thread only.
+pub struct Core {
+    pub index: usize,
+    pub shared: Arc<Shared>,
+    pub dealer: Dealer<Message>,
+    pub counters: Arc<Counters>,
+    pub pools: Rc<Pools>,
+    pub(crate) scan: RefCell<Scan>,
+    pub(crate) balance: RefCell<Balance>,
+    pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
+    /// Digests of statements that looked like reads and were refused by a replica.
+    pub(crate) writers: RefCell<FxHashSet<u64>>,
+    buffers: RefCell<Vec<Vec<u8>>>,
+    pub(crate) now_s: Cell<u64>,
+    pub(crate) draining: Cell<bool>,
+}
+
+/// What others on the core may do to a session while its task waits.
+pub(crate) struct Handle {
+    pub id: u32,
+    pub user: RefCell<Rc<[u8]>>,
+    pub profile: Cell<ProfileId>,
+    pub closer: Closer,
+    /// Where the session's statement runs right now: the server and its own connection id.
+    pub running: Cell<Option<(ServerId, u32)>>,
+    pub killed: Cell<bool>,
+    /// KILLs that have been sent to a server for this session and not been answered.
+    pub killing: Cell<u32>,
+    pub active_s: Cell<u64>,
+    /// The session waits for its client, not for a server.
+    pub waits_for_client: Cell<bool>,
+    /// The session holds a connection: a transaction is open, or something is pinned.
+    pub holds: Cell<bool>,
+    /// A connection kept for the diagnostics of the last statement; others may have it back.
+    pub soft: RefCell<Option<Soft>>,
+}
+
+/// A softly held connection and when it was put aside.
+pub(crate) struct Soft {
+    pub lease: Lease,
+    pub since_s: u64,
+}
+
+/// Buffers kept for the next statements; more are freed.
+const BUFFERS_MAX: usize = 64;
+
+/// Statements that are known not to be reads; beyond this many the set starts anew.
+const WRITERS_MAX: usize = 10_000;
+
+/// A softly held connection goes back to the pool after this time, or after one second when
+/// somebody waits for it.
+const SOFT_S_MAX: u64 = 30;
+
+impl Core {
+    /// The core's things, empty.
+    pub fn new(index: usize, shared: Arc<Shared>, dealer: Dealer<Message>) -> Rc<Core> {
+        Rc::new(Core {
+            index,
+            dealer,
+            counters: shared.counters[index].clone(),
+            pools: Pools::new(shared.settings.pool),
+            shared,
+            scan: RefCell::new(Scan::new()),
+            balance: RefCell::default(),
+            handles: RefCell::default(),
+            writers: RefCell::default(),
+            buffers: RefCell::default(),
+            now_s: Cell::new(0),
+            draining: Cell::new(false),
+        })
+    }
+
+    /// The farm as it is now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.shared.published.load_full()
+    }
+
+    /// An empty buffer of [`BUFFER_BYTES`] for one statement's replies.
+    pub(crate) fn take_buffer(&self) -> Vec<u8> {
+        self.buffers
+            .borrow_mut()
+            .pop()
+            .unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+    }
+
+    /// Takes a buffer back.
+    pub(crate) fn give_buffer(&self, mut buffer: Vec<u8>) {
+        let mut buffers = self.buffers.borrow_mut();
+        if buffer.capacity() == BUFFER_BYTES && buffers.len() < BUFFERS_MAX {
+            buffer.clear();
+            buffers.push(buffer);
+        }
+    }
+
+    /// Remembers that statements of this shape write.
+    pub(crate) fn learn_writer(&self, digest: u64) {
+        let mut writers = self.writers.borrow_mut();
+        if writers.len() >= WRITERS_MAX {
+            writers.clear();
+        }
+        writers.insert(digest);
+    }
+
+    /// Once a second: idle connections, idle clients, soft holds, gauges.
+    pub fn tick(&self, now_s: u64) {
+        self.now_s.set(now_s);
+        let snapshot = self.shared.published.load();
+        let alive = |id: ServerId| {
+            snapshot
+                .server(id)
+                .is_some_and(|s: &Arc<Server>| s.health.alive)
+        };
+        self.pools.tick(now_s, alive);
+        let idle_s = self.shared.settings.idle_timeout_s;
+        for handle in self.handles.borrow().values() {
+            if handle.waits_for_client.get() && handle.active_s.get() + idle_s < now_s {
+                handle.killed.set(true);
+                handle.closer.close();
+            }
+            let free = handle.soft.borrow().as_ref().is_some_and(|soft| {
+                let age_s = now_s - soft.since_s;
+                age_s > SOFT_S_MAX
+                    || (age_s > 1 && self.pools.wanted(soft.lease.connection().server))
+            });
+            if free && let Some(soft) = handle.soft.borrow_mut().take() {
+                soft.lease.release();
+            }
+        }
+        self.publish_gauges();
+    }
+
+    fn publish_gauges(&self) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let usage = self.pools.usage();
+        let counters = &self.counters;
+        counters.pool_in_use.store(usage.in_use as u64, Relaxed);
+        counters.pool_idle.store(usage.idle as u64, Relaxed);
+        counters.pool_waiting.store(usage.waiting as u64, Relaxed);
+        counters.pool_opened.store(usage.opened, Relaxed);
+        counters
+            .sessions_now
+            .store(self.handles.borrow().len() as u64, Relaxed);
+    }
+
+    /// Ends every session: those that wait for their client and hold nothing at once, the others
+    /// after their statement or transaction.
+    pub fn drain(&self) {
+        self.draining.set(true);
+        for handle in self.handles.borrow().values() {
+            if handle.waits_for_client.get() && !handle.holds.get() {
+                handle.killed.set(true);
+                handle.closer.close_receive();
+            }
+        }
+    }
+
+    /// How many sessions the core has.
+    pub fn sessions(&self) -> usize {
+        self.handles.borrow().len()
+    }
+}

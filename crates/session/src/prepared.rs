@@ -1,0 +1,393 @@
+//! Prepared statements: the client's own ids over whichever connection serves.
+//!
+//! A statement is prepared again where it is not known yet. The types of parameters, which a client
+//! sends once and the server remembers per connection, are put back into an EXECUTE that relies on
+//! types which this connection does not have.
+
+use std::rc::Rc;
+
+use backend::{Connection, ConnectionError, Lease, Prepared, SessionState};
+use farm::error;
+use mysql_wire::command::Command;
+use mysql_wire::packet::{self, HEADER_BYTES, Header};
+use mysql_wire::relay::Expect;
+use mysql_wire::statement::{Execute, LAST_PREPARED, PrepareOk};
+use mysql_wire::status::Status;
+use rustc_hash::FxHasher;
+use sqltext::{Class, Facts, Verb};
+
+use crate::counters::count;
+use crate::end::End;
+use crate::exec::{Job, Shape};
+use crate::pin::Pins;
+use crate::session::{Held, Session};
+
+/// A statement as its client knows it.
+pub(crate) struct Statement {
+    key: Prepared,
+    /// Under which it was prepared; prepared elsewhere, it must mean the same.
+    state: Rc<SessionState>,
+    shape: Shape,
+    params: u16,
+    /// The parameter types that the client bound last.
+    types: Vec<u8>,
+    types_hash: u64,
+    /// Rows are waiting at the server.
+    pub cursor: bool,
+    /// Long data is waiting at the server for the next EXECUTE.
+    pub long_data: bool,
+    /// Long data was lost with its connection: the next EXECUTE must not run without it.
+    broken: bool,
+}
+
+impl Session {
+    /// COM_STMT_PREPARE.
+    pub(crate) async fn prepare(&mut self) -> Result<(), End> {
+        if self.statements.len() >= self.core.shared.settings.statements_max {
+            return self.client.error(&error::TOO_MANY_STATEMENTS, &[]).await;
+        }
+        let text: Rc<[u8]> = match self.client.is_split() {
+            true => Rc::from(&joined(self.client.frame())[1..]),
+            false => Rc::from(&self.client.payload()[1..]),
+        };
+        let mut shape = self.core.shape(&text, &self.mode);
+        if shape.facts.contains(Facts::MULTIPLE) || self.client.is_split() {
+            shape.class = if shape.class == Class::Read {
+                Class::Write
+            } else {
+                shape.class
+            };
+        }
+        let id = self.next_statement_id();
+        let key = Prepared {
+            text,
+            state: self.state.hash(),
+        };
+        self.preparing = Some((key.clone(), None));
+        // Preparing does nothing yet: it pins nothing and writes nothing.
+        let class = if shape.class == Class::Read {
+            Class::Read
+        } else {
+            Class::Show
+        };
+        let quiet = Shape {
+            class,
+            verb: Verb::Other,
+            facts: Facts::empty(),
+            ..shape
+        };
+        let state = self.state.clone();
+        self.run_command(quiet, Job::Prepare(id)).await?;
+        if let Some((_, Some(reply))) = self.preparing.take() {
+            let statement = Statement {
+                key,
+                state,
+                shape,
+                params: reply.params,
+                types: Vec::new(),
+                types_hash: 0,
+                cursor: false,
+                long_data: false,
+                broken: false,
+            };
+            self.statements.insert(id, statement);
+        }
+        Ok(())
+    }
+
+    fn next_statement_id(&mut self) -> u32 {
+        loop {
+            self.last_statement_id = self.last_statement_id.wrapping_add(1);
+            let id = self.last_statement_id;
+            if id != 0 && id != LAST_PREPARED && !self.statements.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// After the server prepared a statement: the connection knows it from now on.
+    pub(crate) async fn note_prepared(
+        &mut self,
+        connection: &mut Connection,
+        reply: PrepareOk,
+    ) -> Result<(), ConnectionError> {
+        let Some((key, answer)) = &mut self.preparing else {
+            return Ok(());
+        };
+        *answer = Some(reply);
+        connection.remember(key.clone(), reply.statement_id).await
+    }
+
+    /// The statement id of the current command; MariaDB's clients may mean the last one prepared.
+    fn named_statement(&self) -> u32 {
+        let id = self
+            .client
+            .payload()
+            .get(1..5)
+            .map_or([0; 4], |b| [b[0], b[1], b[2], b[3]]);
+        match u32::from_le_bytes(id) {
+            LAST_PREPARED => self.last_statement_id,
+            id => id,
+        }
+    }
+
+    async fn unknown_statement(&mut self, id: u32, command: &str) -> Result<(), End> {
+        self.client
+            .error(&error::UNKNOWN_STATEMENT, &[&id.to_string(), command])
+            .await
+    }
+
+    /// COM_STMT_EXECUTE.
+    pub(crate) async fn execute(&mut self) -> Result<(), End> {
+        let id = self.named_statement();
+        let Some(statement) = self.statements.get_mut(&id) else {
+            return self.unknown_statement(id, "mysqld_stmt_execute").await;
+        };
+        if std::mem::take(&mut statement.broken) {
+            return self
+                .client
+                .error(&error::SESSION_LOST_PIN, &["long data"])
+                .await;
+        }
+        let body = &self.client.payload()[1..];
+        let Ok(execute) = Execute::decode(body, statement.params, false) else {
+            let details = "parameters that do not fit the statement";
+            return self
+                .client
+                .error(&error::MALFORMED_PACKET, &[details])
+                .await;
+        };
+        if execute.new_params_bound && execute.types != statement.types {
+            statement.types = execute.types.to_vec();
+            statement.types_hash = hash(&statement.types);
+        }
+        let mut shape = statement.shape;
+        if execute.flags != 0 && shape.class == Class::Read {
+            // A cursor holds its connection, and with it all that the session does next.
+            shape.class = Class::Show;
+        }
+        self.run_command(shape, Job::Execute(id)).await
+    }
+
+    /// Makes sure that the connection knows the statement, and writes the server's id into the
+    /// command. Returns the command rewritten where types had to be put in.
+    pub(crate) async fn ready_statement(
+        &mut self,
+        connection: &mut Connection,
+        id: u32,
+    ) -> Result<Option<Vec<u8>>, ConnectionError> {
+        let Some(statement) = self.statements.get(&id) else {
+            return Ok(None);
+        };
+        let server_id = match connection.known(&statement.key) {
+            Some(known) => known.server_id,
+            None => {
+                count(&self.core.counters.prepares_repeated);
+                prepare_elsewhere(connection, statement).await?
+            }
+        };
+        self.client.patch(1, &server_id.to_le_bytes());
+        if statement.params == 0 || self.client.payload()[0] != Command::StmtExecute as u8 {
+            return Ok(None);
+        }
+        let body = &self.client.payload()[1..];
+        let bound =
+            Execute::decode(body, statement.params, false).is_ok_and(|e| e.new_params_bound);
+        let Some(known) = connection.known(&statement.key) else {
+            return Ok(None);
+        };
+        let has = std::mem::replace(&mut known.types, statement.types_hash);
+        if bound || has == statement.types_hash {
+            return Ok(None);
+        }
+        Ok(Some(with_types(&joined(self.client.frame()), statement)))
+    }
+
+    /// Notes after an EXECUTE what is left of the statement at the server.
+    pub(crate) fn note_executed(&mut self, id: u32, status: Option<Status>) {
+        if let Some(statement) = self.statements.get_mut(&id) {
+            statement.long_data = false;
+            statement.cursor = status.is_some_and(|s| s.contains(Status::CURSOR_EXISTS));
+        }
+    }
+
+    /// COM_STMT_SEND_LONG_DATA has no reply; what fails here is said by the EXECUTE.
+    pub(crate) async fn long_data(&mut self) -> Result<(), End> {
+        let id = self.named_statement();
+        let Some(statement) = self.statements.get(&id) else {
+            return Ok(());
+        };
+        let shape = Shape {
+            facts: Facts::empty(),
+            class: Class::Show,
+            ..statement.shape
+        };
+        let sent = match self.checkout_for(&shape).await {
+            Some((mut lease, pins)) => {
+                let ready = self
+                    .ready_statement(lease.connection_mut(), id)
+                    .await
+                    .is_ok();
+                let (frame, range) = self.client.lend();
+                let (sent, frame) = match ready {
+                    true => lease.connection_mut().send(frame, range).await,
+                    false => (Err(std::io::ErrorKind::NotConnected.into()), frame),
+                };
+                self.client.restore(frame);
+                let pins = pins | Pins::STATEMENT;
+                sent.is_ok().then(|| self.held = Some(Held { lease, pins }))
+            }
+            None => None,
+        };
+        if let Some(statement) = self.statements.get_mut(&id) {
+            statement.long_data = sent.is_some();
+            statement.broken = sent.is_none();
+        }
+        Ok(())
+    }
+
+    /// COM_STMT_CLOSE has no reply. The connections keep the statement for whoever needs it next,
+    /// but a cursor ends now.
+    pub(crate) async fn close_statement(&mut self) -> Result<(), End> {
+        let id = self.named_statement();
+        let Some(statement) = self.statements.remove(&id) else {
+            return Ok(());
+        };
+        if (statement.cursor || statement.long_data)
+            && let Some(held) = &mut self.held
+            && held
+                .lease
+                .connection_mut()
+                .forget(&statement.key)
+                .await
+                .is_err()
+        {
+            self.held = None;
+        }
+        self.recheck_hold();
+        Ok(())
+    }
+
+    /// COM_STMT_RESET: forgets long data and closes the cursor.
+    pub(crate) async fn reset_statement(&mut self) -> Result<(), End> {
+        let id = self.named_statement();
+        let Some(statement) = self.statements.get_mut(&id) else {
+            return self.unknown_statement(id, "mysqld_stmt_reset").await;
+        };
+        let at_server = statement.cursor || statement.long_data;
+        (statement.cursor, statement.long_data, statement.broken) = (false, false, false);
+        let key = statement.key.clone();
+        let known = self
+            .held
+            .as_mut()
+            .and_then(|h| h.lease.connection_mut().known(&key).copied());
+        match known {
+            Some(known) if at_server => {
+                self.client.patch(1, &known.server_id.to_le_bytes());
+                self.run_command(Shape::command(), Job::Frame(Expect::Single))
+                    .await
+            }
+            _ => self.client.ok(self.status_now()).await,
+        }
+    }
+
+    /// COM_STMT_FETCH: more rows of an open cursor.
+    pub(crate) async fn fetch(&mut self) -> Result<(), End> {
+        let id = self.named_statement();
+        let key = self
+            .statements
+            .get(&id)
+            .filter(|s| s.cursor)
+            .map(|s| s.key.clone());
+        let known = match (&mut self.held, key) {
+            (Some(held), Some(key)) => held.lease.connection_mut().known(&key).copied(),
+            _ => None,
+        };
+        let Some(known) = known else {
+            return self.unknown_statement(id, "mysqld_stmt_fetch").await;
+        };
+        self.client.patch(1, &known.server_id.to_le_bytes());
+        self.run_command(Shape::command(), Job::Frame(Expect::Rows))
+            .await?;
+        if self.status.contains(Status::LAST_ROW_SENT) {
+            if let Some(statement) = self.statements.get_mut(&id) {
+                statement.cursor = false;
+            }
+            self.recheck_hold();
+        }
+        Ok(())
+    }
+
+    /// Gives the held connection back when a statement was its only reason.
+    fn recheck_hold(&mut self) {
+        let Some(Held { lease, mut pins }) = self.held.take() else {
+            return;
+        };
+        pins.set(
+            Pins::STATEMENT,
+            self.statements.values().any(|s| s.cursor || s.long_data),
+        );
+        self.give_back_after_error(lease, pins);
+    }
+
+    /// A connection for a command without a reply.
+    async fn checkout_for(&mut self, shape: &Shape) -> Option<(Lease, Pins)> {
+        let (plan, target) = self.route(shape, false, None).ok()?;
+        self.checkout(&plan, &target, shape).await.ok()
+    }
+}
+
+/// Prepares a statement on a connection that does not know it, under the state of its PREPARE.
+async fn prepare_elsewhere(
+    connection: &mut Connection,
+    statement: &Statement,
+) -> Result<u32, ConnectionError> {
+    let now = connection.state().clone();
+    if SessionState::same(&now, &statement.state) || !now.can_become(&statement.state) {
+        return connection.prepare(&statement.key).await;
+    }
+    connection.become_state(&statement.state).await?;
+    let prepared = connection.prepare(&statement.key).await;
+    connection.become_state(&now).await?;
+    prepared
+}
+
+/// The EXECUTE in `payload` with the statement's types put in where they were left out.
+fn with_types(payload: &[u8], statement: &Statement) -> Vec<u8> {
+    let mut out = Vec::with_capacity(payload.len() + statement.types.len() + HEADER_BYTES);
+    packet::write_with(&mut out, &mut 0, |out| {
+        out.push(payload[0]);
+        match Execute::decode(&payload[1..], statement.params, false) {
+            Ok(execute) => {
+                let types = &statement.types[..];
+                Execute {
+                    new_params_bound: true,
+                    types,
+                    ..execute
+                }
+                .encode(out);
+            }
+            Err(_) => out.extend_from_slice(&payload[1..]),
+        }
+    });
+    out
+}
+
+/// The payload of a command that may be split over several packets.
+fn joined(frame: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::with_capacity(frame.len());
+    let mut rest = frame;
+    while let Some(header) = Header::parse(rest) {
+        let end = HEADER_BYTES + header.payload_bytes;
+        payload.extend_from_slice(&rest[HEADER_BYTES..end.min(rest.len())]);
+        rest = &rest[end.min(rest.len())..];
+    }
+    payload
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    use std::hash::Hasher;
+    let mut hasher = FxHasher::default();
+    hasher.write(bytes);
+    hasher.finish()
+}

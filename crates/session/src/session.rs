@@ -1,0 +1,306 @@
+//! One client from login to end: its state, and the loop that reads its commands.
+
+use std::cell::{Cell, RefCell};
+use std::net::{SocketAddr, TcpStream};
+use std::rc::Rc;
+use std::time::Duration;
+
+use backend::{Lease, Prepared, ProfileId, SessionState};
+use farm::{ServerId, error};
+use mysql_wire::command::Command;
+use mysql_wire::statement::PrepareOk;
+use mysql_wire::status::Status;
+use reactor::Sock;
+use rustc_hash::FxHashMap;
+use sqltext::{Dialect, Mode, Multibyte};
+
+use crate::client::Client;
+use crate::counters::count;
+use crate::end::End;
+use crate::login::Identity;
+use crate::per_core::{Core, Handle};
+use crate::pin::Pins;
+use crate::prepared::Statement;
+use crate::registry::Entry;
+
+/// A connection that this session keeps: for a transaction, or for what cannot move.
+pub(crate) struct Held {
+    pub lease: Lease,
+    pub pins: Pins,
+}
+
+/// One logged-in client.
+pub struct Session {
+    pub(crate) core: Rc<Core>,
+    pub(crate) client: Client,
+    pub(crate) handle: Rc<Handle>,
+    pub(crate) peer: SocketAddr,
+    pub(crate) identity: Identity,
+    pub(crate) profile: ProfileId,
+    pub(crate) state: Rc<SessionState>,
+    /// How the client's text is to be read: follows sql_mode and character set.
+    pub(crate) mode: Mode,
+    /// The flags of the last OK or EOF.
+    pub(crate) status: Status,
+    pub(crate) held: Option<Held>,
+    /// A statement of this session has changed data, so replicas may be behind it.
+    pub(crate) wrote: bool,
+    /// The client has asked for diagnostics of a statement before: they are kept from then on.
+    pub(crate) wants_diagnostics: bool,
+    pub(crate) last_server: Option<ServerId>,
+    /// The connection that ran the last statement; 0 for none.
+    pub(crate) last_connection: u64,
+    /// Statements so far; names the one whose diagnostics a connection still has.
+    pub(crate) statement: u64,
+    pub(crate) insert_id: u64,
+    pub(crate) statements: FxHashMap<u32, Statement>,
+    pub(crate) last_statement_id: u32,
+    /// The statement that a PREPARE under way is about, and the server's reply to it.
+    pub(crate) preparing: Option<(Prepared, Option<PrepareOk>)>,
+}
+
+/// Serves one accepted connection to its end.
+pub async fn serve(core: Rc<Core>, stream: TcpStream, peer: SocketAddr) {
+    let Ok(sock) = Sock::adopt(stream) else {
+        return;
+    };
+    let id = core.shared.registry.next_id();
+    let mut client = Client::new(sock, core.shared.settings.packet_bytes_max);
+    let limit = Duration::from_secs(core.shared.settings.handshake_timeout_s);
+    let login = Box::pin(core.login(&mut client, peer.ip(), id));
+    let identity = match reactor::timeout(limit, login).await {
+        Some(Ok(identity)) => identity,
+        Some(Err(end)) => return refused(&core, end, peer),
+        None => {
+            let end = client.refuse(&error::NET_READ_INTERRUPTED, &[]).await;
+            return refused(&core, end, peer);
+        }
+    };
+    let mut session = Session::new(core.clone(), client, identity, peer, id);
+    let end = match Box::pin(session.begin()).await {
+        Ok(()) => session.run().await,
+        Err(end) => end,
+    };
+    tracing::debug!(session = id, peer = %peer, end = end.name(), "session ended");
+    if matches!(end, End::Refused(_)) {
+        count(&core.counters.protocol_errors);
+    }
+    if end == End::TornResult {
+        count(&core.counters.results_torn);
+    }
+}
+
+fn refused(core: &Core, end: End, peer: SocketAddr) {
+    tracing::info!(peer = %peer, reason = end.name(), "login refused");
+    count(&core.counters.logins_refused);
+}
+
+impl Session {
+    fn new(
+        core: Rc<Core>,
+        client: Client,
+        identity: Identity,
+        peer: SocketAddr,
+        id: u32,
+    ) -> Session {
+        let profile = core.pools.profile(identity.profile.clone());
+        let handle = Rc::new(Handle {
+            id,
+            user: RefCell::new(identity.profile.user.clone()),
+            profile: Cell::new(profile),
+            closer: client.sock().closer(),
+            running: Default::default(),
+            killed: Default::default(),
+            killing: Default::default(),
+            active_s: core.now_s.clone(),
+            waits_for_client: Default::default(),
+            holds: Default::default(),
+            soft: Default::default(),
+        });
+        core.handles.borrow_mut().insert(id, handle.clone());
+        core.shared.registry.enter(Entry {
+            id,
+            core: core.index,
+            user: String::from_utf8_lossy(&identity.profile.user).into_owned(),
+            peer,
+        });
+        count(&core.counters.sessions_opened);
+        let mode = mode_of(&core);
+        Session {
+            state: Rc::new(SessionState::new(identity.database.as_deref())),
+            core,
+            client,
+            handle,
+            peer,
+            identity,
+            profile,
+            mode,
+            status: Status::AUTOCOMMIT,
+            held: None,
+            wrote: false,
+            wants_diagnostics: false,
+            last_server: None,
+            last_connection: 0,
+            statement: 0,
+            insert_id: 0,
+            statements: FxHashMap::default(),
+            last_statement_id: 0,
+            preparing: None,
+        }
+    }
+
+    /// Ends the login: a database that the client named must be there for it.
+    pub(crate) async fn begin(&mut self) -> Result<(), End> {
+        if self.identity.database.is_some() {
+            match self.core.take_from_primary(self.profile, &self.state).await {
+                Ok(lease) => lease.release(),
+                Err(error) => return Err(self.client.refuse_pool(&error).await),
+            }
+        }
+        self.client.ok(self.status).await
+    }
+
+    /// The loop: one command after the other, until an end.
+    async fn run(&mut self) -> End {
+        loop {
+            self.handle.active_s.set(self.core.now_s.get());
+            self.handle.holds.set(self.held.is_some());
+            self.handle.waits_for_client.set(true);
+            let read = self.client.read(0).await;
+            self.handle.waits_for_client.set(false);
+            if self.handle.killed.get() {
+                return self.last_word().await;
+            }
+            if let Err(read) = read {
+                return self.client.refuse_read(read).await;
+            }
+            if let Err(end) = self.command().await {
+                return end;
+            }
+            if self.core.draining.get() && self.held.is_none() {
+                return self.last_word().await;
+            }
+        }
+    }
+
+    /// What a client hears whose session is ended from outside.
+    async fn last_word(&mut self) -> End {
+        let draining = self.core.draining.get();
+        let error = if draining {
+            error::SHUTTING_DOWN
+        } else {
+            error::CONNECTION_KILLED
+        };
+        self.client.sequence = 0;
+        match self.client.error(&error, &[]).await {
+            Ok(()) | Err(_) => End::Killed,
+        }
+    }
+
+    /// One command. The rare ones are boxed, so that an idle session is small.
+    async fn command(&mut self) -> Result<(), End> {
+        let Some(&byte) = self.client.payload().first() else {
+            return Err(self
+                .client
+                .refuse(&error::MALFORMED_PACKET, &["an empty command"])
+                .await);
+        };
+        match Command::try_from(byte) {
+            Ok(Command::Query) => self.query().await,
+            Ok(Command::StmtExecute) => self.execute().await,
+            Ok(Command::StmtPrepare) => Box::pin(self.prepare()).await,
+            Ok(Command::StmtClose) => Box::pin(self.close_statement()).await,
+            Ok(Command::StmtReset) => Box::pin(self.reset_statement()).await,
+            Ok(Command::StmtSendLongData) => Box::pin(self.long_data()).await,
+            Ok(Command::StmtFetch) => Box::pin(self.fetch()).await,
+            Ok(Command::Quit) => Err(End::Quit),
+            Ok(Command::Ping) => self.client.ok(self.status_now()).await,
+            Ok(Command::InitDb) => Box::pin(self.init_db()).await,
+            Ok(Command::FieldList) => Box::pin(self.field_list()).await,
+            Ok(Command::ResetConnection) => Box::pin(self.reset()).await,
+            Ok(Command::ChangeUser) => Box::pin(self.change_user()).await,
+            Ok(Command::SetOption) => Box::pin(self.set_option()).await,
+            Ok(Command::ProcessKill) => Box::pin(self.process_kill()).await,
+            Ok(command @ (Command::Statistics | Command::ProcessInfo | Command::Refresh)) => {
+                Box::pin(self.pass_on(command)).await
+            }
+            _ => self.client.error(&error::UNKNOWN_COMMAND, &[]).await,
+        }
+    }
+
+    /// The flags that an answer of our own carries.
+    pub(crate) fn status_now(&self) -> Status {
+        let of_one_reply = Status::MORE_RESULTS
+            | Status::CURSOR_EXISTS
+            | Status::LAST_ROW_SENT
+            | Status::SESSION_STATE_CHANGED
+            | Status::NO_INDEX
+            | Status::NO_GOOD_INDEX
+            | Status::SLOW
+            | Status::PS_OUT_PARAMS
+            | Status::DB_DROPPED
+            | Status::METADATA_CHANGED;
+        self.status - of_one_reply
+    }
+
+    /// Takes up a new state of the session and reads text by it from now on.
+    pub(crate) fn set_state(&mut self, state: Rc<SessionState>) {
+        if Rc::ptr_eq(&self.state, &state) {
+            return;
+        }
+        self.state = state;
+        let mut mode = mode_of(&self.core);
+        if let Some(sql_mode) = self.state.variable("sql_mode") {
+            mode.set_sql_mode(&String::from_utf8_lossy(sql_mode));
+        }
+        if let Some(charset) = self.state.variable("character_set_client") {
+            mode.multibyte = Multibyte::of_charset(&String::from_utf8_lossy(charset));
+        }
+        self.mode = mode;
+    }
+}
+
+/// How text is read for the farm's engine before a session has changed anything.
+fn mode_of(core: &Core) -> Mode {
+    let snapshot = core.snapshot();
+    let Some(primary) = snapshot.home().and_then(|group| group.primary()) else {
+        return Mode::new(Dialect::MariaDb, 100_600);
+    };
+    let dialect = match primary.engine {
+        farm::Engine::MariaDb => Dialect::MariaDb,
+        farm::Engine::MySql => Dialect::MySql,
+    };
+    Mode::new(dialect, version_number(&primary.version))
+}
+
+/// `10.11.6-MariaDB` as 101106.
+fn version_number(version: &str) -> u32 {
+    let mut parts = version
+        .split(|c: char| !c.is_ascii_digit())
+        .map(str::parse::<u32>);
+    let mut next = || parts.next().and_then(Result::ok).unwrap_or(0).min(99);
+    next() * 10_000 + next() * 100 + next()
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // A held connection is dropped with the session and so closed: the server rolls back.
+        let soft = self.handle.soft.borrow_mut().take();
+        if let Some(soft) = soft {
+            soft.lease.release();
+        }
+        self.core.handles.borrow_mut().remove(&self.handle.id);
+        self.core.shared.registry.leave(self.handle.id);
+        count(&self.core.counters.sessions_closed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn versions_are_numbered_as_the_servers_number_them() {
+        assert_eq!(super::version_number("10.11.6-MariaDB-0+deb12u1"), 101_106);
+        assert_eq!(super::version_number("8.0.12"), 80_012);
+        assert_eq!(super::version_number(""), 0);
+    }
+}

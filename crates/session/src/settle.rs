@@ -1,0 +1,129 @@
+//! After a reply: what the session now knows, and where its connection goes.
+
+use std::rc::Rc;
+
+use backend::Lease;
+use mysql_wire::relay::Outcome;
+use mysql_wire::status::Status;
+use sqltext::{Class, Facts, Verb};
+
+use crate::counters::count;
+use crate::end::End;
+use crate::exec::{Changes, Shape};
+use crate::per_core::Soft;
+use crate::pin::Pins;
+use crate::session::{Held, Session};
+
+impl Session {
+    /// Takes note of a complete reply and keeps or gives back the connection.
+    pub(crate) fn settle(
+        &mut self,
+        mut lease: Lease,
+        shape: &Shape,
+        pins: Pins,
+        outcome: Outcome,
+        changes: Changes,
+    ) -> Result<(), End> {
+        self.statement += 1;
+        let id = self.handle.id;
+        let connection = lease.connection_mut();
+        connection.owner.session = id;
+        connection.owner.statement = self.statement;
+        if outcome.last_insert_id != 0 {
+            self.insert_id = outcome.last_insert_id;
+            connection.owner.insert_id_session = id;
+        }
+        self.last_server = Some(connection.server);
+        self.last_connection = connection.id;
+        if let Some(state) = changes.state {
+            let state = Rc::new(state);
+            connection.set_state(state.clone());
+            self.set_state(state);
+        }
+        if let Some(status) = outcome.status {
+            self.status = status;
+        }
+        self.wrote |= writes(shape.class);
+        self.wants_diagnostics |= shape
+            .facts
+            .intersects(Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS);
+        let pins = self.pins_after(shape, pins, &outcome, changes.pins);
+        self.keep(lease, shape, pins, &outcome);
+        Ok(())
+    }
+
+    fn pins_after(&self, shape: &Shape, before: Pins, outcome: &Outcome, variable: bool) -> Pins {
+        let mut pins = before | Pins::of(shape.class, shape.verb, shape.facts);
+        pins.set(Pins::VARIABLE, pins.contains(Pins::VARIABLE) || variable);
+        let done = outcome.error.is_none();
+        if done && matches!(shape.verb, Verb::UnlockTables | Verb::UnlockInstance) {
+            pins -= Pins::LOCK_TABLES;
+        }
+        let ended = !self.status.contains(Status::IN_TRANS) && shape.class != Class::Set;
+        if before.contains(Pins::NEXT_TRANSACTION) && ended && done {
+            pins -= Pins::NEXT_TRANSACTION;
+        }
+        pins.set(
+            Pins::STATEMENT,
+            self.statements.values().any(|s| s.cursor || s.long_data),
+        );
+        pins.count_new(before, &self.core.counters);
+        pins
+    }
+
+    /// Keeps the connection for a transaction or a pin, puts it aside for diagnostics, or gives it
+    /// back.
+    fn keep(&mut self, lease: Lease, shape: &Shape, pins: Pins, outcome: &Outcome) {
+        // An error says nothing of the transaction: it may be open still, or since just now.
+        let failed = outcome.error.is_some();
+        let in_transaction = self.status.contains(Status::IN_TRANS)
+            || (failed && !self.status.contains(Status::AUTOCOMMIT));
+        if in_transaction || !pins.is_empty() {
+            self.held = Some(Held { lease, pins });
+            return;
+        }
+        let diagnostics = failed
+            || outcome.warnings > 0
+            || self.wants_diagnostics
+            || shape.facts.contains(Facts::FOUND_ROWS_SET);
+        if diagnostics && self.handle.killing.get() == 0 {
+            count(&self.core.counters.holds_diagnostics);
+            let since_s = self.core.now_s.get();
+            *self.handle.soft.borrow_mut() = Some(Soft { lease, since_s });
+            return;
+        }
+        self.give_back(lease);
+    }
+
+    /// Gives a connection back to the pool; closes it where a KILL for this session may still hit
+    /// whoever uses it next.
+    pub(crate) fn give_back(&self, lease: Lease) {
+        if self.handle.killing.get() == 0 {
+            lease.release();
+        }
+    }
+
+    /// Keeps a connection as it was kept before a command that never ran.
+    pub(crate) fn give_back_after_error(&mut self, lease: Lease, pins: Pins) {
+        if self.status.contains(Status::IN_TRANS) || !pins.is_empty() {
+            self.held = Some(Held { lease, pins });
+        } else {
+            self.give_back(lease);
+        }
+    }
+}
+
+/// After such a statement replicas may lack what this session has done.
+fn writes(class: Class) -> bool {
+    match class {
+        Class::Write | Class::Ddl | Class::Call | Class::Other => true,
+        Class::Read
+        | Class::Transaction
+        | Class::Set
+        | Class::Use
+        | Class::Show
+        | Class::Lock
+        | Class::Local
+        | Class::Empty => false,
+    }
+}
