@@ -4,6 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mysql_wire::auth;
+use mysql_wire::handshake::{AuthSwitch, Greeting, Login};
+use mysql_wire::packet::{HEADER_BYTES, Header};
+
 mod identity;
 
 /// Bytes before the payload: a letter and the capabilities.
@@ -78,5 +82,56 @@ fn streams() {
             Some(&input),
             "{name}"
         );
+    }
+}
+
+/// The payloads of one direction of a connection.
+fn payloads(stream: &[u8]) -> Vec<&[u8]> {
+    let (mut payloads, mut left) = (Vec::new(), stream);
+    while let Some(header) = Header::parse(left) {
+        let (packet, after) = left.split_at(HEADER_BYTES + header.payload_bytes);
+        payloads.push(&packet[HEADER_BYTES..]);
+        left = after;
+    }
+    payloads
+}
+
+/// The scrambles of real clients for the password `secret` verify against the salts of real
+/// servers, by both plugins, with and without a switch.
+#[test]
+fn passwords() {
+    let streams = captures("wire_packet");
+    let stream = |name: String| {
+        let found = streams.iter().find(|(other, _)| *other == name);
+        payloads(&found.unwrap_or_else(|| panic!("there is no {name}")).1)
+    };
+    let native = auth::native_stage2(&auth::native_stage1(b"secret"));
+    let sha2 = auth::sha2_stage2(&auth::sha2_stage1(b"secret"));
+    for label in [
+        "mariadb-10.11-cli",
+        "mariadb-10.11-php",
+        "mysql-8.0-php",
+        "mysql-8.0-sha2",
+    ] {
+        let (server, client) = (
+            stream(format!("{label}-server")),
+            stream(format!("{label}-client")),
+        );
+        let greeting = Greeting::decode(server[0]).expect("a greeting");
+        let login = Login::decode(client[0]).expect("a login");
+        let (mut plugin, mut salt, mut response) = (login.plugin, greeting.salt, login.auth);
+        if let Ok(switch) = AuthSwitch::decode(server[1]) {
+            plugin = Some(switch.plugin.as_bytes());
+            salt = switch.salt_array().expect("a salt of 20 bytes");
+            response = client[1];
+        }
+        let verified = match plugin {
+            Some(b"mysql_native_password") => {
+                auth::native_verify(response, &salt, &native).is_some()
+            }
+            Some(b"caching_sha2_password") => auth::sha2_verify(response, &salt, &sha2).is_some(),
+            other => panic!("{label} logs in with {other:?}"),
+        };
+        assert!(verified, "{label}");
     }
 }

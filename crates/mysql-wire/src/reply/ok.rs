@@ -134,15 +134,20 @@ impl EofPacket {
         ok.encode(out, caps);
     }
 
-    /// Reads what ends rows under `caps`, in either form.
+    /// Reads what ends rows under `caps`, in either form. Session changes are left out, and with
+    /// them their status flag: read an [`OkPacket`] where they matter.
     pub fn decode_end_of_rows(payload: &[u8], caps: Capabilities) -> Result<EofPacket, Malformed> {
         if !caps.contains(Capabilities::DEPRECATE_EOF) {
             return EofPacket::decode(payload);
         }
         let ok = OkPacket::decode(payload, caps)?;
+        if ok.header != EOF {
+            return Err(Malformed::new("not the end of rows"));
+        }
+        let status = ok.status - Status::SESSION_STATE_CHANGED;
         Ok(EofPacket {
             warnings: ok.warnings,
-            status: ok.status,
+            status,
         })
     }
 }
@@ -218,6 +223,8 @@ mod tests {
             status: Status::empty(),
         };
         assert_eq!(EofPacket::decode(&[0xFE]), Ok(bare));
+        let ok = b"\0\0\0\x02\0\0\0";
+        assert!(EofPacket::decode_end_of_rows(ok, Capabilities::DEPRECATE_EOF).is_err());
         assert!(EofPacket::decode(&[0xFE, 1]).is_err());
         assert!(EofPacket::decode(&[0xFE, 0, 0, 2, 0, 0, 0]).is_err());
     }
