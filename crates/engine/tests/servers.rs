@@ -1,0 +1,299 @@
+//! The engine on real servers of every release.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use engine::replication::{self, ACK_WAIT_FOREVER_MS, AcksSet};
+use engine::{Link, Login, Position, Thread, requirements};
+use farm::{AuthPlugin, Engine};
+use testkit::{Client, Release, Server, wait_until};
+
+/// Generous: two cores run several servers and their clients.
+const STEP_MS: u64 = 20_000;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn login(address: SocketAddr) -> Login {
+    Login {
+        host: address.ip().to_string(),
+        port: address.port(),
+        user: "root".to_owned(),
+        password: String::new(),
+    }
+}
+
+async fn link(server: &Server) -> Link {
+    Link::open(&login(server.address()), STEP_MS)
+        .await
+        .expect("root has no password")
+}
+
+fn servers<const N: usize>(release: Release) -> Option<[Server; N]> {
+    let mut started = Vec::new();
+    for _ in 0..N {
+        started.push(Server::start(release)?);
+    }
+    started.try_into().ok()
+}
+
+fn secret_hash() -> AuthPlugin {
+    let mut hash = [0; 20];
+    let hex = "14E65567ABDB5135D0CFD9A70B3032C179A49EE7";
+    for (byte, at) in hash.iter_mut().zip((0..40).step_by(2)) {
+        *byte = u8::from_str_radix(&hex[at..at + 2], 16).expect("hex digits");
+    }
+    AuthPlugin::Native(Some(hash))
+}
+
+/// Probe and accounts of one server.
+async fn knows_a_server(release: Release) {
+    let Some([server]) = servers::<1>(release) else {
+        return;
+    };
+    let mut client = server.client();
+    let mut open = link(&server).await;
+    let before = engine::probe(&mut open, true, STEP_MS)
+        .await
+        .expect("an answer");
+    assert_eq!(before.version, client.value("SELECT @@version"));
+    assert!(!before.read_only && before.server_id > 0);
+    assert_eq!(before.replica, None);
+    assert_eq!(before.uuid.is_some(), server.engine() == Engine::MySql);
+    assert_eq!(before.acks.is_some(), server.engine() == Engine::MariaDb);
+
+    client.run("CREATE DATABASE d");
+    client.run("CREATE TABLE d.t (a INT PRIMARY KEY)");
+    client.run("SET GLOBAL read_only=1");
+    let after = engine::probe(&mut open, false, STEP_MS)
+        .await
+        .expect("an answer");
+    assert!(after.read_only);
+    let read = |gtid: &str| Position::parse(server.engine(), gtid).expect("a position");
+    assert!(read(&after.gtid).covers(&read(&before.gtid)));
+    assert!(
+        !read(&before.gtid).covers(&read(&after.gtid)),
+        "{} {}",
+        before.gtid,
+        after.gtid
+    );
+    assert_eq!(replication::user_tables(&mut open, STEP_MS).await, Ok(1));
+    let missing = requirements::missing(&mut open, STEP_MS)
+        .await
+        .expect("an answer");
+    assert!(
+        missing.iter().all(|missing| !missing.requirement.essential),
+        "{missing:?}"
+    );
+
+    accounts_of(&mut open, &mut client, server.engine()).await;
+}
+
+async fn accounts_of(open: &mut Link, client: &mut Client, engine: Engine) {
+    client.run("SET GLOBAL read_only=0");
+    match engine {
+        Engine::MariaDb => {
+            client.run("CREATE USER app@'10.%' IDENTIFIED BY 'secret'");
+            client.run("CREATE USER shut@'%' ACCOUNT LOCK");
+            client.run(
+                "CREATE USER twofold@'%' IDENTIFIED VIA unix_socket OR mysql_native_password \
+                 USING PASSWORD('secret')",
+            );
+            client.run("CREATE ROLE readers");
+        }
+        Engine::MySql => {
+            client.run("CREATE USER app@'10.%' IDENTIFIED WITH mysql_native_password BY 'secret'");
+            client.run("CREATE USER shut@'%' IDENTIFIED WITH mysql_native_password ACCOUNT LOCK");
+            client.run("CREATE USER twofold@'%' IDENTIFIED WITH caching_sha2_password BY 'secret'");
+        }
+    }
+    let accounts = engine::accounts(open, STEP_MS).await.expect("accounts");
+    let find = |user: &str| {
+        let mut found = accounts.iter().filter(|account| &*account.user == user);
+        found
+            .next()
+            .unwrap_or_else(|| panic!("no account {user} in {accounts:?}"))
+    };
+    let app = find("app");
+    assert_eq!((&*app.host, &app.plugin), ("10.%", &secret_hash()));
+    assert!(!app.admin && !app.locked);
+    assert!(find("shut").locked);
+    assert!(find("root").admin);
+    let empty = match engine {
+        Engine::MariaDb => AuthPlugin::Native(None),
+        Engine::MySql => AuthPlugin::CachingSha2(b"".as_slice().into()),
+    };
+    assert_eq!(find("root").plugin, empty);
+    match (&find("twofold").plugin, engine) {
+        (plugin, Engine::MariaDb) => assert_eq!(*plugin, secret_hash()),
+        (AuthPlugin::CachingSha2(hash), Engine::MySql) => assert!(hash.starts_with(b"$A$005$")),
+        (other, Engine::MySql) => panic!("{other:?}"),
+    }
+    assert!(accounts.iter().all(|account| &*account.user != "readers"));
+}
+
+/// A primary and a replica: joined, drained, exchanged.
+async fn joins_and_exchanges(release: Release) {
+    let Some([a, b]) = servers::<2>(release) else {
+        return;
+    };
+    let (mut to_a, mut to_b) = (link(&a).await, link(&b).await);
+    let semi_sync = a.engine() == Engine::MariaDb;
+    let off = engine::make_primary(&mut to_a, None, STEP_MS)
+        .await
+        .expect("a primary");
+    assert_eq!(
+        off,
+        if semi_sync {
+            AcksSet::Off
+        } else {
+            AcksSet::Unavailable
+        }
+    );
+    a.client().run("CREATE DATABASE d");
+    let primary = login(a.address());
+    engine::make_replica(&mut to_b, &primary, STEP_MS)
+        .await
+        .expect("a replica");
+    wait_until(PATIENCE, "the database on the replica", || {
+        b.client().rows("SHOW DATABASES LIKE 'd'").len() == 1
+    });
+    let seen = engine::probe(&mut to_b, false, STEP_MS)
+        .await
+        .expect("an answer");
+    let replica = seen.replica.expect("it follows");
+    assert!(seen.read_only && replica.by_gtid);
+    assert_eq!(
+        (replica.io, replica.sql),
+        (Thread::Running, Thread::Running)
+    );
+    assert_eq!(replica.primary_port, a.address().port());
+
+    // A second call finds it done; commits now wait for it.
+    engine::make_replica(&mut to_b, &primary, STEP_MS)
+        .await
+        .expect("still a replica");
+    let on = engine::set_acks(&mut to_a, Some(ACK_WAIT_FOREVER_MS), STEP_MS)
+        .await
+        .expect("set");
+    assert_eq!(
+        on,
+        if semi_sync {
+            AcksSet::On
+        } else {
+            AcksSet::Unavailable
+        }
+    );
+    a.client().run("CREATE TABLE d.t (a INT PRIMARY KEY)");
+    a.client().run("INSERT INTO d.t VALUES (1)");
+    let acks = engine::probe(&mut to_a, true, STEP_MS)
+        .await
+        .expect("an answer")
+        .acks;
+    let active = acks.map(|acks| (acks.enabled, acks.active, acks.replicas));
+    assert_eq!(active, semi_sync.then_some((true, true, 1)));
+
+    // Exchange: what b received is applied, then b leads and a follows.
+    engine::drain(&mut to_b, STEP_MS).await.expect("drained");
+    assert_eq!(b.client().value("SELECT COUNT(*) FROM d.t"), "1");
+    engine::make_primary(&mut to_b, None, STEP_MS)
+        .await
+        .expect("a primary");
+    engine::make_replica(&mut to_a, &login(b.address()), STEP_MS)
+        .await
+        .expect("a replica");
+    b.client().run("INSERT INTO d.t VALUES (2)");
+    wait_until(PATIENCE, "the row on the former primary", || {
+        a.client().value("SELECT COUNT(*) FROM d.t") == "2"
+    });
+    engine::detach(&mut to_a, STEP_MS).await.expect("detached");
+    assert_eq!(replication::status(&mut to_a, STEP_MS).await, Ok(None));
+    engine::detach(&mut to_a, STEP_MS)
+        .await
+        .expect("twice is once");
+}
+
+/// A replica that cannot log in says so, and does not hang.
+async fn says_why_it_does_not_replicate(release: Release) {
+    let Some([a, b]) = servers::<2>(release) else {
+        return;
+    };
+    let mut to_b = link(&b).await;
+    let wrong = Login {
+        password: "wrong".to_owned(),
+        ..login(a.address())
+    };
+    let error = engine::make_replica(&mut to_b, &wrong, 3000)
+        .await
+        .expect_err("wrong password");
+    let error = error.to_string();
+    assert!(
+        error.contains("does not replicate") && error.contains("Access denied"),
+        "{error}"
+    );
+    assert!(error.contains("check the replication account"), "{error}");
+}
+
+#[tokio::test]
+async fn mariadb_is_known() {
+    knows_a_server(Release::Installed).await;
+}
+
+#[tokio::test]
+async fn mariadb_joins_and_exchanges() {
+    joins_and_exchanges(Release::Installed).await;
+}
+
+#[tokio::test]
+async fn mariadb_says_why_it_does_not_replicate() {
+    says_why_it_does_not_replicate(Release::Installed).await;
+}
+
+#[tokio::test]
+async fn mariadb_114_is_known_and_joins() {
+    knows_a_server(Release::MariaDb114).await;
+    joins_and_exchanges(Release::MariaDb114).await;
+}
+
+#[tokio::test]
+async fn mysql_is_known_and_joins() {
+    knows_a_server(Release::MySql80).await;
+    joins_and_exchanges(Release::MySql80).await;
+}
+
+/// A server that hangs accepts connections and answers nothing: the probe ends in time.
+#[tokio::test]
+async fn a_hanging_server_is_given_up() {
+    let Some([mut server]) = servers::<1>(Release::Installed) else {
+        return;
+    };
+    let mut open = link(&server).await;
+    server.freeze();
+    let began = std::time::Instant::now();
+    // The signal reaches a running thread a moment later; until then answers are right.
+    let error = loop {
+        if let Err(error) = engine::probe(&mut open, false, 200).await {
+            break error;
+        }
+        assert!(began.elapsed() < PATIENCE, "it never stopped");
+    };
+    let began = std::time::Instant::now();
+    assert!(
+        matches!(
+            error,
+            engine::Error::Timeout {
+                timeout_ms: 200,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = Link::open(&login(server.address()), 200)
+        .await
+        .err()
+        .expect("it hangs");
+    assert!(
+        error.to_string().contains("no answer within 200 ms"),
+        "{error}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(5));
+    server.thaw();
+}
