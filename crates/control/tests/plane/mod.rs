@@ -1,0 +1,160 @@
+//! A control plane on a thread of its own, as the program runs it, and real servers for it.
+
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use control::{Call, CommandError, Commander, Control, Credentials, NoSessions, Settings};
+use farm::{Published, Server as Known, Snapshot};
+use serde_json::Value;
+use testkit::{Release, Server, wait_until};
+use tokio::sync::oneshot;
+
+/// Generous: two cores run several servers and their clients.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running control plane; stopped when dropped.
+pub struct Plane {
+    pub published: Arc<Published>,
+    pub control: Arc<Control>,
+    commander: Commander,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Plane {
+    /// A control plane on the store in this directory.
+    pub fn start(dir: &Path) -> Plane {
+        let credentials = Credentials {
+            user: "root".to_owned(),
+            password: String::new(),
+            replication_user: "root".to_owned(),
+            replication_password: String::new(),
+        };
+        let mut settings = Settings::new(credentials);
+        settings.probe_interval_ms = 50;
+        settings.accounts_interval_ms = 50;
+        settings.step_timeout_ms = 20_000;
+        let published = Arc::new(Published::from_pointee(Snapshot::empty("")));
+        let store = Arc::new(meta::Embedded::open(dir).expect("a store"));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (ready, is_ready) = mpsc::channel();
+        let cell = Arc::clone(&published);
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            runtime.block_on(async move {
+                let control = Control::open(store, cell, Arc::new(NoSessions), settings)
+                    .await
+                    .expect("a farm");
+                ready.send(Arc::clone(&control)).expect("the test waits");
+                control
+                    .run(async {
+                        let _ = stopped.await;
+                    })
+                    .await;
+            });
+        });
+        let control = is_ready.recv().expect("it opens");
+        let commander = control.commander();
+        Plane {
+            published,
+            control,
+            commander,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    /// Calls a command from this thread, as the data plane does.
+    pub fn call(&self, words: &[&str]) -> Result<Value, CommandError> {
+        let (send, receive) = mpsc::channel();
+        let call = Call::parse(words)?;
+        self.commander.submit(
+            call,
+            Box::new(move |answer| {
+                let _ = send.send(answer);
+            }),
+        );
+        let answer = receive.recv_timeout(PATIENCE * 2);
+        answer
+            .expect("every call is answered")
+            .map(|table| table.to_json())
+    }
+
+    /// The rows of a command that must succeed.
+    #[track_caller]
+    pub fn rows(&self, words: &[&str]) -> Value {
+        self.call(words)
+            .unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// The text of a command that must fail.
+    #[track_caller]
+    pub fn error(&self, words: &[&str]) -> String {
+        match self.call(words) {
+            Ok(rows) => panic!("{words:?} gave {rows}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Waits until the published server at this address is as described.
+    #[track_caller]
+    pub fn wait_server(&self, what: &str, server: &Server, is: impl Fn(&Known) -> bool) {
+        let address = server.address().to_string();
+        wait_until(PATIENCE, &format!("{address} {what}"), || {
+            let snapshot = self.published.load();
+            let mut servers = snapshot.groups.iter().flat_map(|group| &group.servers);
+            servers
+                .find(|known| known.address() == address)
+                .is_some_and(|known| is(known))
+        });
+    }
+
+    /// The kinds of all events so far.
+    pub fn event_kinds(&self) -> Vec<&'static str> {
+        self.control
+            .events()
+            .iter()
+            .map(|event| event.kind)
+            .collect()
+    }
+}
+
+impl Drop for Plane {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            // The thread may have ended with a panic; that is told below.
+            let _ = stop.send(());
+        }
+        let ended = self.thread.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            assert!(matches!(ended, Some(Ok(()))), "the control thread panicked");
+        }
+    }
+}
+
+/// Servers that start read-only, as those of a farm do; `None` where there are no servers.
+pub fn servers<const N: usize>() -> Option<[Server; N]> {
+    let mut started = Vec::new();
+    for _ in 0..N {
+        started.push(Server::start_with(
+            Release::Installed,
+            &[("read_only", "ON")],
+        )?);
+    }
+    started.try_into().ok()
+}
+
+/// A control plane whose group `g` has these servers, the first as the primary.
+pub fn farm_of(dir: &Path, servers: &[Server]) -> Plane {
+    let plane = Plane::start(dir);
+    plane.rows(&["group", "create", "g"]);
+    for server in servers {
+        plane.rows(&["group", "add", "g", &server.address().to_string()]);
+    }
+    plane
+}
