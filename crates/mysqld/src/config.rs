@@ -27,6 +27,10 @@ pub struct Options {
     pub server_id: u32,
     /// MariaDB's GTID domain; one per group keeps their histories apart.
     pub gtid_domain: u32,
+    /// What crash recovery does with commits that stand in the binary log but that no replica has
+    /// acknowledged: keeps them (true), or undoes them, so that the server can follow a new primary
+    /// that never had them (false). MariaDB only.
+    pub keeps_unacknowledged: bool,
     /// InnoDB's buffer pool.
     pub buffer_pool_bytes: u64,
     /// More lines for `my.cnf`, after all others, so that they win.
@@ -42,6 +46,7 @@ impl Options {
             port,
             server_id,
             gtid_domain: 0,
+            keeps_unacknowledged: false,
             buffer_pool_bytes: 128 << 20,
             extra: Vec::new(),
         }
@@ -126,9 +131,14 @@ impl Options {
         put("gtid_domain_id", &self.gtid_domain.to_string());
         // A diverged replica stops with an error instead of going on in silence.
         put("gtid_strict_mode", "ON");
-        // A server that starts is a replica: its commits that no replica acknowledged are undone
-        // during crash recovery, so that it can follow the new primary.
-        put("loose_init_rpl_role", "SLAVE");
+        put(
+            "loose_init_rpl_role",
+            if self.keeps_unacknowledged {
+                "MASTER"
+            } else {
+                "SLAVE"
+            },
+        );
         put("loose_rpl_semi_sync_slave_enabled", "ON");
         // With the default (AFTER_COMMIT) other sessions would see rows that a failover may lose.
         put("loose_rpl_semi_sync_master_wait_point", "AFTER_SYNC");

@@ -24,4 +24,4 @@ pub use config::Options;
 pub use error::Error;
 pub use rustix::process::Signal;
 pub use server::Server;
-pub use template::{cache_dir, template};
+pub use template::{cache_dir, has_template, template};

@@ -42,7 +42,7 @@ fn writable(dir: &Path) -> bool {
 /// # Errors
 /// `Initialise` with the server's own last words, or `File` for the cache directory.
 pub fn template(binary: &Binary, cache: &Path) -> Result<PathBuf, Error> {
-    let key = format!("{}-{}-{RECIPE}", binary.engine.name(), binary.version).replace('/', "_");
+    let key = key(binary);
     let finished = cache.join(&key);
     if finished.is_dir() {
         return Ok(finished);
@@ -65,6 +65,15 @@ pub fn template(binary: &Binary, cache: &Path) -> Result<PathBuf, Error> {
     let _ = fs::remove_file(building.join("auto.cnf"));
     fs::rename(&building, &finished).map_err(Error::file("rename", &building))?;
     Ok(finished)
+}
+
+/// True when [`template`] has nothing to make.
+pub fn has_template(binary: &Binary, cache: &Path) -> bool {
+    cache.join(key(binary)).is_dir()
+}
+
+fn key(binary: &Binary) -> String {
+    format!("{}-{}-{RECIPE}", binary.engine.name(), binary.version).replace('/', "_")
 }
 
 /// Copies the template to `data` unless that exists. The copy appears whole or not at all.

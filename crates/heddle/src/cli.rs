@@ -1,0 +1,269 @@
+//! The command line: `up`, `serve`, and a verb for every row of the command table.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use control::commands::{CommandSpec, TABLE};
+
+use crate::ask::Question;
+use crate::settings;
+
+/// What the program is asked to do.
+pub enum Action {
+    Up(Up),
+    Serve(Serve),
+    Ask(Question),
+}
+
+/// Flags of `heddle up`.
+#[derive(Args, Clone, Debug)]
+pub struct Up {
+    /// Directory of the servers' data and the farm's state; a second start takes up what is there
+    #[arg(long, value_name = "DIR", default_value = "heddle-data")]
+    pub data: PathBuf,
+    /// Groups of servers, called g1, g2, …
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub groups: u32,
+    /// Replicas of each group's primary. With 0 there is no semi-sync; with 1, writes go on without
+    /// the replica after 1000 ms (--set last_replica_wait_ms=N)
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=8))]
+    pub replicas: u32,
+    /// Where MySQL clients connect
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6306")]
+    pub sql: SocketAddr,
+    /// Reserved for the memcached door, which is not there yet: nothing listens, `ready` says kv=-
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6211")]
+    pub kv: SocketAddr,
+    /// Where the web page, metrics and commands are
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6080")]
+    pub http: SocketAddr,
+    /// Reserved for the Fabric door, which is not there yet: nothing listens
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:32274")]
+    pub fabric: SocketAddr,
+    /// Software of the servers
+    #[arg(long, value_parser = ["mariadb", "mysql"], default_value = "mariadb")]
+    pub engine: String,
+    /// The server program, or the directory that holds it; default: from PATH
+    #[arg(long, value_name = "PATH")]
+    pub mysqld: Option<PathBuf>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Flags of `heddle serve`.
+#[derive(Args, Clone, Debug)]
+pub struct Serve {
+    /// The file with the settings
+    #[arg(long, value_name = "FILE", default_value = "heddle.toml")]
+    pub config: PathBuf,
+    /// Reads the file, says what is wrong with it, and ends
+    #[arg(long)]
+    pub check: bool,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Flags of both.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    /// How the kernel moves bytes: auto, io_uring or epoll
+    #[arg(long, value_name = "IO")]
+    pub io: Option<String>,
+    /// Threads that carry clients; 0 takes one per processor core
+    #[arg(long, value_name = "N")]
+    pub threads: Option<u64>,
+    /// Sets any setting of the list below; may be given more than once
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl Common {
+    /// Applies the flags to the settings. The error is for people.
+    pub fn apply(&self, settings: &mut settings::Settings) -> Result<(), String> {
+        let io = self.io.iter().map(|io| format!("io={io}"));
+        let threads = self
+            .threads
+            .iter()
+            .map(|threads| format!("threads={threads}"));
+        for assignment in io.chain(threads).chain(self.set.iter().cloned()) {
+            settings.assign(&assignment)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the program's arguments. Wrong ones end the program with exit 2, `--help` with exit 0.
+pub fn read() -> Action {
+    let matches = program().get_matches();
+    let (name, matches) = matches.subcommand().expect("clap demands a subcommand");
+    match name {
+        "up" => Action::Up(Up::from_arg_matches(matches).unwrap_or_else(|error| error.exit())),
+        "serve" => {
+            Action::Serve(Serve::from_arg_matches(matches).unwrap_or_else(|error| error.exit()))
+        }
+        group => Action::Ask(question(group, matches)),
+    }
+}
+
+fn program() -> Command {
+    let up = Up::augment_args(Command::new("up"))
+        .about("Starts a farm on this machine: real servers that replicate, behind one address")
+        .after_long_help(UP_HELP.to_owned() + &settings::help());
+    let serve = Serve::augment_args(Command::new("serve"))
+        .about("Serves a farm of your own servers, as a settings file says")
+        .after_long_help(settings::help());
+    let program = Command::new("heddle")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("One address for a farm of MySQL and MariaDB servers")
+        .after_help(AFTER_HELP)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(up)
+        .subcommand(serve);
+    let mut groups: Vec<&str> = TABLE.iter().map(|spec| spec.group).collect();
+    groups.dedup();
+    groups.into_iter().fold(program, |program, group| {
+        program.subcommand(group_command(group))
+    })
+}
+
+const AFTER_HELP: &str = "\
+Try it: `heddle up`, and in another terminal `mariadb -h 127.0.0.1 -P 6306 -u root`.
+Every command but `up` and `serve` talks to a running router: the one at --http, or at $HEDDLE_HTTP,
+or at 127.0.0.1:6080. Commands that change something need its token: $HEDDLE_TOKEN, or the file
+`token` in --data.";
+
+const UP_HELP: &str = "\
+When everything serves, one line says so: `heddle: ready sql=ADDR kv=- http=ADDR`. DIR/farm.json
+tells where the servers are. Ctrl-C stops the servers and ends; the data stays. A server that dies is
+started again. After kill -9 of `heddle up` itself the servers run on, and the next `heddle up` with
+the same DIR finds them.
+
+";
+
+/// `heddle group …`: the table's commands of one group.
+fn group_command(group: &'static str) -> Command {
+    let specs = TABLE.iter().filter(|spec| spec.group == group);
+    let commands = specs.map(command);
+    let names: Vec<&str> = TABLE
+        .iter()
+        .filter(|spec| spec.group == group)
+        .map(|spec| spec.command)
+        .collect();
+    Command::new(group)
+        .about(format!("Commands: {}", names.join(", ")))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        // `manage help` is a command of the router.
+        .disable_help_subcommand(true)
+        .subcommands(commands)
+}
+
+/// `heddle group add …`: arguments in order; optional ones also by name.
+fn command(spec: &'static CommandSpec) -> Command {
+    let mut command = Command::new(spec.command)
+        .about(spec.help)
+        .after_help("Optional arguments may also be given by name, for example --timeout=5.")
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Prints one JSON array of row objects"),
+        )
+        .arg(
+            Arg::new("http")
+                .long("http")
+                .value_name("ADDR")
+                .env("HEDDLE_HTTP")
+                .default_value("127.0.0.1:6080")
+                .help("The router to talk to"),
+        )
+        .arg(
+            Arg::new("data")
+                .long("data")
+                .value_name("DIR")
+                .default_value("heddle-data")
+                .help("Where the router's token is"),
+        );
+    for (place, arg) in spec.args.iter().enumerate() {
+        let shown = Arg::new(format!("at {place}"))
+            .value_name(arg.name.to_ascii_uppercase())
+            .required(!arg.optional)
+            .help(arg.help);
+        command = command.arg(shown);
+        if arg.optional {
+            command = command.arg(
+                Arg::new(arg.name)
+                    .long(arg.name)
+                    .value_name("VALUE")
+                    .num_args(0..=1)
+                    .default_missing_value("true")
+                    .require_equals(true)
+                    .hide(true),
+            );
+        }
+    }
+    command
+}
+
+fn question(group: &str, matches: &ArgMatches) -> Question {
+    let (name, matches) = matches.subcommand().expect("clap demands a command");
+    let spec = TABLE
+        .iter()
+        .find(|spec| spec.group == group && spec.command == name);
+    let spec = spec.expect("clap knows only the table's commands");
+    let text = |id: &str| matches.get_one::<String>(id).cloned();
+    let places = 0..spec.args.len();
+    let mut call = control::Call::new(group, name, &[]);
+    call.args = places
+        .filter_map(|place| text(&format!("at {place}")))
+        .collect();
+    for arg in spec.args.iter().filter(|arg| arg.optional) {
+        if let Some(value) = text(arg.name) {
+            call.options.insert(arg.name.to_owned(), value);
+        }
+    }
+    Question {
+        call,
+        changes: spec.changes,
+        json: matches.get_flag("json"),
+        http: text("http").expect("it has a default"),
+        data: PathBuf::from(text("data").expect("it has a default")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        program().debug_assert();
+    }
+
+    #[test]
+    fn words_become_calls() {
+        let words = [
+            "heddle",
+            "group",
+            "add",
+            "g1",
+            "127.0.0.1:3306",
+            "--name=one",
+            "--json",
+        ];
+        let matches = program().try_get_matches_from(words).expect("right");
+        let (group, matches) = matches.subcommand().expect("a group");
+        let question = question(group, matches);
+        assert_eq!(question.call.args, ["g1", "127.0.0.1:3306"]);
+        assert_eq!(question.call.options["name"], "one");
+        assert!(question.json && question.changes);
+    }
+
+    #[test]
+    fn a_missing_argument_is_a_usage_error() {
+        let error = program().try_get_matches_from(["heddle", "group", "add", "g1"]);
+        assert_eq!(error.expect_err("the address is missing").exit_code(), 2);
+    }
+}

@@ -1,0 +1,215 @@
+//! The router that `up` and `serve` share: control plane and doors, their start and their end.
+//!
+//! Order of the start: the state store and the farm in it; the HTTP address, so that a port in use is
+//! known early; the control plane's loops; at last the SQL door, when there is something to serve.
+//! Order of the end: readiness is withdrawn and the SQL door drained, while the control plane still
+//! tells the sessions who is primary; then HTTP and the control plane.
+
+use std::future::Future;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use control::{Control, Credentials};
+use farm::{Published, Snapshot};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::sql_door::{Door, Options};
+
+/// Control plane and addresses of one router.
+pub struct Router {
+    pub control: Arc<Control>,
+    pub published: Arc<Published>,
+    pub http_address: SocketAddr,
+    settings: Settings,
+    sql_serves: Arc<AtomicBool>,
+}
+
+impl Router {
+    /// Opens the state store in `state` and binds the HTTP address; serves nothing yet.
+    ///
+    /// # Errors
+    /// The store cannot be opened or read, or the address is in use.
+    pub async fn open(
+        settings: Settings,
+        state: &Path,
+        token: String,
+    ) -> Result<(Router, door_http::Door), Failure> {
+        std::fs::create_dir_all(state).map_err(|error| {
+            Failure::new(format!(
+                "cannot make the state directory {}: {error}",
+                state.display()
+            ))
+        })?;
+        let store = meta::Embedded::open(state).map_err(Failure::new)?;
+        let published = Arc::new(Published::from_pointee(Snapshot::empty("")));
+        let control = Control::open(
+            Arc::new(store),
+            Arc::clone(&published),
+            Arc::new(control::NoSessions),
+            control_settings(&settings),
+        )
+        .await?;
+        let sql_serves = Arc::new(AtomicBool::new(false));
+        let mut http = door_http::Settings::new(settings.http_listen, &token);
+        http.hosts.clone_from(&settings.http_hosts);
+        let serves = Arc::clone(&sql_serves);
+        let door = door_http::Door::bind(http, Arc::clone(&control), serves, Vec::new()).await?;
+        let http_address = door.address();
+        Ok((
+            Router {
+                control,
+                published,
+                http_address,
+                settings,
+                sql_serves,
+            },
+            door,
+        ))
+    }
+
+    /// Runs the control plane and the HTTP door for as long as `life` lasts, and gives its result.
+    pub async fn run_with<T>(&self, http: door_http::Door, life: impl Future<Output = T>) -> T {
+        let (stop, stopped) = watch::channel(false);
+        let until_stopped = |mut stopped: watch::Receiver<bool>| async move {
+            // An error means that the sender is gone: the end as well.
+            let _ = stopped.wait_for(|&stopped| stopped).await;
+        };
+        let life = async {
+            let result = life.await;
+            let _ = stop.send(true);
+            result
+        };
+        let control = Arc::clone(&self.control).run(until_stopped(stopped.clone()));
+        let (result, (), ()) =
+            tokio::join!(life, control, http.serve(until_stopped(stopped.clone())));
+        result
+    }
+
+    /// Opens the SQL door.
+    ///
+    /// # Errors
+    /// The address is in use, or the kernel lacks what the data plane needs.
+    pub fn open_sql_door(&self) -> Result<Door, Failure> {
+        let options = Options {
+            listen: self.settings.sql_listen,
+        };
+        let door = crate::sql_door::start(options).map_err(|error| {
+            let listen = self.settings.sql_listen;
+            Failure::new(format!(
+                "cannot listen for SQL on {listen}: {error}; choose another (--sql)"
+            ))
+        })?;
+        self.sql_serves.store(true, Ordering::Release);
+        Ok(door)
+    }
+
+    /// Takes no more clients and lets those that are there finish.
+    ///
+    /// # Errors
+    /// A thread of the data plane panicked.
+    pub async fn drain(&self, door: Door) -> Result<(), Failure> {
+        self.sql_serves.store(false, Ordering::Release);
+        let deadline = Duration::from_secs(self.settings.drain_s);
+        blocking(move || door.drain(deadline)).await
+    }
+}
+
+fn control_settings(settings: &Settings) -> control::Settings {
+    let credentials = Credentials {
+        user: settings.admin_user.clone(),
+        password: settings.admin_password.clone(),
+        replication_user: settings.replication_user.clone(),
+        replication_password: settings.replication_password.clone(),
+    };
+    let mut told = control::Settings::new(credentials);
+    told.probe_interval_ms = settings.probe_interval_ms;
+    told.probe_timeout_ms = settings.probe_timeout_ms;
+    told.probe_failures = u32::try_from(settings.probe_failures).unwrap_or(u32::MAX);
+    told.accounts_interval_ms = settings.accounts_interval_ms;
+    told.last_replica_wait_ms = settings.last_replica_wait_ms;
+    told.step_timeout_ms = settings.step_timeout_ms;
+    told
+}
+
+/// Binds each address and lets it go: a port in use is told before anything is started.
+///
+/// # Errors
+/// The first address that cannot be had.
+pub fn addresses_are_free(settings: &Settings) -> Result<(), Failure> {
+    let addresses = [
+        ("SQL", "--sql", settings.sql_listen),
+        ("HTTP", "--http", settings.http_listen),
+    ];
+    for (door, flag, address) in addresses {
+        TcpListener::bind(address).map_err(|error| {
+            Failure::new(format!(
+                "cannot listen for {door} on {address}: {error}; end the program that uses it, or \
+                 choose another address ({flag} ADDR)"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// The control plane's runtime.
+///
+/// # Errors
+/// The process is out of file descriptors.
+pub fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("cannot start the control plane: {error}")))
+}
+
+/// Runs what blocks on a thread of its own.
+///
+/// # Errors
+/// It panicked.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let joined = tokio::task::spawn_blocking(work).await;
+    joined
+        .map_err(|_| Failure::new("a thread of Heddle panicked; please report it with its output"))
+}
+
+/// The signals that end a router in order: Ctrl-C, `kill`, and a terminal that went away.
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// From here on these signals wait to be asked for.
+    ///
+    /// # Errors
+    /// The kernel refuses, which it does not do.
+    pub fn install() -> Result<Signals, Failure> {
+        let on = |kind| {
+            signal(kind).map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))
+        };
+        Ok(Signals {
+            interrupt: on(SignalKind::interrupt())?,
+            terminate: on(SignalKind::terminate())?,
+            hangup: on(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for one of them. Cancellation-safe: a signal is not lost when this future is dropped.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The table of settings: one row makes the struct's field, the key in `heddle.toml`, the name that
+//! `--set` takes, the line in `--help` and the row of `docs/SETTINGS.md`.
+
+mod document;
+mod file;
+mod value;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+pub use file::read;
+pub use value::{Io, LogFormat, LogLevel};
+
+use value::{Raw, Value};
+
+/// When a changed value takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applies {
+    /// At the next start of the router.
+    Restart,
+}
+
+impl Applies {
+    fn name(self) -> &'static str {
+        match self {
+            Applies::Restart => "restart",
+        }
+    }
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub name: &'static str,
+    /// What values look like, for people.
+    pub kind: &'static str,
+    /// Empty where the value is not a quantity.
+    pub unit: &'static str,
+    pub default: &'static str,
+    /// For numbers, the least and the greatest.
+    pub bounds: Option<(u64, u64)>,
+    pub applies: Applies,
+    pub text: &'static str,
+}
+
+macro_rules! settings {
+    ($(
+        $name:ident: $type:ty = $default:literal $unit:literal $([$min:literal, $max:literal])?
+        $applies:ident $text:literal;
+    )*) => {
+        /// The values of all settings.
+        #[derive(Clone, Debug)]
+        pub struct Settings {
+            $(#[doc = $text] pub $name: $type,)*
+        }
+
+        /// Every setting there is, in the order of the documentation.
+        pub const TABLE: &[Setting] = &[$(Setting {
+            name: stringify!($name),
+            kind: <$type as Value>::KIND,
+            unit: $unit,
+            default: $default,
+            bounds: settings!(@bounds $($min, $max)?),
+            applies: Applies::$applies,
+            text: $text,
+        }),*];
+
+        impl Default for Settings {
+            fn default() -> Settings {
+                Settings {
+                    $($name: <$type as Value>::parse(&Raw::Word($default))
+                        .expect("a test reads every default of the table"),)*
+                }
+            }
+        }
+
+        impl Settings {
+            /// Sets one value; the error says what is wrong with it, without the setting's name.
+            fn put(&mut self, setting: &Setting, raw: &Raw<'_>) -> Result<(), String> {
+                value::within(setting.bounds, raw)?;
+                match setting.name {
+                    $(stringify!($name) => self.$name = Value::parse(raw)?,)*
+                    other => unreachable!("{other} is a row of the table"),
+                }
+                Ok(())
+            }
+        }
+    };
+    (@bounds) => { None };
+    (@bounds $min:literal, $max:literal) => { Some(($min, $max)) };
+}
+
+settings! {
+    sql_listen: SocketAddr = "127.0.0.1:6306" "" Restart
+        "Where MySQL clients connect.";
+    http_listen: SocketAddr = "127.0.0.1:6080" "" Restart
+        "Where the web page, metrics and commands are.";
+    http_hosts: Vec<String> = "" "" Restart
+        "Host names, besides localhost and IP addresses, by which the HTTP door may be called.";
+    state_dir: PathBuf = "heddle-state" "" Restart
+        "Directory of the farm's state and of the HTTP token.";
+    threads: u64 = "0" "threads" [0, 1024] Restart
+        "Threads that carry clients; 0 takes one per processor core.";
+    io: Io = "auto" "" Restart
+        "How the kernel moves bytes; auto takes io_uring where the kernel has it, else epoll.";
+    clients_max: u64 = "10000" "connections" [1, 1000000] Restart
+        "Clients at once; more get error 1040.";
+    pool_connections_max: u64 = "64" "connections" [1, 100000] Restart
+        "Connections to one server, over all threads; keep it below the server's max_connections.";
+    pool_idle_s: u64 = "60" "s" [1, 86400] Restart
+        "A server connection unused for so long is closed.";
+    pool_wait_ms: u64 = "10000" "ms" [1, 3600000] Restart
+        "A statement waits so long for a free server connection, then gets error 1040.";
+    handshake_timeout_s: u64 = "10" "s" [1, 3600] Restart
+        "A client that has not logged in by then is closed.";
+    idle_timeout_s: u64 = "28800" "s" [1, 31536000] Restart
+        "A client that sent nothing for so long is closed.";
+    packet_bytes_max: u64 = "67108864" "bytes" [1024, 1073741824] Restart
+        "Longest packet from a client, like the servers' max_allowed_packet.";
+    probe_interval_ms: u64 = "500" "ms" [10, 3600000] Restart
+        "Time between two probes of one server.";
+    probe_timeout_ms: u64 = "1000" "ms" [10, 3600000] Restart
+        "A probe without an answer by then has failed.";
+    probe_failures: u64 = "2" "probes" [1, 1000] Restart
+        "So many failed probes in a row make a server dead; one answer makes it alive again.";
+    accounts_interval_ms: u64 = "1000" "ms" [10, 3600000] Restart
+        "Time between two readings of the accounts from the servers.";
+    last_replica_wait_ms: u64 = "4294967295" "ms" [1, 4294967295] Restart
+        "In a group with one replica, a commit waits so long for it, then goes on without; the default waits for ever.";
+    step_timeout_ms: u64 = "10000" "ms" [100, 3600000] Restart
+        "Limit for one step of a command on one server.";
+    drain_s: u64 = "10" "s" [0, 3600] Restart
+        "At the end, clients have so long to finish their transactions.";
+    admin_user: String = "root" "" Restart
+        "Account with all privileges on every server, for probes and commands.";
+    admin_password: String = "" "" Restart
+        "Its password.";
+    replication_user: String = "heddle_replication" "" Restart
+        "Account with which replicas connect to their primary.";
+    replication_password: String = "" "" Restart
+        "Its password.";
+    log_level: LogLevel = "info" "" Restart
+        "Least severity that is logged: error, warn, info, debug, trace.";
+    log_format: LogFormat = "text" "" Restart
+        "Form of the log on stderr: text, or json (one object per line).";
+}
+
+impl Settings {
+    /// Applies `NAME=VALUE`, the form of `--set`. The error names the setting.
+    pub fn assign(&mut self, assignment: &str) -> Result<(), String> {
+        let (name, word) = assignment
+            .split_once('=')
+            .ok_or_else(|| format!("--set {assignment}: write NAME=VALUE"))?;
+        let setting = find(name).ok_or_else(|| format!("--set: {}", unknown(name)))?;
+        self.put(setting, &Raw::Word(word))
+            .map_err(|wrong| format!("--set {name}: {wrong}"))
+    }
+}
+
+/// The row of this name.
+fn find(name: &str) -> Option<&'static Setting> {
+    TABLE.iter().find(|setting| setting.name == name)
+}
+
+/// The message for a name that is not in the table, with the nearest that is.
+fn unknown(name: &str) -> String {
+    let nearest = TABLE.iter().map(|s| (distance(name, s.name), s.name)).min();
+    match nearest {
+        Some((far, near)) if far <= name.len().max(4) / 2 => {
+            format!("there is no setting `{name}`; did you mean `{near}`?")
+        }
+        _ => format!("there is no setting `{name}`; `heddle serve --help` lists them"),
+    }
+}
+
+/// Levenshtein's distance: how many letters to change, insert or delete.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &other) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != other);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The table as the end of `--help`.
+pub fn help() -> String {
+    document::help()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_within_its_bounds() {
+        let mut settings = Settings::default();
+        for setting in TABLE {
+            let result = settings.put(setting, &Raw::Word(setting.default));
+            assert_eq!(result, Ok(()), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn quantities_carry_their_unit_in_the_name() {
+        for setting in TABLE {
+            if ["ms", "s", "bytes"].contains(&setting.unit) {
+                let name = setting.name.strip_suffix("_max").unwrap_or(setting.name);
+                assert!(
+                    name.ends_with(&format!("_{}", setting.unit)),
+                    "{}",
+                    setting.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn set_takes_words_and_names_what_is_wrong() {
+        let mut settings = Settings::default();
+        settings.assign("threads=4").expect("a number");
+        assert_eq!(settings.threads, 4);
+        let error = |settings: &mut Settings, text| settings.assign(text).expect_err("wrong");
+        assert!(error(&mut settings, "threads=four").contains("--set threads: "));
+        assert!(error(&mut settings, "threads=2000").contains("0 to 1024"));
+        assert!(error(&mut settings, "treads=1").contains("did you mean `threads`?"));
+        assert!(error(&mut settings, "threads").contains("NAME=VALUE"));
+    }
+
+    #[test]
+    fn distances() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("same", "same"), 0);
+    }
+}

@@ -1,0 +1,172 @@
+//! The types that settings have, and how each reads a value from a file or a word.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+/// A value as it was written.
+#[derive(Clone, Debug)]
+pub enum Raw<'a> {
+    /// On the command line everything is a word.
+    Word(&'a str),
+    /// In a file text, numbers and lists differ.
+    Text(&'a str),
+    Number(i64),
+    List(Vec<&'a str>),
+}
+
+/// A type that a setting can have.
+pub trait Value: Sized {
+    /// What values look like, for people.
+    const KIND: &'static str;
+    /// The error says what is wrong, without the setting's name.
+    fn parse(raw: &Raw<'_>) -> Result<Self, String>;
+}
+
+/// Checks a number against the bounds of its row; other values have none.
+pub fn within(bounds: Option<(u64, u64)>, raw: &Raw<'_>) -> Result<(), String> {
+    let Some((min, max)) = bounds else {
+        return Ok(());
+    };
+    let number = match raw {
+        Raw::Number(number) => u64::try_from(*number).ok(),
+        Raw::Word(word) => Some(word.parse().map_err(|_| not_a_number(word))?),
+        _ => return Ok(()), // The type itself refuses these.
+    };
+    if number.is_some_and(|number| (min..=max).contains(&number)) {
+        return Ok(());
+    }
+    Err(format!("must be {min} to {max}"))
+}
+
+fn not_a_number(word: &str) -> String {
+    format!("{word:?} is not a whole number")
+}
+
+/// The text of a value that is one; `kind` is for the message.
+fn text<'a>(raw: &Raw<'a>, kind: &str) -> Result<&'a str, String> {
+    match raw {
+        Raw::Word(text) | Raw::Text(text) => Ok(text),
+        Raw::Number(number) => Err(format!("{number} is a number; write {kind} in quotes")),
+        Raw::List(_) => Err(format!("is a list; write {kind} in quotes")),
+    }
+}
+
+/// Reads one of a few words.
+fn choice<T: Copy>(raw: &Raw<'_>, choices: &[(&str, T)]) -> Result<T, String> {
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+    let word = text(raw, "the word")?;
+    let found = choices.iter().find(|(name, _)| *name == word);
+    found
+        .map(|(_, value)| *value)
+        .ok_or_else(|| format!("{word:?} is none of {}", names.join(", ")))
+}
+
+impl Value for u64 {
+    const KIND: &'static str = "number";
+
+    fn parse(raw: &Raw<'_>) -> Result<u64, String> {
+        match raw {
+            Raw::Number(number) => {
+                u64::try_from(*number).map_err(|_| "must not be negative".to_owned())
+            }
+            Raw::Word(word) => word.parse().map_err(|_| not_a_number(word)),
+            Raw::Text(text) => Err(format!("{text:?} is text; write a number without quotes")),
+            Raw::List(_) => Err("is a list; write a number".to_owned()),
+        }
+    }
+}
+
+impl Value for String {
+    const KIND: &'static str = "text";
+
+    fn parse(raw: &Raw<'_>) -> Result<String, String> {
+        text(raw, "text").map(str::to_owned)
+    }
+}
+
+impl Value for PathBuf {
+    const KIND: &'static str = "path";
+
+    fn parse(raw: &Raw<'_>) -> Result<PathBuf, String> {
+        match text(raw, "a path")? {
+            "" => Err("is empty; write a path".to_owned()),
+            path => Ok(PathBuf::from(path)),
+        }
+    }
+}
+
+impl Value for Vec<String> {
+    const KIND: &'static str = "list of texts";
+
+    fn parse(raw: &Raw<'_>) -> Result<Vec<String>, String> {
+        match raw {
+            Raw::List(items) => Ok(items.iter().map(|&item| item.to_owned()).collect()),
+            Raw::Word("") => Ok(Vec::new()),
+            Raw::Word(word) => Ok(word.split(',').map(|item| item.trim().to_owned()).collect()),
+            _ => Err("is not a list; write [\"one\", \"two\"]".to_owned()),
+        }
+    }
+}
+
+impl Value for SocketAddr {
+    const KIND: &'static str = "address:port";
+
+    fn parse(raw: &Raw<'_>) -> Result<SocketAddr, String> {
+        let word = text(raw, "an address")?;
+        let wrong = || format!("{word:?} is no address; write for example 127.0.0.1:6306");
+        word.to_socket_addrs()
+            .map_err(|_| wrong())?
+            .next()
+            .ok_or_else(wrong)
+    }
+}
+
+/// The data plane's way to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io(pub reactor::Io);
+
+impl Value for Io {
+    const KIND: &'static str = "auto, io_uring or epoll";
+
+    fn parse(raw: &Raw<'_>) -> Result<Io, String> {
+        let word = text(raw, "the word")?;
+        let io = reactor::Io::parse(word);
+        io.map(Io)
+            .ok_or_else(|| format!("{word:?} is none of {}", Io::KIND.replace(" or", ",")))
+    }
+}
+
+/// Least severity that is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogLevel(pub tracing::Level);
+
+impl Value for LogLevel {
+    const KIND: &'static str = "word";
+
+    fn parse(raw: &Raw<'_>) -> Result<LogLevel, String> {
+        use tracing::Level;
+        let levels = [
+            ("error", Level::ERROR),
+            ("warn", Level::WARN),
+            ("info", Level::INFO),
+            ("debug", Level::DEBUG),
+            ("trace", Level::TRACE),
+        ];
+        choice(raw, &levels).map(LogLevel)
+    }
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Value for LogFormat {
+    const KIND: &'static str = "text or json";
+
+    fn parse(raw: &Raw<'_>) -> Result<LogFormat, String> {
+        choice(raw, &[("text", LogFormat::Text), ("json", LogFormat::Json)])
+    }
+}

@@ -1,0 +1,146 @@
+//! `heddle up`: a farm of this machine's own servers behind one router.
+//!
+//! Order of the start: what can fail without a trace comes first (program, addresses, directory);
+//! then the servers, all at once; then the farm's state; then the doors. The end is the reverse, so
+//! that nobody is served by a farm whose servers are going away.
+
+mod fleet;
+mod join;
+mod place;
+mod supervisor;
+
+use std::sync::Arc;
+
+use farm::Engine;
+use mysqld::Binary;
+use tokio::sync::watch;
+
+use crate::cli;
+use crate::failure::Failure;
+use crate::logging;
+use crate::printing::say;
+use crate::router::{Router, Signals, addresses_are_free, blocking, runtime};
+use crate::settings::Settings;
+
+use fleet::{Identity, Member, Recipe};
+use place::Place;
+use supervisor::{Record, Watch};
+
+pub use place::token;
+
+/// In a group of two, a commit waits so long for the only replica unless set otherwise.
+const LAST_REPLICA_WAIT_MS: u64 = 1000;
+
+/// Runs the farm until a signal ends it.
+///
+/// # Errors
+/// Whatever keeps it from starting; nothing is left behind then.
+pub fn run(flags: cli::Up) -> Result<(), Failure> {
+    let settings = settings(&flags)?;
+    logging::start(&settings);
+    runtime()?.block_on(farm(flags, settings))
+}
+
+fn settings(flags: &cli::Up) -> Result<Settings, Failure> {
+    let mut settings = Settings {
+        sql_listen: flags.sql,
+        http_listen: flags.http,
+        last_replica_wait_ms: LAST_REPLICA_WAIT_MS,
+        // The servers listen on loopback only, and their root has no password.
+        replication_user: "root".to_owned(),
+        ..Settings::default()
+    };
+    flags.common.apply(&mut settings).map_err(Failure::usage)?;
+    Ok(settings)
+}
+
+async fn farm(flags: cli::Up, settings: Settings) -> Result<(), Failure> {
+    let mut signals = Signals::install()?;
+    let engine = if flags.engine == "mysql" {
+        Engine::MySql
+    } else {
+        Engine::MariaDb
+    };
+    let binary = Binary::find(engine, flags.mysqld.as_deref())?;
+    let place = Arc::new(Place::open(&flags.data)?);
+    addresses_are_free(&settings)?;
+    let recipe = recipe(binary, &place).await?;
+    let token = token(&place.dir)?;
+    let (router, http) = Router::open(settings, &place.state(), token).await?;
+    let all = fleet::plan(&place, flags.groups, flags.replicas)?;
+    let members = start(&recipe, &place, &all, &router).await?;
+
+    let record = Record::new(&place, &members);
+    let watch = Watch {
+        control: Arc::clone(&router.control),
+        place,
+        recipe,
+        all,
+        record,
+    };
+    let (stop, stopped) = watch::channel(false);
+    let life = async {
+        let outcome = live(&router, &watch, &mut signals).await;
+        // The guards may have gone already, if this is reached after a panic of theirs.
+        let _ = stop.send(true);
+        outcome
+    };
+    let both = async { tokio::join!(life, supervisor::guard_all(&watch, members, stopped)) };
+    let (outcome, members) = router.run_with(http, both).await;
+
+    blocking(move || fleet::stop(members)).await?;
+    if outcome.is_ok() {
+        say("stopped");
+    }
+    outcome
+}
+
+/// The farm's time between running servers and the end.
+async fn live(router: &Router, watch: &Watch, signals: &mut Signals) -> Result<(), Failure> {
+    let prepared = async {
+        join::join(&router.control, &watch.all).await?;
+        join::serves(&router.published).await
+    };
+    tokio::select! {
+        outcome = prepared => outcome?,
+        () = signals.next() => return Ok(()),
+    }
+    let door = router.open_sql_door()?;
+    let (sql, http) = (door.address(), router.http_address);
+    watch.record.open(sql, http);
+    watch.record.write(watch)?;
+    watch.place.keep();
+    say(format!("ready sql={sql} kv=- http={http}"));
+    signals.next().await;
+    say("stopping: clients may finish their transactions");
+    router.drain(door).await
+}
+
+/// Finds or makes the data directory that new servers get a copy of.
+async fn recipe(binary: Binary, place: &Place) -> Result<Recipe, Failure> {
+    let cache = mysqld::cache_dir(&place.dir);
+    if !mysqld::has_template(&binary, &cache) {
+        say(format!(
+            "initialising a data directory for {}, once",
+            binary.version
+        ));
+    }
+    blocking(move || {
+        let template = mysqld::template(&binary, &cache)?;
+        Ok(Recipe { binary, template })
+    })
+    .await?
+}
+
+async fn start(
+    recipe: &Recipe,
+    place: &Place,
+    all: &[Identity],
+    router: &Router,
+) -> Result<Vec<Member>, Failure> {
+    let snapshot = router.control.snapshot();
+    let with_options = |one: &Identity| (one.clone(), fleet::options(place, one, all, &snapshot));
+    let servers: Vec<_> = all.iter().map(with_options).collect();
+    let recipe = recipe.clone();
+    blocking(move || fleet::start(&recipe, servers)).await?
+}

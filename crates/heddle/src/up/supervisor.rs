@@ -1,0 +1,166 @@
+//! Keeps the servers running: one that ended, for whatever reason, is started again, and its group
+//! made writable again when it was the primary.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use control::Control;
+use tokio::sync::watch;
+
+use super::fleet::{self, Identity, Member, Recipe};
+use super::place::{Place, replace};
+use crate::failure::Failure;
+use crate::printing::{complain, say};
+use crate::router::blocking;
+
+/// How often a server is looked at: a restart takes some times longer.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A server that lived for less than this is started again only after a pause.
+const STABLE: Duration = Duration::from_secs(10);
+
+/// Pauses double from the first to the second.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// What all guards share.
+pub struct Watch {
+    pub control: Arc<Control>,
+    pub place: Arc<Place>,
+    pub recipe: Recipe,
+    pub all: Vec<Identity>,
+    pub record: Record,
+}
+
+/// `farm.json`, rewritten when a pid changes.
+pub struct Record {
+    path: PathBuf,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// SQL and HTTP; `None` before the doors are open, and then no file is written.
+    addresses: Option<(SocketAddr, SocketAddr)>,
+    pids: BTreeMap<String, u32>,
+}
+
+impl Record {
+    /// Nothing is written before [`Record::open`].
+    pub fn new(place: &Place, members: &[Member]) -> Record {
+        let pid = |member: &Member| (member.identity.name.clone(), member.server.pid());
+        let pids = members.iter().map(pid).collect();
+        let known = Mutex::new(Known {
+            addresses: None,
+            pids,
+        });
+        Record {
+            path: place.dir.join("farm.json"),
+            known,
+        }
+    }
+
+    /// The doors are open.
+    pub fn open(&self, sql: SocketAddr, http: SocketAddr) {
+        self.known().addresses = Some((sql, http));
+    }
+
+    fn set(&self, name: &str, pid: u32) {
+        self.known().pids.insert(name.to_owned(), pid);
+    }
+
+    /// Replaces the file.
+    ///
+    /// # Errors
+    /// The directory cannot be written any more.
+    pub fn write(&self, watch: &Watch) -> Result<(), Failure> {
+        let known = self.known();
+        let Some(addresses) = known.addresses else {
+            return Ok(());
+        };
+        let with_pid = |one: &Identity| Some((one.clone(), *known.pids.get(&one.name)?));
+        let servers: Vec<(Identity, u32)> = watch.all.iter().filter_map(with_pid).collect();
+        let text = fleet::describe(addresses, &servers, &watch.place, &watch.recipe.binary);
+        replace(&self.path, &text)
+    }
+
+    /// A panic elsewhere does not make the pids wrong.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Guards all servers until `stop` turns true; gives them back running, or ended when they could not
+/// be started again.
+pub async fn guard_all(
+    watch: &Watch,
+    members: Vec<Member>,
+    stop: watch::Receiver<bool>,
+) -> Vec<Member> {
+    let guards = members
+        .into_iter()
+        .map(|member| guard(watch, member, stop.clone()));
+    futures_util::future::join_all(guards).await
+}
+
+async fn guard(watch: &Watch, mut member: Member, mut stop: watch::Receiver<bool>) -> Member {
+    let mut started = Instant::now();
+    let mut pause = PAUSE_MIN;
+    loop {
+        if idle(&mut stop, LOOK).await {
+            return member;
+        }
+        if member.server.is_running() {
+            continue;
+        }
+        let name = member.identity.name.clone();
+        say(format!(
+            "{name} ended (pid {}); starting it again",
+            member.server.pid()
+        ));
+        pause = if started.elapsed() < STABLE {
+            (pause * 2).min(PAUSE_MAX)
+        } else {
+            PAUSE_MIN
+        };
+        if started.elapsed() < STABLE && idle(&mut stop, pause).await {
+            return member;
+        }
+        started = Instant::now();
+        if let Err(failure) = restart(watch, &mut member).await {
+            complain(&failure.text);
+        }
+    }
+}
+
+/// Waits; true when the end has come.
+async fn idle(stop: &mut watch::Receiver<bool>, pause: Duration) -> bool {
+    // An error means that the sender is gone, which is the end as well.
+    tokio::select! {
+        ended = stop.wait_for(|&stopped| stopped) => { let _ = ended; true }
+        () = tokio::time::sleep(pause) => false,
+    }
+}
+
+async fn restart(watch: &Watch, member: &mut Member) -> Result<(), Failure> {
+    let identity = member.identity.clone();
+    let options = fleet::options(
+        &watch.place,
+        &identity,
+        &watch.all,
+        &watch.control.snapshot(),
+    );
+    let recipe = watch.recipe.clone();
+    member.server = blocking(move || fleet::launch(&recipe, options)).await??;
+    let pid = member.server.pid();
+    watch.record.set(&identity.name, pid);
+    watch.record.write(watch)?;
+    // Before this a primary is read-only, like every server that starts.
+    let restored = watch.control.restore_primary(&identity.group).await;
+    restored.map_err(|error| Failure::new(format!("group {}: {error}", identity.group)))?;
+    say(format!("{} is up again (pid {pid})", identity.name));
+    Ok(())
+}
