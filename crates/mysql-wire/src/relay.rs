@@ -214,7 +214,11 @@ impl Relay {
         if self.continued {
             return true;
         }
-        let first = bytes.get(HEADER_BYTES).copied();
+        let first = bytes[HEADER_BYTES..]
+            .iter()
+            .take(header.payload_bytes)
+            .next()
+            .copied();
         let ends = matches!((first, header.payload_bytes), (Some(0xFF), _) | (None, _))
             || (first == Some(0xFE) && header.payload_bytes < PAYLOAD_BYTES_MAX);
         match self.state {
