@@ -1,6 +1,6 @@
 //! Bytes and what they may begin: the class table, numbers, and the search for a closing quote.
 
-use crate::keyword::load8;
+use crate::keyword::{load_padded, load8};
 use crate::mode::Multibyte;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub(crate) enum Class {
     Close,
     Comma,
     Dot,
+    /// `=` begins no longer operator.
+    Equals,
     Question,
     Semicolon,
     /// Everything else, looked at byte by byte.
@@ -39,6 +41,7 @@ const fn classes() -> [Class; 256] {
             b')' => Class::Close,
             b',' => Class::Comma,
             b'.' => Class::Dot,
+            b'=' => Class::Equals,
             b'?' => Class::Question,
             b';' => Class::Semicolon,
             _ => Class::Rare,
@@ -65,10 +68,70 @@ pub(crate) fn is_word(byte: u8) -> bool {
     WORD[byte as usize]
 }
 
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = ONES << 7;
+
+/// The high bit of each of eight bytes tells whether it is in `first..=last`, for ASCII bounds and
+/// bytes below 0x80; `low` holds the bytes without their high bits.
+#[inline]
+const fn in_range(low: u64, first: u8, last: u8) -> u64 {
+    let from_first = low + ONES * (0x80 - first as u64);
+    let after_last = low + ONES * (0x7F - last as u64);
+    from_first & !after_last & HIGH
+}
+
+/// How many of the eight bytes of `chunk`, from the lowest on, may stand in a name. The lengths of
+/// words are hard to foresee for a processor, so this goes without a loop.
+#[inline]
+const fn word_run(chunk: u64) -> usize {
+    let low = chunk & !HIGH;
+    let letters = in_range(low | ONES * 0x20, b'a', b'z');
+    let rest = in_range(low, b'0', b'9') | in_range(low, b'_', b'_') | in_range(low, b'$', b'$');
+    let others = !(letters | rest | chunk) & HIGH;
+    (others.trailing_zeros() / 8) as usize
+}
+
+#[inline]
+const fn digit_run(chunk: u64) -> usize {
+    let digits = in_range(chunk & !HIGH, b'0', b'9') & !chunk;
+    ((!digits & HIGH).trailing_zeros() / 8) as usize
+}
+
+/// The end of the word at `at`, and its first eight bytes with zeros behind it.
+#[inline]
+pub(crate) fn word_end(text: &[u8], at: usize) -> (usize, u64) {
+    let chunk = load_padded(text, at);
+    let run = word_run(chunk);
+    if run < 8 {
+        return (at + run, chunk & ((1 << (8 * run)) - 1));
+    }
+    (long_word_end(text, at + 8), chunk)
+}
+
+fn long_word_end(text: &[u8], mut at: usize) -> usize {
+    loop {
+        let run = word_run(load_padded(text, at));
+        at += run;
+        if run < 8 {
+            return at;
+        }
+    }
+}
+
 /// Could be the second byte of a character in some charset and means something by itself. A single
 /// quote never is one.
 pub(crate) fn may_trail(byte: u8) -> bool {
     matches!(byte, b'\\' | b'`')
+}
+
+/// Length of a whole number of up to seven digits at `at`, which begins with a digit. None: it may
+/// still be a longer number or a name.
+#[inline]
+pub(crate) fn short_integer(text: &[u8], at: usize) -> Option<usize> {
+    let chunk = load_padded(text, at);
+    let run = digit_run(chunk);
+    let next = chunk.checked_shr(8 * run as u32)? as u8;
+    (!is_word(next) && next != b'.').then_some(run)
 }
 
 /// Length of the number at the start of `bytes`, which begins with a digit. None: it is a name.
@@ -103,11 +166,15 @@ pub(crate) fn fraction(bytes: &[u8]) -> usize {
     exponent(bytes, end).unwrap_or(end)
 }
 
+#[inline]
 fn digits(bytes: &[u8], mut at: usize) -> usize {
-    while at < bytes.len() && bytes[at].is_ascii_digit() {
-        at += 1;
+    loop {
+        let run = digit_run(load_padded(bytes, at));
+        at += run;
+        if run < 8 {
+            return at;
+        }
     }
-    at
 }
 
 /// The end of an exponent at `at`; None when there is no whole one.
@@ -178,10 +245,9 @@ fn find_in_charset(text: &[u8], mut at: usize, a: u8, b: u8, multibyte: Multibyt
 
 /// Position of the first `a` or `b` from `at` on, or the length of the text. Eight bytes a step.
 fn find(text: &[u8], mut at: usize, a: u8, b: u8) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
     let (all_a, all_b) = (ONES * u64::from(a), ONES * u64::from(b));
     // The lowest set bit marks the first zero byte; higher ones may be false.
-    let zero = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
     while at + 8 <= text.len() {
         let word = load8(text, at);
         let hits = zero(word ^ all_a) | zero(word ^ all_b);
@@ -199,6 +265,29 @@ fn find(text: &[u8], mut at: usize, a: u8, b: u8) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_agree_with_the_tables() {
+        for byte in 0..=255u8 {
+            for place in 0..8 {
+                let mut chunk = [b'7'; 8];
+                chunk[place] = byte;
+                let word = u64::from_le_bytes(chunk);
+                assert_eq!(
+                    word_run(word),
+                    if is_word(byte) { 8 } else { place },
+                    "{byte:#x}"
+                );
+                assert_eq!(
+                    digit_run(word),
+                    if byte.is_ascii_digit() { 8 } else { place }
+                );
+            }
+        }
+        let (end, first) = word_end(b"ab_c$def9 x", 0);
+        assert_eq!((end, first), (9, load8(b"ab_c$def", 0)));
+        assert_eq!(word_end(b"xx ab", 3), (5, load_padded(b"ab", 0)));
+    }
 
     #[test]
     fn numbers_end_where_the_servers_end_them() {

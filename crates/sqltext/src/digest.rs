@@ -13,16 +13,15 @@
 //! The digest is stable over processes and machines of one version. It is no defence against people
 //! who search for collisions: what is filed under it must be harmless to mix up, or be compared.
 
-use crate::keyword::{Ends, Kw, load8};
-use crate::token::{Kind, Token};
+use crate::keyword::{Ends, Kw, load_padded};
+use crate::token::{Kind, Past, Token};
 
 /// Where the normal form goes. An element is a part that may turn out to be a repetition.
 pub(crate) trait Sink {
     type Mark: Copy;
     type Element: Copy;
 
-    /// `first`: of its statement.
-    fn put(&mut self, token: &Token, text: &[u8], first: bool);
+    fn put(&mut self, token: &Token, past: &Past, text: &[u8]);
     fn mark(&self) -> Self::Mark;
     fn rewind(&mut self, mark: Self::Mark);
     fn open_element(&mut self) -> Self::Mark;
@@ -35,7 +34,7 @@ pub(crate) trait Sink {
 }
 
 /// A list that is being folded.
-struct Frame<S: Sink> {
+pub(crate) struct Frame<S: Sink> {
     /// Rows of VALUES, else the elements of an IN list.
     rows: bool,
     /// The depth of parentheses on which the commas between the elements stand.
@@ -47,8 +46,16 @@ struct Frame<S: Sink> {
     /// The element at hand holds nothing but literals, commas and parentheses.
     plain: bool,
     before: Option<S::Element>,
-    /// Behind a row only a comma goes on with the list.
+    /// Between rows: a comma went before, so that a row must follow.
     wants_row: bool,
+}
+
+impl<S: Sink> std::fmt::Debug for Frame<S> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Frame")
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<S: Sink> Clone for Frame<S> {
@@ -62,230 +69,199 @@ impl<S: Sink> Copy for Frame<S> {}
 /// Feeds a sink with tokens and folds lists.
 pub(crate) struct Folder<S: Sink> {
     pub sink: S,
-    frames: [Option<Frame<S>>; FRAMES_MAX],
-    count: usize,
+    frames: Vec<Frame<S>>,
     depth: u32,
-    last: Kw,
-    before_last: Kw,
-    statement_start: bool,
 }
 
 /// Lists within lists beyond this are hashed as they are.
 const FRAMES_MAX: usize = 6;
 
 impl<S: Sink> Folder<S> {
-    pub fn new(sink: S) -> Folder<S> {
+    /// `frames` is room to use; what is in it is forgotten.
+    pub fn new(sink: S, mut frames: Vec<Frame<S>>) -> Folder<S> {
+        frames.clear();
         Folder {
             sink,
-            frames: [const { None }; FRAMES_MAX],
-            count: 0,
+            frames,
             depth: 0,
-            last: Kw::NONE,
-            before_last: Kw::NONE,
-            statement_start: true,
         }
     }
 
-    #[inline]
-    pub fn see(&mut self, token: &Token, text: &[u8]) {
-        if self.count > 0 {
-            self.see_in_list(token, text);
+    #[inline(always)]
+    pub fn see(&mut self, token: &Token, past: &Past, text: &[u8]) {
+        if self.frames.is_empty() {
+            self.pass(token, past, text);
         } else {
-            self.see_plain(token, text);
+            self.see_in_list(*token, past, text);
         }
-        self.before_last = self.last;
-        self.last = token.kw;
     }
 
-    #[inline]
-    fn see_plain(&mut self, token: &Token, text: &[u8]) {
-        let first = self.statement_start;
+    /// A token that no list wants for itself.
+    #[inline(always)]
+    fn pass(&mut self, token: &Token, past: &Past, text: &[u8]) {
         match token.kind {
             Kind::Open => {
-                self.open(token, text);
-                return;
+                let row = |kw| matches!(kw, Kw::VALUES | Kw::VALUE);
+                let rows = row(past.kw) || past.kw == Kw::ROW && row(past.before);
+                if (rows || past.kw == Kw::IN) && self.frames.len() < FRAMES_MAX {
+                    self.open_list(*token, past, text, rows);
+                    return;
+                }
+                self.depth += 1;
             }
             Kind::Close => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }
-        self.sink.put(token, text, first);
-        self.statement_start = token.kind == Kind::Semicolon;
+        self.sink.put(token, past, text);
     }
 
-    #[inline]
-    fn open(&mut self, token: &Token, text: &[u8]) {
-        let list = self.last == Kw::IN;
-        let row = |kw| matches!(kw, Kw::VALUES | Kw::VALUE);
-        let rows = row(self.last) || self.last == Kw::ROW && row(self.before_last);
-        if (list || rows) && self.count < FRAMES_MAX {
-            self.open_list(token, text, rows);
-        } else {
-            self.sink.put(token, text, false);
-        }
-        self.depth += 1;
-        self.statement_start = false;
-    }
-
-    fn open_list(&mut self, token: &Token, text: &[u8], rows: bool) {
+    #[inline(never)]
+    fn open_list(&mut self, token: Token, past: &Past, text: &[u8], rows: bool) {
+        let token = &token;
         let comma = self.sink.mark();
+        // A row's parenthesis belongs to the row, a list's to the list.
         if !rows {
-            self.sink.put(token, text, false);
+            self.sink.put(token, past, text);
         }
         let element = Some(self.sink.open_element());
         if rows {
-            self.sink.put(token, text, false);
+            self.sink.put(token, past, text);
         }
-        self.frames[self.count] = Some(Frame {
+        let depth = if rows { self.depth } else { self.depth + 1 };
+        self.frames.push(Frame {
             rows,
-            depth: if rows { self.depth } else { self.depth + 1 },
+            depth,
             comma,
             element,
             plain: true,
             before: None,
             wants_row: false,
         });
-        self.count += 1;
+        self.depth += 1;
     }
 
-    #[cold]
-    fn see_in_list(&mut self, token: &Token, text: &[u8]) {
+    #[inline(never)]
+    fn see_in_list(&mut self, token: Token, past: &Past, text: &[u8]) {
+        let token = &token;
         if matches!(token.kind, Kind::Semicolon | Kind::End) {
             self.close_all();
-            self.see_plain(token, text);
-            return;
         }
-        let Some(mut frame) = self.frames[self.count - 1] else {
-            return;
-        };
-        let here = self.depth == frame.depth;
-        let goes_on = if frame.rows {
-            self.row_token(&mut frame, token, text, here)
-        } else {
-            self.element_token(&mut frame, token, text, here)
-        };
-        match goes_on {
-            Step::Handled => self.frames[self.count - 1] = Some(frame),
-            Step::Pass => {
-                let own = self.count - 1;
-                self.frames[own] = Some(frame);
-                self.see_plain(token, text);
-            }
-            Step::Leave => {
-                self.count -= 1;
-                // Now the token belongs to the list around, if any.
-                if self.count > 0 {
-                    self.see_in_list(token, text);
-                } else {
-                    self.see_plain(token, text);
+        while let Some(frame) = self.frames.last_mut() {
+            let step = if frame.rows {
+                frame.row_step(token, &mut self.depth)
+            } else {
+                frame.list_step(token, self.depth)
+            };
+            match step {
+                Step::Pass => break,
+                Step::Leave => {
+                    frame.close_element(&mut self.sink);
+                    self.frames.pop();
+                }
+                Step::Put => return self.sink.put(token, past, text),
+                Step::CloseRow => {
+                    self.sink.put(token, past, text);
+                    frame.close_element(&mut self.sink);
+                    frame.element = None;
+                    frame.wants_row = false;
+                    return;
+                }
+                Step::Comma => {
+                    frame.close_element(&mut self.sink);
+                    frame.comma = self.sink.mark();
+                    self.sink.put(token, past, text);
+                    if !frame.rows {
+                        frame.element = Some(self.sink.open_element());
+                        frame.plain = true;
+                    }
+                    return;
+                }
+                Step::OpenRow => {
+                    frame.element = Some(self.sink.open_element());
+                    return self.sink.put(token, past, text);
                 }
             }
         }
-    }
-
-    fn row_token(&mut self, frame: &mut Frame<S>, token: &Token, text: &[u8], here: bool) -> Step {
-        match (frame.element, token.kind) {
-            // The end of a row.
-            (Some(start), Kind::Close) if self.depth == frame.depth + 1 => {
-                self.depth -= 1;
-                self.sink.put(token, text, false);
-                self.close_element(frame, start, true);
-                frame.element = None;
-                frame.wants_row = false;
-                Step::Handled
-            }
-            (Some(_), _) => Step::Pass,
-            (None, Kind::Comma) if here && !frame.wants_row => {
-                frame.comma = self.sink.mark();
-                frame.wants_row = true;
-                self.sink.put(token, text, false);
-                Step::Handled
-            }
-            (None, Kind::Word) if frame.wants_row && token.kw == Kw::ROW => {
-                self.sink.put(token, text, false);
-                Step::Handled
-            }
-            (None, Kind::Open) if frame.wants_row => {
-                frame.element = Some(self.sink.open_element());
-                self.sink.put(token, text, false);
-                self.depth += 1;
-                Step::Handled
-            }
-            (None, _) => Step::Leave,
-        }
-    }
-
-    fn element_token(
-        &mut self,
-        frame: &mut Frame<S>,
-        token: &Token,
-        text: &[u8],
-        here: bool,
-    ) -> Step {
-        let Some(start) = frame.element else {
-            return Step::Leave;
-        };
-        match token.kind {
-            Kind::Comma if here => {
-                self.close_element(frame, start, frame.plain);
-                frame.comma = self.sink.mark();
-                self.sink.put(token, text, false);
-                frame.element = Some(self.sink.open_element());
-                frame.plain = true;
-                Step::Handled
-            }
-            Kind::Close if here => {
-                self.close_element(frame, start, frame.plain);
-                frame.element = None;
-                Step::Leave
-            }
-            Kind::Literal | Kind::Placeholder | Kind::Comma | Kind::Open | Kind::Close => {
-                Step::Pass
-            }
-            _ => {
-                frame.plain = false;
-                Step::Pass
-            }
-        }
-    }
-
-    fn close_element(&mut self, frame: &mut Frame<S>, start: S::Mark, may_drop: bool) {
-        let (element, same) = self.sink.close_element(start, frame.before);
-        if same && may_drop {
-            self.sink.rewind(frame.comma);
-        } else {
-            frame.before = Some(element);
-        }
+        self.pass(token, past, text);
     }
 
     /// The statement ends within lists.
     fn close_all(&mut self) {
-        while self.count > 0 {
-            self.count -= 1;
-            if let Some(Frame {
-                element: Some(start),
-                ..
-            }) = self.frames[self.count]
-            {
-                self.sink.close_element(start, None);
-            }
+        while let Some(mut frame) = self.frames.pop() {
+            frame.before = None;
+            frame.close_element(&mut self.sink);
         }
         self.depth = 0;
     }
 }
 
+impl<S: Sink> Frame<S> {
+    fn row_step(&mut self, token: &Token, depth: &mut u32) -> Step {
+        match (self.element.is_some(), token.kind) {
+            (true, Kind::Close) if *depth == self.depth + 1 => {
+                *depth -= 1;
+                Step::CloseRow
+            }
+            (true, _) => Step::Pass,
+            (false, Kind::Comma) if !self.wants_row => {
+                self.wants_row = true;
+                Step::Comma
+            }
+            (false, Kind::Word) if self.wants_row && token.kw == Kw::ROW => Step::Put,
+            (false, Kind::Open) if self.wants_row => {
+                *depth += 1;
+                Step::OpenRow
+            }
+            (false, _) => Step::Leave,
+        }
+    }
+
+    fn list_step(&mut self, token: &Token, depth: u32) -> Step {
+        let here = depth == self.depth;
+        match token.kind {
+            Kind::Comma if here => Step::Comma,
+            Kind::Close if here => Step::Leave,
+            Kind::Literal | Kind::Placeholder | Kind::Comma | Kind::Open | Kind::Close => {
+                Step::Pass
+            }
+            _ => {
+                self.plain = false;
+                Step::Pass
+            }
+        }
+    }
+
+    /// Ends the element at hand, if there is one, and drops it with its comma if it only repeats.
+    fn close_element(&mut self, sink: &mut S) {
+        let Some(start) = self.element.take() else {
+            return;
+        };
+        let (element, same) = sink.close_element(start, self.before);
+        if same && (self.rows || self.plain) {
+            sink.rewind(self.comma);
+        } else {
+            self.before = Some(element);
+        }
+    }
+}
+
+/// What a list makes of a token.
 enum Step {
-    /// Nothing more to do with the token.
-    Handled,
-    /// An ordinary token of the list.
+    /// An ordinary token inside of an element.
     Pass,
-    /// The list ended before the token.
+    /// The list has ended before the token.
     Leave,
+    /// The token stands between rows.
+    Put,
+    OpenRow,
+    CloseRow,
+    Comma,
 }
 
 /// The digest as a sink.
+#[derive(Debug)]
 pub(crate) struct Hash {
     state: u64,
-    last: (Kind, Kw),
 }
 
 /// Odd, with bits spread evenly; the fractional digits of pi.
@@ -294,10 +270,7 @@ const START: u64 = 0xA409_3822_299F_31D0;
 
 impl Hash {
     pub fn new() -> Hash {
-        Hash {
-            state: START,
-            last: (Kind::End, Kw::NONE),
-        }
+        Hash { state: START }
     }
 
     /// One round: reversible for a given value, so that no difference is lost.
@@ -307,35 +280,49 @@ impl Hash {
         self.state = product ^ product >> 32;
     }
 
+    /// Mixes a name in. Its own number is made aside first, so that the chain of rounds, which
+    /// nothing can shorten, grows by one round only.
     #[inline]
-    fn mix_bytes(&mut self, bytes: &[u8], tag: u64) {
-        let ends = Ends::of(bytes);
+    fn mix_name(&mut self, ends: Ends, bytes: &[u8], tag: u64) {
+        let left = ends.first ^ 0x1319_8A2E_0370_7344;
+        let right = ends.last ^ 0xA409_3822_299F_31D0 ^ (bytes.len() as u64) << 8;
+        let product = u128::from(left) * u128::from(right);
         if bytes.len() > 16 {
-            let mut at = 8;
-            while at + 8 < bytes.len() {
-                self.mix(load8(bytes, at));
-                at += 8;
-            }
+            self.mix_middle(bytes);
         }
-        self.mix(ends.first);
-        self.mix(ends.last.rotate_left(32) ^ (u64::from(ends.len) << 8 | tag));
+        self.mix((product as u64 ^ (product >> 64) as u64) ^ tag);
+    }
+
+    #[cold]
+    fn mix_middle(&mut self, bytes: &[u8]) {
+        for at in (8..bytes.len() - 8).step_by(8) {
+            self.mix(load_padded(bytes, at));
+        }
     }
 
     /// Adds what is no token: a hint.
     pub fn mix_text(&mut self, text: &[u8]) {
-        self.mix_bytes(text, TAG_HINT);
+        self.mix_name(Ends::of(text), text, TAG_HINT);
     }
 
-    pub fn finish(mut self) -> u64 {
+    fn finish(&mut self) -> u64 {
         self.mix(TAG_END);
         self.mix(0);
         self.state
     }
 }
 
+impl Folder<Hash> {
+    /// The digest, and the room that was lent.
+    pub fn finish(mut self) -> (u64, Vec<Frame<Hash>>) {
+        (self.sink.finish(), self.frames)
+    }
+}
+
 const TAG_KEYWORD: u64 = 1 << 40;
 const TAG_LITERAL: u64 = 2 << 40;
 const TAG_MARK: u64 = 3 << 40;
+const TAG_OPERATOR: u64 = 4 << 40;
 const TAG_NAME: u64 = 4;
 const TAG_QUOTED: u64 = 5;
 const TAG_HINT: u64 = 6;
@@ -343,66 +330,74 @@ const TAG_END: u64 = 7 << 40;
 const TAG_ELEMENT: u64 = 8 << 40;
 
 impl Sink for Hash {
-    type Mark = (u64, (Kind, Kw));
+    type Mark = u64;
     type Element = u64;
 
-    #[inline]
-    fn put(&mut self, token: &Token, text: &[u8], first: bool) {
-        let joined = u64::from(is_joined(self.last, token));
+    #[inline(always)]
+    fn put(&mut self, token: &Token, past: &Past, text: &[u8]) {
+        let joined = u64::from(is_joined(past, token));
         match token.kind {
-            Kind::Word if token.kw.is_reserved() || first && token.kw != Kw::NONE => {
+            Kind::Word if is_folded(past, token) => {
                 self.mix(TAG_KEYWORD | (token.kw as u64) << 1 | joined);
             }
             Kind::Literal | Kind::Placeholder => self.mix(TAG_LITERAL),
-            Kind::Word => self.mix_bytes(token.bytes(text), TAG_NAME << 1 | joined),
+            Kind::Word => {
+                self.mix_name(token.ends, token.bytes(text), TAG_NAME << 1 | joined);
+            }
             Kind::Quoted | Kind::UserVariable | Kind::SystemVariable => {
-                self.mix_bytes(token.bytes(text), TAG_QUOTED << 1 | joined);
+                let bytes = token.bytes(text);
+                self.mix_name(Ends::of(bytes), bytes, TAG_QUOTED << 1 | joined);
             }
             Kind::End => {}
-            _ => {
-                // At most three bytes, no two alike among the marks.
-                let bytes = token.bytes(text);
-                let packed = bytes
-                    .iter()
-                    .fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-                self.mix(TAG_MARK | packed << 1 | joined);
+            Kind::Operator => {
+                // At most three bytes.
+                let packed = load_padded(text, token.start as usize)
+                    & ((1 << (8 * (token.end - token.start))) - 1);
+                self.mix(TAG_OPERATOR | packed);
             }
+            mark => self.mix(TAG_MARK | (mark as u64) << 1 | joined),
         }
-        self.last = (token.kind, token.kw);
     }
 
-    fn mark(&self) -> Self::Mark {
-        (self.state, self.last)
+    #[inline]
+    fn mark(&self) -> u64 {
+        self.state
     }
 
-    fn rewind(&mut self, mark: Self::Mark) {
-        (self.state, self.last) = mark;
+    #[inline]
+    fn rewind(&mut self, mark: u64) {
+        self.state = mark;
     }
 
-    fn open_element(&mut self) -> Self::Mark {
-        let outer = self.mark();
-        self.state = START;
-        outer
+    #[inline]
+    fn open_element(&mut self) -> u64 {
+        std::mem::replace(&mut self.state, START)
     }
 
-    fn close_element(&mut self, start: Self::Mark, before: Option<u64>) -> (u64, bool) {
-        let element = self.state;
-        self.state = start.0;
+    #[inline]
+    fn close_element(&mut self, start: u64, before: Option<u64>) -> (u64, bool) {
+        let element = std::mem::replace(&mut self.state, start);
         self.mix(TAG_ELEMENT ^ element);
         (element, before == Some(element))
     }
 }
 
+/// The word's case does not count: a reserved word, or the known first word of a statement.
+#[inline(always)]
+pub(crate) fn is_folded(past: &Past, token: &Token) -> bool {
+    token.kw.is_reserved() || token.kw != Kw::NONE && past.starts_statement()
+}
+
 /// No white space is written between the token before and this one, because it could mean something
 /// else with it.
-#[inline]
-pub(crate) fn is_joined(last: (Kind, Kw), token: &Token) -> bool {
-    if !token.glued {
-        return false;
-    }
-    match (last.0, token.kind) {
-        (Kind::Dot, _) | (_, Kind::Dot) => true,
-        (Kind::Word, Kind::Open) => !last.1.is_reserved(),
-        _ => false,
-    }
+#[inline(always)]
+pub(crate) fn is_joined(past: &Past, token: &Token) -> bool {
+    token.glued
+        && match token.kind {
+            Kind::Dot => true,
+            Kind::Open => {
+                past.kind == Kind::Word && !past.kw.is_reserved() || past.kind == Kind::Dot
+            }
+            _ => past.kind == Kind::Dot,
+        }
 }

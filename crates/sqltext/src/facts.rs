@@ -2,7 +2,7 @@
 
 use crate::classify::Head;
 use crate::keyword::Kw;
-use crate::token::{Kind, Token};
+use crate::token::{Kind, Past, Token};
 
 bitflags::bitflags! {
     /// Facts about a text, over all its statements. A fact may be set without need (a host name
@@ -91,106 +91,74 @@ impl Facts {
         .union(Facts::AMBIGUOUS);
 }
 
-/// Watches one statement's tokens go by.
+/// What the tokens of one statement say, one after the other.
 #[derive(Clone, Copy)]
 pub(crate) struct Watcher {
     pub facts: Facts,
-    last: (Kind, Kw),
-    before_last: Kw,
-    last_start: u32,
-    last_end: u32,
 }
 
 impl Watcher {
     pub fn new() -> Watcher {
         Watcher {
             facts: Facts::empty(),
-            last: (Kind::End, Kw::NONE),
-            before_last: Kw::NONE,
-            last_start: 0,
-            last_end: 0,
         }
     }
 
-    /// Kind and keyword of the token seen last.
-    #[inline]
-    pub fn last(&self) -> (Kind, Kw) {
-        self.last
-    }
-
-    /// `head`, for where a statement names accounts, `@host` behind a name is no variable.
-    #[inline]
-    pub fn see(&mut self, token: &Token, text: &[u8], head: &Head) {
+    /// `head` tells where a statement names accounts: there `@host` behind a name is no variable.
+    #[inline(always)]
+    pub fn see(&mut self, token: &Token, past: &Past, text: &[u8], head: &Head) {
         match token.kind {
-            Kind::Word if token.kw.is_watched() => self.word(token.kw),
-            Kind::Open => self.open(text),
-            Kind::UserVariable => {
-                let host = token.glued
-                    && head.names_accounts()
-                    && matches!(self.last.0, Kind::Literal | Kind::Quoted | Kind::Word)
-                    && !self.last.1.is_reserved();
-                if !host {
-                    self.facts |= Facts::USER_VARIABLE;
-                }
+            Kind::Word if token.kw.is_watched() => self.word(token.kw, past),
+            Kind::Open if past.kind == Kind::Word && past.kw.is_function() => {
+                self.facts |= function(past.kw);
             }
+            // In quotes too: the servers look up their functions by name however it is written.
+            Kind::Open if past.kind == Kind::Quoted => {
+                self.facts |= function(past.quoted_word(text));
+            }
+            Kind::UserVariable => self.user_variable(token.glued, past, head),
             Kind::SystemVariable => self.facts |= system_variable(token.bytes(text)),
-            Kind::Dot if self.last.0 == Kind::Quoted => self.quoted_schema(text),
-            _ => {}
-        }
-        self.before_last = self.last.1;
-        self.last = (token.kind, token.kw);
-        self.last_start = token.start;
-        self.last_end = token.end;
-    }
-
-    fn word(&mut self, kw: Kw) {
-        let last = self.last.1;
-        let fact = match kw {
-            Kw::UPDATE | Kw::SHARE if last == Kw::FOR => Facts::LOCKING_READ,
-            Kw::SHARE if last == Kw::IN && self.before_last == Kw::LOCK => Facts::LOCKING_READ,
-            Kw::INTO => Facts::INTO,
-            Kw::SQL_CALC_FOUND_ROWS => Facts::FOUND_ROWS_SET,
-            Kw::PROCEDURE => Facts::PROCEDURE_CLAUSE,
-            Kw::FOR if last == Kw::VALUE && self.before_last == Kw::NEXT => Facts::WRITES_SEQUENCE,
-            Kw::FOR if last == Kw::VALUE && self.before_last == Kw::PREVIOUS => {
-                Facts::LAST_SEQUENCE_VALUE
+            Kind::Dot if past.kind == Kind::Quoted && past.quoted_word(text).is_server_schema() => {
+                self.facts |= Facts::SERVER_SCHEMA;
             }
-            Kw::NEXTVAL if self.last.0 == Kind::Dot => Facts::WRITES_SEQUENCE,
-            Kw::CURRVAL if self.last.0 == Kind::Dot => Facts::LAST_SEQUENCE_VALUE,
-            Kw::TEMPORARY if matches!(last, Kw::CREATE | Kw::DROP | Kw::REPLACE) => {
-                Facts::TEMPORARY_TABLE
-            }
-            Kw::LOCK if last == Kw::READ && self.before_last == Kw::WITH => Facts::LOCK_TABLES,
-            Kw::EXPORT if last == Kw::FOR => Facts::LOCK_TABLES,
-            kw if kw.is_server_schema() => Facts::SERVER_SCHEMA,
-            _ => Facts::empty(),
-        };
-        self.facts |= fact;
-    }
-
-    /// An opening parenthesis makes a call of the name before it; in quotes too, for the servers
-    /// look up their own functions by name however it is written.
-    #[inline]
-    fn open(&mut self, text: &[u8]) {
-        match self.last {
-            (Kind::Word, kw) if kw.is_function() => self.facts |= function(kw),
-            (Kind::Quoted, _) => self.facts |= function(self.quoted_word(text)),
             _ => {}
         }
     }
 
     #[cold]
-    fn quoted_word(&self, text: &[u8]) -> Kw {
-        let bytes = &text[self.last_start as usize..self.last_end as usize];
-        bytes
-            .get(1..bytes.len().saturating_sub(1))
-            .map_or(Kw::NONE, Kw::find)
+    fn user_variable(&mut self, glued: bool, past: &Past, head: &Head) {
+        let host = glued
+            && head.names_accounts()
+            && matches!(past.kind, Kind::Literal | Kind::Quoted | Kind::Word)
+            && !past.kw.is_reserved();
+        if !host {
+            self.facts |= Facts::USER_VARIABLE;
+        }
     }
 
-    fn quoted_schema(&mut self, text: &[u8]) {
-        if self.quoted_word(text).is_server_schema() {
-            self.facts |= Facts::SERVER_SCHEMA;
-        }
+    fn word(&mut self, kw: Kw, past: &Past) {
+        let last = past.kw;
+        let fact = match kw {
+            Kw::UPDATE | Kw::SHARE if last == Kw::FOR => Facts::LOCKING_READ,
+            Kw::SHARE if last == Kw::IN && past.before == Kw::LOCK => Facts::LOCKING_READ,
+            Kw::INTO => Facts::INTO,
+            Kw::SQL_CALC_FOUND_ROWS => Facts::FOUND_ROWS_SET,
+            Kw::PROCEDURE => Facts::PROCEDURE_CLAUSE,
+            Kw::FOR if last == Kw::VALUE && past.before == Kw::NEXT => Facts::WRITES_SEQUENCE,
+            Kw::FOR if last == Kw::VALUE && past.before == Kw::PREVIOUS => {
+                Facts::LAST_SEQUENCE_VALUE
+            }
+            Kw::NEXTVAL if past.kind == Kind::Dot => Facts::WRITES_SEQUENCE,
+            Kw::CURRVAL if past.kind == Kind::Dot => Facts::LAST_SEQUENCE_VALUE,
+            Kw::TEMPORARY if matches!(last, Kw::CREATE | Kw::DROP | Kw::REPLACE) => {
+                Facts::TEMPORARY_TABLE
+            }
+            Kw::LOCK if last == Kw::READ && past.before == Kw::WITH => Facts::LOCK_TABLES,
+            Kw::EXPORT if last == Kw::FOR => Facts::LOCK_TABLES,
+            kw if kw.is_server_schema() => Facts::SERVER_SCHEMA,
+            _ => Facts::empty(),
+        };
+        self.facts |= fact;
     }
 }
 

@@ -130,106 +130,113 @@ impl Kw {
     }
 
     /// The keyword that `word` is, in any case.
-    #[inline]
     pub fn find(word: &[u8]) -> Kw {
-        if word.len() < 2 || word.len() > LENGTH_MAX {
-            return Kw::NONE;
-        }
-        let ends = Ends::of(word).lowered();
-        let mut slot = ends.slot();
+        let kw = Kw::find_by_ends(Ends::of(word), word);
+        let same = kw.text().as_bytes().eq_ignore_ascii_case(word);
+        if same { kw } else { Kw::NONE }
+    }
+
+    /// As [`Kw::find`], where the word's ends are known already, and all its bytes may stand in names
+    /// without quotes: only for such bytes is [`Ends::folded`] exact.
+    #[inline(always)]
+    pub(crate) fn find_by_ends(ends: Ends, word: &[u8]) -> Kw {
+        let ends = ends.folded();
+        let mut slot = ends.slot(word.len());
         loop {
-            let number = TABLE.slots[slot] as usize;
+            let number = TABLE.slots[slot % SLOTS] as usize;
             if number == 0 {
                 return Kw::NONE;
             }
             let known = &TABLE.ends[number];
-            if known.first == ends.first && known.last == ends.last && known.len == ends.len {
-                let middle_agrees =
-                    word.len() <= 16 || word.eq_ignore_ascii_case(TEXTS[number].as_bytes());
-                if middle_agrees {
-                    return ALL[number];
-                }
+            if known.first == ends.first && known.last == ends.last && agrees(number, word) {
+                return ALL[number];
             }
-            slot = (slot + 1) % SLOTS;
+            slot += 1;
         }
     }
 }
 
-/// The first and last eight bytes of a word and its length: the whole word up to 16 bytes. Shorter
-/// words are packed so that every byte lies in `first`.
-#[derive(Clone, Copy)]
+/// Compares what the ends leave open: the length, and the middle of long words.
+#[inline]
+fn agrees(number: usize, word: &[u8]) -> bool {
+    let text = TEXTS[number];
+    text.len() == word.len() && (word.len() <= 16 || text.as_bytes().eq_ignore_ascii_case(word))
+}
+
+/// The first and last eight bytes of a word. Words of up to eight bytes are wholly in `first`, with
+/// zeros behind them, and `last` is zero.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Ends {
     pub first: u64,
     pub last: u64,
-    pub len: u32,
 }
 
 impl Ends {
     #[inline]
     pub const fn of(word: &[u8]) -> Ends {
-        let len = word.len();
-        let (first, last) = if len >= 8 {
-            (load8(word, 0), load8(word, len - 8))
-        } else if len >= 4 {
-            (load4(word, 0) | load4(word, len - 4) << 32, 0)
-        } else if len > 0 {
-            let (a, b, c) = (word[0], word[len / 2], word[len - 1]);
-            (a as u64 | (b as u64) << 8 | (c as u64) << 16, 0)
+        let first = load_padded(word, 0);
+        let last = if word.len() > 8 {
+            load8(word, word.len() - 8)
         } else {
-            (0, 0)
+            0
         };
+        Ends { first, last }
+    }
+
+    /// Without case: the bit that tells small letters from capitals is set in every byte. No two
+    /// bytes of names fall together by that, apart from the letters.
+    #[inline]
+    const fn folded(self) -> Ends {
+        const CASE: u64 = 0x2020_2020_2020_2020;
         Ends {
-            first,
-            last,
-            len: len as u32,
+            first: self.first | CASE,
+            last: self.last | CASE,
         }
     }
 
     #[inline]
-    const fn lowered(self) -> Ends {
-        Ends {
-            first: lower8(self.first),
-            last: lower8(self.last),
-            len: self.len,
-        }
-    }
-
-    #[inline]
-    const fn slot(self) -> usize {
-        let mixed = (self.first ^ self.last.rotate_left(23) ^ self.len as u64)
+    const fn slot(self, len: usize) -> usize {
+        let mixed = (self.first ^ self.last.rotate_left(23))
+            .wrapping_add(len as u64)
             .wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (mixed >> (64 - SLOT_BITS)) as usize
     }
 }
 
+/// Eight bytes from `at` on, the first one lowest. They must be there.
 #[inline]
 pub(crate) const fn load8(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes([
-        bytes[at],
-        bytes[at + 1],
-        bytes[at + 2],
-        bytes[at + 3],
-        bytes[at + 4],
-        bytes[at + 5],
-        bytes[at + 6],
-        bytes[at + 7],
-    ])
+    match bytes.split_at(at).1.first_chunk::<8>() {
+        Some(chunk) => u64::from_le_bytes(*chunk),
+        None => panic!("load8 behind the end"),
+    }
 }
 
+/// Eight bytes from `at` on, zeros where the slice has ended.
 #[inline]
-const fn load4(bytes: &[u8], at: usize) -> u64 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as u64
+pub(crate) const fn load_padded(bytes: &[u8], at: usize) -> u64 {
+    let len = bytes.len();
+    if at >= len {
+        0
+    } else if len - at >= 8 {
+        load8(bytes, at)
+    } else if len >= 8 {
+        // The last eight bytes, shifted until `at` is the lowest.
+        load8(bytes, len - 8) >> (8 * (at + 8 - len))
+    } else {
+        load_short(bytes, at)
+    }
 }
 
-/// ASCII capitals of eight bytes at once in lower case; every other byte stays.
-#[inline]
-const fn lower8(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let low = word & (0x7F * ONES);
-    let from_a = low + (0x80 - b'A' as u64) * ONES;
-    let after_z = low + (0x7F - b'Z' as u64) * ONES;
-    let ascii = !word & (0x80 * ONES);
-    word | ((from_a ^ after_z) & ascii) >> 2
+#[cold]
+const fn load_short(bytes: &[u8], at: usize) -> u64 {
+    let mut word = 0;
+    let mut index = bytes.len();
+    while index > at {
+        index -= 1;
+        word = word << 8 | bytes[index] as u64;
+    }
+    word
 }
 
 const SLOT_BITS: u32 = 11;
@@ -246,18 +253,14 @@ static TABLE: Table = build();
 const fn build() -> Table {
     let mut table = Table {
         slots: [0; SLOTS],
-        ends: [Ends {
-            first: 0,
-            last: 0,
-            len: 0,
-        }; WORDS],
+        ends: [Ends { first: 0, last: 0 }; WORDS],
     };
     let mut number = 1;
     while number < WORDS {
         let text = TEXTS[number].as_bytes();
         assert!(text.len() >= 2 && text.len() <= LENGTH_MAX);
-        let ends = Ends::of(text).lowered();
-        let mut slot = ends.slot();
+        let ends = Ends::of(text).folded();
+        let mut slot = ends.slot(text.len());
         while table.slots[slot] != 0 {
             slot = (slot + 1) % SLOTS;
         }
@@ -317,11 +320,14 @@ mod tests {
     }
 
     #[test]
-    fn lowering_touches_capitals_only() {
-        let bytes: Vec<u8> = (0..=255).collect();
-        for chunk in bytes.chunks(8) {
-            let expected = load8(&chunk.to_ascii_lowercase(), 0);
-            assert_eq!(lower8(load8(chunk, 0)), expected);
+    fn folding_joins_letters_only() {
+        let names: Vec<u8> = (0..=255).filter(|byte| crate::byte::is_word(*byte)).collect();
+        for a in &names {
+            for b in names.iter().filter(|byte| byte.is_ascii()) {
+                let folded = |byte: u8| Ends::of(&[byte]).folded().first;
+                let same = a.eq_ignore_ascii_case(b);
+                assert_eq!(folded(*a) == folded(*b), same, "{a:#x} {b:#x}");
+            }
         }
     }
 }

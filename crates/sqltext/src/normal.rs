@@ -1,10 +1,9 @@
 //! The normal form of a text, for people: slow logs, statistics, EXPLAIN.
 
-use crate::digest::{Folder, Sink, is_joined};
+use crate::digest::{Folder, Sink, is_folded, is_joined};
 use crate::hint::Hints;
-use crate::keyword::Kw;
 use crate::mode::Mode;
-use crate::token::{Kind, Lexer, Token};
+use crate::token::{Kind, Lexer, Past, Token};
 
 /// Writes the normal form of `text` to `out`, which is cleared first. Texts with equal normal forms
 /// have equal digests, and a normal form is its own normal form. Bytes that are no UTF-8 are replaced.
@@ -13,14 +12,15 @@ pub fn normalise(text: &[u8], mode: &Mode, out: &mut String) {
     hints.read(text);
     let mut writer = Writer {
         out: Vec::with_capacity(text.len()),
-        last: (Kind::End, Kw::NONE),
     };
     hints.write(text, &mut writer.out);
-    let mut folder = Folder::new(writer);
+    let mut folder = Folder::new(writer, Vec::new());
     let mut lexer = Lexer::new(text, mode);
+    let mut past = Past::new();
     loop {
         let token = lexer.next();
-        folder.see(&token, text);
+        folder.see(&token, &past, text);
+        past.push(&token);
         if token.kind == Kind::End {
             break;
         }
@@ -31,12 +31,11 @@ pub fn normalise(text: &[u8], mode: &Mode, out: &mut String) {
 
 struct Writer {
     out: Vec<u8>,
-    last: (Kind, Kw),
 }
 
 impl Writer {
-    fn space(&mut self, token: &Token) {
-        let tight = match (self.last.0, token.kind) {
+    fn space(&mut self, token: &Token, past: &Past) {
+        let tight = match (past.kind, token.kind) {
             // Where a dot touches nothing it must go on touching nothing.
             (Kind::Dot, _) | (_, Kind::Dot) => false,
             (Kind::Open, _) => true,
@@ -44,39 +43,37 @@ impl Writer {
             _ => false,
         };
         let begins = self.out.is_empty();
-        if !begins && !tight && !is_joined(self.last, token) {
+        if !begins && !tight && !is_joined(past, token) {
             self.out.push(b' ');
         }
     }
 }
 
 impl Sink for Writer {
-    type Mark = (usize, (Kind, Kw));
+    type Mark = usize;
     /// Start and end in `out`, without a leading space.
     type Element = (usize, usize);
 
-    fn put(&mut self, token: &Token, text: &[u8], first: bool) {
+    fn put(&mut self, token: &Token, past: &Past, text: &[u8]) {
         if token.kind == Kind::End {
             return;
         }
-        self.space(token);
+        self.space(token, past);
         match token.kind {
-            Kind::Word if token.kw.is_reserved() || first && token.kw != Kw::NONE => {
+            Kind::Word if is_folded(past, token) => {
                 self.out.extend_from_slice(token.kw.text().as_bytes());
             }
             Kind::Literal | Kind::Placeholder => self.out.push(b'?'),
             _ => self.out.extend_from_slice(token.bytes(text)),
         }
-        self.last = (token.kind, token.kw);
     }
 
     fn mark(&self) -> Self::Mark {
-        (self.out.len(), self.last)
+        self.out.len()
     }
 
     fn rewind(&mut self, mark: Self::Mark) {
-        self.out.truncate(mark.0);
-        self.last = mark.1;
+        self.out.truncate(mark);
     }
 
     fn open_element(&mut self) -> Self::Mark {
@@ -88,7 +85,7 @@ impl Sink for Writer {
         start: Self::Mark,
         before: Option<(usize, usize)>,
     ) -> ((usize, usize), bool) {
-        let mut from = start.0;
+        let mut from = start;
         if self.out.get(from) == Some(&b' ') {
             from += 1;
         }

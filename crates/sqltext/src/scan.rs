@@ -1,12 +1,12 @@
 //! The one pass over a text that answers everything the hot path asks.
 
 use crate::classify::{Class, Verb};
-use crate::digest::{Folder, Hash};
+use crate::digest::{Folder, Frame, Hash};
 use crate::facts::Facts;
 use crate::hint::Hints;
 use crate::mode::Mode;
 use crate::statement::Statement;
-use crate::token::{Kind, Lexer, Token};
+use crate::token::{Kind, Lexer, Past, Token, Visitor};
 
 /// A part of a text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -50,6 +50,8 @@ pub struct Scan {
     /// Strings with their quotes, numbers with their sign (where it can be no operator), hexadecimal
     /// and binary literals, in order. NULL, TRUE and FALSE are words.
     pub literals: Vec<Span>,
+    /// Room for the digest's lists, empty between texts.
+    frames: Vec<Frame<Hash>>,
 }
 
 /// Room for this many literals is kept between texts; what a huge text took is given back.
@@ -71,7 +73,6 @@ impl Scan {
         if !self.hint.is_empty() {
             self.mix_hints(text, &mut hash);
         }
-        let mut folder = Folder::new(hash);
         if text.len() >= u32::MAX as usize {
             // No packet is so long; positions could not name its end.
             self.facts = Facts::AMBIGUOUS;
@@ -80,32 +81,24 @@ impl Scan {
             return;
         }
         let mut lexer = Lexer::new(text, mode);
-        let mut statement = Statement::new();
-        loop {
-            let token = lexer.next();
-            folder.see(&token, text);
-            match token.kind {
-                Kind::End => break,
-                Kind::Semicolon if statement.has_body() => statement.go_on(),
-                Kind::Semicolon => {
-                    self.add(&statement);
-                    statement = Statement::new();
-                    continue;
-                }
-                Kind::Literal => self.literals.push(span(&token)),
-                Kind::Placeholder => self.placeholders += 1,
-                _ => {}
-            }
-            statement.see(&token, text);
-        }
-        self.add(&statement);
+        let folder = Folder::new(hash, std::mem::take(&mut self.frames));
+        let mut pass = Pass {
+            text,
+            folder,
+            statement: Statement::new(),
+            past: Past::new(),
+            scan: self,
+        };
+        lexer.run(&mut pass);
+        let (digest, frames) = pass.folder.finish();
+        self.digest = digest;
+        self.frames = frames;
         if lexer.doubtful() {
             self.facts |= Facts::AMBIGUOUS;
             if self.class == Class::Read {
                 self.class = Class::Other;
             }
         }
-        self.digest = folder.sink.finish();
     }
 
     fn reset(&mut self) {
@@ -153,7 +146,46 @@ impl Scan {
     }
 }
 
-pub(crate) fn span(token: &Token) -> Span {
+/// One reading of one text.
+struct Pass<'a> {
+    text: &'a [u8],
+    folder: Folder<Hash>,
+    statement: Statement,
+    past: Past,
+    scan: &'a mut Scan,
+}
+
+impl Visitor for Pass<'_> {
+    #[inline(always)]
+    fn see(&mut self, token: Token) {
+        self.folder.see(&token, &self.past, self.text);
+        match token.kind {
+            Kind::End => {
+                self.scan.add(&self.statement);
+                return;
+            }
+            Kind::Semicolon if self.statement.has_body() => self.statement.go_on(),
+            Kind::Semicolon => {
+                self.scan.add(&self.statement);
+                self.statement = Statement::new();
+                self.past.push(&token);
+                return;
+            }
+            Kind::Literal => self.scan.literals.push(span(&token)),
+            Kind::Placeholder => self.scan.placeholders += 1,
+            _ => {}
+        }
+        self.statement.see(&token, &self.past, self.text);
+        self.past.push(&token);
+    }
+
+    #[inline(never)]
+    fn see_rare(&mut self, token: Token) {
+        self.see(token);
+    }
+}
+
+fn span(token: &Token) -> Span {
     Span {
         start: token.start,
         end: token.end,

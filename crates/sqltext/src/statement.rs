@@ -3,7 +3,7 @@
 use crate::classify::{self, Class, Head, Verb};
 use crate::facts::{self, Facts, Watcher};
 use crate::keyword::Kw;
-use crate::token::{Kind, Token};
+use crate::token::{Kind, Past, Token};
 
 pub(crate) struct Statement {
     head: Head,
@@ -16,7 +16,9 @@ pub(crate) struct Statement {
     with: Kw,
     /// SET STATEMENT … FOR went before; `head` is that of the statement behind it.
     prefixed: bool,
-    tokens: u32,
+    /// SET and WITH: more than the first words counts.
+    reads_words: bool,
+    any_tokens: bool,
 }
 
 impl Statement {
@@ -28,12 +30,13 @@ impl Statement {
             own_depth: 0,
             with: Kw::NONE,
             prefixed: false,
-            tokens: 0,
+            reads_words: false,
+            any_tokens: false,
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.tokens == 0
+        !self.any_tokens
     }
 
     /// A semicolon here ends nothing.
@@ -46,16 +49,14 @@ impl Statement {
         self.watcher.facts |= Facts::COMPOUND;
     }
 
-    #[inline]
-    pub fn see(&mut self, token: &Token, text: &[u8]) {
-        self.tokens += 1;
+    #[inline(always)]
+    pub fn see(&mut self, token: &Token, past: &Past, text: &[u8]) {
+        self.any_tokens = true;
         match token.kind {
-            Kind::Word if token.kw != Kw::NONE || self.head.kw(0) == Kw::SET => {
-                self.word(token, text);
-            }
+            Kind::Word if self.reads_words => self.word(*token, past, text),
             Kind::Open => {
                 // `) (` on the level of WITH: the list is over, a query in parentheses begins.
-                if self.seeks_with() && self.watcher.last().0 == Kind::Close {
+                if self.reads_words && self.seeks_with() && past.kind == Kind::Close {
                     self.with = Kw::SELECT;
                 }
                 self.depth += 1;
@@ -66,9 +67,12 @@ impl Statement {
         if self.head.count() == 0 && token.kind == Kind::Open {
             self.own_depth = self.depth;
         } else {
+            if self.head.count() == 0 {
+                self.reads_words = matches!(token.kw, Kw::WITH | Kw::SET);
+            }
             self.head.push(token);
         }
-        self.watcher.see(token, text, &self.head);
+        self.watcher.see(token, past, text, &self.head);
     }
 
     #[inline]
@@ -76,8 +80,9 @@ impl Statement {
         self.head.kw(0) == Kw::WITH && self.with == Kw::NONE && self.depth == self.own_depth
     }
 
-    #[inline]
-    fn word(&mut self, token: &Token, text: &[u8]) {
+    #[cold]
+    fn word(&mut self, token: Token, past: &Past, text: &[u8]) {
+        let token = &token;
         match self.head.kw(0) {
             Kw::WITH if self.seeks_with() => {
                 let leads = matches!(
@@ -94,15 +99,14 @@ impl Statement {
                     self.with = token.kw;
                 }
             }
-            Kw::SET => self.set_word(token, text),
+            Kw::SET => self.set_word(token, past, text),
             _ => {}
         }
     }
 
-    #[cold]
-    fn set_word(&mut self, token: &Token, text: &[u8]) {
+    fn set_word(&mut self, token: &Token, past: &Past, text: &[u8]) {
         let scope = matches!(token.kw, Kw::GLOBAL | Kw::PERSIST | Kw::PERSIST_ONLY);
-        if scope && matches!(self.watcher.last(), (_, Kw::SET) | (Kind::Comma, _)) {
+        if scope && (past.kw == Kw::SET || past.kind == Kind::Comma) {
             self.watcher.facts |= Facts::GLOBAL_SETTING;
         }
         self.watcher.facts |= facts::setting(token.bytes(text));

@@ -6,7 +6,7 @@
 
 use crate::byte::{self, Class};
 use crate::comment::{self, Comment};
-use crate::keyword::Kw;
+use crate::keyword::{Ends, Kw, load8};
 use crate::mode::{Mode, Multibyte};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     End,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Token {
     pub kind: Kind,
     /// Nothing but a word that stands where a keyword may stand has one.
@@ -43,12 +43,71 @@ pub(crate) struct Token {
     pub glued: bool,
     pub start: u32,
     pub end: u32,
+    /// Of a word; zeros in other tokens.
+    pub ends: Ends,
 }
 
 impl Token {
     #[inline]
     pub fn bytes<'a>(&self, text: &'a [u8]) -> &'a [u8] {
         &text[self.start as usize..self.end as usize]
+    }
+}
+
+/// Takes the tokens of a text one by one.
+pub(crate) trait Visitor {
+    /// Compiled into the lexer once for every common kind of token, which it knows there.
+    fn see(&mut self, token: Token);
+    /// The same for all other tokens.
+    fn see_rare(&mut self, token: Token);
+}
+
+/// The tokens before the one at hand, as far as they matter.
+#[derive(Clone, Copy)]
+pub(crate) struct Past {
+    pub kind: Kind,
+    pub kw: Kw,
+    /// Keyword of the token before that.
+    pub before: Kw,
+    /// Of the last name in quotes.
+    start: u32,
+    end: u32,
+}
+
+impl Past {
+    pub fn new() -> Past {
+        Past {
+            kind: Kind::End,
+            kw: Kw::NONE,
+            before: Kw::NONE,
+            start: 0,
+            end: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub fn push(&mut self, token: &Token) {
+        self.before = self.kw;
+        self.kind = token.kind;
+        self.kw = token.kw;
+        if token.kind == Kind::Quoted {
+            (self.start, self.end) = (token.start, token.end);
+        }
+    }
+
+    /// The token at hand is the first of its statement.
+    #[inline(always)]
+    pub fn starts_statement(&self) -> bool {
+        matches!(self.kind, Kind::End | Kind::Semicolon)
+    }
+
+    /// The keyword that the name in quotes before the token at hand would be without them.
+    #[cold]
+    pub fn quoted_word(&self, text: &[u8]) -> Kw {
+        match &text[self.start as usize..self.end as usize] {
+            [_, name @ .., _] => Kw::find(name),
+            _ => Kw::NONE,
+        }
     }
 }
 
@@ -87,13 +146,47 @@ impl<'a> Lexer<'a> {
         self.doubtful
     }
 
-    #[inline]
+    #[inline(always)]
     fn peek(&self, offset: usize) -> u8 {
         // NUL stands for the end: no rule here takes NUL for anything but a stray character.
         self.text.get(self.at + offset).copied().unwrap_or(0)
     }
 
-    #[inline]
+    /// Shows all tokens to `visitor`, the end included. The same tokens as [`Lexer::next`] gives.
+    #[inline(always)]
+    pub fn run(&mut self, visitor: &mut impl Visitor) {
+        loop {
+            let Some(&(mut byte)) = self.text.get(self.at) else {
+                break;
+            };
+            if byte == b' ' {
+                // One space between two tokens is the rule.
+                self.at += 1;
+                byte = self.peek(0);
+            }
+            match byte::CLASS[byte as usize] {
+                Class::Space => self.at += 1,
+                Class::Word => visitor.see(self.word()),
+                Class::Digit => visitor.see(self.digits()),
+                Class::Open => visitor.see(self.take(Kind::Open, 1)),
+                Class::Close => visitor.see(self.take(Kind::Close, 1)),
+                Class::Comma => visitor.see(self.take(Kind::Comma, 1)),
+                Class::Equals => visitor.see(self.take(Kind::Operator, 1)),
+                Class::Question => visitor.see(self.take(Kind::Placeholder, 1)),
+                Class::Quote => visitor.see(self.string(0)),
+                _ => {
+                    let token = self.next();
+                    let kind = token.kind;
+                    visitor.see_rare(token);
+                    if kind == Kind::End {
+                        return;
+                    }
+                }
+            }
+        }
+        visitor.see_rare(self.end());
+    }
+
     pub fn next(&mut self) -> Token {
         loop {
             let Some(&byte) = self.text.get(self.at) else {
@@ -106,6 +199,7 @@ impl<'a> Lexer<'a> {
                 Class::Open => return self.take(Kind::Open, 1),
                 Class::Close => return self.take(Kind::Close, 1),
                 Class::Comma => return self.take(Kind::Comma, 1),
+                Class::Equals => return self.take(Kind::Operator, 1),
                 Class::Question => return self.take(Kind::Placeholder, 1),
                 Class::Semicolon => return self.take(Kind::Semicolon, 1),
                 Class::Dot => return self.dot(),
@@ -122,7 +216,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Makes the token of the next `bytes` bytes and steps behind it.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, kind: Kind, bytes: usize) -> Token {
         let start = self.at;
         self.at = (start + bytes).min(self.text.len());
@@ -136,6 +230,7 @@ impl<'a> Lexer<'a> {
             glued,
             start: start as u32,
             end: self.at as u32,
+            ends: Ends::default(),
         }
     }
 
@@ -146,13 +241,14 @@ impl<'a> Lexer<'a> {
         self.take(Kind::End, 0)
     }
 
-    #[inline]
+    #[inline(always)]
     fn word(&mut self) -> Token {
         let start = self.at;
-        let end = self.word_end(start);
+        let (end, ends) = self.word_end(start);
         let named = self.after_dot;
         let mut token = self.take(Kind::Word, end - start);
-        token.kw = Kw::find(&self.text[start..self.at]);
+        token.ends = ends;
+        token.kw = Kw::find_by_ends(ends, &self.text[start..end]);
         if token.kw != Kw::NONE {
             // Next to a dot there are names only; the few that matter as names stay.
             let before_dot = self.peek(0) == b'.' && byte::is_word(self.peek(1));
@@ -166,17 +262,20 @@ impl<'a> Lexer<'a> {
         token
     }
 
-    /// Where the word that begins at `start` ends. Always behind `start`.
-    #[inline]
-    fn word_end(&mut self, start: usize) -> usize {
+    /// Where the word that begins at `start` ends, and its ends. Always behind `start`.
+    #[inline(always)]
+    fn word_end(&mut self, start: usize) -> (usize, Ends) {
         if self.mode.multibyte != Multibyte::None {
-            return self.charset_word_end(start);
+            let end = self.charset_word_end(start);
+            return (end, Ends::of(&self.text[start..end]));
         }
-        let mut end = start + 1;
-        while end < self.text.len() && byte::is_word(self.text[end]) {
-            end += 1;
-        }
-        end
+        let (end, first) = byte::word_end(self.text, start);
+        let last = if end - start > 8 {
+            load8(self.text, end - 8)
+        } else {
+            0
+        };
+        (end, Ends { first, last })
     }
 
     #[cold]
@@ -203,13 +302,15 @@ impl<'a> Lexer<'a> {
     }
 
     /// A number, or a name that begins with digits.
+    #[inline(always)]
     fn digits(&mut self) -> Token {
-        let start = self.at;
         if self.after_dot {
             return self.word();
         }
-        let bytes = &self.text[start..];
-        match byte::number(bytes) {
+        if let Some(length) = byte::short_integer(self.text, self.at) {
+            return self.take(Kind::Literal, length);
+        }
+        match byte::number(&self.text[self.at..]) {
             Some(length) => self.take(Kind::Literal, length),
             None => self.word(),
         }
@@ -368,7 +469,7 @@ impl<'a> Lexer<'a> {
     fn name_end(&mut self, start: usize) -> usize {
         match self.text.get(start) {
             Some(b'`') => start + self.quoted_bytes(start, false),
-            Some(&byte) if byte::is_word(byte) => self.word_end(start),
+            Some(&byte) if byte::is_word(byte) => self.word_end(start).0,
             _ => start.min(self.text.len()),
         }
     }

@@ -6,7 +6,7 @@ use crate::keyword::Kw;
 use crate::mode::Mode;
 use crate::scan::Span;
 use crate::statement::Statement;
-use crate::token::{Kind, Lexer, Token};
+use crate::token::{Kind, Lexer, Past, Token};
 
 /// Whom KILL is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +163,7 @@ pub fn statements(text: &[u8], mode: &Mode) -> Vec<Span> {
     let mut lexer = Lexer::new(text, mode);
     let mut spans = Vec::new();
     let mut statement = Statement::new();
+    let mut past = Past::new();
     let mut start = 0;
     loop {
         let token = lexer.next();
@@ -172,7 +173,8 @@ pub fn statements(text: &[u8], mode: &Mode) -> Vec<Span> {
             _ => false,
         };
         if !ends {
-            statement.see(&token, text);
+            statement.see(&token, &past, text);
+            past.push(&token);
             continue;
         }
         let end = if token.kind == Kind::End {
@@ -189,6 +191,7 @@ pub fn statements(text: &[u8], mode: &Mode) -> Vec<Span> {
             return spans;
         }
         start = token.end as usize;
+        past.push(&token);
         statement = Statement::new();
     }
 }
