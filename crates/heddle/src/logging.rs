@@ -13,6 +13,7 @@ pub fn start(settings: &Settings) {
     let filter = EnvFilter::try_from_env("HEDDLE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     let _ = match settings.log_format {
         LogFormat::Text => builder.try_init(),

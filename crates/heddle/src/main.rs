@@ -11,13 +11,13 @@
 
 mod ask;
 mod cli;
+mod data_plane;
 mod failure;
 mod logging;
 mod printing;
 mod router;
 mod serve;
 mod settings;
-mod sql_door;
 mod up;
 
 use std::process::ExitCode;

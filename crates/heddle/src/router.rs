@@ -13,20 +13,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use control::{Control, Credentials};
+use door_sql::Door;
 use farm::{Published, Snapshot};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::data_plane::{self, DataPlane};
 use crate::failure::Failure;
 use crate::settings::Settings;
-use crate::sql_door::{Door, Options};
 
 /// Control plane and addresses of one router.
 pub struct Router {
     pub control: Arc<Control>,
     pub published: Arc<Published>,
     pub http_address: SocketAddr,
+    data_plane: Arc<DataPlane>,
     settings: Settings,
     sql_serves: Arc<AtomicBool>,
 }
@@ -49,10 +51,11 @@ impl Router {
         })?;
         let store = meta::Embedded::open(state).map_err(Failure::new)?;
         let published = Arc::new(Published::from_pointee(Snapshot::empty("")));
+        let data_plane = Arc::new(DataPlane::default());
         let control = Control::open(
             Arc::new(store),
             Arc::clone(&published),
-            Arc::new(control::NoSessions),
+            Arc::clone(&data_plane) as Arc<dyn control::Sessions>,
             control_settings(&settings),
         )
         .await?;
@@ -60,13 +63,15 @@ impl Router {
         let mut http = door_http::Settings::new(settings.http_listen, &token);
         http.hosts.clone_from(&settings.http_hosts);
         let serves = Arc::clone(&sql_serves);
-        let door = door_http::Door::bind(http, Arc::clone(&control), serves, Vec::new()).await?;
+        let metrics = vec![Arc::clone(&data_plane) as Arc<dyn door_http::Metrics>];
+        let door = door_http::Door::bind(http, Arc::clone(&control), serves, metrics).await?;
         let http_address = door.address();
         Ok((
             Router {
                 control,
                 published,
                 http_address,
+                data_plane,
                 settings,
                 sql_serves,
             },
@@ -97,15 +102,14 @@ impl Router {
     /// # Errors
     /// The address is in use, or the kernel lacks what the data plane needs.
     pub fn open_sql_door(&self) -> Result<Door, Failure> {
-        let options = Options {
-            listen: self.settings.sql_listen,
-        };
-        let door = crate::sql_door::start(options).map_err(|error| {
+        let commander = self.control.commander();
+        let published = Arc::clone(&self.published);
+        let options = data_plane::options(&self.settings, published, commander);
+        let door = door_sql::start(options).map_err(|error| {
             let listen = self.settings.sql_listen;
-            Failure::new(format!(
-                "cannot listen for SQL on {listen}: {error}; choose another (--sql)"
-            ))
+            Failure::new(format!("cannot serve SQL on {listen}: {error}; choose another address (--sql), or another --io"))
         })?;
+        self.data_plane.set(&door);
         self.sql_serves.store(true, Ordering::Release);
         Ok(door)
     }

@@ -111,6 +111,8 @@ settings! {
         "A server connection unused for so long is closed.";
     pool_wait_ms: u64 = "10000" "ms" [1, 3600000] Restart
         "A statement waits so long for a free server connection, then gets error 1040.";
+    pool_connect_ms: u64 = "5000" "ms" [10, 3600000] Restart
+        "Opening a server connection, login included, may take so long.";
     handshake_timeout_s: u64 = "10" "s" [1, 3600] Restart
         "A client that has not logged in by then is closed.";
     idle_timeout_s: u64 = "28800" "s" [1, 31536000] Restart

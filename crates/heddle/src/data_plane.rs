@@ -1,0 +1,205 @@
+//! Joins the SQL door to the control plane: commands from sessions, sessions for commands, counters
+//! for metrics. Each side knows only the trait that it declares itself.
+
+use std::sync::{Arc, OnceLock};
+
+use control::commands::Table;
+use control::{Call, CommandError, Commander, SessionInfo, Sessions};
+use door_http::{Family, Kind, Metrics, Sample};
+use door_sql::{Door, Killer};
+use farm::error;
+use serde_json::Value;
+use session::{Answer, Operator, Reply, Settings as SessionSettings, Shared};
+
+use crate::settings::Settings;
+
+/// Prepared statements that one client may hold, the servers' own default for all of them together.
+const STATEMENTS_MAX: usize = 16_382;
+
+/// The SQL door's options, but for the two that the settings do not say.
+pub fn options(
+    settings: &Settings,
+    published: Arc<farm::Published>,
+    commander: Commander,
+) -> door_sql::Options {
+    let threads = match settings.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => count(threads),
+    };
+    let pool = session::Limits {
+        // The setting is for a server over all threads; each thread has pools of its own.
+        connections_max: count(settings.pool_connections_max).div_ceil(threads),
+        idle_s: settings.pool_idle_s,
+        wait_ms: settings.pool_wait_ms,
+        connect_ms: settings.pool_connect_ms,
+    };
+    door_sql::Options {
+        listen: settings.sql_listen,
+        threads,
+        io: settings.io.0,
+        clients_max: count(settings.clients_max),
+        settings: SessionSettings {
+            pool,
+            handshake_timeout_s: settings.handshake_timeout_s,
+            idle_timeout_s: settings.idle_timeout_s,
+            packet_bytes_max: count(settings.packet_bytes_max),
+            statements_max: STATEMENTS_MAX,
+        },
+        published,
+        operator: Arc::new(Commands(commander)),
+    }
+}
+
+/// The bounds of the settings fit any machine that this runs on.
+fn count(setting: u64) -> usize {
+    usize::try_from(setting).unwrap_or(usize::MAX)
+}
+
+/// Carries `HEDDLE …` statements to the command table.
+struct Commands(Commander);
+
+impl Operator for Commands {
+    fn submit(&self, words: Vec<String>, admin: bool, reply: Reply) {
+        let call = match Call::parse(&words) {
+            Ok(call) => call,
+            Err(wrong) => return reply(Err(wrong.to_string())),
+        };
+        if call.changes() && !admin {
+            return reply(Err(error::ADMIN_REQUIRED.text(&[])));
+        }
+        self.0
+            .submit(call, Box::new(|answer| reply(answered(answer))));
+    }
+}
+
+fn answered(answer: Result<Table, CommandError>) -> Result<Answer, String> {
+    let table = answer.map_err(|error| error.to_string())?;
+    let cell = |value: Value| match value {
+        Value::Null => None,
+        Value::String(text) => Some(text),
+        other => Some(other.to_string()),
+    };
+    Ok(Answer {
+        columns: table.columns.iter().map(|&name| name.to_owned()).collect(),
+        rows: table
+            .rows
+            .into_iter()
+            .map(|row| row.into_iter().map(cell).collect())
+            .collect(),
+    })
+}
+
+/// The open SQL door as others see it; empty before it opens.
+#[derive(Default)]
+pub struct DataPlane {
+    open: OnceLock<Open>,
+}
+
+struct Open {
+    shared: Arc<Shared>,
+    killer: Killer,
+    /// Metric names, made once: a door opens once in a process.
+    names: Vec<(&'static str, Kind)>,
+}
+
+impl DataPlane {
+    /// The door is open.
+    pub fn set(&self, door: &Door) {
+        let shared = door.shared();
+        let names = shared
+            .counters_sum()
+            .iter()
+            .map(|(name, _, _)| metric(name))
+            .collect();
+        let _ = self.open.set(Open {
+            shared,
+            killer: door.killer(),
+            names,
+        });
+    }
+}
+
+/// The metric of a counter. What is true «now» may fall again; the rest only grows.
+fn metric(counter: &str) -> (&'static str, Kind) {
+    let gauge = counter.ends_with("_now")
+        || ["pool_in_use", "pool_idle", "pool_waiting"].contains(&counter);
+    let (name, kind) = if gauge {
+        (
+            format!("heddle_{}", counter.trim_end_matches("_now")),
+            Kind::Gauge,
+        )
+    } else {
+        (format!("heddle_{counter}_total"), Kind::Counter)
+    };
+    (Box::leak(name.into_boxed_str()), kind)
+}
+
+impl Metrics for DataPlane {
+    fn families(&self) -> Vec<Family> {
+        let Some(open) = self.open.get() else {
+            return Vec::new();
+        };
+        let sums = open.shared.counters_sum();
+        let families = sums.into_iter().zip(&open.names);
+        families
+            .map(|((_, help, value), &(name, kind))| Family {
+                name,
+                help,
+                kind,
+                samples: vec![Sample::plain(value as f64)],
+            })
+            .collect()
+    }
+}
+
+impl Sessions for DataPlane {
+    fn list(&self) -> Vec<SessionInfo> {
+        let Some(open) = self.open.get() else {
+            return Vec::new();
+        };
+        let entries = open.shared.registry.list();
+        let info = |entry: session::Entry| SessionInfo {
+            id: entry.id.into(),
+            user: entry.user,
+            client: entry.peer.to_string(),
+            ..SessionInfo::default()
+        };
+        entries.into_iter().map(info).collect()
+    }
+
+    fn kill(&self, id: u64, query: bool) -> bool {
+        let open = self.open.get();
+        let id = u32::try_from(id).ok();
+        open.zip(id)
+            .is_some_and(|(open, id)| open.killer.kill(id, query))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_say_what_grows_and_what_falls() {
+        assert_eq!(
+            metric("statements"),
+            ("heddle_statements_total", Kind::Counter)
+        );
+        assert_eq!(metric("sessions_now"), ("heddle_sessions", Kind::Gauge));
+        assert_eq!(metric("pool_idle"), ("heddle_pool_idle", Kind::Gauge));
+    }
+
+    #[test]
+    fn a_commands_table_becomes_rows_of_text() {
+        let table = Table {
+            columns: vec!["a", "b", "c"],
+            rows: vec![vec![Value::Null, "text".into(), 1.5.into()]],
+        };
+        let answer = answered(Ok(table)).expect("a table");
+        assert_eq!(answer.columns, ["a", "b", "c"]);
+        assert_eq!(
+            answer.rows,
+            [[None, Some("text".to_owned()), Some("1.5".to_owned())]]
+        );
+    }
+}
