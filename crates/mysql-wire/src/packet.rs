@@ -65,7 +65,7 @@ pub fn write(out: &mut Vec<u8>, sequence: &mut u8, payload: &[u8]) {
     }
 }
 
-/// Appends the payload that `encode` appends, framed as by [`write`], without a copy as long as it
+/// Appends the payload that `encode` appends, framed as by [`write()`], without a copy as long as it
 /// fits one packet.
 pub fn write_with(out: &mut Vec<u8>, sequence: &mut u8, encode: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();

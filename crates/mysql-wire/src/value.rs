@@ -17,10 +17,13 @@ pub struct ValueKind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     Null,
+    /// Every width of integer with a sign.
     Int(i64),
+    /// Every width of integer without one, and YEAR as the servers send it.
     UInt(u64),
     Float(f32),
     Double(f64),
+    /// Whatever is not one of the others; text in the collation of its column.
     Bytes(&'a [u8]),
     /// DATE, DATETIME and TIMESTAMP.
     Date(DateTime),
@@ -44,6 +47,7 @@ pub struct DateTime {
 pub struct TimeSpan {
     pub negative: bool,
     pub days: u32,
+    /// 0 to 23, as whole days are in `days`.
     pub hours: u8,
     pub minutes: u8,
     pub seconds: u8,
@@ -62,6 +66,7 @@ enum Shape {
     Bytes,
 }
 
+/// Types of the server's inside and types that are only known by number travel as strings.
 fn shape(kind: ColumnKind) -> Shape {
     match kind {
         ColumnKind::Null => Shape::Nothing,

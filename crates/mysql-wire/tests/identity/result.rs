@@ -1,6 +1,5 @@
 //! Result sets and prepared statements.
 
-use mysql_wire::capability::Capabilities;
 use mysql_wire::result::{
     Column, ColumnCount, ColumnKind, TextRow, Value, ValueKind, decode_binary_row,
     encode_binary_row, encode_text_row,
@@ -30,7 +29,7 @@ pub fn check(input: &[u8]) -> Option<Vec<u8>> {
         b'b' => binary_row(payload),
         b'p' => round!(payload, PrepareOk::decode, |ok: &PrepareOk, out| ok
             .encode(out)),
-        b'x' => execute(payload, caps),
+        b'x' => execute(payload),
         b'd' => round!(payload, LongData::decode, |data: &LongData<'_>, out| data
             .encode(out)),
         b'h' => round!(payload, Fetch::decode, |fetch: &Fetch, out| fetch
@@ -70,7 +69,7 @@ fn binary_row(input: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The number of parameters, and whether there are query attributes, stand before the execution.
-fn execute(input: &[u8], _caps: Capabilities) -> Option<Vec<u8>> {
+fn execute(input: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new(input);
     let params = reader.u16().ok()?;
     let query_attributes = reader.u8().ok()? != 0;
