@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for FUZZ_SECONDS (600). The corpus lies in fuzz/corpus/TARGET and grows
-# while a target runs; a finding is kept in fuzz/artifacts/TARGET and ends the run with exit 1.
+# Runs each fuzz target for FUZZ_SECONDS (600). The seeds lie beside the code, in
+# crates/CRATE/corpus/TARGET; a finding is kept in fuzz/artifacts/TARGET and ends the run with exit 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,10 +23,12 @@ fi
 found=()
 for target in $targets; do
   echo "== $target, $seconds s"
-  # New inputs go to a scratch directory first: the repository keeps the seeds that people chose.
+  # New inputs go to a scratch directory: the repository keeps the seeds that people chose.
   grown=fuzz/target/corpus/$target
-  mkdir -p "$grown" "fuzz/corpus/$target"
-  if ! cargo +nightly fuzz run "$target" "$grown" "fuzz/corpus/$target" -- \
+  mkdir -p "$grown"
+  seeds=(crates/*/corpus/"$target")
+  [ -d "${seeds[0]}" ] || { echo "fuzz: $target has no corpus" >&2; exit 1; }
+  if ! cargo +nightly fuzz run "$target" "$grown" "${seeds[@]}" -- \
     -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0; then
     found+=("$target")
   fi

@@ -165,9 +165,31 @@ impl Pools {
         wanted: &Rc<SessionState>,
         prefer: u64,
     ) -> Result<Lease, PoolError> {
+        if let Some(lease) = self.take_idle(key, wanted, prefer, false) {
+            let connection = lease.connection();
+            let fresh = connection.idle_since_s + QUIET_CHECK_S >= self.now_s.get();
+            if fresh && SessionState::same(&connection.state, wanted) {
+                return Ok(lease);
+            }
+            return Box::pin(self.take_slowly(target, key, wanted, prefer, Some(lease))).await;
+        }
+        // Boxed, so that a session's task does not carry the room for a login all its life.
+        Box::pin(self.take_slowly(target, key, wanted, prefer, None)).await
+    }
+
+    /// Everything but the common case; `found` is an idle connection to look at first.
+    async fn take_slowly(
+        self: &Rc<Self>,
+        target: &Target,
+        key: Key,
+        wanted: &Rc<SessionState>,
+        prefer: u64,
+        mut found: Option<Lease>,
+    ) -> Result<Lease, PoolError> {
         let mut first_in_line = false;
         loop {
-            if let Some(mut lease) = self.take_idle(key, wanted, prefer, first_in_line) {
+            let idle = || self.take_idle(key, wanted, prefer, first_in_line);
+            if let Some(mut lease) = found.take().or_else(idle) {
                 let connection = lease.connection_mut();
                 let fresh = connection.idle_since_s + QUIET_CHECK_S >= self.now_s.get();
                 if !fresh && !connection.sock.is_quiet() {
@@ -382,7 +404,7 @@ fn choose(
         if *other != key {
             continue;
         }
-        if connection.id == prefer {
+        if connection.id == prefer && connection.state.can_become(wanted) {
             return Some(at);
         }
         let distance = if SessionState::same(&connection.state, wanted) {

@@ -62,8 +62,8 @@ impl Session {
             Job::Frame(expect) => expect,
             Job::Prepare(client_id) => Expect::Prepare { client_id },
             Job::Execute(id) => {
-                match Box::pin(self.ready_statement(connection, id)).await {
-                    Ok(rewritten) => own = rewritten,
+                match self.ready_statement(connection, id).await {
+                    Ok(()) => own = self.address_statement(connection, id),
                     Err(ConnectionError::Refused {
                         number,
                         sqlstate,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use farm::error;
-use sqltext::{Class, Facts, Verb};
+use sqltext::{Facts, Verb};
 
 use crate::end::End;
 use crate::exec::Shape;
@@ -125,29 +125,24 @@ impl Session {
         .await
     }
 
-    /// `SELECT @@version_comment [LIMIT 1]`, which clients ask when they connect: says Heddle and
-    /// the server's version. True when it was that.
-    pub(crate) async fn answer_version_comment(&mut self, shape: &Shape) -> Result<bool, End> {
-        if shape.class == Class::Read
-            || shape.verb != Verb::Select
-            || !shape.facts.contains(Facts::SYSTEM_VARIABLE)
-        {
-            return Ok(false);
+    /// `SELECT @@version_comment [LIMIT 1]`, which clients ask when they connect.
+    pub(crate) fn asks_version_comment(&self, shape: &Shape) -> bool {
+        if shape.verb != Verb::Select || !shape.facts.contains(Facts::SYSTEM_VARIABLE) {
+            return false;
         }
         let text = String::from_utf8_lossy(&self.client.payload()[1..]).to_ascii_lowercase();
         let text = text.trim().trim_end_matches(';');
-        if text.strip_suffix("limit 1").unwrap_or(text).trim() != "select @@version_comment" {
-            return Ok(false);
-        }
+        text.strip_suffix("limit 1").unwrap_or(text).trim() == "select @@version_comment"
+    }
+
+    /// Says Heddle and the server's version.
+    pub(crate) async fn version_comment(&mut self) -> Result<(), End> {
         let snapshot = self.core.snapshot();
         let primary = snapshot.home().and_then(|group| group.primary());
         let server = primary.map_or("no server", |server| &server.version);
         let comment = format!("Heddle {} in front of {server}", env!("CARGO_PKG_VERSION"));
         let rows = vec![vec![Some(comment.into_bytes())]];
-        self.client
-            .rows(&["@@version_comment"], &rows, self.status_now())
-            .await?;
-        Ok(true)
+        self.client.rows(&["@@version_comment"], &rows, self.status_now()).await
     }
 }
 

@@ -169,38 +169,40 @@ impl Session {
         self.run_command(shape, Job::Execute(id)).await
     }
 
-    /// Makes sure that the connection knows the statement, and writes the server's id into the
-    /// command. Returns the command rewritten where types had to be put in.
+    /// Makes sure that the connection knows the statement.
     pub(crate) async fn ready_statement(
         &mut self,
         connection: &mut Connection,
         id: u32,
-    ) -> Result<Option<Vec<u8>>, ConnectionError> {
-        let Some(statement) = self.statements.get(&id) else {
-            return Ok(None);
-        };
-        let server_id = match connection.known(&statement.key) {
-            Some(known) => known.server_id,
-            None => {
-                count(&self.core.counters.prepares_repeated);
-                prepare_elsewhere(connection, statement).await?
-            }
-        };
-        self.client.patch(1, &server_id.to_le_bytes());
+    ) -> Result<(), ConnectionError> {
+        let Some(statement) = self.statements.get(&id) else { return Ok(()) };
+        if connection.known(&statement.key).is_some() {
+            return Ok(());
+        }
+        count(&self.core.counters.prepares_repeated);
+        Box::pin(prepare_elsewhere(connection, statement)).await
+    }
+
+    /// Writes the server's id of the statement into the command. Returns the command rewritten
+    /// where types had to be put in.
+    pub(crate) fn address_statement(
+        &mut self,
+        connection: &mut Connection,
+        id: u32,
+    ) -> Option<Vec<u8>> {
+        let statement = self.statements.get(&id)?;
+        let known = connection.known(&statement.key)?;
+        self.client.patch(1, &known.server_id.to_le_bytes());
         if statement.params == 0 || self.client.payload()[0] != Command::StmtExecute as u8 {
-            return Ok(None);
+            return None;
+        }
+        let has = std::mem::replace(&mut known.types, statement.types_hash);
+        if has == statement.types_hash {
+            return None;
         }
         let body = &self.client.payload()[1..];
-        let bound =
-            Execute::decode(body, statement.params, false).is_ok_and(|e| e.new_params_bound);
-        let Some(known) = connection.known(&statement.key) else {
-            return Ok(None);
-        };
-        let has = std::mem::replace(&mut known.types, statement.types_hash);
-        if bound || has == statement.types_hash {
-            return Ok(None);
-        }
-        Ok(Some(with_types(&joined(self.client.frame()), statement)))
+        let bound = Execute::decode(body, statement.params, false).is_ok_and(|e| e.new_params_bound);
+        (!bound).then(|| with_types(&joined(self.client.frame()), statement))
     }
 
     /// Notes after an EXECUTE what is left of the statement at the server.
@@ -341,15 +343,15 @@ impl Session {
 async fn prepare_elsewhere(
     connection: &mut Connection,
     statement: &Statement,
-) -> Result<u32, ConnectionError> {
+) -> Result<(), ConnectionError> {
     let now = connection.state().clone();
     if SessionState::same(&now, &statement.state) || !now.can_become(&statement.state) {
-        return connection.prepare(&statement.key).await;
+        return connection.prepare(&statement.key).await.map(drop);
     }
     connection.become_state(&statement.state).await?;
     let prepared = connection.prepare(&statement.key).await;
     connection.become_state(&now).await?;
-    prepared
+    prepared.map(drop)
 }
 
 /// The EXECUTE in `payload` with the statement's types put in where they were left out.
