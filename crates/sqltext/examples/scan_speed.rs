@@ -34,7 +34,9 @@ fn main() {
     ];
     let mode = Mode::new(Dialect::MariaDb, 101_106);
     let mut scan = Scan::new();
-    let rounds = std::env::args().nth(2).map_or(ROUNDS, |count| count.parse().unwrap_or(ROUNDS));
+    let rounds = std::env::args()
+        .nth(2)
+        .map_or(ROUNDS, |count| count.parse().unwrap_or(ROUNDS));
     println!("{:<10} {:>6} {:>9} {:>9}", "text", "bytes", "ns", "ns/byte");
     let wanted = std::env::args().nth(1);
     for (name, text) in texts {

@@ -59,30 +59,44 @@ fn long(text: &[u8], at: usize, mode: &Mode) -> Comment {
     if digits == 0 {
         return Comment::Executed { body };
     }
-    let wanted = text[body..body + digits]
-        .iter()
-        .fold(0, |value, digit| value * 10 + u32::from(digit - b'0'));
+    let number = |digits: usize| {
+        let bytes = &text[body..body + digits];
+        bytes
+            .iter()
+            .fold(0, |value, digit| value * 10 + u32::from(digit - b'0'))
+    };
+    let wanted = number(digits);
     // MariaDB keeps away from what MySQL alone has since it went its own way.
     let foreign = mode.dialect == Dialect::MariaDb
         && byte(2) == Some(b'!')
         && (50_700..=99_999).contains(&wanted);
     if wanted <= mode.version && !foreign {
-        Comment::Executed {
+        return Comment::Executed {
             body: body + digits,
+        };
+    }
+    let comment = to_close(text, body + digits, true);
+    match comment {
+        // MySQL learnt to read six digits in the course of 8.0; before, it read five of them.
+        Comment::Ignored { end, .. }
+            if mode.dialect == Dialect::MySql && digits == 6 && number(5) <= mode.version =>
+        {
+            Comment::Ignored { end, sure: false }
         }
-    } else {
-        to_close(text, body + digits, true)
+        _ => comment,
     }
 }
 
 /// How many digits of a version stand at `at`: five or six, else none count.
 fn version_digits(text: &[u8], at: usize, mode: &Mode) -> usize {
-    let digits = text[at..]
-        .iter()
-        .take(6)
-        .take_while(|b| b.is_ascii_digit())
+    let byte = |index: usize| text.get(at + index).copied().unwrap_or(0);
+    let digits = (0..6)
+        .take_while(|index| byte(*index).is_ascii_digit())
         .count();
-    let six = mode.dialect == Dialect::MariaDb || mode.version >= 80_000;
+    let six = match mode.dialect {
+        Dialect::MariaDb => true,
+        Dialect::MySql => mode.version >= 80_000 && matches!(byte(6), b' ' | 0x09..=0x0D),
+    };
     match digits {
         6 if six => 6,
         5 | 6 => 5,
@@ -154,7 +168,16 @@ mod tests {
         assert_eq!(executed("/*!SELECT*/", &MYSQL), Some(3));
         assert_eq!(executed("/*!50100SELECT*/", &MYSQL), Some(8));
         assert_eq!(executed("/*!080036 SELECT*/", &MYSQL), Some(9));
-        assert_eq!(ignored("/*!080037 SELECT*/", &MYSQL), Some(18));
+        let newer = at(b"/*!080037 SELECT*/", 0, &MYSQL);
+        assert_eq!(
+            newer,
+            Comment::Ignored {
+                end: 18,
+                sure: false
+            }
+        );
+        // Without the space MySQL reads five digits.
+        assert_eq!(executed("/*!080037SELECT*/", &MYSQL), Some(8));
         assert_eq!(ignored("/*!99999 a */", &MYSQL), Some(13));
         assert_eq!(executed("/*!50699 1*/", &MARIADB), Some(8));
         assert_eq!(ignored("/*!50700 1*/", &MARIADB), Some(12));

@@ -108,7 +108,7 @@ impl Watcher {
     #[inline(always)]
     pub fn see(&mut self, token: &Token, past: &Past, text: &[u8], head: &Head) {
         match token.kind {
-            Kind::Word if token.kw.is_watched() => self.word(token.kw, past),
+            Kind::Word if token.kw.is_watched() => self.word(token.kw, past, head),
             Kind::Open if past.kind == Kind::Word && past.kw.is_function() => {
                 self.facts |= function(past.kw);
             }
@@ -136,9 +136,12 @@ impl Watcher {
         }
     }
 
-    fn word(&mut self, kw: Kw, past: &Past) {
+    #[cold]
+    fn word(&mut self, kw: Kw, past: &Past, head: &Head) {
         let last = past.kw;
         let fact = match kw {
+            // SET STATEMENT … FOR UPDATE t is an update.
+            Kw::UPDATE if last == Kw::FOR && head.count() == 1 => Facts::empty(),
             Kw::UPDATE | Kw::SHARE if last == Kw::FOR => Facts::LOCKING_READ,
             Kw::SHARE if last == Kw::IN && past.before == Kw::LOCK => Facts::LOCKING_READ,
             Kw::INTO => Facts::INTO,

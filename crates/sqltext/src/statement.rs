@@ -68,6 +68,10 @@ impl Statement {
             self.own_depth = self.depth;
         } else {
             if self.head.count() == 0 {
+                if self.prefixed && token.kw == Kw::FOR {
+                    // The FOR of SET STATEMENT belongs to neither statement.
+                    return;
+                }
                 self.reads_words = matches!(token.kw, Kw::WITH | Kw::SET);
             }
             self.head.push(token);
