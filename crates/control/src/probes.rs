@@ -53,6 +53,11 @@ enum Turn {
 }
 
 impl Seen {
+    /// Found dead, not just never asked.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.known && !self.health.alive
+    }
+
     /// Takes over an answer.
     fn answered(&mut self, observation: Observation) -> Option<Turn> {
         let active = |seen: &Option<Observation>| {
@@ -66,7 +71,7 @@ impl Seen {
             active(&Some(observation.clone())),
         );
         let turn = match (acks_before, acks_now) {
-            _ if self.known && !self.health.alive => Some(Turn::CameAlive),
+            _ if self.is_dead() => Some(Turn::CameAlive),
             (Some(true), Some(false)) => Some(Turn::AcksLost),
             (Some(false), Some(true)) => Some(Turn::AcksBack),
             _ => None,

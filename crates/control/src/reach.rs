@@ -6,6 +6,7 @@ use farm::Status;
 
 use crate::commands::CommandError;
 use crate::events::Event;
+use crate::probes::Seen;
 use crate::record::{Records, ServerRecord};
 use crate::runtime::Control;
 
@@ -46,15 +47,14 @@ impl Control {
     }
 
     /// Makes the primary of a group wait for as many replicas as the group now has. A primary that
-    /// is away or read-only gets it when it is restored.
+    /// is known to be away gets it when it is restored.
     pub(crate) async fn apply_acks(&self, group: &str) -> Result<(), CommandError> {
         let (primary, wanted) = {
             let state = self.state();
             let Some((id, primary)) = state.records.primary(group) else {
                 return Ok(());
             };
-            let alive = state.seen.get(&id).is_some_and(|seen| seen.health.alive);
-            if !alive {
+            if state.seen.get(&id).is_some_and(Seen::is_dead) {
                 return Ok(());
             }
             let wanted = ack_wait_ms(&state.records, group, self.settings.last_replica_wait_ms);

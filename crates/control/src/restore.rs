@@ -42,31 +42,30 @@ impl Control {
     pub async fn restore_primary(&self, group: &str) -> Result<String, CommandError> {
         let _one_at_a_time = self.changing.lock().await;
         let records = self.state().records.clone();
-        let mut candidates = self.candidates(&records, group).await?;
-        let writers: Vec<&Candidate> = candidates
-            .iter()
-            .filter(|candidate| !candidate.seen.read_only)
+        let (mut candidates, absent) = self.candidates(&records, group).await?;
+        let writers: Vec<usize> = (0..candidates.len())
+            .filter(|&at| !candidates[at].seen.read_only)
             .collect();
-        match writers.as_slice() {
-            [] => self.drain_what_is_ahead(&mut candidates).await?,
-            [only] if only.record.status == Status::Primary => {
-                let uuid = only.record.uuid.clone();
-                self.apply_acks(group).await?;
-                return Ok(uuid);
+        match (writers.as_slice(), absent) {
+            (&[only], _) if candidates[only].record.status == Status::Primary => {
+                return self.keep_leading(&mut candidates[only]).await;
             }
-            several => return Err(wrong_writers(group, several)),
+            ([], None) => self.drain_what_is_ahead(&mut candidates).await?,
+            ([], Some(absent)) => return Err(absent),
+            (several, _) => return Err(wrong_writers(group, &candidates, several)),
         }
         let leader = choose(&candidates).ok_or_else(|| diverged(group, &candidates))?;
         let leader = candidates.remove(leader);
         self.lead_again(&records, leader, candidates).await
     }
 
-    /// Connects to every server that counts; all must answer.
+    /// Connects to every server that counts. What speaks against a choice without the last one that
+    /// did not answer comes beside those that did.
     async fn candidates(
         &self,
         records: &Records,
         group: &str,
-    ) -> Result<Vec<Candidate>, CommandError> {
+    ) -> Result<(Vec<Candidate>, Option<CommandError>), CommandError> {
         if !records.groups.contains_key(group) {
             return Err(CommandError::Refused(no_group(group)));
         }
@@ -76,23 +75,17 @@ impl Control {
             )));
         }
         let mut candidates = Vec::new();
+        let mut absent = None;
         for (id, record) in records.members(group) {
             if record.status == Status::Faulty {
                 continue;
             }
-            let candidate = self.candidate(id, record).await.map_err(|error| {
-                let role = record.status.fabric_name();
-                CommandError::Refused(format!(
-                    "group {group} stays read-only until its {role} {} answers, because it may hold \
-                     commits that the others lack: {error}; if a replica is gone for good, \
-                     `server set_status {} FAULTY`",
-                    record.address(),
-                    record.address()
-                ))
-            })?;
-            candidates.push(candidate);
+            match self.candidate(id, record).await {
+                Ok(candidate) => candidates.push(candidate),
+                Err(error) => absent = Some(missed(record, &error)),
+            }
         }
-        Ok(candidates)
+        Ok((candidates, absent))
     }
 
     async fn candidate(&self, id: u32, record: &ServerRecord) -> Result<Candidate, CommandError> {
@@ -104,6 +97,16 @@ impl Control {
             link,
             seen,
         })
+    }
+
+    /// The recorded primary takes writes already; only its wait for replicas may be out of date.
+    async fn keep_leading(&self, primary: &mut Candidate) -> Result<String, CommandError> {
+        let wanted = self.wanted_ack_wait_ms(&primary.record.group);
+        let timeout_ms = self.settings.step_timeout_ms;
+        let set = engine::set_acks(&mut primary.link, wanted, timeout_ms).await?;
+        self.tell_acks(&primary.record, set, wanted);
+        self.answered(primary.id, primary.seen.clone());
+        Ok(primary.record.uuid.clone())
     }
 
     /// Lets replicas that received more than the recorded primary has apply it, so that it counts.
@@ -288,10 +291,25 @@ fn change_of_primary(records: &Records, leader: &Candidate, others: &[Candidate]
     transaction
 }
 
-fn wrong_writers(group: &str, writers: &[&Candidate]) -> CommandError {
+/// Why nothing is chosen while this server does not answer.
+fn missed(record: &ServerRecord, error: &CommandError) -> CommandError {
+    let (group, address) = (&record.group, record.address());
+    let role = record.status.fabric_name();
+    let way_out = if record.status == Status::Primary {
+        String::new()
+    } else {
+        format!("; if it is gone for good, `server set_status {address} FAULTY`")
+    };
+    CommandError::Refused(format!(
+        "group {group} takes no writes until its {role} {address} answers, because it may hold commits \
+         that the others lack: {error}{way_out}"
+    ))
+}
+
+fn wrong_writers(group: &str, candidates: &[Candidate], writers: &[usize]) -> CommandError {
     let addresses: Vec<String> = writers
         .iter()
-        .map(|candidate| candidate.record.address())
+        .map(|&at| candidates[at].record.address())
         .collect();
     CommandError::Refused(format!(
         "group {group}: {} take writes, though only its primary may; run SET GLOBAL read_only=1 on \

@@ -18,7 +18,7 @@ fn three_servers_become_a_group() {
     };
     let dir = tempfile::tempdir().expect("a directory");
     let plane = farm_of(dir.path(), &servers);
-    let [a, b, c] = &servers;
+    let [a, b, _] = &servers;
     let address = |server: &Server| server.address().to_string();
 
     // Everything is known at once, without waiting for a probe.
@@ -50,7 +50,21 @@ fn three_servers_become_a_group() {
         );
     }
 
-    // Writes wait for a replica and arrive on both.
+    replicates_and_admits(&plane, &servers);
+
+    // Adding twice changes nothing; the farm outlives the router.
+    let again = plane.rows(&["group", "add", "g", &address(b)]);
+    assert_eq!(again[0]["result"], rows[1]["server_uuid"]);
+    let farm_id = plane.published.load().farm_id.clone();
+    drop(plane);
+    let plane = Plane::start(dir.path());
+    assert_eq!(plane.published.load().farm_id, farm_id);
+    assert_eq!(plane.rows(&["group", "lookup_servers", "g"]), rows);
+    plane.wait_server("is alive again", a, |server| server.serves_writes());
+}
+
+/// Writes wait for a replica and arrive on both; the accounts are the primary's.
+fn replicates_and_admits(plane: &Plane, [a, b, c]: &[Server; 3]) {
     assert_eq!(value(a, "SELECT @@rpl_semi_sync_master_enabled"), "1");
     assert_eq!(
         value(a, "SELECT @@rpl_semi_sync_master_wait_point"),
@@ -64,7 +78,6 @@ fn three_servers_become_a_group() {
         });
     }
 
-    // The accounts are the primary's.
     a.client().run("CREATE USER app@'%' IDENTIFIED BY 'secret'");
     wait_until(PATIENCE, "the new account", || {
         let accounts = plane.published.load().accounts.clone();
@@ -72,16 +85,6 @@ fn three_servers_become_a_group() {
             .find("app", [10, 0, 0, 1].into())
             .is_some_and(|account| !account.admin)
     });
-
-    // Adding twice changes nothing; the farm outlives the router.
-    let again = plane.rows(&["group", "add", "g", &address(b)]);
-    assert_eq!(again[0]["result"], rows[1]["server_uuid"]);
-    let farm_id = plane.published.load().farm_id.clone();
-    drop(plane);
-    let plane = Plane::start(dir.path());
-    assert_eq!(plane.published.load().farm_id, farm_id);
-    assert_eq!(plane.rows(&["group", "lookup_servers", "g"]), rows);
-    plane.wait_server("is alive again", a, |server| server.serves_writes());
 }
 
 #[test]
@@ -146,6 +149,53 @@ fn a_primary_that_restarted_takes_writes_when_told() {
         servers[1].client().rows("SHOW DATABASES LIKE 'e'").len() == 1
     });
     assert!(plane.event_kinds().contains(&"primary_restored"));
+}
+
+#[test]
+fn a_group_is_restored_only_when_everybody_was_heard() {
+    let Some(mut servers) = servers::<3>() else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = farm_of(dir.path(), &servers);
+    servers[2].kill();
+    // A primary that writes needs nobody else.
+    let restored = restore(&plane).expect("it takes writes");
+    let rows = plane.rows(&["group", "lookup_servers", "g"]);
+    assert_eq!(rows[0]["server_uuid"], restored);
+
+    servers[0].client().run("SET GLOBAL read_only=1");
+    let error = restore(&plane).expect_err("a replica was not heard");
+    assert!(
+        error.contains("may hold commits that the others lack"),
+        "{error}"
+    );
+    let gone = servers[2].address().to_string();
+    assert!(
+        error.contains(&format!("`server set_status {gone} FAULTY`")),
+        "{error}"
+    );
+    plane.rows(&["server", "set_status", &gone, "FAULTY"]);
+    assert_eq!(restore(&plane), Ok(restored));
+    assert_eq!(value(&servers[0], "SELECT @@read_only"), "0");
+
+    // Two that write are an operator's matter.
+    servers[1].client().run("SET GLOBAL read_only=0");
+    let error = restore(&plane).expect_err("two write");
+    assert!(
+        error.contains("SET GLOBAL read_only=1 on the others"),
+        "{error}"
+    );
+}
+
+/// `Control::restore_primary`, as the program calls it at its start.
+fn restore(plane: &Plane) -> Result<String, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let restored = runtime.block_on(plane.control.restore_primary("g"));
+    restored.map_err(|error| error.to_string())
 }
 
 #[test]
@@ -246,8 +296,8 @@ fn standing_mode_and_weight_are_changed() {
     };
     let dir = tempfile::tempdir().expect("a directory");
     let plane = farm_of(dir.path(), &servers);
-    let [a, b, c] = &servers;
-    let (primary, replica) = (a.address().to_string(), b.address().to_string());
+    let b = &servers[1];
+    let replica = b.address().to_string();
 
     plane.rows(&["server", "set_weight", &replica, "2.5"]);
     plane.rows(&["server", "set_mode", &replica, "offline"]);
@@ -270,7 +320,14 @@ fn standing_mode_and_weight_are_changed() {
         "{error}"
     );
 
-    // A faulty server counts no more: commits wait only for the last replica, then for none.
+    faulty_and_back(&plane, &servers);
+    out_of_the_group(&plane, &servers);
+}
+
+/// A faulty server counts no more: commits wait only for the last replica, then for none. Back it
+/// comes as a spare that follows again, then as a replica.
+fn faulty_and_back(plane: &Plane, [a, b, c]: &[Server; 3]) {
+    let (primary, replica) = (a.address().to_string(), b.address().to_string());
     plane.rows(&["server", "set_status", &replica, "FAULTY"]);
     assert_eq!(
         plane.rows(&["dump", "servers"]).as_array().map(Vec::len),
@@ -279,7 +336,6 @@ fn standing_mode_and_weight_are_changed() {
     plane.rows(&["server", "set_status", &c.address().to_string(), "FAULTY"]);
     assert_eq!(value(a, "SELECT @@rpl_semi_sync_master_enabled"), "0");
 
-    // Back: first a spare that follows again, then a replica.
     b.client().run("STOP SLAVE");
     a.client().run("CREATE DATABASE later");
     assert!(
@@ -298,8 +354,11 @@ fn standing_mode_and_weight_are_changed() {
             .error(&["server", "set_status", &primary, "SPARE"])
             .contains("is the primary")
     );
+}
 
-    // Out of the group: the replicas first, the primary last.
+/// The replicas leave first, the primary last.
+fn out_of_the_group(plane: &Plane, [a, b, c]: &[Server; 3]) {
+    let primary = a.address().to_string();
     assert!(
         plane
             .error(&["group", "destroy", "g"])

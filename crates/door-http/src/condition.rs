@@ -94,54 +94,23 @@ pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
 
 /// What the control plane counts itself.
 fn of_control(snapshot: &Snapshot, counters: &Counters) -> Vec<Family> {
-    let mut up = Vec::new();
-    let mut writable = Vec::new();
-    for group in &snapshot.groups {
-        for server in &group.servers {
-            let labels = [
-                ("server", &*server.address()),
-                ("group", &*server.group),
-                ("role", &*server.status.fabric_name().to_ascii_lowercase()),
-            ];
-            up.push(Sample::labelled(
-                &labels,
-                f64::from(u8::from(server.health.alive)),
-            ));
-        }
-        let takes = group
-            .primary()
-            .is_some_and(|p| p.serves_writes() && !p.health.read_only);
-        let label = [("group", &*group.name)];
-        writable.push(Sample::labelled(&label, f64::from(u8::from(takes))));
-    }
-    let events = counters.events.iter().map(|&(kind, count)| {
-        #[expect(clippy::cast_precision_loss, reason = "Prometheus' values are floats")]
-        Sample::labelled(&[("kind", kind)], count as f64)
-    });
-    let gauge = |name, help, samples| Family {
-        name,
-        help,
-        kind: Kind::Gauge,
-        samples,
-    };
-    let counter = |name, help, samples| Family {
-        name,
-        help,
-        kind: Kind::Counter,
-        samples,
-    };
-    #[expect(clippy::cast_precision_loss, reason = "Prometheus' values are floats")]
-    let plain = |value: u64| vec![Sample::plain(value as f64)];
+    let gauge = |name, help, samples| family(name, help, Kind::Gauge, samples);
+    let counter = |name, help, samples| family(name, help, Kind::Counter, samples);
+    let plain = |value| vec![Sample::plain(float(value))];
+    let events = counters
+        .events
+        .iter()
+        .map(|&(kind, count)| Sample::labelled(&[("kind", kind)], float(count)));
     vec![
         gauge(
             "heddle_server_up",
             "1 while the server answers its probes.",
-            up,
+            servers_up(snapshot),
         ),
         gauge(
             "heddle_group_writable",
             "1 while the group's primary takes writes.",
-            writable,
+            groups_writable(snapshot),
         ),
         gauge(
             "heddle_farm_epoch",
@@ -174,6 +143,47 @@ fn of_control(snapshot: &Snapshot, counters: &Counters) -> Vec<Family> {
             plain(counters.probes_failed),
         ),
     ]
+}
+
+fn servers_up(snapshot: &Snapshot) -> Vec<Sample> {
+    let servers = snapshot.groups.iter().flat_map(|group| &group.servers);
+    let up = servers.map(|server| {
+        let labels = [
+            ("server", &*server.address()),
+            ("group", &*server.group),
+            ("role", &*server.status.fabric_name().to_ascii_lowercase()),
+        ];
+        Sample::labelled(&labels, float(server.health.alive.into()))
+    });
+    up.collect()
+}
+
+fn groups_writable(snapshot: &Snapshot) -> Vec<Sample> {
+    let writable = snapshot.groups.iter().map(|group| {
+        let takes = group
+            .primary()
+            .is_some_and(|primary| primary.serves_writes() && !primary.health.read_only);
+        Sample::labelled(&[("group", &*group.name)], float(takes.into()))
+    });
+    writable.collect()
+}
+
+fn family(name: &'static str, help: &'static str, kind: Kind, samples: Vec<Sample>) -> Family {
+    Family {
+        name,
+        help,
+        kind,
+        samples,
+    }
+}
+
+/// Prometheus' values are floats; counters above 2^53 lose their last digits.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the loss is below what anybody reads off a counter"
+)]
+fn float(count: u64) -> f64 {
+    count as f64
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 mod answer;
 mod commands;
 mod condition;
+mod connection;
 mod guard;
 pub mod metrics;
 mod page;

@@ -14,6 +14,7 @@ use control::Control;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::connection::{Bounded, CONNECTIONS_MAX};
 use crate::guard::{self, Guard};
 use crate::metrics::Metrics;
 use crate::{answer, commands, condition, page};
@@ -65,7 +66,7 @@ pub(crate) struct Shared {
 
 /// The HTTP door, bound but not yet serving.
 pub struct Door {
-    listener: TcpListener,
+    listener: Bounded,
     address: SocketAddr,
     router: Router,
 }
@@ -85,6 +86,7 @@ impl Door {
         };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let listener = Bounded::new(listener, CONNECTIONS_MAX);
         let shared = Shared {
             control,
             sql_serves,

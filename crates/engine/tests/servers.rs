@@ -167,11 +167,18 @@ async fn joins_and_exchanges(release: Release) {
     );
     assert_eq!(replica.primary_port, a.address().port());
 
-    // A second call finds it done; commits now wait for it.
-    engine::make_replica(&mut to_b, &primary, STEP_MS)
+    waits_for_acks(&a, &mut to_a, &mut to_b).await;
+    exchange([&a, &b], to_a, to_b).await;
+}
+
+/// A second `make_replica` finds it done; commits of `a` now wait for `b`.
+async fn waits_for_acks(a: &Server, to_a: &mut Link, to_b: &mut Link) {
+    let semi_sync = a.engine() == Engine::MariaDb;
+    let primary = login(a.address());
+    engine::make_replica(to_b, &primary, STEP_MS)
         .await
         .expect("still a replica");
-    let on = engine::set_acks(&mut to_a, Some(ACK_WAIT_FOREVER_MS), STEP_MS)
+    let on = engine::set_acks(to_a, Some(ACK_WAIT_FOREVER_MS), STEP_MS)
         .await
         .expect("set");
     assert_eq!(
@@ -184,14 +191,16 @@ async fn joins_and_exchanges(release: Release) {
     );
     a.client().run("CREATE TABLE d.t (a INT PRIMARY KEY)");
     a.client().run("INSERT INTO d.t VALUES (1)");
-    let acks = engine::probe(&mut to_a, true, STEP_MS)
+    let acks = engine::probe(to_a, true, STEP_MS)
         .await
         .expect("an answer")
         .acks;
     let active = acks.map(|acks| (acks.enabled, acks.active, acks.replicas));
     assert_eq!(active, semi_sync.then_some((true, true, 1)));
+}
 
-    // Exchange: what b received is applied, then b leads and a follows.
+/// What `b` received is applied, then `b` leads and `a` follows.
+async fn exchange([a, b]: [&Server; 2], mut to_a: Link, mut to_b: Link) {
     engine::drain(&mut to_b, STEP_MS).await.expect("drained");
     assert_eq!(b.client().value("SELECT COUNT(*) FROM d.t"), "1");
     engine::make_primary(&mut to_b, None, STEP_MS)
