@@ -2,7 +2,9 @@
 //!
 //! A file holds lines of four kinds: `#` comments, `mode: …` for the statements below it, `> ` a
 //! statement (several such lines are one text), and, indented, the answers. `UPDATE_GOLDEN=1` writes
-//! the answers anew; commit such a change only if you know why each line changed.
+//! the answers anew, and the statements as seeds of the fuzz target; commit such a change only if you know why each line changed.
+
+mod checking;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -176,6 +178,37 @@ fn scenarios_hold() {
             "{}: lines are missing",
             file.display()
         );
+    }
+}
+
+#[test]
+fn statements_are_seeds_of_the_fuzz_target() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/sqltext_scan");
+    for (number, (mode, text)) in statements().iter().enumerate() {
+        let mut seed = vec![checking::byte_of(mode)];
+        seed.extend_from_slice(text.as_bytes());
+        let file = folder.join(format!("scenario-{number:03}"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(file, seed).unwrap();
+        } else {
+            assert_eq!(
+                fs::read(&file).unwrap_or_default(),
+                seed,
+                "{}",
+                file.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn seeds_and_past_findings_pass() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/sqltext_scan");
+    for entry in fs::read_dir(folder).expect("the corpus is there") {
+        let path = entry.unwrap().path();
+        println!("{}", path.display());
+        checking::check(&fs::read(&path).unwrap());
     }
 }
 
