@@ -259,7 +259,6 @@ pub(crate) fn classify(head: &Head, seen: Facts, with: Kw) -> (Verb, Class, Fact
         Kw::ANALYZE => analyze(head),
         Kw::CALL => (Verb::Call, Class::Call, none),
         Kw::HEDDLE => (Verb::Heddle, Class::Local, none),
-        Kw::NONE if head.count() == 0 => (Verb::Empty, Class::Empty, none),
         kw => transaction(kw, head)
             .or_else(|| locking(kw, head, seen))
             .unwrap_or_else(|| rest(kw, head)),

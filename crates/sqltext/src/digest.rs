@@ -119,14 +119,8 @@ impl<S: Sink> Folder<S> {
     fn open_list(&mut self, token: Token, past: &Past, text: &[u8], rows: bool) {
         let token = &token;
         let comma = self.sink.mark();
-        // A row's parenthesis belongs to the row, a list's to the list.
-        if !rows {
-            self.sink.put(token, past, text);
-        }
+        self.sink.put(token, past, text);
         let element = Some(self.sink.open_element());
-        if rows {
-            self.sink.put(token, past, text);
-        }
         let depth = if rows { self.depth } else { self.depth + 1 };
         self.frames.push(Frame {
             rows,
@@ -177,8 +171,9 @@ impl<S: Sink> Folder<S> {
                     return;
                 }
                 Step::OpenRow => {
+                    self.sink.put(token, past, text);
                     frame.element = Some(self.sink.open_element());
-                    return self.sink.put(token, past, text);
+                    return;
                 }
             }
         }

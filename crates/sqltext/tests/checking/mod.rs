@@ -137,7 +137,8 @@ fn other_values(scan: &Scan, text: &[u8], mode: &Mode) {
         // Quotes that would touch a quote, or a letter that makes a prefix, mean something else.
         let safe = !matches!(before, b'\'' | b'n' | b'N' | b'x' | b'X' | b'b' | b'B')
             && !matches!(after, b'\'' | b'.')
-            && before < 0x80;
+            && before < 0x80
+            && (from < start || from == 0);
         if safe {
             changed.extend_from_slice(&text[from..start]);
             changed.extend_from_slice(b"'other'");
