@@ -64,7 +64,7 @@ impl Embedded {
     pub fn open(dir: &Path) -> Result<Embedded, Error> {
         let path = dir.join(FILE_NAME);
         let file = open_file(&path)?;
-        let revision = check_format(&file).map_err(|failure| failure.describe("read", &path))?;
+        let revision = check_format(&file).map_err(|failure| failure.describe("prepare", &path))?;
         let (newest, _) = watch::channel(revision);
         let history = Mutex::new(History {
             updates: VecDeque::new(),
