@@ -75,8 +75,13 @@ pub struct Owner {
     /// The session whose statement ran last, and that statement's number in its session.
     pub session: u32,
     pub statement: u64,
-    /// The session that the connection's LAST_INSERT_ID() belongs to.
+    /// The session that the connection's LAST_INSERT_ID() belongs to, and which of the values that
+    /// the function had in that session it is.
     pub insert_id_session: u32,
+    pub insert_id_version: u64,
+    /// False after an OK reported an id on a connection that had another session's before: the id
+    /// may be one that the client chose, and then LAST_INSERT_ID() is still the other's.
+    pub insert_id_sure: bool,
 }
 
 /// A connection that is logged in. At most one command is under way.
@@ -92,6 +97,8 @@ pub struct Connection {
     pub(crate) login: Rc<SessionState>,
     pub(crate) sock: Sock,
     pub(crate) idle_since_s: u64,
+    /// Heddle made the session READ ONLY, and it stays so.
+    guarded: bool,
     statements: Statements,
 }
 
@@ -114,6 +121,7 @@ impl Connection {
             state,
             sock,
             idle_since_s: 0,
+            guarded: false,
             statements: Statements::default(),
         }
     }
@@ -249,7 +257,23 @@ impl Connection {
             }
         }
         self.login = Rc::new(login);
+        self.guarded = read_only;
         Ok(())
+    }
+
+    /// The values of the only row that a query of Heddle's own gives; NULL is empty.
+    pub async fn ask(&mut self, query: &[u8]) -> Result<Vec<Vec<u8>>, ConnectionError> {
+        let mut packets = Vec::new();
+        self.run_rows(&[(Command::Query, query)], &mut packets)
+            .await?;
+        let row = last_row(&packets).unwrap_or_default();
+        TextRow::new(row)
+            .map(|value| Ok(value?.unwrap_or_default().to_vec()))
+            .collect::<Result<_, Malformed>>()
+            .map_err(|source| ConnectionError::Protocol {
+                operation: "reading values",
+                source,
+            })
     }
 
     /// Brings the connection into `wanted`. `Refused` leaves it sound when only the database was
@@ -264,7 +288,7 @@ impl Connection {
             self.run(&[(Command::InitDb, database)]).await?;
             self.state = Rc::new(self.state.with_database(Some(database)));
         }
-        if let Some(set) = self.state.set_statement(wanted, &self.login) {
+        if let Some(set) = self.state.set_statement(wanted, &self.login, self.guarded) {
             self.run(&[(Command::Query, &set)]).await?;
         }
         self.state = wanted.clone();

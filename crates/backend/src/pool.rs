@@ -199,6 +199,10 @@ impl Pools {
                     return Ok(lease);
                 };
                 let refused = matches!(error, ConnectionError::Refused { .. });
+                if matches!(error, ConnectionError::Broken { .. }) {
+                    // It died while it was idle; the server itself may be well.
+                    continue;
+                }
                 if refused && connection.state.database() != wanted.database() {
                     // Only the database was refused: the connection is as sound as before.
                     lease.release();
@@ -236,7 +240,8 @@ impl Pools {
     ) -> Option<Lease> {
         let mut servers = self.servers.borrow_mut();
         let server = servers.entry(key.server).or_default();
-        if !first_in_line && server.idle.len() <= server.promised {
+        let room = self.limits.connections_max.saturating_sub(server.count);
+        if !first_in_line && room + server.idle.len() <= server.promised {
             return None;
         }
         let at = choose(&server.idle, key, wanted, prefer)?;
@@ -257,14 +262,17 @@ impl Pools {
     fn reserve(&self, key: Key, first_in_line: bool) -> bool {
         let mut servers = self.servers.borrow_mut();
         let server = servers.entry(key.server).or_default();
-        if !first_in_line && !server.waiters.is_empty() {
+        let room = self.limits.connections_max.saturating_sub(server.count);
+        if !first_in_line
+            && (!server.waiters.is_empty() || room + server.idle.len() <= server.promised)
+        {
             return false;
         }
-        if server.count < self.limits.connections_max {
+        if room > 0 {
             server.count += 1;
             return true;
         }
-        let spare = server.idle.len() > server.promised;
+        let spare = !server.idle.is_empty();
         if spare {
             server.idle.remove(0);
         }

@@ -16,8 +16,11 @@ const STATEMENTS_MAX: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Prepared {
     pub text: Rc<[u8]>,
-    /// Hash of the session state (database, sql_mode, character sets) at PREPARE.
+    /// Hash of the part of the session state that decides what the text means, at PREPARE.
     pub state: u64,
+    /// Tells statements of one client with the same text apart: each has its own cursor and its own
+    /// long data. 0 for the first.
+    pub copy: u32,
 }
 
 /// A statement as the server knows it.
@@ -85,6 +88,7 @@ mod tests {
         Prepared {
             text: Rc::from(format!("SELECT {n}").as_bytes()),
             state: 0,
+            copy: 0,
         }
     }
 

@@ -36,15 +36,8 @@ pub enum Tracked {
 /// or setting them changes what Heddle itself relies on.
 pub fn classify(name: &str) -> Tracked {
     match name {
-        "last_gtid"
-        | "last_insert_id"
-        | "identity"
-        | "warning_count"
-        | "error_count"
-        | "in_transaction"
-        | "transaction_read_only"
-        | "tx_read_only"
-        | "skip_replication" => Tracked::Ignored,
+        "last_gtid" | "last_insert_id" | "identity" | "warning_count" | "error_count"
+        | "in_transaction" | "skip_replication" => Tracked::Ignored,
         "timestamp"
         | "insert_id"
         | "rand_seed1"
@@ -60,6 +53,18 @@ pub fn classify(name: &str) -> Tracked {
         _ => Tracked::State,
     }
 }
+
+/// Whether transactions are READ ONLY by default. On a connection that Heddle itself made READ ONLY
+/// this is never touched.
+const READ_ONLY: [&str; 2] = ["transaction_read_only", "tx_read_only"];
+
+/// The variables that decide how a text is parsed: a prepared statement keeps them from its PREPARE.
+const PARSING: [&str; 4] = [
+    "character_set_client",
+    "character_set_connection",
+    "collation_connection",
+    "sql_mode",
+];
 
 impl SessionState {
     /// The state after login with this default database.
@@ -93,6 +98,27 @@ impl SessionState {
     pub fn with_variable(&self, name: &str, value: &[u8]) -> SessionState {
         let mut state = self.clone();
         state.variables.insert(name.into(), value.into());
+        state.hashed()
+    }
+
+    /// The part of the state that decides what a text means: the database and how it is parsed.
+    pub fn parsing(&self) -> SessionState {
+        SessionState::new(self.database()).parsing_as(self)
+    }
+
+    /// The same state, but texts mean what they mean in `other`. Transactions are not touched by
+    /// the way from one to the other, which a change of `autocommit` would commit.
+    pub fn parsing_as(&self, other: &SessionState) -> SessionState {
+        let mut state = self.clone();
+        state.database = other.database.clone();
+        state
+            .variables
+            .retain(|name, _| !PARSING.contains(&&**name));
+        for name in PARSING {
+            if let Some((name, value)) = other.variables.get_key_value(name) {
+                state.variables.insert(name.clone(), value.clone());
+            }
+        }
         state.hashed()
     }
 
@@ -134,8 +160,14 @@ impl SessionState {
 
     /// The SET statement that takes a connection from `self` to `wanted`, or `None` when the
     /// variables agree already. `login` holds the values after login of the variables that have no
-    /// useful DEFAULT (the character sets come from the handshake).
-    pub fn set_statement(&self, wanted: &SessionState, login: &SessionState) -> Option<Vec<u8>> {
+    /// useful DEFAULT (the character sets come from the handshake). `guarded` is for connections
+    /// that must stay READ ONLY.
+    pub fn set_statement(
+        &self,
+        wanted: &SessionState,
+        login: &SessionState,
+        guarded: bool,
+    ) -> Option<Vec<u8>> {
         let mut items: Vec<(&str, Option<&[u8]>)> = Vec::new();
         for (name, value) in &wanted.variables {
             if self.variables.get(name) != Some(value) {
@@ -146,6 +178,21 @@ impl SessionState {
             if !wanted.variables.contains_key(name) {
                 items.push((name, login.variable(name)));
             }
+        }
+        let named = |wanted: &str| items.iter().any(|(name, _)| *name == wanted);
+        if named("character_set_connection") && !named("collation_connection") {
+            // Setting the character set resets the collation: both are set.
+            let name = "collation_connection";
+            match wanted.variable(name) {
+                Some(value) => items.push((name, Some(value))),
+                None if wanted.variable("character_set_connection").is_none() => {
+                    items.extend(login.variable(name).map(|value| (name, Some(value))));
+                }
+                None => {}
+            }
+        }
+        if guarded {
+            items.retain(|(name, _)| !READ_ONLY.contains(name));
         }
         if items.is_empty() {
             return None;
@@ -212,7 +259,7 @@ mod tests {
     use super::*;
 
     fn text(from: &SessionState, to: &SessionState, login: &SessionState) -> Option<String> {
-        from.set_statement(to, login)
+        from.set_statement(to, login, false)
             .map(|t| String::from_utf8(t).expect("UTF-8"))
     }
 
@@ -255,6 +302,35 @@ mod tests {
         assert!(!with.can_become(&without));
         assert!(without.can_become(&with));
         assert!(with.can_become(&SessionState::new(Some(b"b"))));
+    }
+
+    #[test]
+    fn a_guarded_connection_stays_read_only() {
+        let login = SessionState::new(None);
+        let wanted = login.with_variable("tx_read_only", b"OFF");
+        assert_eq!(login.set_statement(&wanted, &login, true), None);
+        assert!(login.set_statement(&wanted, &login, false).is_some());
+        assert_eq!(wanted.set_statement(&login, &login, true), None);
+    }
+
+    #[test]
+    fn parsing_in_another_state_leaves_transactions_alone() {
+        let prepared = SessionState::new(Some(b"a")).with_variable("sql_mode", b"ANSI_QUOTES");
+        let now = SessionState::new(Some(b"b"))
+            .with_variable("autocommit", b"OFF")
+            .with_variable("character_set_client", b"latin1");
+        let there = now.parsing_as(&prepared);
+        let login = SessionState::new(None).with_variable("character_set_client", b"utf8mb4");
+        assert_eq!(
+            text(&now, &there, &login).as_deref(),
+            Some("SET SESSION sql_mode = 'ANSI_QUOTES', SESSION character_set_client = 'utf8mb4'")
+        );
+        assert_eq!(there.database(), Some(&b"a"[..]));
+        assert_eq!(there.parsing(), prepared.parsing());
+        assert_eq!(
+            now.with_variable("autocommit", b"ON").parsing(),
+            now.parsing()
+        );
     }
 
     #[test]

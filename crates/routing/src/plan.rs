@@ -16,8 +16,6 @@ pub struct Standing {
     pub wrote: bool,
     /// Without autocommit any statement may open a transaction that later writes.
     pub autocommit: bool,
-    /// The statement shape was seen to write although it looked like a read.
-    pub known_writer: bool,
 }
 
 /// Why the plan is what it is; shown by EXPLAIN and counted.
@@ -50,14 +48,14 @@ pub struct Refusal {
     pub detail: String,
 }
 
-/// Chooses the server for a statement of class `class`. `avoid` names a server that has just failed
-/// this statement. Refuses only when no server that may serve it is alive.
+/// Chooses the server for a statement of class `class`. `avoid` names the servers that have just
+/// failed this statement. Refuses only when no server that may serve it is alive.
 pub fn plan(
     snapshot: &Snapshot,
     class: Class,
     hint: Option<MsHint>,
     standing: &Standing,
-    avoid: Option<ServerId>,
+    avoid: &[ServerId],
     balance: &mut Balance,
 ) -> Result<Plan, Refusal> {
     if let Some(server) = standing.held {
@@ -72,7 +70,7 @@ pub fn plan(
         error: error::NO_GROUP,
         detail: String::new(),
     })?;
-    let read = class == Class::Read && !standing.known_writer;
+    let read = class == Class::Read;
     match hint {
         Some(MsHint::Master | MsHint::Strong) => return primary(group, read, Reason::Hint),
         Some(MsHint::LastUsed) => {
@@ -122,7 +120,7 @@ fn primary(group: &Group, read: bool, reason: Reason) -> Result<Plan, Refusal> {
 /// A replica in its turn; the primary when there is none.
 fn replica(
     group: &Group,
-    avoid: Option<ServerId>,
+    avoid: &[ServerId],
     balance: &mut Balance,
     reason: Reason,
 ) -> Result<Plan, Refusal> {
@@ -130,11 +128,11 @@ fn replica(
         server.status == farm::Status::Replica && server.serves_reads() && replicates(server)
     };
     let servers = group.servers.iter().map(|server| &**server).filter(fit);
-    let others = servers.clone().filter(|server| Some(server.id) != avoid);
+    let others = servers.clone().filter(|server| !avoid.contains(&server.id));
     if let Some(server) = balance.choose(others) {
         return Ok(on(server, reason));
     }
-    // The server that has just failed is better than none, when it is the only one left.
+    // A server that has just failed is better than none, when no other is left.
     primary(group, true, Reason::NoReplica)
         .or_else(|refusal| {
             balance

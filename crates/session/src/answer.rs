@@ -88,6 +88,23 @@ impl Client {
         self.say(out).await
     }
 
+    /// Sends a result set of one number.
+    pub async fn number(&mut self, column: &str, value: u64, status: Status) -> Result<(), End> {
+        let mut out = Vec::with_capacity(128);
+        let columns = [(column, ColumnKind::LongLong)];
+        let rows = [vec![Some(value.to_string().into_bytes())]];
+        let capabilities = self.capabilities;
+        write_text_result(
+            &mut out,
+            &mut self.sequence,
+            &columns,
+            &rows,
+            status,
+            capabilities,
+        );
+        self.say(out).await
+    }
+
     /// Sends whole packets.
     pub async fn say(&mut self, out: Vec<u8>) -> Result<(), End> {
         let bytes = out.len();

@@ -5,7 +5,7 @@ use std::io;
 use backend::{Connection, ConnectionError, Lease, Tracked, classify};
 use mysql_wire::relay::{BUFFER_BYTES, Expect, Relay};
 use mysql_wire::reply::SessionChange;
-use sqltext::{Class, Facts};
+use sqltext::Class;
 
 use crate::counters::count;
 use crate::end::End;
@@ -52,8 +52,8 @@ impl Session {
             forwarded: false,
             sequence: Some(1),
         };
-        if shape.facts.contains(Facts::LAST_INSERT_ID)
-            && self.move_insert_id(connection).await.is_err()
+        if Session::needs_insert_id(shape)
+            && Box::pin(self.move_insert_id(connection)).await.is_err()
         {
             return Ok(lost);
         }
@@ -98,18 +98,25 @@ impl Session {
         }
         let mut buffer = self.core.take_buffer();
         let may_correct = read_only && shape.class == Class::Read;
-        let answer = self
+        let mut answer = self
             .relay(connection, expect, may_correct, &mut buffer)
             .await;
         self.core.give_buffer(buffer);
-        if let Ok(Answer::Done(outcome, _)) = &answer {
+        if let Ok(Answer::Done(outcome, changes)) = &mut answer {
             match (job, outcome.prepared) {
                 (Job::Prepare(_), Some(reply)) => {
-                    // A connection that breaks here is found out by its next user.
+                    // Here and below: a connection that breaks here is found out by its next user.
                     let _ = self.note_prepared(connection, reply).await;
                 }
                 (Job::Execute(id), _) => self.note_executed(id, outcome.status),
                 _ => {}
+            }
+            if Session::may_assign(shape) {
+                let learning = self.learn_assigned(connection, shape, job, changes);
+                let _ = Box::pin(learning).await;
+            }
+            if self.assigns_insert_id(shape, job) {
+                let _ = Box::pin(self.learn_insert_id(connection)).await;
             }
         }
         answer
@@ -150,8 +157,11 @@ impl Session {
                 .outcome()
                 .error
                 .is_some_and(|n| WRITE_REFUSED.contains(&n));
-            if progress.done && !forwarded && may_correct && refused {
-                return Ok(Answer::WritesOnReplica);
+            if progress.done && may_correct && refused {
+                if !forwarded {
+                    return Ok(Answer::WritesOnReplica);
+                }
+                changes.writes = true;
             }
             if progress.forward > 0 {
                 forwarded = true;
@@ -177,19 +187,6 @@ impl Session {
             buffer.drain(..bytes);
         }
         sent
-    }
-
-    /// LAST_INSERT_ID() belongs to the session, not to the connection: moves it there.
-    async fn move_insert_id(&mut self, connection: &mut Connection) -> Result<(), ConnectionError> {
-        if connection.owner.insert_id_session == self.handle.id {
-            return Ok(());
-        }
-        let set = format!("SET last_insert_id = {}", self.insert_id);
-        connection
-            .run(&[(mysql_wire::command::Command::Query, set.as_bytes())])
-            .await?;
-        connection.owner.insert_id_session = self.handle.id;
-        Ok(())
     }
 }
 
@@ -229,6 +226,7 @@ impl Changes {
                     Tracked::Pins => self.pins = true,
                     Tracked::Ignored => {}
                 }
+                self.told.push(name);
             }
             _ => {}
         }

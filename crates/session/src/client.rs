@@ -70,6 +70,7 @@ impl Client {
                 self.fill(end + HEADER_BYTES, end > 0).await?;
                 continue;
             };
+            self.sequence = header.sequence.wrapping_add(1);
             if header.sequence != expected {
                 return Err(ReadError::Refused(error::PACKETS_OUT_OF_ORDER));
             }

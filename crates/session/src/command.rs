@@ -10,6 +10,7 @@ use sqltext::Class;
 use backend::SessionState;
 use mysql_wire::capability::Capabilities;
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
@@ -69,6 +70,7 @@ impl Session {
         self.wrote = false;
         self.wants_diagnostics = false;
         self.insert_id = 0;
+        self.insert_id_version += 1;
         self.statement = 0;
         self.last_connection = 0;
         self.last_server = None;
@@ -96,9 +98,13 @@ impl Session {
             flags: self.identity.profile.flags,
         };
         let core = self.core.clone();
-        let (profile, admin) = core
-            .authenticate(&mut self.client, self.peer.ip(), &claim)
-            .await?;
+        let limit = Duration::from_secs(core.shared.settings.handshake_timeout_s);
+        let proof = core.authenticate(&mut self.client, self.peer.ip(), &claim);
+        let proved = reactor::timeout(limit, Box::pin(proof)).await;
+        let Some(proved) = proved else {
+            return Err(self.client.refuse(&error::NET_READ_INTERRUPTED, &[]).await);
+        };
+        let (profile, admin) = proved?;
         let database = change
             .database
             .filter(|name| !name.is_empty())

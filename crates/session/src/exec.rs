@@ -20,9 +20,6 @@ use crate::per_core::Core;
 use crate::pin::Pins;
 use crate::session::Session;
 
-/// How often a statement is sent to another server before its failure is the answer.
-const ATTEMPTS_MAX: usize = 3;
-
 /// What the tokenizer said of a text, or what stands for it where there is none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -103,30 +100,48 @@ pub(crate) struct Changes {
     pub state: Option<SessionState>,
     /// A variable changed that cannot be moved.
     pub pins: bool,
+    /// The variables that the reply named, in lower case.
+    pub told: Vec<String>,
+    /// Something was set for the next transaction only.
+    pub one_shot: bool,
+    /// A replica refused the statement after part of its reply had been sent on.
+    pub writes: bool,
 }
 
 impl Session {
     /// Runs the client's command to its answer.
-    pub(crate) async fn run_command(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        let mut avoid = None;
-        let mut corrected = self.is_known_writer(&shape);
-        let mut attempt = 1;
+    pub(crate) async fn run_command(&mut self, mut shape: Shape, job: Job) -> Result<(), End> {
+        // Servers that have failed this statement. Each is tried once, so the loop ends.
+        let mut avoid = Vec::new();
+        if self.is_known_writer(&shape) {
+            shape.class = Class::Other;
+        }
         loop {
-            let (plan, target) = match self.route(&shape, corrected, avoid) {
+            let (plan, target) = match self.route(&shape, &avoid) {
                 Ok(route) => route,
                 Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
             };
             // Until the reply begins, a read that nothing holds may go to another server.
-            let free = self.held.is_none() && shape.class == Class::Read && attempt < ATTEMPTS_MAX;
-            attempt += 1;
+            let free =
+                self.held.is_none() && shape.class == Class::Read && !avoid.contains(&plan.server);
             let (mut lease, pins) = match self.checkout(&plan, &target, &shape).await {
                 Ok(taken) => taken,
-                Err(error) if free && elsewhere_may_help(&error) => {
-                    avoid = Some(plan.server);
+                Err(error) if free && elsewhere_may_help(&error, plan.read_only) => {
+                    avoid.push(plan.server);
+                    continue;
+                }
+                Err(error) if database_refused(&error) && self.state.database().is_some() => {
+                    // Somebody dropped it: the session goes on without one, as it would have to
+                    // on a connection of its own.
+                    self.set_state(Rc::new(self.state.with_database(None)));
                     continue;
                 }
                 Err(error) => return self.client.pool_error(&error, &target).await,
             };
+            if self.handle.killed.get() {
+                self.give_back_after_error(lease, pins);
+                return Err(self.last_word().await);
+            }
             if shape.asks_back() && !self.still_knows(lease.connection()) {
                 self.give_back(lease);
                 return self
@@ -142,6 +157,9 @@ impl Session {
                     if plan.read_only {
                         count(&self.core.counters.reads_to_replicas);
                     }
+                    if changes.writes {
+                        self.core.learn_writer(shape.digest);
+                    }
                     return self.settle(lease, &shape, pins, outcome, changes);
                 }
                 Answer::Refused {
@@ -156,13 +174,14 @@ impl Session {
                     self.give_back(lease);
                     self.core.learn_writer(shape.digest);
                     count(&self.core.counters.reads_corrected);
-                    corrected = true;
+                    shape.class = Class::Other;
                 }
+                // Only a READ ONLY session surely had no effect: on the primary a function may write.
                 Answer::Lost {
                     forwarded: false, ..
-                } if free => {
+                } if free && plan.read_only => {
                     count(&self.core.counters.retries);
-                    avoid = Some(plan.server);
+                    avoid.push(plan.server);
                 }
                 Answer::Lost {
                     forwarded,
@@ -185,8 +204,7 @@ impl Session {
     pub(crate) fn route(
         &mut self,
         shape: &Shape,
-        known_writer: bool,
-        avoid: Option<ServerId>,
+        avoid: &[ServerId],
     ) -> Result<(Plan, Target), Refusal> {
         let held = match &self.held {
             Some(held) => Some(held.lease.connection().server),
@@ -198,7 +216,6 @@ impl Session {
             last_used: self.last_server,
             wrote: self.wrote,
             autocommit: self.status.contains(Status::AUTOCOMMIT),
-            known_writer,
         };
         let snapshot = self.core.shared.published.load();
         let mut balance = self.core.balance.borrow_mut();
@@ -264,6 +281,7 @@ impl Session {
         sequence: Option<u8>,
     ) -> Result<(), End> {
         count(&self.core.counters.servers_lost);
+        self.forget_cursors();
         let was_in_transaction = self.status.contains(Status::IN_TRANS);
         self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         let server = format!("{}:{}", target.host, target.port);
@@ -293,10 +311,28 @@ impl Session {
     }
 }
 
-/// True for failures that say nothing about the session: another server may do better.
-fn elsewhere_may_help(error: &PoolError) -> bool {
-    !matches!(error, PoolError::Connection(ConnectionError::Refused { number, .. })
-        if !matches!(number, 1040 | 1203 | 1226 | 1053))
+/// True for failures that say nothing about the session: another server may do better. So may a
+/// replica's refusal of a database that it does not have yet.
+fn elsewhere_may_help(error: &PoolError, replica: bool) -> bool {
+    let refused = |number| matches!(number, 1040 | 1203 | 1226 | 1053);
+    match error {
+        PoolError::Connection(ConnectionError::Refused { number, .. }) => {
+            refused(*number) || (replica && database_refused(error))
+        }
+        _ => true,
+    }
+}
+
+/// The session's database is not there (ER_BAD_DB_ERROR), or not for this account any more
+/// (ER_DBACCESS_DENIED_ERROR).
+fn database_refused(error: &PoolError) -> bool {
+    matches!(
+        error,
+        PoolError::Connection(ConnectionError::Refused {
+            number: 1049 | 1044,
+            ..
+        })
+    )
 }
 
 /// Where a server of the snapshot is reached.

@@ -10,12 +10,14 @@
 //! Must not know: how a socket gets here, what a probe is, where state is stored; the other doors.
 
 mod answer;
+mod assigned;
 mod attempt;
 mod client;
 mod command;
 mod counters;
 mod end;
 mod exec;
+mod insert_id;
 mod kill;
 mod local;
 mod login;

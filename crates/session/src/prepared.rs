@@ -59,10 +59,7 @@ impl Session {
             };
         }
         let id = self.next_statement_id();
-        let key = Prepared {
-            text,
-            state: self.state.hash(),
-        };
+        let key = self.statement_key(text);
         self.preparing = Some((key.clone(), None));
         // Preparing does nothing yet: it pins nothing and writes nothing.
         let class = if shape.class == Class::Read {
@@ -93,6 +90,30 @@ impl Session {
             self.statements.insert(id, statement);
         }
         Ok(())
+    }
+
+    /// A key that no other statement of this session has.
+    fn statement_key(&self, text: Rc<[u8]>) -> Prepared {
+        let state = self.state.parsing().hash();
+        let keys = self.statements.values().map(|statement| &statement.key);
+        let same = keys.filter(|key| key.state == state && key.text == text);
+        let copy = same.map(|key| key.copy + 1).max().unwrap_or(0);
+        Prepared { text, state, copy }
+    }
+
+    /// The text of a statement; empty when there is no such statement.
+    pub(crate) fn statement_text(&self, id: u32) -> &[u8] {
+        self.statements
+            .get(&id)
+            .map_or(&[], |statement| &statement.key.text)
+    }
+
+    /// The connection with all cursors and long data is gone.
+    pub(crate) fn forget_cursors(&mut self) {
+        for statement in self.statements.values_mut() {
+            statement.cursor = false;
+            statement.broken |= std::mem::take(&mut statement.long_data);
+        }
     }
 
     fn next_statement_id(&mut self) -> u32 {
@@ -175,7 +196,9 @@ impl Session {
         connection: &mut Connection,
         id: u32,
     ) -> Result<(), ConnectionError> {
-        let Some(statement) = self.statements.get(&id) else { return Ok(()) };
+        let Some(statement) = self.statements.get(&id) else {
+            return Ok(());
+        };
         if connection.known(&statement.key).is_some() {
             return Ok(());
         }
@@ -201,7 +224,8 @@ impl Session {
             return None;
         }
         let body = &self.client.payload()[1..];
-        let bound = Execute::decode(body, statement.params, false).is_ok_and(|e| e.new_params_bound);
+        let bound =
+            Execute::decode(body, statement.params, false).is_ok_and(|e| e.new_params_bound);
         (!bound).then(|| with_types(&joined(self.client.frame()), statement))
     }
 
@@ -224,28 +248,40 @@ impl Session {
             class: Class::Show,
             ..statement.shape
         };
-        let sent = match self.checkout_for(&shape).await {
-            Some((mut lease, pins)) => {
-                let ready = self
-                    .ready_statement(lease.connection_mut(), id)
-                    .await
-                    .is_ok();
-                let (frame, range) = self.client.lend();
-                let (sent, frame) = match ready {
-                    true => lease.connection_mut().send(frame, range).await,
-                    false => (Err(std::io::ErrorKind::NotConnected.into()), frame),
-                };
-                self.client.restore(frame);
-                let pins = pins | Pins::STATEMENT;
-                sent.is_ok().then(|| self.held = Some(Held { lease, pins }))
-            }
-            None => None,
-        };
+        let sent = self.send_long_data(&shape, id).await;
         if let Some(statement) = self.statements.get_mut(&id) {
-            statement.long_data = sent.is_some();
-            statement.broken = sent.is_none();
+            statement.long_data = sent;
+            statement.broken = !sent;
         }
         Ok(())
+    }
+
+    /// Sends the client's long data to the statement on the connection that is held from now on.
+    /// False when that could not be done.
+    async fn send_long_data(&mut self, shape: &Shape, id: u32) -> bool {
+        let was_held = self.held.is_some();
+        let Some((mut lease, pins)) = self.checkout_for(shape).await else {
+            return false;
+        };
+        let connection = lease.connection_mut();
+        let sent = match self.ready_statement(connection, id).await {
+            Ok(()) => {
+                self.address_statement(connection, id);
+                let (frame, range) = self.client.lend();
+                let (sent, frame) = connection.send(frame, range).await;
+                self.client.restore(frame);
+                sent.is_ok()
+            }
+            Err(_) => false,
+        };
+        if sent || was_held {
+            // A transaction that broke with its connection is not given up in silence: the next
+            // statement finds it broken and says so.
+            let pin = if sent { Pins::STATEMENT } else { Pins::empty() };
+            let pins = pins | pin;
+            self.held = Some(Held { lease, pins });
+        }
+        sent
     }
 
     /// COM_STMT_CLOSE has no reply. The connections keep the statement for whoever needs it next,
@@ -255,16 +291,13 @@ impl Session {
         let Some(statement) = self.statements.remove(&id) else {
             return Ok(());
         };
-        if (statement.cursor || statement.long_data)
-            && let Some(held) = &mut self.held
-            && held
-                .lease
-                .connection_mut()
-                .forget(&statement.key)
-                .await
-                .is_err()
-        {
-            self.held = None;
+        if !statement.cursor && !statement.long_data {
+            return Ok(());
+        }
+        if let Some(held) = &mut self.held {
+            // A connection that breaks here is found out by its next use: a transaction that is
+            // lost with it must not be lost in silence.
+            let _ = held.lease.connection_mut().forget(&statement.key).await;
         }
         self.recheck_hold();
         Ok(())
@@ -334,7 +367,7 @@ impl Session {
 
     /// A connection for a command without a reply.
     async fn checkout_for(&mut self, shape: &Shape) -> Option<(Lease, Pins)> {
-        let (plan, target) = self.route(shape, false, None).ok()?;
+        let (plan, target) = self.route(shape, &[]).ok()?;
         self.checkout(&plan, &target, shape).await.ok()
     }
 }
@@ -345,12 +378,19 @@ async fn prepare_elsewhere(
     statement: &Statement,
 ) -> Result<(), ConnectionError> {
     let now = connection.state().clone();
-    if SessionState::same(&now, &statement.state) || !now.can_become(&statement.state) {
+    let then = Rc::new(now.parsing_as(&statement.state));
+    if SessionState::same(&now, &then) || !now.can_become(&then) {
         return connection.prepare(&statement.key).await.map(drop);
     }
-    connection.become_state(&statement.state).await?;
+    connection.become_state(&then).await?;
     let prepared = connection.prepare(&statement.key).await;
-    connection.become_state(&now).await?;
+    if connection.become_state(&now).await.is_err() {
+        let (operation, source) = (
+            "returning to the session's state",
+            std::io::Error::other("refused"),
+        );
+        return Err(ConnectionError::Broken { operation, source });
+    }
     prepared.map(drop)
 }
 

@@ -25,6 +25,7 @@ impl Session {
             (Class::Local, _) => Box::pin(self.local()).await,
             (_, Verb::Kill { .. }) => Box::pin(self.kill_statement()).await,
             (Class::Show, _) => self.run_command(shape, Job::Frame(Expect::Results)).await,
+            _ if self.asks_connection_id(&shape) => Box::pin(self.connection_id()).await,
             _ if self.asks_version_comment(&shape) => Box::pin(self.version_comment()).await,
             _ => self.run_command(shape, Job::Frame(Expect::Results)).await,
         }

@@ -52,7 +52,11 @@ pub struct Session {
     pub(crate) last_connection: u64,
     /// Statements so far; names the one whose diagnostics a connection still has.
     pub(crate) statement: u64,
+    /// What LAST_INSERT_ID() is; what it was before the last OK that reported an id; and how often
+    /// it has changed, by which connections with an older value are known.
     pub(crate) insert_id: u64,
+    pub(crate) insert_id_before: u64,
+    pub(crate) insert_id_version: u64,
     pub(crate) statements: FxHashMap<u32, Statement>,
     pub(crate) last_statement_id: u32,
     /// The statement that a PREPARE under way is about, and the server's reply to it.
@@ -143,6 +147,8 @@ impl Session {
             last_connection: 0,
             statement: 0,
             insert_id: 0,
+            insert_id_before: 0,
+            insert_id_version: 0,
             statements: FxHashMap::default(),
             last_statement_id: 0,
             preparing: None,
@@ -163,6 +169,9 @@ impl Session {
     /// The loop: one command after the other, until an end.
     async fn run(&mut self) -> End {
         loop {
+            if self.core.draining.get() && self.held.is_none() {
+                return self.last_word().await;
+            }
             self.handle.active_s.set(self.core.now_s.get());
             self.handle.holds.set(self.held.is_some());
             self.handle.waits_for_client.set(true);
@@ -177,14 +186,11 @@ impl Session {
             if let Err(end) = self.command().await {
                 return end;
             }
-            if self.core.draining.get() && self.held.is_none() {
-                return self.last_word().await;
-            }
         }
     }
 
     /// What a client hears whose session is ended from outside.
-    async fn last_word(&mut self) -> End {
+    pub(crate) async fn last_word(&mut self) -> End {
         let draining = self.core.draining.get();
         let error = if draining {
             error::SHUTTING_DOWN

@@ -30,8 +30,7 @@ impl Session {
         connection.owner.session = id;
         connection.owner.statement = self.statement;
         if outcome.last_insert_id != 0 {
-            self.insert_id = outcome.last_insert_id;
-            connection.owner.insert_id_session = id;
+            self.note_insert_id(connection, outcome.last_insert_id);
         }
         self.last_server = Some(connection.server);
         self.last_connection = connection.id;
@@ -47,14 +46,30 @@ impl Session {
         self.wants_diagnostics |= shape
             .facts
             .intersects(Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS);
-        let pins = self.pins_after(shape, pins, &outcome, changes.pins);
+        let mut new = Pins::empty();
+        new.set(Pins::VARIABLE, changes.pins);
+        new.set(Pins::NEXT_TRANSACTION, changes.one_shot);
+        let pins = self.pins_after(shape, pins, &outcome, new);
+        if outcome.error.is_none() && self.releases(shape.verb) {
+            // The server closes the connection now, and so does Heddle.
+            return Err(End::Quit);
+        }
         self.keep(lease, shape, pins, &outcome);
         Ok(())
     }
 
-    fn pins_after(&self, shape: &Shape, before: Pins, outcome: &Outcome, variable: bool) -> Pins {
-        let mut pins = before | Pins::of(shape.class, shape.verb, shape.facts);
-        pins.set(Pins::VARIABLE, pins.contains(Pins::VARIABLE) || variable);
+    /// The statement ends the session: COMMIT RELEASE, or a COMMIT under such a completion type.
+    fn releases(&self, verb: Verb) -> bool {
+        let (chain, release) = match verb {
+            Verb::Commit { chain, release } | Verb::Rollback { chain, release } => (chain, release),
+            _ => return false,
+        };
+        let completion = self.state.variable("completion_type");
+        release || (!chain && completion.is_some_and(|c| c == b"RELEASE" || c == b"2"))
+    }
+
+    fn pins_after(&self, shape: &Shape, before: Pins, outcome: &Outcome, new: Pins) -> Pins {
+        let mut pins = before | new | Pins::of(shape.class, shape.verb, shape.facts);
         let done = outcome.error.is_none();
         if done && matches!(shape.verb, Verb::UnlockTables | Verb::UnlockInstance) {
             pins -= Pins::LOCK_TABLES;
@@ -105,7 +120,9 @@ impl Session {
 
     /// Keeps a connection as it was kept before a command that never ran.
     pub(crate) fn give_back_after_error(&mut self, lease: Lease, pins: Pins) {
-        if self.status.contains(Status::IN_TRANS) || !pins.is_empty() {
+        let may_be_open =
+            self.status.contains(Status::IN_TRANS) || !self.status.contains(Status::AUTOCOMMIT);
+        if may_be_open || !pins.is_empty() {
             self.held = Some(Held { lease, pins });
         } else {
             self.give_back(lease);

@@ -1,0 +1,139 @@
+//! What a SET has changed and the server does not report, or reports under another name.
+//!
+//! Session tracking has gaps: MariaDB says nothing of `SET @@name = …` without a scope, from 11 on it
+//! confuses variables that share their storage (every on/off setting), neither engine reports the
+//! collation that SET NAMES chose, and what SET STATEMENT changed back is said one reply too late.
+//! So what a text assigns is compared with what the reply said, and the server is asked for the rest.
+
+use backend::{Connection, ConnectionError, Tracked, classify};
+use mysql_wire::command::Command;
+use sqltext::{Class, Facts, Scope, Verb};
+
+use crate::exec::{Changes, Job, Shape};
+use crate::session::Session;
+
+/// Each changes the other one.
+const COLLATION: [&str; 2] = ["character_set_connection", "collation_connection"];
+
+/// Written as `@@name`, an assignment to these holds for the next transaction only.
+const ONE_SHOT: [&str; 4] = [
+    "transaction_isolation",
+    "transaction_read_only",
+    "tx_isolation",
+    "tx_read_only",
+];
+
+impl Session {
+    /// Completes what a reply said about the session's state. On an error the connection is broken.
+    pub(crate) async fn learn_assigned(
+        &mut self,
+        connection: &mut Connection,
+        shape: &Shape,
+        job: Job,
+        changes: &mut Changes,
+    ) -> Result<(), ConnectionError> {
+        if shape.verb == Verb::SetStatement {
+            // What was changed is changed back; the next reply, whoever gets it, would say so.
+            *changes = Changes::default();
+            return connection.run(&[(Command::Query, b"DO 1")]).await.map(drop);
+        }
+        let text = match job {
+            Job::Execute(id) => self.statement_text(id),
+            _ => self.client.payload().get(1..).unwrap_or_default(),
+        };
+        let names = self.assigned(text, shape);
+        let mut ask: Vec<String> = Vec::new();
+        for name in names {
+            let told = changes.told.iter().any(|told| *told == name);
+            match classify(&name) {
+                _ if told || ask.contains(&name) => {}
+                Tracked::Ignored => {}
+                Tracked::Pins => changes.pins = true,
+                Tracked::State if ONE_SHOT.contains(&&*name) => {
+                    changes.one_shot |= !other_name_told(changes, &name)
+                }
+                Tracked::State => ask.push(name),
+            }
+        }
+        if COLLATION
+            .iter()
+            .any(|&name| ask.iter().chain(&changes.told).any(|n| n == name))
+        {
+            ask.retain(|name| !COLLATION.contains(&&**name));
+            ask.extend(COLLATION.map(str::to_owned));
+        }
+        if ask.is_empty() {
+            return Ok(());
+        }
+        let items: Vec<String> = ask.iter().map(|name| format!("@@session.{name}")).collect();
+        let query = format!("SELECT {}", items.join(", "));
+        match connection.ask(query.as_bytes()).await {
+            Ok(values) => {
+                for (name, value) in ask.iter().zip(values) {
+                    let state = changes.state.as_ref().unwrap_or(connection.state());
+                    changes.state = Some(state.with_variable(name, &value));
+                }
+                Ok(())
+            }
+            // A name that cannot be asked for, such as one in a text that only looked like a SET.
+            Err(ConnectionError::Refused { .. }) => {
+                changes.pins = true;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// True for texts that may assign session variables.
+    pub(crate) fn may_assign(shape: &Shape) -> bool {
+        shape.class == Class::Set
+            || shape.verb == Verb::SetStatement
+            || shape.facts.contains(Facts::MULTIPLE)
+    }
+
+    /// The session variables that the text assigns, in lower case.
+    fn assigned(&self, text: &[u8], shape: &Shape) -> Vec<String> {
+        let mut names = self.assigned_first(text);
+        if shape.facts.contains(Facts::MULTIPLE) {
+            let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b';');
+            for (at, _) in ends {
+                let rest = text[at + 1..].trim_ascii_start();
+                // A comment may hide a SET; `assignments` reads over it.
+                if rest.starts_with(b"/")
+                    || rest.starts_with(b"#")
+                    || rest.starts_with(b"-")
+                    || rest
+                        .get(..3)
+                        .is_some_and(|word| word.eq_ignore_ascii_case(b"set"))
+                {
+                    names.extend(self.assigned_first(rest));
+                }
+            }
+        }
+        names
+    }
+
+    /// Of the first statement.
+    fn assigned_first(&self, text: &[u8]) -> Vec<String> {
+        let mut names = Vec::new();
+        for item in sqltext::assignments(text, &self.mode) {
+            match item.scope {
+                Scope::Default | Scope::Session if !item.name.contains('.') => {
+                    names.push(item.name.into_owned());
+                }
+                Scope::Names | Scope::Charset => names.extend(COLLATION.map(str::to_owned)),
+                _ => {}
+            }
+        }
+        names
+    }
+}
+
+/// The servers call these by their newer name, whichever was written.
+fn other_name_told(changes: &Changes, name: &str) -> bool {
+    let other = match name.strip_prefix("tx_") {
+        Some(rest) => format!("transaction_{rest}"),
+        None => name.replacen("transaction_", "tx_", 1),
+    };
+    changes.told.contains(&other)
+}
