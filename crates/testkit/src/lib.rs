@@ -1,6 +1,7 @@
 //! What tests of every crate share: real servers, a whole farm, a client that can misbehave, waiting.
 //!
-//! Job: start real MariaDB and MySQL servers ([`server`]), a `heddle up` ([`farm`]), speak the MySQL
+//! Job: start real MariaDB and MySQL servers ([`server`]), an SQL door in front of
+//! them ([`door`]), a `heddle up` ([`farm`]), speak the MySQL
 //! protocol to either without hiding anything ([`client`]), and wait for conditions instead of
 //! sleeping ([`wait_until`]).
 //!
@@ -14,11 +15,13 @@
 
 pub mod bundle;
 pub mod client;
+pub mod door;
 pub mod farm;
 pub mod server;
 mod wait;
 
 pub use client::Client;
+pub use door::{Door, Stage};
 pub use farm::Farm;
 pub use server::{Release, Server};
 pub use wait::{skip, wait_until};

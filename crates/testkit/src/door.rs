@@ -1,0 +1,317 @@
+//! An SQL door in this process, in front of real servers that a test binary starts once.
+//!
+//! The «replica» of a [`Stage`] is a second, independent server: what differs between the two shows
+//! which of them answered. Each has `stage.who`, a table with one row: `primary` or `replica`.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use ::farm::{
+    Account, Accounts, AuthPlugin, Engine, Group, Health, Mode, Published, ServerId, Snapshot,
+    Status,
+};
+use mysql_wire::auth;
+use reactor::Io;
+use session::{Limits, Operator, Reply, Settings};
+
+use crate::client::{Client, Failure, Login};
+use crate::server::{Release, Server};
+
+/// Long enough for what a test lets finish; a drain that takes longer hangs.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// A primary and a server that plays its replica, shared by the tests that run at the same time.
+pub struct Stage {
+    pub primary: Server,
+    pub replica: Server,
+}
+
+impl Stage {
+    /// The servers of this test binary; started for the first test, ended with the last one.
+    /// `None` where no server can be had.
+    pub fn shared() -> Option<Arc<Stage>> {
+        static SHARED: Mutex<Weak<Stage>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stage) = shared.upgrade() {
+            return Some(stage);
+        }
+        let stage = Arc::new(Stage::start()?);
+        *shared = Arc::downgrade(&stage);
+        Some(stage)
+    }
+
+    /// Servers of a test's own, for one that stops them.
+    pub fn start() -> Option<Stage> {
+        Stage::start_with(Release::Installed)
+    }
+
+    /// The same of another release.
+    pub fn start_with(release: Release) -> Option<Stage> {
+        let settings = [("max_allowed_packet", "64M"), ("max_connections", "400")];
+        let [primary, replica] = ["primary", "replica"].map(|name| {
+            let server = Server::start_with(release, &settings)?;
+            let mut client = server.client();
+            client.run("CREATE DATABASE stage");
+            client.run("CREATE TABLE stage.who (name VARCHAR(20))");
+            client.run(&format!("INSERT INTO stage.who VALUES ('{name}')"));
+            Some(server)
+        });
+        let (primary, replica) = (primary?, replica?);
+        Some(Stage { primary, replica })
+    }
+
+    /// Runs a text on both servers, past any door.
+    ///
+    /// # Panics
+    /// When a server refuses it.
+    #[track_caller]
+    pub fn everywhere(&self, sql: &str) {
+        for server in [&self.primary, &self.replica] {
+            server.client().query(sql).expect("the statement is right");
+        }
+    }
+
+    /// An empty database on both servers.
+    #[track_caller]
+    pub fn database(&self, name: &str) {
+        self.everywhere(&format!("CREATE OR REPLACE DATABASE {name}"));
+    }
+
+    /// A door in front of both, with the settings of most tests.
+    pub fn door(&self) -> Door {
+        self.door_with(|_| {})
+    }
+
+    /// A door in front of both, with other settings.
+    pub fn door_with(&self, tune: impl FnOnce(&mut Tuning)) -> Door {
+        Door::start(&[&self.primary, &self.replica], tune)
+    }
+}
+
+/// What a test may want different.
+pub struct Tuning {
+    pub io: Io,
+    /// Cores of the data plane: 1, so that sessions share their pools.
+    pub threads: usize,
+    pub clients_max: usize,
+    pub settings: Settings,
+    /// One for each server; all 1 by default.
+    pub weights: Vec<f64>,
+    /// Beside `root` without a password.
+    pub accounts: Vec<Account>,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Tuning {
+            io: Io::Auto,
+            threads: 1,
+            clients_max: 1000,
+            settings: Settings {
+                pool: Limits {
+                    connections_max: 64,
+                    idle_s: 60,
+                    wait_ms: 10_000,
+                    connect_ms: 5000,
+                },
+                handshake_timeout_s: 10,
+                idle_timeout_s: 28_800,
+                packet_bytes_max: 64 << 20,
+                statements_max: 16_382,
+            },
+            weights: Vec::new(),
+            accounts: Vec::new(),
+        }
+    }
+}
+
+/// An account with `mysql_native_password`, as the servers would have it.
+pub fn account(user: &str, host: &str, password: &str) -> Account {
+    let stage2 = auth::native_stage2(&auth::native_stage1(password.as_bytes()));
+    Account {
+        user: user.into(),
+        host: host.into(),
+        plugin: AuthPlugin::Native((!password.is_empty()).then_some(stage2)),
+        locked: false,
+        admin: false,
+    }
+}
+
+/// A running door; drained when dropped.
+pub struct Door {
+    inner: Option<door_sql::Door>,
+    address: SocketAddr,
+    shared: Arc<session::Shared>,
+    published: Arc<Published>,
+}
+
+impl Door {
+    /// A door on a farm that never changes by itself: the first server is the primary, the others
+    /// are replicas, all are alive.
+    ///
+    /// # Panics
+    /// When the door does not open.
+    pub fn start(servers: &[&Server], tune: impl FnOnce(&mut Tuning)) -> Door {
+        let mut tuning = Tuning::default();
+        tune(&mut tuning);
+        let members = servers.iter().enumerate().map(|(i, server)| {
+            let weight = tuning.weights.get(i).copied().unwrap_or(1.0);
+            Arc::new(member(i, server, weight))
+        });
+        let group = Group {
+            name: "g1".into(),
+            description: String::new(),
+            active: true,
+            servers: members.collect(),
+        };
+        let root = Account {
+            admin: true,
+            ..account("root", "localhost", "")
+        };
+        let mut snapshot = Snapshot::empty("test");
+        snapshot.epoch = 1;
+        snapshot.groups = vec![Arc::new(group)];
+        tuning.accounts.push(root);
+        snapshot.accounts = Arc::new(Accounts::new(tuning.accounts));
+        let published = Arc::new(Published::from_pointee(snapshot));
+        let inner = door_sql::start(door_sql::Options {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            threads: tuning.threads,
+            io: tuning.io,
+            clients_max: tuning.clients_max,
+            settings: tuning.settings,
+            published: published.clone(),
+            operator: Arc::new(NoCommands),
+        })
+        .expect("the door opens");
+        Door {
+            address: inner.address(),
+            shared: inner.shared(),
+            inner: Some(inner),
+            published,
+        }
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A new connection as `root`.
+    ///
+    /// # Panics
+    /// When the door refuses it.
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        Client::connect(self.address, "root", "").expect("root has no password")
+    }
+
+    /// A new connection in this database.
+    ///
+    /// # Panics
+    /// When the door refuses it.
+    #[track_caller]
+    pub fn client_in(&self, database: &str) -> Client {
+        let login = Login {
+            database: Some(database),
+            ..Login::default()
+        };
+        self.login(&login).expect("root may use the database")
+    }
+
+    /// A new connection with this login.
+    pub fn login(&self, login: &Login<'_>) -> Result<Client, Failure> {
+        Client::login(self.address, login)
+    }
+
+    /// A counter of `HEDDLE STATUS`. Gauges are up to a second old.
+    ///
+    /// # Panics
+    /// When there is no such counter.
+    pub fn counter(&self, name: &str) -> u64 {
+        let all = self.shared.counters_sum();
+        let found = all.iter().find(|(counter, ..)| *counter == name);
+        found.map(|found| found.2).expect("a counter of this name")
+    }
+
+    /// Publishes the farm with one server changed; `index` as in [`Door::start`].
+    pub fn change(&self, index: usize, change: impl FnOnce(&mut ::farm::Server)) {
+        let mut snapshot = Snapshot::clone(&self.published.load());
+        let mut group = Group::clone(&snapshot.groups[0]);
+        change(Arc::make_mut(&mut group.servers[index]));
+        snapshot.groups[0] = Arc::new(group);
+        snapshot.epoch += 1;
+        self.published.store(Arc::new(snapshot));
+    }
+
+    /// Waits until nobody is connected and no server connection is in use.
+    ///
+    /// # Panics
+    /// When that does not come: something leaked.
+    #[track_caller]
+    pub fn wait_unused(&self) {
+        crate::wait_until(DRAIN, "no session and no connection in use", || {
+            self.counter("sessions_now") == 0
+                && self.counter("pool_in_use") == 0
+                && self.counter("pool_waiting") == 0
+        });
+    }
+
+    /// Drains the door. Blocks, at most for `limit`.
+    pub fn drain(mut self, limit: Duration) {
+        if let Some(inner) = self.inner.take() {
+            inner.drain(limit);
+        }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.take() {
+            // The data plane's runtime aborts the process when a panicking thread wakes a task, and
+            // a failed test is one.
+            let end = std::thread::spawn(move || inner.drain(Duration::ZERO));
+            let _ = end.join();
+        }
+    }
+}
+
+fn member(index: usize, server: &Server, weight: f64) -> ::farm::Server {
+    let (status, mode) = match index {
+        0 => (Status::Primary, Mode::ReadWrite),
+        _ => (Status::Replica, Mode::ReadOnly),
+    };
+    let version = match server.engine() {
+        Engine::MariaDb => "10.11.14-MariaDB",
+        Engine::MySql => "8.0.12",
+    };
+    ::farm::Server {
+        id: ServerId(index as u32 + 1),
+        uuid: format!("uuid-{index}").into(),
+        name: format!("server-{index}").into(),
+        group: "g1".into(),
+        host: "127.0.0.1".into(),
+        port: server.address().port(),
+        status,
+        mode,
+        weight,
+        engine: server.engine(),
+        version: version.into(),
+        health: Health {
+            alive: true,
+            read_only: index > 0,
+            error: String::new(),
+            ..Health::unknown()
+        },
+    }
+}
+
+/// A farm without a control plane.
+struct NoCommands;
+
+impl Operator for NoCommands {
+    fn submit(&self, _words: Vec<String>, _admin: bool, reply: Reply) {
+        reply(Err("no commands here".to_owned()));
+    }
+}
