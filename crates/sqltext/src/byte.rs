@@ -85,7 +85,7 @@ const fn in_range(low: u64, first: u8, last: u8) -> u64 {
 #[inline]
 const fn word_run(chunk: u64) -> usize {
     let low = chunk & !HIGH;
-    let letters = in_range(low | ONES * 0x20, b'a', b'z');
+    let letters = in_range(low | (ONES * 0x20), b'a', b'z');
     let rest = in_range(low, b'0', b'9') | in_range(low, b'_', b'_') | in_range(low, b'$', b'$');
     let others = !(letters | rest | chunk) & HIGH;
     (others.trailing_zeros() / 8) as usize

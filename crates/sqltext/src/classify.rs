@@ -388,10 +388,9 @@ fn explain(head: &Head) -> (Verb, Class, Facts) {
 
 fn analyze(head: &Head) -> (Verb, Class, Facts) {
     match explained(head) {
-        Kw::TABLE | Kw::LOCAL | Kw::NO_WRITE_TO_BINLOG | Kw::NONE => {
+        Kw::TABLE | Kw::TABLES | Kw::LOCAL | Kw::NO_WRITE_TO_BINLOG | Kw::NONE => {
             (Verb::AnalyzeTable, Class::Ddl, Facts::IMPLICIT_COMMIT)
         }
-        kw if kw == Kw::TABLES => (Verb::AnalyzeTable, Class::Ddl, Facts::IMPLICIT_COMMIT),
         kw if is_write(kw) => (Verb::Analyze, Class::Write, Facts::empty()),
         _ => (Verb::Analyze, Class::Other, Facts::empty()),
     }

@@ -387,12 +387,10 @@ pub(crate) fn is_folded(past: &Past, token: &Token) -> bool {
 /// else with it.
 #[inline(always)]
 pub(crate) fn is_joined(past: &Past, token: &Token) -> bool {
-    token.glued
-        && match token.kind {
-            Kind::Dot => true,
-            Kind::Open => {
-                past.kind == Kind::Word && !past.kw.is_reserved() || past.kind == Kind::Dot
-            }
-            _ => past.kind == Kind::Dot,
-        }
+    let may = match token.kind {
+        Kind::Dot => true,
+        Kind::Open => past.kind == Kind::Word && !past.kw.is_reserved() || past.kind == Kind::Dot,
+        _ => past.kind == Kind::Dot,
+    };
+    may && past.touches(token)
 }

@@ -116,7 +116,7 @@ impl Watcher {
             Kind::Open if past.kind == Kind::Quoted => {
                 self.facts |= function(past.quoted_word(text));
             }
-            Kind::UserVariable => self.user_variable(token.glued, past, head),
+            Kind::UserVariable => self.user_variable(past.touches(token), past, head),
             Kind::SystemVariable => self.facts |= system_variable(token.bytes(text)),
             Kind::Dot if past.kind == Kind::Quoted && past.quoted_word(text).is_server_schema() => {
                 self.facts |= Facts::SERVER_SCHEMA;

@@ -144,23 +144,24 @@ impl Kw {
         let mut slot = ends.slot(word.len());
         loop {
             let number = TABLE.slots[slot % SLOTS] as usize;
-            if number == 0 {
+            let known = &TABLE.known[number % KNOWN];
+            if known.kw == Kw::NONE {
                 return Kw::NONE;
             }
-            let known = &TABLE.ends[number];
-            if known.first == ends.first && known.last == ends.last && agrees(number, word) {
-                return ALL[number];
+            let same = known.first == ends.first
+                && known.last == ends.last
+                && known.len as usize == word.len();
+            if same && (word.len() <= 16 || middle_agrees(known.kw, word)) {
+                return known.kw;
             }
             slot += 1;
         }
     }
 }
 
-/// Compares what the ends leave open: the length, and the middle of long words.
-#[inline]
-fn agrees(number: usize, word: &[u8]) -> bool {
-    let text = TEXTS[number];
-    text.len() == word.len() && (word.len() <= 16 || text.as_bytes().eq_ignore_ascii_case(word))
+#[cold]
+fn middle_agrees(kw: Kw, word: &[u8]) -> bool {
+    kw.text().as_bytes().eq_ignore_ascii_case(word)
 }
 
 /// The first and last eight bytes of a word. Words of up to eight bytes are wholly in `first`, with
@@ -243,29 +244,53 @@ const SLOT_BITS: u32 = 11;
 const SLOTS: usize = 1 << SLOT_BITS;
 const LENGTH_MAX: usize = 33;
 
+/// Room for all keywords, as a power of two so that no access needs a check.
+const KNOWN: usize = 512;
+
 struct Table {
+    /// Numbers of keywords, at the place that their hash names or behind it; 0 is none.
     slots: [u16; SLOTS],
-    ends: [Ends; WORDS],
+    known: [Known; KNOWN],
+}
+
+/// A keyword as it is compared.
+#[derive(Clone, Copy)]
+struct Known {
+    first: u64,
+    last: u64,
+    len: u8,
+    kw: Kw,
 }
 
 static TABLE: Table = build();
 
 const fn build() -> Table {
+    let none = Known {
+        first: 0,
+        last: 0,
+        len: 0,
+        kw: Kw::NONE,
+    };
     let mut table = Table {
         slots: [0; SLOTS],
-        ends: [Ends { first: 0, last: 0 }; WORDS],
+        known: [none; KNOWN],
     };
     let mut number = 1;
     while number < WORDS {
         let text = TEXTS[number].as_bytes();
         assert!(text.len() >= 2 && text.len() <= LENGTH_MAX);
-        let ends = Ends::of(text).folded();
-        let mut slot = ends.slot(text.len());
-        while table.slots[slot] != 0 {
-            slot = (slot + 1) % SLOTS;
+        let Ends { first, last } = Ends::of(text).folded();
+        let mut slot = Ends { first, last }.slot(text.len());
+        while table.slots[slot % SLOTS] != 0 {
+            slot += 1;
         }
-        table.slots[slot] = number as u16;
-        table.ends[number] = ends;
+        table.slots[slot % SLOTS] = number as u16;
+        table.known[number] = Known {
+            first,
+            last,
+            len: text.len() as u8,
+            kw: ALL[number],
+        };
         number += 1;
     }
     table

@@ -86,7 +86,6 @@ impl Scan {
             text,
             folder,
             statement: Statement::new(),
-            past: Past::new(),
             scan: self,
         };
         lexer.run(&mut pass);
@@ -151,14 +150,13 @@ struct Pass<'a> {
     text: &'a [u8],
     folder: Folder<Hash>,
     statement: Statement,
-    past: Past,
     scan: &'a mut Scan,
 }
 
 impl Visitor for Pass<'_> {
     #[inline(always)]
-    fn see(&mut self, token: Token) {
-        self.folder.see(&token, &self.past, self.text);
+    fn see(&mut self, token: Token, past: &Past) {
+        self.folder.see(&token, past, self.text);
         match token.kind {
             Kind::End => {
                 self.scan.add(&self.statement);
@@ -168,20 +166,18 @@ impl Visitor for Pass<'_> {
             Kind::Semicolon => {
                 self.scan.add(&self.statement);
                 self.statement = Statement::new();
-                self.past.push(&token);
                 return;
             }
             Kind::Literal => self.scan.literals.push(span(&token)),
             Kind::Placeholder => self.scan.placeholders += 1,
             _ => {}
         }
-        self.statement.see(&token, &self.past, self.text);
-        self.past.push(&token);
+        self.statement.see(&token, past, self.text);
     }
 
     #[inline(never)]
-    fn see_rare(&mut self, token: Token) {
-        self.see(token);
+    fn see_rare(&mut self, token: Token, past: &Past) {
+        self.see(token, past);
     }
 }
 

@@ -39,8 +39,6 @@ pub(crate) struct Token {
     pub kind: Kind,
     /// Nothing but a word that stands where a keyword may stand has one.
     pub kw: Kw,
-    /// Begins where the token before ended.
-    pub glued: bool,
     pub start: u32,
     pub end: u32,
     /// Of a word; zeros in other tokens.
@@ -57,9 +55,9 @@ impl Token {
 /// Takes the tokens of a text one by one.
 pub(crate) trait Visitor {
     /// Compiled into the lexer once for every common kind of token, which it knows there.
-    fn see(&mut self, token: Token);
+    fn see(&mut self, token: Token, past: &Past);
     /// The same for all other tokens.
-    fn see_rare(&mut self, token: Token);
+    fn see_rare(&mut self, token: Token, past: &Past);
 }
 
 /// The tokens before the one at hand, as far as they matter.
@@ -69,19 +67,20 @@ pub(crate) struct Past {
     pub kw: Kw,
     /// Keyword of the token before that.
     pub before: Kw,
-    /// Of the last name in quotes.
+    /// Where it begins, if it is a name in quotes.
     start: u32,
-    end: u32,
+    pub end: u32,
 }
 
 impl Past {
+    /// Before the first token, which touches nothing.
     pub fn new() -> Past {
         Past {
             kind: Kind::End,
             kw: Kw::NONE,
             before: Kw::NONE,
             start: 0,
-            end: 0,
+            end: u32::MAX,
         }
     }
 
@@ -90,9 +89,16 @@ impl Past {
         self.before = self.kw;
         self.kind = token.kind;
         self.kw = token.kw;
+        self.end = token.end;
         if token.kind == Kind::Quoted {
-            (self.start, self.end) = (token.start, token.end);
+            self.start = token.start;
         }
+    }
+
+    /// `token`, the one at hand, begins where the one before ended.
+    #[inline(always)]
+    pub fn touches(&self, token: &Token) -> bool {
+        self.end == token.start
     }
 
     /// The token at hand is the first of its statement.
@@ -115,12 +121,7 @@ pub(crate) struct Lexer<'a> {
     text: &'a [u8],
     mode: Mode,
     at: usize,
-    /// Where the token before ended; the text's length plus one before the first.
-    previous_end: usize,
-    /// Kind and keyword of the token before.
-    previous: (Kind, Kw),
-    /// A name must follow: the token before was a dot with a name right behind it.
-    after_dot: bool,
+    past: Past,
     /// Inside an executable comment, whose `*/` is no token.
     executing: bool,
     /// A quote or comment that never ends, or a byte of which the charset would have to be known.
@@ -133,9 +134,7 @@ impl<'a> Lexer<'a> {
             text,
             mode: *mode,
             at: 0,
-            previous_end: usize::MAX,
-            previous: (Kind::Open, Kw::NONE),
-            after_dot: false,
+            past: Past::new(),
             executing: false,
             doubtful: false,
         }
@@ -155,39 +154,51 @@ impl<'a> Lexer<'a> {
     /// Shows all tokens to `visitor`, the end included. The same tokens as [`Lexer::next`] gives.
     #[inline(always)]
     pub fn run(&mut self, visitor: &mut impl Visitor) {
-        loop {
-            let Some(&(mut byte)) = self.text.get(self.at) else {
-                break;
-            };
+        while let Some(&(mut byte)) = self.text.get(self.at) {
             if byte == b' ' {
                 // One space between two tokens is the rule.
                 self.at += 1;
                 byte = self.peek(0);
             }
+            macro_rules! show {
+                ($token:expr) => {{
+                    let token = $token;
+                    visitor.see(token, &self.past);
+                    self.past.push(&token);
+                }};
+            }
             match byte::CLASS[byte as usize] {
                 Class::Space => self.at += 1,
-                Class::Word => visitor.see(self.word()),
-                Class::Digit => visitor.see(self.digits()),
-                Class::Open => visitor.see(self.take(Kind::Open, 1)),
-                Class::Close => visitor.see(self.take(Kind::Close, 1)),
-                Class::Comma => visitor.see(self.take(Kind::Comma, 1)),
-                Class::Equals => visitor.see(self.take(Kind::Operator, 1)),
-                Class::Question => visitor.see(self.take(Kind::Placeholder, 1)),
-                Class::Quote => visitor.see(self.string(0)),
+                Class::Word => show!(self.word()),
+                Class::Digit => show!(self.digits()),
+                Class::Open => show!(self.take(Kind::Open, 1)),
+                Class::Close => show!(self.take(Kind::Close, 1)),
+                Class::Comma => show!(self.take(Kind::Comma, 1)),
+                Class::Equals => show!(self.take(Kind::Operator, 1)),
+                Class::Question => show!(self.take(Kind::Placeholder, 1)),
+                Class::Quote => show!(self.string(0)),
                 _ => {
-                    let token = self.next();
-                    let kind = token.kind;
-                    visitor.see_rare(token);
-                    if kind == Kind::End {
+                    let token = self.find();
+                    visitor.see_rare(token, &self.past);
+                    self.past.push(&token);
+                    if token.kind == Kind::End {
                         return;
                     }
                 }
             }
         }
-        visitor.see_rare(self.end());
+        let token = self.end();
+        visitor.see_rare(token, &self.past);
     }
 
+    /// The next token; the end again and again when there is none.
     pub fn next(&mut self) -> Token {
+        let token = self.find();
+        self.past.push(&token);
+        token
+    }
+
+    fn find(&mut self) -> Token {
         loop {
             let Some(&byte) = self.text.get(self.at) else {
                 return self.end();
@@ -215,19 +226,20 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Right behind a dot there is a name, whatever it looks like.
+    #[inline(always)]
+    fn is_behind_dot(&self) -> bool {
+        self.past.kind == Kind::Dot && self.past.end as usize == self.at
+    }
+
     /// Makes the token of the next `bytes` bytes and steps behind it.
     #[inline(always)]
     fn take(&mut self, kind: Kind, bytes: usize) -> Token {
         let start = self.at;
         self.at = (start + bytes).min(self.text.len());
-        self.after_dot = false;
-        self.previous = (kind, Kw::NONE);
-        let glued = start == self.previous_end;
-        self.previous_end = self.at;
         Token {
             kind,
             kw: Kw::NONE,
-            glued,
             start: start as u32,
             end: self.at as u32,
             ends: Ends::default(),
@@ -245,7 +257,7 @@ impl<'a> Lexer<'a> {
     fn word(&mut self) -> Token {
         let start = self.at;
         let (end, ends) = self.word_end(start);
-        let named = self.after_dot;
+        let named = self.is_behind_dot();
         let mut token = self.take(Kind::Word, end - start);
         token.ends = ends;
         token.kw = Kw::find_by_ends(ends, &self.text[start..end]);
@@ -257,7 +269,6 @@ impl<'a> Lexer<'a> {
             if (named || before_dot) && !keep {
                 token.kw = Kw::NONE;
             }
-            self.previous.1 = token.kw;
         }
         token
     }
@@ -304,7 +315,7 @@ impl<'a> Lexer<'a> {
     /// A number, or a name that begins with digits.
     #[inline(always)]
     fn digits(&mut self) -> Token {
-        if self.after_dot {
+        if self.is_behind_dot() {
             return self.word();
         }
         if let Some(length) = byte::short_integer(self.text, self.at) {
@@ -318,15 +329,12 @@ impl<'a> Lexer<'a> {
 
     fn dot(&mut self) -> Token {
         // Behind a name a dot is a dot, whatever follows; elsewhere `.5` is a number.
-        let behind_name = self.previous.0 == Kind::Word && self.at == self.previous_end;
+        let behind_name = self.past.kind == Kind::Word && self.past.end as usize == self.at;
         if !behind_name && self.peek(1).is_ascii_digit() {
             let length = byte::fraction(&self.text[self.at..]);
             return self.take(Kind::Literal, length);
         }
-        let names = byte::is_word(self.peek(1));
-        let token = self.take(Kind::Dot, 1);
-        self.after_dot = names;
-        token
+        self.take(Kind::Dot, 1)
     }
 
     /// A string whose quote stands `prefix` bytes ahead.
@@ -411,7 +419,7 @@ impl<'a> Lexer<'a> {
         if !matches!(self.peek(0), b'-' | b'+') {
             return None;
         }
-        let wanted = match self.previous {
+        let wanted = match (self.past.kind, self.past.kw) {
             (Kind::Operator | Kind::Open | Kind::Comma, _) => true,
             (Kind::Word, kw) => kw.wants_value(),
             _ => false,

@@ -40,13 +40,14 @@ fn tokens(text: &str) -> String {
 struct Collector(Vec<(Kind, Kw, u32, u32, bool)>);
 
 impl Visitor for Collector {
-    fn see(&mut self, token: Token) {
+    fn see(&mut self, token: Token, past: &Past) {
+        let touches = past.touches(&token);
         self.0
-            .push((token.kind, token.kw, token.start, token.end, token.glued));
+            .push((token.kind, token.kw, token.start, token.end, touches));
     }
 
-    fn see_rare(&mut self, token: Token) {
-        self.see(token);
+    fn see_rare(&mut self, token: Token, past: &Past) {
+        self.see(token, past);
     }
 }
 
@@ -190,10 +191,12 @@ fn both_ways_to_take_tokens_agree() {
         let mut collector = Collector::default();
         Lexer::new(text.as_bytes(), &MYSQL).run(&mut collector);
         let mut one_by_one = Collector::default();
+        let mut past = Past::new();
         let mut lexer = Lexer::new(text.as_bytes(), &MYSQL);
         loop {
             let token = lexer.next();
-            one_by_one.see(token);
+            one_by_one.see(token, &past);
+            past.push(&token);
             if token.kind == Kind::End {
                 break;
             }
