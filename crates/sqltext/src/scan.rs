@@ -52,6 +52,8 @@ pub struct Scan {
     pub literals: Vec<Span>,
     /// Room for the digest's lists, empty between texts.
     frames: Vec<Frame<Hash>>,
+    /// Room for the hints' normal form.
+    hints: Vec<u8>,
 }
 
 /// Room for this many literals is kept between texts; what a huge text took is given back.
@@ -114,11 +116,11 @@ impl Scan {
     }
 
     #[cold]
-    fn mix_hints(&self, text: &[u8], hash: &mut Hash) {
-        let mut normal = Vec::new();
-        self.hint.write(text, &mut normal);
-        if !normal.is_empty() {
-            hash.mix_text(&normal);
+    fn mix_hints(&mut self, text: &[u8], hash: &mut Hash) {
+        self.hints.clear();
+        self.hint.write(text, &mut self.hints);
+        if !self.hints.is_empty() {
+            hash.mix_text(&self.hints);
         }
     }
 
