@@ -71,6 +71,8 @@ pub(crate) struct Folder<S: Sink> {
     pub sink: S,
     frames: Vec<Frame<S>>,
     depth: u32,
+    /// The innermost list is within a row, of whose content only parentheses matter to it.
+    in_row: bool,
 }
 
 /// Lists within lists beyond this are hashed as they are.
@@ -84,15 +86,23 @@ impl<S: Sink> Folder<S> {
             sink,
             frames,
             depth: 0,
+            in_row: false,
         }
     }
 
     #[inline(always)]
     pub fn see(&mut self, token: &Token, past: &Past, text: &[u8]) {
-        if self.frames.is_empty() {
+        let inside = self.in_row
+            && !matches!(
+                token.kind,
+                Kind::Open | Kind::Close | Kind::Semicolon | Kind::End
+            );
+        if inside || self.frames.is_empty() {
             self.pass(token, past, text);
         } else {
             self.see_in_list(*token, past, text);
+            let row = |frame: &Frame<S>| frame.rows && frame.element.is_some();
+            self.in_row = self.frames.last().is_some_and(row);
         }
     }
 
@@ -131,6 +141,7 @@ impl<S: Sink> Folder<S> {
             before: None,
             wants_row: false,
         });
+        self.in_row = rows;
         self.depth += 1;
     }
 
