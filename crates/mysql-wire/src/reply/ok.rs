@@ -52,11 +52,12 @@ impl<'a> OkPacket<'a> {
         let status = Status::from_bits_retain(reader.u16()?);
         let warnings = reader.u16()?;
         let (mut info, mut session_state) = (&[][..], &[][..]);
-        if !caps.contains(Capabilities::SESSION_TRACK) {
-            info = reader.rest();
-        } else if !reader.is_empty() {
+        if !reader.is_empty() {
+            // Whatever the manuals say of connections without SESSION_TRACK: both servers write the
+            // length there too, and clients read it.
             info = reader.lenenc_bytes()?;
-            if status.contains(Status::SESSION_STATE_CHANGED) && !reader.is_empty() {
+            let tracks = caps.contains(Capabilities::SESSION_TRACK);
+            if tracks && status.contains(Status::SESSION_STATE_CHANGED) && !reader.is_empty() {
                 session_state = reader.lenenc_bytes()?;
             }
         }
@@ -78,9 +79,8 @@ impl<'a> OkPacket<'a> {
         put_lenenc_int(out, self.last_insert_id);
         put_u16(out, self.status.bits());
         put_u16(out, self.warnings);
-        if !caps.contains(Capabilities::SESSION_TRACK) {
-            out.extend_from_slice(self.info);
-        } else if self.status.contains(Status::SESSION_STATE_CHANGED) {
+        let tracks = caps.contains(Capabilities::SESSION_TRACK);
+        if tracks && self.status.contains(Status::SESSION_STATE_CHANGED) {
             put_lenenc_bytes(out, self.info);
             put_lenenc_bytes(out, self.session_state);
         } else if !self.info.is_empty() {
@@ -173,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_a_length_only_with_tracking() {
+    fn a_message_has_a_length_with_and_without_tracking() {
         let mut ok = OkPacket::new(Status::AUTOCOMMIT | Status::IN_TRANS);
         ok.affected_rows = 70_000;
         ok.last_insert_id = u64::MAX;
         ok.warnings = 3;
         ok.info = b"Records: 1";
         assert!(round(&ok, TRACK).ends_with(b"\x0ARecords: 1"));
-        assert!(round(&ok, Capabilities::empty()).ends_with(b"\x03\0Records: 1"));
+        assert!(round(&ok, Capabilities::empty()).ends_with(b"\x03\0\x0ARecords: 1"));
     }
 
     #[test]
