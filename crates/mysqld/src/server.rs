@@ -225,7 +225,6 @@ fn port_is_free(options: &Options) -> Result<(), Error> {
         Err(error) if error.kind() == ErrorKind::AddrInUse => Err(Error::PortInUse {
             name: options.name.clone(),
             port: options.port,
-            dir: options.dir.clone(),
         }),
         _ => Ok(()),
     }

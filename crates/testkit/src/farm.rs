@@ -3,7 +3,7 @@
 //! The program is built by cargo when the first farm starts, so that a test never runs an old one;
 //! `HEDDLE_BIN` names another program to test, for example a release build.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -247,6 +247,16 @@ impl Farm {
 
 impl Drop for Farm {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // What a failed test needs most vanishes with the directory.
+            let (printed, logged) = (self.lines().join("\n"), self.stderr());
+            let health = self.command(&["group", "health", "g1"]).stdout;
+            let health = String::from_utf8_lossy(&health);
+            let _ = writeln!(
+                std::io::stderr(),
+                "heddle up:\n{printed}\n{logged}\n{health}"
+            );
+        }
         if let Some(mut child) = self.child.take() {
             // First, so that it does not restart what is killed next.
             let _ = child.kill();

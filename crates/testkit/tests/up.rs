@@ -114,6 +114,9 @@ fn a_farm_says_what_it_is_and_a_second_start_takes_up_its_data() {
 #[test]
 fn servers_that_die_are_started_again_and_rejoin() {
     let Some(farm) = with_table(&[]) else { return };
+    // MariaDB records a position after a DDL statement, not with it: a replica that is killed in
+    // between stops with 1950. That is not what is tested here.
+    all_have(&farm, 0);
     for (round, name) in ["g1-3", "g1-1", "g1-2"].into_iter().enumerate() {
         let before = farm.member(name);
         before.signal("KILL");
