@@ -29,14 +29,10 @@ pub enum Error {
         source: io::Error,
     },
     #[error(
-        "port {port} of server {name} is in use by another program: stop it, or remove {}",
-        dir.display()
+        "port {port} of server {name} is in use by another program: end that one (`ss -ltnp` shows \
+         it), then start again"
     )]
-    PortInUse {
-        name: String,
-        port: u16,
-        dir: PathBuf,
-    },
+    PortInUse { name: String, port: u16 },
     #[error("server {name} ended while starting ({status}); the end of {}: {tail}", log.display())]
     Ended {
         name: String,
