@@ -14,6 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::Client;
+use crate::keeper;
 use crate::server::free_port;
 use crate::wait_until;
 
@@ -84,6 +85,7 @@ impl Farm {
             http: SocketAddr::from(([127, 0, 0, 1], free_port())),
             home: home.expect("a temporary directory"),
         };
+        keeper::keep(farm.home.path());
         farm.start_again();
         Some(farm)
     }
@@ -263,6 +265,7 @@ impl Drop for Farm {
             let _ = child.wait();
         }
         kill_servers_below(&self.dir());
+        keeper::forget(self.home.path());
     }
 }
 

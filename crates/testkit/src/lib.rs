@@ -17,6 +17,7 @@ pub mod bundle;
 pub mod client;
 pub mod door;
 pub mod farm;
+mod keeper;
 pub mod server;
 mod wait;
 

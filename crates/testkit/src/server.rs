@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use crate::bundle::{self, Artifact};
 use crate::client::Client;
+use crate::keeper;
 
 /// A loaded machine with two cores may need this long for a start that takes 0.3 s alone.
 const START_PATIENCE: Duration = Duration::from_secs(60);
@@ -57,7 +58,7 @@ pub struct Server {
     process: mysqld::Server,
     binary: Binary,
     template: PathBuf,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Server {
@@ -96,6 +97,7 @@ impl Server {
     ) -> Result<Server, Error> {
         let dir = tempfile::Builder::new().prefix("heddle-server-").tempdir();
         let dir = dir.expect("a temporary directory");
+        keeper::keep(dir.path());
         let id = next_id();
         let mut options = Options::new(&format!("test-{id}"), dir.path(), free_port(), id);
         options.buffer_pool_bytes = 32 << 20;
@@ -113,7 +115,7 @@ impl Server {
             process,
             binary: binary.clone(),
             template: template.to_owned(),
-            _dir: dir,
+            dir,
         };
         server.process.wait_ready(START_PATIENCE)?;
         Ok(server)
@@ -135,6 +137,10 @@ impl Server {
     #[track_caller]
     pub fn client(&self) -> Client {
         Client::connect(self.address(), "root", "").expect("root has no password")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
     }
 
     /// kill -9.
@@ -167,6 +173,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         // Nothing can be done about a process that survives SIGKILL, least of all in a panic.
         let _ = self.process.kill();
+        keeper::forget(self.dir.path());
     }
 }
 
