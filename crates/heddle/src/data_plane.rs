@@ -13,9 +13,6 @@ use session::{Answer, Operator, Reply, Settings as SessionSettings, Shared};
 
 use crate::settings::Settings;
 
-/// Prepared statements that one client may hold, the servers' own default for all of them together.
-const STATEMENTS_MAX: usize = 16_382;
-
 /// The SQL door's options, but for the two that the settings do not say.
 pub fn options(
     settings: &Settings,
@@ -43,7 +40,7 @@ pub fn options(
             handshake_timeout_s: settings.handshake_timeout_s,
             idle_timeout_s: settings.idle_timeout_s,
             packet_bytes_max: count(settings.packet_bytes_max),
-            statements_max: STATEMENTS_MAX,
+            statements_max: count(settings.statements_max),
         },
         published,
         operator: Arc::new(Commands(commander)),

@@ -119,6 +119,8 @@ settings! {
         "A client that sent nothing for so long is closed.";
     packet_bytes_max: u64 = "67108864" "bytes" [1024, 1073741824] Restart
         "Longest packet from a client, like the servers' max_allowed_packet.";
+    statements_max: u64 = "16382" "statements" [1, 1048576] Restart
+        "Prepared statements that one client may hold at once.";
     probe_interval_ms: u64 = "500" "ms" [10, 3600000] Restart
         "Time between two probes of one server.";
     probe_timeout_ms: u64 = "1000" "ms" [10, 3600000] Restart
