@@ -142,18 +142,21 @@ impl<'a> Assignments<'a> {
     /// `@@scope.name`
     fn system(&mut self, token: &Token) -> Option<Assignment<'a>> {
         let bytes: &'a [u8] = &token.bytes(self.text)[2..];
-        let parts: Vec<&[u8]> = bytes.split(|byte| *byte == b'.').collect();
-        let scope = match parts.first() {
-            Some(first) if parts.len() > 1 => match scope_of(Kw::find(first.trim_ascii())) {
-                Some(scope) => scope,
-                None => return self.assigned(Scope::Session, name_of(bytes)),
-            },
-            _ => return self.assigned(Scope::Session, name_of(bytes)),
-        };
-        let mut names = parts[1..].iter().map(|part| name_of(part.trim_ascii()));
-        let first = names.next()?;
-        let name = names.fold(first, |sum, part| Cow::Owned(format!("{sum}.{part}")));
-        self.assigned(scope, name)
+        let mut parts: Vec<&[u8]> = bytes.split(|byte| *byte == b'.').collect();
+        while self.token.kind == Kind::Dot {
+            self.step();
+            let part = self.step();
+            parts.push(part.bytes(self.text));
+        }
+        let mut scope = Scope::Session;
+        if parts.len() > 1
+            && let Some(written) = scope_of(Kw::find(parts[0]))
+        {
+            scope = written;
+            parts.remove(0);
+        }
+        let names: Vec<_> = parts.iter().map(|part| name_of(part)).collect();
+        self.assigned(scope, Cow::Owned(names.join(".")))
     }
 
     fn is_assigned(&self) -> bool {

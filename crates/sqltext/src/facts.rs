@@ -95,12 +95,15 @@ impl Facts {
 #[derive(Clone, Copy)]
 pub(crate) struct Watcher {
     pub facts: Facts,
+    /// `@@scope` and a dot went by: the variable's name stands apart and comes next.
+    names: bool,
 }
 
 impl Watcher {
     pub fn new() -> Watcher {
         Watcher {
             facts: Facts::empty(),
+            names: false,
         }
     }
 
@@ -108,6 +111,7 @@ impl Watcher {
     #[inline(always)]
     pub fn see(&mut self, token: &Token, past: &Past, text: &[u8], head: &Head) {
         match token.kind {
+            Kind::Word | Kind::Quoted if self.names => self.name(token.bytes(text)),
             Kind::Word if token.kw.is_watched() => self.word(token.kw, past, head),
             Kind::Open if past.kind == Kind::Word && past.kw.is_function() => {
                 self.facts |= function(past.kw);
@@ -118,11 +122,18 @@ impl Watcher {
             }
             Kind::UserVariable => self.user_variable(past.touches(token), past, head),
             Kind::SystemVariable => self.facts |= system_variable(token.bytes(text)),
+            Kind::Dot if past.kind == Kind::SystemVariable => self.names = true,
             Kind::Dot if past.kind == Kind::Quoted && past.quoted_word(text).is_server_schema() => {
                 self.facts |= Facts::SERVER_SCHEMA;
             }
             _ => {}
         }
+    }
+
+    #[cold]
+    fn name(&mut self, bytes: &[u8]) {
+        self.names = false;
+        self.facts |= setting(trim_name(bytes));
     }
 
     #[cold]
@@ -205,20 +216,6 @@ fn system_variable(bytes: &[u8]) -> Facts {
         {
             facts |= Facts::GLOBAL_SETTING;
         }
-    }
-    let is_scope = name.is_empty()
-        || [
-            &b"global"[..],
-            b"session",
-            b"local",
-            b"persist",
-            b"persist_only",
-        ]
-        .iter()
-        .any(|scope| name.eq_ignore_ascii_case(scope));
-    if is_scope {
-        // The name is hidden behind a comment: it could be any.
-        return facts | Facts::LAST_INSERT_ID | Facts::WARNINGS | Facts::HEDDLE_SETTING;
     }
     facts | setting(name)
 }

@@ -224,5 +224,7 @@ fn classes_of_several_statements_combine() {
 #[test]
 fn variables_hidden_by_a_comment_are_not_lost() {
     let facts = read("SELECT @@session/**/.last_insert_id").facts;
-    assert!(facts.contains(Facts::LAST_INSERT_ID | Facts::SYSTEM_VARIABLE));
+    assert_eq!(facts, Facts::LAST_INSERT_ID | Facts::SYSTEM_VARIABLE);
+    let facts = read("SELECT @@local . `heddle_token`, last_insert_id").facts;
+    assert_eq!(facts, Facts::HEDDLE_SETTING | Facts::SYSTEM_VARIABLE);
 }

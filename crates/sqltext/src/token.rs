@@ -457,21 +457,18 @@ impl<'a> Lexer<'a> {
         self.take(Kind::UserVariable, 1 + length)
     }
 
-    /// `session.name` and `instance.name` may have spaces around their dots.
+    /// Takes `session.name` as one. Where space or a comment stands around the dot, the scope alone
+    /// is the token.
     fn system_variable_end(&mut self, start: usize) -> usize {
         let mut end = self.name_end(start);
-        loop {
-            let dot = self.skip_spaces(end);
-            if self.text.get(dot) != Some(&b'.') {
-                return end;
-            }
-            let name = self.skip_spaces(dot + 1);
-            let after = self.name_end(name);
-            if after == name {
-                return end;
+        while self.text.get(end) == Some(&b'.') {
+            let after = self.name_end(end + 1);
+            if after == end + 1 {
+                break;
             }
             end = after;
         }
+        end
     }
 
     fn name_end(&mut self, start: usize) -> usize {
@@ -480,13 +477,6 @@ impl<'a> Lexer<'a> {
             Some(&byte) if byte::is_word(byte) => self.word_end(start).0,
             _ => start.min(self.text.len()),
         }
-    }
-
-    fn skip_spaces(&self, mut at: usize) -> usize {
-        while at < self.text.len() && byte::CLASS[self.text[at] as usize] == Class::Space {
-            at += 1;
-        }
-        at
     }
 }
 

@@ -124,7 +124,7 @@ fn variables() {
         tokens("@a,@`b c`,@'d',@"),
         "u:@a o:, u:@`b c` o:, u:@'d' o:, u:@"
     );
-    assert_eq!(tokens("@@a+@@session . b"), "s:@@a o:+ s:@@session . b");
+    assert_eq!(tokens("@@a+@@session . b"), "s:@@a o:+ s:@@session o:. w:b");
     assert_eq!(tokens("@@global.`x`;"), "s:@@global.`x` o:;");
     assert_eq!(tokens("@@a . "), "s:@@a o:.");
     assert_eq!(tokens("@a.b:=1"), "u:@a.b o::= l:1");
