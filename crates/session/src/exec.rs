@@ -28,6 +28,8 @@ pub(crate) struct Shape {
     pub facts: Facts,
     pub hint: Option<MsHint>,
     pub digest: u64,
+    /// The text may change data; the session's reads stay on the primary from then on.
+    pub writes: bool,
 }
 
 impl Shape {
@@ -39,6 +41,7 @@ impl Shape {
             facts: Facts::empty(),
             hint: None,
             digest: 0,
+            writes: false,
         }
     }
 
@@ -52,7 +55,7 @@ impl Shape {
         );
         let harmless = Facts::SYSTEM_VARIABLE | Facts::SERVER_SCHEMA | Facts::CONNECTION_ID;
         if asked && query && self.facts.difference(harmless).is_empty() {
-            self.class = Class::Read;
+            (self.class, self.writes) = (Class::Read, false);
         }
     }
 
@@ -114,7 +117,7 @@ impl Session {
         // Servers that have failed this statement. Each is tried once, so the loop ends.
         let mut avoid = Vec::new();
         if self.is_known_writer(&shape) {
-            shape.class = Class::Other;
+            (shape.class, shape.writes) = (Class::Other, true);
         }
         loop {
             let (plan, target) = match self.route(&shape, &avoid) {
@@ -174,7 +177,7 @@ impl Session {
                     self.give_back(lease);
                     self.core.learn_writer(shape.digest);
                     count(&self.core.counters.reads_corrected);
-                    shape.class = Class::Other;
+                    (shape.class, shape.writes) = (Class::Other, true);
                 }
                 // Only a READ ONLY session surely had no effect: on the primary a function may write.
                 Answer::Lost {

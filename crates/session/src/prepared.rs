@@ -52,6 +52,7 @@ impl Session {
         };
         let mut shape = self.core.shape(&text, &self.mode);
         if shape.facts.contains(Facts::MULTIPLE) || self.client.is_split() {
+            shape.writes = true;
             shape.class = if shape.class == Class::Read {
                 Class::Write
             } else {
@@ -71,6 +72,7 @@ impl Session {
             class,
             verb: Verb::Other,
             facts: Facts::empty(),
+            writes: false,
             ..shape
         };
         let state = self.state.clone();

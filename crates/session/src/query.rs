@@ -1,7 +1,7 @@
 //! COM_QUERY: reads the text's shape, answers what is the router's own, runs the rest.
 
 use mysql_wire::relay::Expect;
-use sqltext::{Class, Verb};
+use sqltext::{Class, Facts, Verb};
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
@@ -14,6 +14,7 @@ impl Session {
         let mut shape = self.core.shape(&self.client.payload()[1..], &self.mode);
         if self.client.is_split() {
             // Only the first 16 MB were read: what follows may write.
+            shape.writes = true;
             shape.class = if shape.class == Class::Read {
                 Class::Write
             } else {
@@ -43,6 +44,89 @@ impl Core {
             facts: scan.facts,
             hint: scan.hint.ms,
             digest: scan.digest,
+            writes: writes(text, scan.class, scan.verb, scan.facts),
         }
+    }
+}
+
+/// After such a statement replicas may lack what the session has done.
+fn writes(text: &[u8], class: Class, verb: Verb, facts: Facts) -> bool {
+    match class {
+        Class::Write | Class::Ddl | Class::Call => true,
+        Class::Other => !is_question(text, verb, facts),
+        Class::Read
+        | Class::Transaction
+        | Class::Set
+        | Class::Use
+        | Class::Show
+        | Class::Lock
+        | Class::Local
+        | Class::Empty => false,
+    }
+}
+
+/// Functions that surely change no table; what questions about a session call.
+const QUIET_FUNCTIONS: [&str; 12] = [
+    "connection_id",
+    "count",
+    "current_user",
+    "database",
+    "found_rows",
+    "if",
+    "ifnull",
+    "last_insert_id",
+    "row_count",
+    "schema",
+    "user",
+    "version",
+];
+
+/// A query that is no [`Class::Read`] only because it asks about its session or server, as drivers do
+/// when they connect: it calls nothing that could write.
+fn is_question(text: &[u8], verb: Verb, facts: Facts) -> bool {
+    let about = Facts::SYSTEM_VARIABLE
+        | Facts::SERVER_SCHEMA
+        | Facts::CONNECTION_ID
+        | Facts::LAST_INSERT_ID
+        | Facts::FOUND_ROWS
+        | Facts::FOUND_ROWS_SET
+        | Facts::ROW_COUNT
+        | Facts::WARNINGS;
+    if verb != Verb::Select || !about.contains(facts) {
+        return false;
+    }
+    let mut opens = text.iter().enumerate().filter(|(_, byte)| **byte == b'(');
+    opens.all(|(at, _)| {
+        let before = text[..at].trim_ascii_end();
+        let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_' || *b >= 0x80;
+        let start = before.iter().rposition(|b| !word(b)).map_or(0, |p| p + 1);
+        let name = &before[start..];
+        // A quoted or qualified name may be anybody's function.
+        let plain = !matches!(before.get(start.wrapping_sub(1)), Some(b'`' | b'.' | b'"'));
+        let known = |quiet: &&str| name.eq_ignore_ascii_case(quiet.as_bytes());
+        plain && QUIET_FUNCTIONS.iter().any(|quiet| known(&quiet))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_of_drivers_write_nothing() {
+        let asks = |text: &str| is_question(text.as_bytes(), Verb::Select, Facts::SYSTEM_VARIABLE);
+        assert!(asks(
+            "SELECT @@session.auto_increment_increment AS a, @@sql_mode"
+        ));
+        assert!(asks("SELECT @@a, CONNECTION_ID(), Last_Insert_Id ()"));
+        assert!(!asks("SELECT @@a, f()"));
+        assert!(!asks("SELECT @@a, d.version()"));
+        assert!(!asks("SELECT @@a, `version`()"));
+        let facts = Facts::SYSTEM_VARIABLE | Facts::LOCKING_READ;
+        assert!(!is_question(
+            b"SELECT a FROM t FOR UPDATE",
+            Verb::Select,
+            facts
+        ));
     }
 }

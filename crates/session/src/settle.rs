@@ -42,7 +42,7 @@ impl Session {
         if let Some(status) = outcome.status {
             self.status = status;
         }
-        self.wrote |= writes(shape.class);
+        self.wrote |= shape.writes;
         self.wants_diagnostics |= shape
             .facts
             .intersects(Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS);
@@ -127,20 +127,5 @@ impl Session {
         } else {
             self.give_back(lease);
         }
-    }
-}
-
-/// After such a statement replicas may lack what this session has done.
-fn writes(class: Class) -> bool {
-    match class {
-        Class::Write | Class::Ddl | Class::Call | Class::Other => true,
-        Class::Read
-        | Class::Transaction
-        | Class::Set
-        | Class::Use
-        | Class::Show
-        | Class::Lock
-        | Class::Local
-        | Class::Empty => false,
     }
 }
