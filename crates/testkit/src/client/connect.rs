@@ -6,6 +6,7 @@ use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::handshake::{self, AuthMore, AuthSwitch, Greeting};
 use mysql_wire::reply::{self, OkPacket};
+use rsa::pkcs8::DecodePublicKey;
 
 use super::{Client, Failure, PATIENCE};
 
@@ -155,19 +156,25 @@ impl Client {
     }
 
     /// `caching_sha2_password` on a server that does not have the password in its cache: it goes
-    /// under the server's RSA key. Tests that need it use the `mysql` crate's own door; here an empty
-    /// password is all that is sent so.
+    /// under the server's RSA key.
     fn send_full_password(
         &mut self,
         password: &str,
-        _salt: &[u8; auth::SALT_BYTES],
+        salt: &[u8; auth::SALT_BYTES],
     ) -> Result<(), Failure> {
         if password.is_empty() {
             return self.send_packet(b"\0");
         }
-        Err(Failure::Protocol(
-            "the server wants the full password; log in once otherwise".into(),
-        ))
+        self.send_packet(&[auth::REQUEST_KEY])?;
+        let payload = self.read_packet()?;
+        let pem = String::from_utf8_lossy(AuthMore::decode(&payload)?.0).into_owned();
+        let bad = |error: &dyn std::fmt::Display| Failure::Protocol(format!("RSA: {error}"));
+        let key = rsa::RsaPublicKey::from_public_key_pem(pem.trim()).map_err(|e| bad(&e))?;
+        let mut secret = [password.as_bytes(), b"\0"].concat();
+        auth::mask(&mut secret, salt);
+        let padding = rsa::Oaep::new::<sha1::Sha1>();
+        let sealed = key.encrypt(&mut rsa::rand_core::OsRng, padding, &secret);
+        self.send_packet(&sealed.map_err(|e| bad(&e))?)
     }
 }
 

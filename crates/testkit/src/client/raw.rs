@@ -74,6 +74,8 @@ impl Client {
             match self.stream.read(&mut sink) {
                 Ok(0) => return true,
                 Ok(_) => {}
+                // The kernel wakes threads of a process that has rings.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return error.kind() == ErrorKind::ConnectionReset,
             }
         }

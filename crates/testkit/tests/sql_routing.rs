@@ -1,0 +1,252 @@
+//! The SQL door: which server runs a statement, and what happens when one is gone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use farm::{Mode, Status};
+use testkit::client::Login;
+use testkit::{Client, Door, Server, Stage, wait_until};
+
+const WHO: &str = "SELECT name FROM stage.who";
+
+/// How often each server answers.
+fn answers(client: &mut Client, sql: &str, times: usize) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for _ in 0..times {
+        *counts.entry(client.value(sql)).or_default() += 1;
+    }
+    counts
+}
+
+/// A third server whose name is `third`.
+fn third() -> Option<Server> {
+    let server = Server::start(testkit::Release::Installed)?;
+    let mut client = server.client();
+    client
+        .query("CREATE DATABASE stage; CREATE TABLE stage.who (name VARCHAR(20))")
+        .expect("made");
+    client.run("INSERT INTO stage.who VALUES ('third')");
+    Some(server)
+}
+
+#[test]
+fn reads_go_to_replicas_and_everything_else_to_the_primary() {
+    let Some(stage) = Stage::shared() else { return };
+    stage.database("route_kinds");
+    stage.everywhere("CREATE TABLE route_kinds.t (a INT)");
+    let door = stage.door();
+    let mut client = door.client();
+    let replica = [
+        "SELECT name FROM stage.who",
+        "(SELECT name FROM stage.who)",
+        "WITH w AS (SELECT name FROM stage.who) SELECT * FROM w",
+        "/*ms=slave*/ SELECT name FROM stage.who WHERE @@autocommit",
+        "SELECT name FROM stage.who UNION SELECT name FROM stage.who",
+    ];
+    for sql in replica {
+        assert_eq!(client.value(sql), "replica", "{sql}");
+    }
+    let primary = [
+        "SELECT name FROM stage.who FOR UPDATE",
+        "SELECT name FROM stage.who LOCK IN SHARE MODE",
+        "/*ms=master*/ SELECT name FROM stage.who",
+        "/*ms=strong*/ SELECT name FROM stage.who",
+        "SELECT name FROM stage.who WHERE @@autocommit",
+        "SELECT name FROM stage.who WHERE CONNECTION_ID() > 0",
+        "SELECT name FROM stage.who WHERE LAST_INSERT_ID() = 0",
+    ];
+    for sql in primary {
+        assert_eq!(client.value(sql), "primary", "{sql}");
+    }
+    client.value("/*ms=master*/ SELECT name FROM stage.who");
+    assert_eq!(
+        client.value("/*ms=last_used*/ SELECT name FROM stage.who"),
+        "primary"
+    );
+    // What locks may be about to write; a session that only asked may read anywhere.
+    assert_eq!(client.value(WHO), "primary");
+    let mut client = door.client();
+    client.rows("SELECT @@max_allowed_packet, @@session.sql_mode, CONNECTION_ID()");
+    assert_eq!(client.value(WHO), "replica");
+    client.run("BEGIN");
+    assert_eq!(
+        client.value("/*ms=slave*/ SELECT name FROM stage.who"),
+        "primary"
+    );
+    client.run("COMMIT");
+    client.run("SET autocommit = 0");
+    assert_eq!(client.value(WHO), "primary");
+    client.run("SET autocommit = 1");
+    assert_eq!(client.value(WHO), "replica");
+    client.run("INSERT INTO route_kinds.t VALUES (1)");
+    assert_eq!(client.value(WHO), "primary");
+    assert_eq!(
+        client.value("/*ms=slave*/ SELECT name FROM stage.who"),
+        "replica"
+    );
+    assert_eq!(door.client().value(WHO), "replica");
+    let mut explained = client.rows(&format!("HEDDLE EXPLAIN {WHO}")).remove(0);
+    assert_eq!(explained.pop().flatten().as_deref(), Some("OwnWrites"));
+}
+
+#[test]
+fn weights_divide_the_reads() {
+    let Some(stage) = Stage::shared() else { return };
+    let Some(third) = third() else { return };
+    let door = Door::start(&[&stage.primary, &stage.replica, &third], |tuning| {
+        tuning.weights = vec![1.0, 3.0, 1.0];
+    });
+    let counts = answers(&mut door.client(), WHO, 40);
+    assert_eq!(
+        counts,
+        BTreeMap::from([("replica".to_owned(), 30), ("third".to_owned(), 10)])
+    );
+    door.change(1, |server| server.health.alive = false);
+    assert_eq!(answers(&mut door.client(), WHO, 8).get("third"), Some(&8));
+    door.change(2, |server| {
+        (server.status, server.mode) = (Status::Spare, Mode::Offline)
+    });
+    assert_eq!(answers(&mut door.client(), WHO, 4).get("primary"), Some(&4));
+    door.change(1, |server| server.health.alive = true);
+    assert_eq!(answers(&mut door.client(), WHO, 4).get("replica"), Some(&4));
+}
+
+#[test]
+fn a_read_that_writes_is_repeated_on_the_primary() {
+    let Some(stage) = Stage::shared() else { return };
+    stage.database("route_write");
+    stage.everywhere("CREATE TABLE route_write.t (a INT)");
+    stage.everywhere(
+        "CREATE FUNCTION route_write.f(n INT) RETURNS INT DETERMINISTIC MODIFIES SQL DATA \
+         BEGIN INSERT INTO route_write.t VALUES (n); RETURN n; END",
+    );
+    let door = stage.door();
+    let mut client = door.client_in("route_write");
+    assert_eq!(client.value("SELECT f(1)"), "1");
+    assert_eq!(door.counter("reads_corrected"), 1);
+    assert_eq!(client.value(WHO), "primary", "the session has written");
+    let mut other = door.client_in("route_write");
+    let statement = other.prepare("SELECT f(?)").expect("prepared");
+    assert_eq!(
+        other
+            .execute(&statement, &[2.into()])
+            .expect("repeated")
+            .len(),
+        1
+    );
+    assert_eq!(other.value("SELECT f(3)"), "3");
+    assert!(
+        door.counter("reads_corrected") <= 2,
+        "the shape is known by now"
+    );
+    assert_eq!(
+        stage
+            .primary
+            .client()
+            .value("SELECT SUM(a) FROM route_write.t"),
+        "6"
+    );
+    assert_eq!(
+        stage
+            .replica
+            .client()
+            .value("SELECT COUNT(*) FROM route_write.t"),
+        "0"
+    );
+    // Rows were on their way already when it began to write: this time the client hears of it.
+    let long = "SELECT IF(seq < 9000, REPEAT('x', 100), f(4)) FROM seq_1_to_9000";
+    let mut third = door.client_in("route_write");
+    let first = third.query(long);
+    assert!(first.is_ok() || first.is_err_and(|f| f.number() == 1792));
+    assert!(third.query(long).is_ok(), "the shape is known by now");
+}
+
+#[test]
+fn dead_replicas_are_passed_over() {
+    let Some(mut stage) = Stage::start() else {
+        return;
+    };
+    let Some(mut third) = third() else { return };
+    let door = Door::start(&[&stage.primary, &stage.replica, &third], |_| {});
+    let mut clients: Vec<Client> = (0..4).map(|_| door.client()).collect();
+    let prepared: Vec<_> = clients
+        .iter_mut()
+        .map(|c| c.prepare(WHO).expect("prepared"))
+        .collect();
+    for client in &mut clients {
+        answers(client, WHO, 4);
+    }
+    third.kill();
+    for client in &mut clients {
+        assert_eq!(answers(client, WHO, 4).get("replica"), Some(&4));
+    }
+    stage.replica.kill();
+    for (client, statement) in clients.iter_mut().zip(&prepared) {
+        assert_eq!(answers(client, WHO, 4).get("primary"), Some(&4));
+        assert_eq!(client.execute(statement, &[]).expect("executed").len(), 1);
+    }
+    stage.replica.restart();
+    // Durability is relaxed here: kill -9 may have taken the row along.
+    let mut direct = stage.replica.client();
+    direct.run("DELETE FROM stage.who");
+    direct.run("INSERT INTO stage.who VALUES ('replica')");
+    let mut late = door.client();
+    wait_until(Duration::from_secs(10), "the replica serves again", || {
+        late.value(WHO) == "replica"
+    });
+}
+
+#[test]
+fn a_replica_that_freezes_a_login_is_passed_over() {
+    let Some(mut stage) = Stage::start() else {
+        return;
+    };
+    let door = stage.door_with(|tuning| tuning.settings.pool.connect_ms = 300);
+    stage.replica.freeze();
+    assert_eq!(door.client().value(WHO), "primary");
+    stage.replica.thaw();
+    assert_eq!(door.client().value(WHO), "replica");
+}
+
+#[test]
+fn without_a_primary_writes_fail_and_reads_go_on() {
+    let Some(mut stage) = Stage::start() else {
+        return;
+    };
+    stage.database("route_down");
+    stage.everywhere("CREATE TABLE route_down.t (a INT)");
+    let door = stage.door();
+    let mut client = door.client();
+    let write = "INSERT INTO route_down.t VALUES (1)";
+    client.run(write);
+    let mut reader = door.client();
+    stage.primary.kill();
+    let failure = client.query(write).expect_err("no primary");
+    assert!(matches!(failure.number(), 2013 | 2003), "{failure}");
+    let failure = client.query(write).expect_err("no primary");
+    assert!(failure.to_string().starts_with("2003 (HY000)"), "{failure}");
+    assert_eq!(reader.value(WHO), "replica");
+    assert!(client.ping().is_ok());
+    // Now the farm knows it too.
+    door.change(0, |server| server.health.alive = false);
+    let failure = client.query(write).expect_err("no primary");
+    assert!(failure.to_string().starts_with("1290 (HY000)"), "{failure}");
+    assert_eq!(reader.value(WHO), "replica");
+    let login = Login {
+        database: Some("stage"),
+        ..Login::default()
+    };
+    assert_eq!(
+        door.login(&login)
+            .expect("a reader may come")
+            .value("SELECT name FROM who"),
+        "replica"
+    );
+    door.change(1, |server| server.health.alive = false);
+    let failure = reader.query(WHO).expect_err("nobody");
+    assert!(failure.to_string().starts_with("1105 (HY000)"), "{failure}");
+    stage.primary.restart();
+    stage.primary.client().query("CREATE DATABASE IF NOT EXISTS route_down; CREATE TABLE IF NOT EXISTS route_down.t (a INT)").expect("made");
+    door.change(0, |server| server.health.alive = true);
+    client.run(write);
+}
