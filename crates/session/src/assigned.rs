@@ -44,7 +44,7 @@ impl Session {
         let names = self.assigned(text, shape);
         let mut ask: Vec<String> = Vec::new();
         for name in names {
-            let told = changes.told.iter().any(|told| *told == name);
+            let told = changes.told.contains(&name);
             match classify(&name) {
                 _ if told || ask.contains(&name) => {}
                 Tracked::Ignored => {}

@@ -48,37 +48,20 @@ impl Session {
         job: Job,
         read_only: bool,
     ) -> Result<Answer, End> {
-        let lost = Answer::Lost {
-            forwarded: false,
-            sequence: Some(1),
-        };
-        if Session::needs_insert_id(shape)
-            && Box::pin(self.move_insert_id(connection)).await.is_err()
-        {
-            return Ok(lost);
-        }
-        let mut own = None;
-        let expect = match job {
-            Job::Frame(expect) => expect,
-            Job::Prepare(client_id) => Expect::Prepare { client_id },
-            Job::Execute(id) => {
-                match self.ready_statement(connection, id).await {
-                    Ok(()) => own = self.address_statement(connection, id),
-                    Err(ConnectionError::Refused {
-                        number,
-                        sqlstate,
-                        message,
-                    }) => {
-                        return Ok(Answer::Refused {
-                            number,
-                            sqlstate,
-                            message,
-                        });
-                    }
-                    Err(_) => return Ok(lost),
-                }
-                Expect::Results
+        let (expect, own) = match self.make_ready(connection, shape, job).await {
+            Ok(ready) => ready,
+            Err(ConnectionError::Refused {
+                number,
+                sqlstate,
+                message,
+            }) => {
+                return Ok(Answer::Refused {
+                    number,
+                    sqlstate,
+                    message,
+                });
             }
+            Err(_) => return Ok(Answer::LOST),
         };
         count(&self.core.counters.statements);
         let sent = match own {
@@ -94,7 +77,7 @@ impl Session {
             }
         };
         if sent.is_err() {
-            return Ok(lost);
+            return Ok(Answer::LOST);
         }
         let mut buffer = self.core.take_buffer();
         let may_correct = read_only && shape.class == Class::Read;
@@ -105,7 +88,7 @@ impl Session {
         if let Ok(Answer::Done(outcome, changes)) = &mut answer {
             match (job, outcome.prepared) {
                 (Job::Prepare(_), Some(reply)) => {
-                    // Here and below: a connection that breaks here is found out by its next user.
+                    // Here and below: a connection that breaks is found out by its next user.
                     let _ = self.note_prepared(connection, reply).await;
                 }
                 (Job::Execute(id), _) => self.note_executed(id, outcome.status),
@@ -120,6 +103,28 @@ impl Session {
             }
         }
         answer
+    }
+
+    /// Brings to the connection what the command relies on. Returns what reply it has, and the
+    /// command rewritten where the client's own bytes will not do. `Refused` is the answer to an
+    /// EXECUTE whose statement cannot be prepared any more.
+    async fn make_ready(
+        &mut self,
+        connection: &mut Connection,
+        shape: &Shape,
+        job: Job,
+    ) -> Result<(Expect, Option<Vec<u8>>), ConnectionError> {
+        if Session::needs_insert_id(shape) {
+            Box::pin(self.move_insert_id(connection)).await?;
+        }
+        match job {
+            Job::Frame(expect) => Ok((expect, None)),
+            Job::Prepare(client_id) => Ok((Expect::Prepare { client_id }, None)),
+            Job::Execute(id) => {
+                self.ready_statement(connection, id).await?;
+                Ok((Expect::Results, self.address_statement(connection, id)))
+            }
+        }
     }
 
     /// Relays the reply. The reply's bytes are edited and sent in the buffer they were received in.

@@ -97,6 +97,14 @@ pub(crate) enum Answer {
     },
 }
 
+impl Answer {
+    /// The connection broke before the reply began.
+    pub(crate) const LOST: Answer = Answer::Lost {
+        forwarded: false,
+        sequence: Some(1),
+    };
+}
+
 /// What a reply said about the session's state.
 #[derive(Default)]
 pub(crate) struct Changes {
@@ -133,24 +141,13 @@ impl Session {
                     avoid.push(plan.server);
                     continue;
                 }
-                Err(error) if database_refused(&error) && self.state.database().is_some() => {
-                    // Somebody dropped it: the session goes on without one, as it would have to
-                    // on a connection of its own.
-                    self.set_state(Rc::new(self.state.with_database(None)));
-                    continue;
-                }
+                Err(error) if self.does_without_database(&error) => continue,
                 Err(error) => return self.client.pool_error(&error, &target).await,
             };
-            if self.handle.killed.get() {
+            let gone = shape.asks_back() && !self.still_knows(lease.connection());
+            if gone || self.handle.killed.get() {
                 self.give_back_after_error(lease, pins);
-                return Err(self.last_word().await);
-            }
-            if shape.asks_back() && !self.still_knows(lease.connection()) {
-                self.give_back(lease);
-                return self
-                    .client
-                    .error(&error::DIAGNOSTICS_GONE, &["the diagnostics"])
-                    .await;
+                return self.turn_away().await;
             }
             match self
                 .attempt(&mut lease, &shape, job, plan.read_only)
@@ -189,11 +186,29 @@ impl Session {
                 Answer::Lost {
                     forwarded,
                     sequence,
-                } => {
-                    return self.lost(pins, &target, forwarded, sequence).await;
-                }
+                } => return self.lost(pins, &target, forwarded, sequence).await,
             }
         }
+    }
+
+    /// After a server refused the session's database, which somebody dropped: the session goes on
+    /// without one, as it would have to on a connection of its own. False when it was not that.
+    fn does_without_database(&mut self, error: &PoolError) -> bool {
+        let dropped = database_refused(error) && self.state.database().is_some();
+        if dropped {
+            self.set_state(Rc::new(self.state.with_database(None)));
+        }
+        dropped
+    }
+
+    /// Answers a statement that is not run: its session was killed meanwhile, or its connection has
+    /// not what it asks for.
+    async fn turn_away(&mut self) -> Result<(), End> {
+        if self.handle.killed.get() {
+            return Err(self.last_word().await);
+        }
+        let details = ["the diagnostics"];
+        self.client.error(&error::DIAGNOSTICS_GONE, &details).await
     }
 
     fn is_known_writer(&self, shape: &Shape) -> bool {

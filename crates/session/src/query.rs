@@ -103,8 +103,8 @@ fn is_question(text: &[u8], verb: Verb, facts: Facts) -> bool {
         let name = &before[start..];
         // A quoted or qualified name may be anybody's function.
         let plain = !matches!(before.get(start.wrapping_sub(1)), Some(b'`' | b'.' | b'"'));
-        let known = |quiet: &&str| name.eq_ignore_ascii_case(quiet.as_bytes());
-        plain && QUIET_FUNCTIONS.iter().any(|quiet| known(&quiet))
+        let known = |quiet: &str| name.eq_ignore_ascii_case(quiet.as_bytes());
+        plain && QUIET_FUNCTIONS.iter().any(|quiet| known(quiet))
     })
 }
 
