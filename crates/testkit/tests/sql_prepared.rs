@@ -268,6 +268,16 @@ fn errors_unknown_ids_and_short_commands() {
     client.send_long_data(4711, 0, b"data").expect("sent");
     client.send_command(Command::StmtClose, &[1]).expect("sent");
     client.ping().expect("answered");
+}
+
+#[test]
+fn commands_that_end_too_early() {
+    let Some(stage) = Stage::shared() else { return };
+    let door = stage.door();
+    let mut client = door.client();
+    let statement = client
+        .prepare("SELECT 1 FROM stage.who WHERE name = ?")
+        .expect("prepared");
     // Commands that end too early.
     let id = statement.id.to_le_bytes();
     for body in [

@@ -98,6 +98,27 @@ const STATEMENTS: &[(&str, usize)] = &[
     ("DROP TABLE u", 0),
 ];
 
+const OTHERS: [(Command, &[u8], &str); 10] = [
+    (Command::InitDb, b"text_compare", "COM_INIT_DB"),
+    (Command::InitDb, b"no_such_database", "COM_INIT_DB"),
+    (Command::SetOption, &[1, 0], "COM_SET_OPTION"),
+    (
+        Command::Query,
+        b"SELECT 1; SELECT 2",
+        "without several statements",
+    ),
+    (Command::SetOption, &[0, 0], "COM_SET_OPTION"),
+    (Command::SetOption, &[7, 0], "COM_SET_OPTION"),
+    (
+        Command::StmtExecute,
+        &[255, 255, 255, 0, 0, 1, 0, 0, 0],
+        "no statement",
+    ),
+    (Command::StmtReset, &[255, 255, 255, 0], "no statement"),
+    (Command::FieldList, b"no_such_table\0", "COM_FIELD_LIST"),
+    (Command::Ping, b"", "COM_PING"),
+];
+
 #[test]
 fn replies_are_those_of_a_straight_connection() {
     let Some(stage) = Stage::shared() else { return };
@@ -173,27 +194,7 @@ fn compare_all(through: &mut Client, direct: &mut Client, with: &str) {
             compare(Command::StmtFetch, ids, &[9, 0, 0, 0], "COM_STMT_FETCH");
         }
     }
-    let others: [(Command, &[u8], &str); 10] = [
-        (Command::InitDb, b"text_compare", "COM_INIT_DB"),
-        (Command::InitDb, b"no_such_database", "COM_INIT_DB"),
-        (Command::SetOption, &[1, 0], "COM_SET_OPTION"),
-        (
-            Command::Query,
-            b"SELECT 1; SELECT 2",
-            "without several statements",
-        ),
-        (Command::SetOption, &[0, 0], "COM_SET_OPTION"),
-        (Command::SetOption, &[7, 0], "COM_SET_OPTION"),
-        (
-            Command::StmtExecute,
-            &[255, 255, 255, 0, 0, 1, 0, 0, 0],
-            "no statement",
-        ),
-        (Command::StmtReset, &[255, 255, 255, 0], "no statement"),
-        (Command::FieldList, b"no_such_table\0", "COM_FIELD_LIST"),
-        (Command::Ping, b"", "COM_PING"),
-    ];
-    for (command, body, what) in others {
+    for (command, body, what) in OTHERS {
         compare(command, [0, 0], body, what);
     }
 }

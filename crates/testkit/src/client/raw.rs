@@ -56,9 +56,17 @@ impl Client {
     /// Reads whatever comes next, at most `bytes_max`; empty when the server has closed.
     pub fn read_bytes(&mut self, bytes_max: usize) -> Result<Vec<u8>, Failure> {
         let mut bytes = vec![0; bytes_max];
-        let count = self.stream.read(&mut bytes)?;
-        bytes.truncate(count);
-        Ok(bytes)
+        loop {
+            match self.stream.read(&mut bytes) {
+                // The kernel wakes threads of a process that has rings.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+                Ok(count) => {
+                    bytes.truncate(count);
+                    return Ok(bytes);
+                }
+            }
+        }
     }
 
     /// True when the server has closed the connection; waits for it up to `patience`. Bytes that
@@ -74,7 +82,6 @@ impl Client {
             match self.stream.read(&mut sink) {
                 Ok(0) => return true,
                 Ok(_) => {}
-                // The kernel wakes threads of a process that has rings.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return error.kind() == ErrorKind::ConnectionReset,
             }
