@@ -75,7 +75,9 @@ impl Stage {
     /// An empty database on both servers.
     #[track_caller]
     pub fn database(&self, name: &str) {
-        self.everywhere(&format!("CREATE OR REPLACE DATABASE {name}"));
+        self.everywhere(&format!(
+            "DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name}"
+        ));
     }
 
     /// A door in front of both, with the settings of most tests.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mysql_wire::status::Status;
-use testkit::{Client, Stage, wait_until};
+use testkit::{Client, Release, Stage, wait_until};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -274,7 +274,19 @@ impl Random {
 #[test]
 fn many_sessions_never_see_each_other() {
     let Some(stage) = Stage::shared() else { return };
-    table(&stage, "trx_random");
+    random_sessions(&stage);
+}
+
+#[test]
+fn many_sessions_never_see_each_other_on_mysql() {
+    let Some(stage) = Stage::start_with(Release::MySql80) else {
+        return;
+    };
+    random_sessions(&stage);
+}
+
+fn random_sessions(stage: &Stage) {
+    table(stage, "trx_random");
     const SESSIONS: u64 = 12;
     for id in 0..SESSIONS {
         stage.everywhere(&format!("INSERT INTO trx_random.t VALUES ({id}, 0)"));
