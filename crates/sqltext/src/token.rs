@@ -215,7 +215,9 @@ impl<'a> Lexer<'a> {
                 Class::Semicolon => return self.take(Kind::Semicolon, 1),
                 Class::Dot => return self.dot(),
                 Class::Quote => return self.string(0),
-                Class::Prefix if self.peek(1) == b'\'' => return self.string(1),
+                Class::Prefix if self.peek(1) == b'\'' && !self.is_behind_dot() => {
+                    return self.string(1);
+                }
                 Class::Prefix => return self.word(),
                 Class::Rare => {
                     if let Some(token) = self.rare(byte) {

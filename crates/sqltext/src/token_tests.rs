@@ -60,6 +60,7 @@ fn names_and_dots() {
     assert_eq!(tokens("`a`.`b`"), "q:`a` o:. q:`b`");
     assert_eq!(tokens("`a``b`"), "q:`a``b`");
     assert_eq!(tokens("t.1e5"), "w:t o:. w:1e5");
+    assert_eq!(tokens("t.x'a'"), "w:t o:. w:x l:'a'");
     assert_eq!(tokens("1e5.5"), "l:1e5 l:.5");
     assert_eq!(tokens("$a_1 é1"), "w:$a_1 w:é1");
     assert_eq!(
