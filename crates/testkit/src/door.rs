@@ -254,7 +254,9 @@ impl Door {
     #[track_caller]
     pub fn wait_unused(&self) {
         crate::wait_until(DRAIN, "no session and no connection in use", || {
-            self.counter("sessions_now") == 0
+            // Exact counters first: a gauge may be a second old.
+            self.counter("sessions_opened") == self.counter("sessions_closed")
+                && self.counter("sessions_now") == 0
                 && self.counter("pool_in_use") == 0
                 && self.counter("pool_waiting") == 0
         });
