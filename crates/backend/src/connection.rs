@@ -231,7 +231,7 @@ impl Connection {
         let track: &[u8] = b"SET SESSION session_track_schema = ON, \
                              SESSION session_track_system_variables = '*'";
         let ask: &[u8] = b"SELECT @@character_set_client, @@character_set_connection, \
-                           @@character_set_results, @@collation_connection";
+                           @@character_set_results, @@collation_connection, @@global.read_only";
         let guard: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
         let mut commands = vec![(Command::Query, track)];
         if read_only {
@@ -248,6 +248,10 @@ impl Connection {
         ];
         let mut login = SessionState::new(None);
         if let Some(row) = last_row(&packets) {
+            let writable = TextRow::new(row).nth(names.len());
+            if !read_only && !matches!(writable, Some(Ok(Some(b"0" | b"OFF")))) {
+                return Err(read_only_server());
+            }
             for (name, value) in names.iter().zip(TextRow::new(row)) {
                 let value = value.map_err(|source| ConnectionError::Protocol {
                     operation: "reading the login state",
@@ -350,6 +354,18 @@ impl Connection {
             operation: "closing statements",
             source,
         })
+    }
+}
+
+/// A server that was restarted is read-only, and accounts with SUPER could write there all the same:
+/// what they write nobody else would have. ER_OPTION_PREVENTS_STATEMENT, as the server says it.
+fn read_only_server() -> ConnectionError {
+    ConnectionError::Refused {
+        number: 1290,
+        sqlstate: *b"HY000",
+        message: b"The MySQL server is running with the --read-only option so it cannot execute \
+                   this statement"
+            .to_vec(),
     }
 }
 

@@ -189,8 +189,13 @@ impl Server {
             && matches!(self.status, Status::Replica | Status::Primary)
     }
 
-    /// True when writes may go there now.
+    /// True when writes may go there now. A primary that restarted is read-only until the control
+    /// plane has restored it: a write before that would not be acknowledged by any replica, and an
+    /// account with SUPER would not even be refused.
     pub fn serves_writes(&self) -> bool {
-        self.health.alive && self.mode.writes() && self.status == Status::Primary
+        self.health.alive
+            && !self.health.read_only
+            && self.mode.writes()
+            && self.status == Status::Primary
     }
 }

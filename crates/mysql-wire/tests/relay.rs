@@ -294,6 +294,15 @@ fn any_bytes_in_any_pieces_do_no_harm() {
 fn write_the_corpus() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/wire_relay");
     std::fs::create_dir_all(corpus).expect("writable");
+    for (name, kind, reply) in replies() {
+        let mut bytes = vec![kind, 0, 3, 9];
+        bytes.extend_from_slice(&reply.bytes);
+        std::fs::write(format!("{corpus}/{name}"), bytes).expect("writable");
+    }
+}
+
+/// Replies of every kind, with the first byte of their inputs.
+fn replies() -> [(&'static str, u8, Reply); 11] {
     let open = AUTO | Status::CURSOR_EXISTS;
     let mut state = Vec::new();
     SessionChange::Variable {
@@ -316,7 +325,7 @@ fn write_the_corpus() {
             .row(&[Some(b"1")])
             .row(&[None])
     };
-    let cases = [
+    [
         ("result", 0, rows().ok(0xFE, AUTO, b"")),
         (
             "more",
@@ -364,10 +373,5 @@ fn write_the_corpus() {
             0,
             Reply::new(new()).raw(b"\xFBname").ok(0, AUTO, b""),
         ),
-    ];
-    for (name, kind, reply) in cases {
-        let mut bytes = vec![kind, 0, 3, 9];
-        bytes.extend_from_slice(&reply.bytes);
-        std::fs::write(format!("{corpus}/{name}"), bytes).expect("writable");
-    }
+    ]
 }

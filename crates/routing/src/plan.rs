@@ -106,11 +106,7 @@ fn primary(group: &Group, read: bool, reason: Reason) -> Result<Plan, Refusal> {
     group
         .primary()
         .filter(|server| server.serves_writes() || (read && server.serves_reads()))
-        .map(|server| Plan {
-            server: server.id,
-            read_only: false,
-            reason,
-        })
+        .map(|server| on(server, reason))
         .ok_or_else(|| Refusal {
             error: error::NO_PRIMARY,
             detail: group.name.to_string(),
