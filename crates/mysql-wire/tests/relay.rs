@@ -302,76 +302,55 @@ fn write_the_corpus() {
 }
 
 /// Replies of every kind, with the first byte of their inputs.
-fn replies() -> [(&'static str, u8, Reply); 11] {
-    let open = AUTO | Status::CURSOR_EXISTS;
+fn replies() -> Vec<(&'static str, u8, Reply)> {
+    let mut all = results();
+    all.push(("prepare", 1, prepared()));
+    let fetched = start().row(&[Some(b"1")]).ok(0xFE, AUTO, b"");
+    all.push(("fetch", 2, fetched));
+    all.push(("fields", 3, start().columns(&["x", "y"]).eof(AUTO)));
+    all.push(("single", 4, start().raw(b"Uptime: 1  Threads: 2")));
+    all
+}
+
+fn start() -> Reply {
+    Reply::new(new())
+}
+
+/// Replies to a query.
+fn results() -> Vec<(&'static str, u8, Reply)> {
+    let rows = || head().row(&[Some(b"1")]).row(&[None]);
+    let head_only = AUTO | Status::CURSOR_EXISTS;
+    let more = AUTO | Status::MORE_RESULTS;
     let mut state = Vec::new();
-    SessionChange::Variable {
+    let change = SessionChange::Variable {
         name: b"autocommit",
         value: b"OFF",
-    }
-    .encode(&mut state);
-    let mut prepared = Vec::new();
-    PrepareOk {
+    };
+    change.encode(&mut state);
+    let changed = AUTO | Status::SESSION_STATE_CHANGED;
+    vec![
+        ("result", 0, rows().ok(0xFE, AUTO, b"")),
+        ("more", 0, rows().ok(0xFE, more, b"").ok(0, AUTO, b"")),
+        ("torn", 0, rows().err(1317)),
+        ("error", 0, start().err(1064)),
+        ("state", 0, start().ok(0, changed, &state)),
+        ("cursor", 0, head().ok(0xFE, head_only, b"")),
+        ("file", 0, start().raw(b"\xFBname").ok(0, AUTO, b"")),
+    ]
+}
+
+fn head() -> Reply {
+    start().raw(&[1]).columns(&["x"])
+}
+
+fn prepared() -> Reply {
+    let mut payload = Vec::new();
+    let reply = PrepareOk {
         statement_id: 3,
         columns: 1,
         params: 1,
         warnings: 0,
-    }
-    .encode(&mut prepared);
-    let rows = || {
-        Reply::new(new())
-            .raw(&[1])
-            .columns(&["x"])
-            .row(&[Some(b"1")])
-            .row(&[None])
     };
-    [
-        ("result", 0, rows().ok(0xFE, AUTO, b"")),
-        (
-            "more",
-            0,
-            rows()
-                .ok(0xFE, AUTO | Status::MORE_RESULTS, b"")
-                .ok(0, AUTO, b""),
-        ),
-        ("torn", 0, rows().err(1317)),
-        ("error", 0, Reply::new(new()).err(1064)),
-        (
-            "state",
-            0,
-            Reply::new(new()).ok(0, AUTO | Status::SESSION_STATE_CHANGED, &state),
-        ),
-        (
-            "prepare",
-            1,
-            Reply::new(new())
-                .raw(&prepared)
-                .columns(&["?"])
-                .columns(&["x"]),
-        ),
-        (
-            "cursor",
-            0,
-            Reply::new(new())
-                .raw(&[1])
-                .columns(&["x"])
-                .ok(0xFE, open, b""),
-        ),
-        (
-            "fetch",
-            2,
-            Reply::new(new()).row(&[Some(b"1")]).ok(0xFE, AUTO, b""),
-        ),
-        (
-            "fields",
-            3,
-            Reply::new(new()).columns(&["x", "y"]).eof(AUTO),
-        ),
-        ("single", 4, Reply::new(new()).raw(b"Uptime: 1  Threads: 2")),
-        (
-            "file",
-            0,
-            Reply::new(new()).raw(b"\xFBname").ok(0, AUTO, b""),
-        ),
-    ]
+    reply.encode(&mut payload);
+    start().raw(&payload).columns(&["?"]).columns(&["x"])
 }
