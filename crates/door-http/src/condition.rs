@@ -162,7 +162,7 @@ fn groups_writable(snapshot: &Snapshot) -> Vec<Sample> {
     let writable = snapshot.groups.iter().map(|group| {
         let takes = group
             .primary()
-            .is_some_and(|primary| primary.serves_writes() && !primary.health.read_only);
+            .is_some_and(|primary| primary.serves_writes());
         Sample::labelled(&[("group", &*group.name)], float(takes.into()))
     });
     writable.collect()

@@ -85,9 +85,7 @@ fn render(snapshot: &Snapshot, events: &[Event]) -> String {
 
 fn section(group: &Group) -> String {
     let name = escaped(&group.name);
-    let takes = group
-        .primary()
-        .is_some_and(|p| p.serves_writes() && !p.health.read_only);
+    let takes = group.primary().is_some_and(|p| p.serves_writes());
     let (class, word) = if takes {
         ("good", "takes writes")
     } else {
