@@ -223,7 +223,8 @@ fn objections(
         && other.engine != version.engine
     {
         return refuse(format!(
-            "server {address} runs {} but group {} runs {}; a group has one engine",
+            "server {address} runs {} but group {} runs {}, and as their GTIDs differ neither \
+             can follow the other; put it into a group of its own",
             version.engine.name(),
             newcomer.group,
             other.engine.name()
@@ -461,7 +462,7 @@ mod tests {
         assert!(
             check("8.0.36", &seen(""))
                 .expect_err("MySQL")
-                .contains("one engine")
+                .contains("group of its own")
         );
         let zero = Observation {
             server_id: 0,

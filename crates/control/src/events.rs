@@ -85,9 +85,20 @@ pub(crate) struct Ring {
 impl Ring {
     /// Keeps an event and logs it.
     pub(crate) fn push(&mut self, event: Event) {
-        tracing::info!(
-            event = event.kind, group = %event.group, server = %event.address, "{}", event.detail
-        );
+        let Event {
+            kind,
+            group,
+            address,
+            detail,
+            ..
+        } = &event;
+        match *kind {
+            // Acknowledged commits are in danger.
+            "acks_unavailable" => {
+                tracing::warn!(event = kind, group, server = address, "{detail}");
+            }
+            _ => tracing::info!(event = kind, group, server = address, "{detail}"),
+        }
         *self.counts.entry(event.kind).or_default() += 1;
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();

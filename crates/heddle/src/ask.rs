@@ -70,10 +70,13 @@ fn rows(question: &Question) -> Result<Vec<Value>, Failure> {
 }
 
 fn refusal(question: &Question, status: u16, answer: &Value) -> Failure {
-    let said = answer["error"]
+    let mut said = answer["error"]
         .as_str()
         .unwrap_or("no reason given")
         .to_owned();
+    if let Some(cure) = answer["cure"].as_str().filter(|cure| !cure.is_empty()) {
+        said = format!("{said}; {cure}");
+    }
     match status {
         400 | 404 => Failure::usage(said),
         401 | 403 if question.changes => Failure::new(format!(

@@ -126,6 +126,28 @@ impl Binary {
             .unwrap_or_else(|| share.join("mysql"))
     }
 
+    /// True when commits can be made to wait for a replica: MariaDB has it built in, MySQL needs a
+    /// pair of plugins, which small packages leave out.
+    pub fn has_semi_sync(&self) -> bool {
+        self.engine == Engine::MariaDb || self.semi_sync_plugins().is_some()
+    }
+
+    /// MySQL's plugins for semi-sync and the directory they are in: those for a primary and for a
+    /// replica, under the names that MySQL had until 8.0.25 and still ships beside the new ones, else
+    /// under the new names.
+    pub(crate) fn semi_sync_plugins(&self) -> Option<(PathBuf, [&'static str; 2])> {
+        let names = [
+            ["semisync_master.so", "semisync_slave.so"],
+            ["semisync_source.so", "semisync_replica.so"],
+        ];
+        let dirs = ["lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin"];
+        let all = names
+            .into_iter()
+            .flat_map(|pair| dirs.map(|dir| (self.base().join(dir), pair)));
+        let mut there = all.filter(|(dir, pair)| pair.iter().all(|file| dir.join(file).is_file()));
+        there.next()
+    }
+
     /// A command that runs the server with the libraries that came with it, if any did.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);

@@ -159,20 +159,18 @@ impl Options {
         put("enforce_gtid_consistency", "ON");
         put("performance_schema", "OFF");
         put("loose_mysqlx", "OFF");
-        let plugins = [
-            binary.base().join("lib/plugin"),
-            binary.base().join("lib/mysql/plugin"),
-        ];
-        let semi_sync = |dir: &PathBuf| dir.join("semisync_master.so").is_file();
-        if let Some(dir) = plugins.iter().find(|dir| semi_sync(dir)) {
-            put("plugin_dir", &quoted(dir));
-            put("plugin_load_add", "semisync_master.so");
-            put("plugin_load_add", "semisync_slave.so");
-            put("loose_rpl_semi_sync_slave_enabled", "ON");
-            put(
-                "loose_rpl_semi_sync_master_timeout",
-                &SEMI_SYNC_WAIT_MS.to_string(),
-            );
+        let Some((dir, plugins)) = binary.semi_sync_plugins() else {
+            return;
+        };
+        put("plugin_dir", &quoted(&dir));
+        for plugin in plugins {
+            put("plugin_load_add", plugin);
+        }
+        let wait_ms = SEMI_SYNC_WAIT_MS.to_string();
+        // The variables are named after the plugins; those of the other pair are unknown.
+        for (primary, replica) in [("master", "slave"), ("source", "replica")] {
+            put(&format!("loose_rpl_semi_sync_{replica}_enabled"), "ON");
+            put(&format!("loose_rpl_semi_sync_{primary}_timeout"), &wait_ms);
         }
     }
 

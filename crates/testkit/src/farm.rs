@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 use crate::keeper;
-use crate::server::free_port;
+use crate::server::{Release, free_port};
 use crate::wait_until;
 
 /// From the start to the ready line, on a loaded machine and with a data directory to initialise.
@@ -72,15 +72,33 @@ impl Farm {
     /// When `heddle up` ends or is not ready in time.
     #[track_caller]
     pub fn start(flags: &[&str]) -> Option<Farm> {
-        if let Err(reason) = crate::Release::Installed.binary() {
-            crate::skip(&reason);
-            return None;
+        Farm::start_on(Release::Installed, flags)
+    }
+
+    /// The same with servers of another release.
+    ///
+    /// # Panics
+    /// When `heddle up` ends or is not ready in time.
+    #[track_caller]
+    pub fn start_on(release: Release, flags: &[&str]) -> Option<Farm> {
+        let binary = match release.binary() {
+            Ok(binary) => binary,
+            Err(reason) => {
+                crate::skip(&reason);
+                return None;
+            }
+        };
+        let mut flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        if release != Release::Installed {
+            let path = binary.path.display().to_string();
+            let engine = binary.engine.name().to_owned();
+            flags.extend(["--engine".to_owned(), engine, "--mysqld".to_owned(), path]);
         }
         let home = tempfile::Builder::new().prefix("heddle-farm-").tempdir();
         let mut farm = Farm {
             child: None,
             lines: Arc::default(),
-            flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+            flags,
             sql: SocketAddr::from(([127, 0, 0, 1], free_port())),
             http: SocketAddr::from(([127, 0, 0, 1], free_port())),
             home: home.expect("a temporary directory"),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use farm::Snapshot;
+use farm::{Engine, Snapshot};
 use mysqld::{Binary, Options, Server};
 use serde_json::{Value, json};
 
@@ -34,6 +34,8 @@ pub struct Identity {
     pub group: String,
     pub port: u16,
     pub server_id: u32,
+    /// Whose data files these are; the other engine cannot read them.
+    pub engine: Engine,
 }
 
 /// A server with its identity and its process.
@@ -52,9 +54,22 @@ pub struct Recipe {
 /// The servers that the directory has and those that the flags ask for, in order of group and number.
 ///
 /// # Errors
-/// The directory cannot be written, or a server's file is damaged.
-pub fn plan(place: &Place, groups: u32, replicas: u32) -> Result<Vec<Identity>, Failure> {
+/// The directory cannot be written, it holds another engine's servers, or a server's file is damaged.
+pub fn plan(
+    place: &Place,
+    engine: Engine,
+    groups: u32,
+    replicas: u32,
+) -> Result<Vec<Identity>, Failure> {
     let mut identities = recorded(place)?;
+    if let Some(other) = identities.iter().find(|identity| identity.engine != engine) {
+        let (dir, holds) = (place.dir.display(), other.engine.name());
+        return Err(Failure::new(format!(
+            "{dir} holds {holds} servers, whose data {} cannot read; start it with --engine {holds}, \
+             or choose another directory with --data DIR",
+            engine.name()
+        )));
+    }
     let mut taken: BTreeSet<u16> = identities.iter().map(|identity| identity.port).collect();
     for group in 1..=groups {
         for number in 1..=replicas + 1 {
@@ -70,6 +85,7 @@ pub fn plan(place: &Place, groups: u32, replicas: u32) -> Result<Vec<Identity>, 
                 group: format!("g{group}"),
                 port,
                 server_id,
+                engine,
             };
             record(place, &identity)?;
             identities.push(identity);
@@ -92,7 +108,7 @@ fn recorded(place: &Place) -> Result<Vec<Identity>, Failure> {
         let identity = identity(&text).ok_or_else(|| {
             let path = path.display();
             Failure::new(format!(
-                "{path} is damaged; write name, group, port and server_id into it"
+                "{path} is damaged; write name, group, port, server_id and engine into it"
             ))
         })?;
         identities.push(identity);
@@ -107,6 +123,11 @@ fn identity(text: &str) -> Option<Identity> {
         group: value["group"].as_str()?.to_owned(),
         port: u16::try_from(value["port"].as_u64()?).ok()?,
         server_id: u32::try_from(value["server_id"].as_u64()?).ok()?,
+        engine: match value["engine"].as_str()? {
+            "mysql" => Engine::MySql,
+            "mariadb" => Engine::MariaDb,
+            _ => return None,
+        },
     })
 }
 
@@ -119,8 +140,12 @@ fn record(place: &Place, identity: &Identity) -> Result<(), Failure> {
         group,
         port,
         server_id,
+        engine,
     } = identity;
-    let value = json!({"name": name, "group": group, "port": port, "server_id": server_id});
+    let engine = engine.name();
+    let value = json!({
+        "name": name, "group": group, "port": port, "server_id": server_id, "engine": engine,
+    });
     replace(&dir.join("server.json"), &format!("{value}\n"))
 }
 
@@ -149,6 +174,7 @@ pub fn options(
         group,
         port,
         server_id,
+        ..
     } = identity;
     let mut options = Options::new(name, &place.server(name), *port, *server_id);
     options.gtid_domain = server_id / 100;
@@ -265,6 +291,7 @@ pub fn describe(
                 group,
                 port,
                 server_id,
+                ..
             } = identity;
             let options = Options::new(name, &place.server(name), *port, *server_id);
             json!({
@@ -296,25 +323,33 @@ mod tests {
     #[test]
     fn a_plan_is_kept_and_only_grows() {
         let (_home, place) = place();
-        let first = plan(&place, 1, 1).expect("planned");
+        let first = plan(&place, Engine::MariaDb, 1, 1).expect("planned");
         assert_eq!(
             first.iter().map(|i| i.name.as_str()).collect::<Vec<_>>(),
             ["g1-1", "g1-2"]
         );
         assert_ne!(first[0].port, first[1].port);
-        assert_eq!(plan(&place, 1, 1).expect("read"), first);
-        let more = plan(&place, 2, 0).expect("planned");
+        assert_eq!(plan(&place, Engine::MariaDb, 1, 1).expect("read"), first);
+        let more = plan(&place, Engine::MariaDb, 2, 0).expect("planned");
         assert_eq!(more[..2], first[..], "servers with data are never dropped");
         assert_eq!(more[2].name, "g2-1");
         assert_eq!(more[2].server_id, 201);
     }
 
     #[test]
+    fn the_other_engine_s_data_is_refused() {
+        let (_home, place) = place();
+        plan(&place, Engine::MySql, 1, 0).expect("planned");
+        let failure = plan(&place, Engine::MariaDb, 1, 0).expect_err("MySQL's data");
+        assert!(failure.text.contains("--engine mysql"), "{failure:?}");
+    }
+
+    #[test]
     fn a_damaged_record_is_named() {
         let (_home, place) = place();
-        plan(&place, 1, 0).expect("planned");
+        plan(&place, Engine::MariaDb, 1, 0).expect("planned");
         fs::write(place.server("g1-1").join("server.json"), "{").expect("written");
-        let failure = plan(&place, 1, 0).expect_err("damaged");
+        let failure = plan(&place, Engine::MariaDb, 1, 0).expect_err("damaged");
         assert!(
             failure.text.contains("g1-1/server.json is damaged"),
             "{failure:?}"
@@ -325,7 +360,7 @@ mod tests {
     fn only_commits_that_may_go_unacknowledged_are_kept_by_recovery() {
         let (_home, place) = place();
         let keeps = |replicas| {
-            let all = plan(&place, 1, replicas).expect("planned");
+            let all = plan(&place, Engine::MariaDb, 1, replicas).expect("planned");
             let snapshot = Snapshot::empty("test");
             all.iter()
                 .map(|one| options(&place, one, &all, &snapshot).keeps_unacknowledged)

@@ -64,10 +64,11 @@ async fn farm(flags: cli::Up, settings: Settings) -> Result<(), Failure> {
     let binary = Binary::find(engine, flags.mysqld.as_deref())?;
     let place = Arc::new(Place::open(&flags.data)?);
     addresses_are_free(&settings)?;
+    let all = fleet::plan(&place, engine, flags.groups, flags.replicas)?;
+    warn_of_lost_commits(&binary, &all);
     let recipe = recipe(binary, &place).await?;
     let token = token(&place.dir)?;
     let (router, http) = Router::open(settings, &place.state(), token).await?;
-    let all = fleet::plan(&place, flags.groups, flags.replicas)?;
     let members = start(&recipe, &place, &all, &router).await?;
 
     let record = Record::new(&place, &members);
@@ -93,6 +94,21 @@ async fn farm(flags: cli::Up, settings: Settings) -> Result<(), Failure> {
         say("stopped");
     }
     outcome
+}
+
+/// Says it where nobody can miss it: this farm is weaker than others.
+fn warn_of_lost_commits(binary: &Binary, all: &[Identity]) {
+    let mut groups = all.iter().map(|identity| &identity.group);
+    let first = groups.next();
+    let has_replicas = groups.any(|group| Some(group) == first);
+    if has_replicas && !binary.has_semi_sync() {
+        say(format!(
+            "WARNING: {} {} has no semi-sync plugin, so replicas follow asynchronously: commits that \
+             were acknowledged may be lost with their primary",
+            binary.engine.name(),
+            binary.version
+        ));
+    }
 }
 
 /// The farm's time between running servers and the end.
