@@ -99,6 +99,8 @@ pub struct Connection {
     pub(crate) idle_since_s: u64,
     /// Heddle made the session READ ONLY, and it stays so.
     guarded: bool,
+    /// Nobody may use the connection once its lease ends.
+    condemned: bool,
     statements: Statements,
 }
 
@@ -122,6 +124,7 @@ impl Connection {
             sock,
             idle_since_s: 0,
             guarded: false,
+            condemned: false,
             statements: Statements::default(),
         }
     }
@@ -134,6 +137,15 @@ impl Connection {
     /// Takes note of a state that a statement has brought about.
     pub fn set_state(&mut self, state: Rc<SessionState>) {
         self.state = state;
+    }
+
+    /// Has the connection closed when its lease ends: a command was sent in part only.
+    pub fn condemn(&mut self) {
+        self.condemned = true;
+    }
+
+    pub(crate) fn is_condemned(&self) -> bool {
+        self.condemned
     }
 
     /// Sends bytes that are whole packets. The buffer comes back.

@@ -466,7 +466,11 @@ impl Drop for Place<'_> {
 
 impl Lease {
     /// Gives the connection back. It must be outside transactions and pins, with its reply read.
+    /// A condemned one is closed instead.
     pub fn release(mut self) {
+        if self.connection().is_condemned() {
+            return;
+        }
         if let Some(connection) = self.connection.take() {
             self.holds_place = false;
             self.pools.put(self.key, connection);

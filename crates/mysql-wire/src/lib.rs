@@ -16,6 +16,7 @@ pub mod charset;
 pub mod command;
 pub mod error;
 pub mod handshake;
+pub mod local_file;
 pub mod packet;
 pub mod relay;
 pub mod reply;

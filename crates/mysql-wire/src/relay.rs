@@ -10,6 +10,7 @@
 
 use crate::Malformed;
 use crate::capability::Capabilities;
+use crate::local_file::FileWalk;
 use crate::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 use crate::reply::{EofPacket, ErrPacket, OkPacket, SessionChange, session_changes};
 use crate::scalar::{Reader, put_lenenc_bytes};
@@ -333,9 +334,14 @@ impl Relay {
         Ok(false)
     }
 
-    /// After LOAD DATA LOCAL's file: the sequence goes on where the client's last packet was.
-    pub fn file_sent(&mut self, client_sequence: u8) {
-        self.next_sequence = client_sequence.wrapping_add(1);
+    /// The walk over the file that the server has asked for.
+    pub fn file(&self) -> FileWalk {
+        FileWalk::new(self.next_sequence, self.shift)
+    }
+
+    /// After LOAD DATA LOCAL's file: the reply goes on where the client's last packet was.
+    pub fn file_sent(&mut self, file: &FileWalk) {
+        self.next_sequence = file.next_sequence();
     }
 
     fn prepared(&mut self, payload: &mut [u8]) -> Result<(), Malformed> {

@@ -9,7 +9,7 @@ use sqltext::Class;
 
 use crate::counters::count;
 use crate::end::End;
-use crate::exec::{Answer, Changes, Job, Shape};
+use crate::exec::{Answer, Changes, Job, Loss, Shape};
 use crate::session::Session;
 
 /// Once a reply has filled this many buffers it is a long one, and goes on in larger pieces.
@@ -139,24 +139,27 @@ impl Session {
         let mut relay = Relay::new(expect, self.client.capabilities, server, self.status_now());
         let mut changes = Changes::default();
         let mut forwarded = false;
+        let mut file = false;
         let mut pieces = 0;
         loop {
             let (received, filled) = connection.recv(std::mem::take(buffer)).await;
             *buffer = filled;
             if received.is_err() {
-                return Ok(Answer::Lost {
+                return Ok(Answer::Lost(Loss {
                     forwarded,
+                    file,
                     sequence: relay.next_sequence(),
-                });
+                }));
             }
             let current = connection.state();
             let mut on_change = |change: SessionChange<'_>| changes.note(current, change);
             let Ok(progress) = relay.advance(buffer, &mut on_change) else {
                 tracing::error!(session = self.handle.id, "the server broke the protocol");
-                return Ok(Answer::Lost {
+                return Ok(Answer::Lost(Loss {
                     forwarded,
+                    file,
                     sequence: relay.next_sequence(),
-                });
+                }));
             };
             let refused = relay
                 .outcome()
@@ -177,6 +180,13 @@ impl Session {
             if progress.done {
                 return Ok(Answer::Done(relay.outcome().clone(), changes));
             }
+            if progress.wants_file {
+                file = true;
+                if !Box::pin(self.pass_file(connection, &mut relay)).await? {
+                    // What the server said before it went may still be there to read.
+                    connection.condemn();
+                }
+            }
             pieces += usize::from(progress.forward > 0);
             make_room(buffer, progress.need, pieces > SMALL_BUFFERS_MAX);
         }
@@ -196,7 +206,7 @@ impl Session {
 }
 
 /// Makes sure that a receive has room, and that what must be seen whole will fit.
-fn make_room(buffer: &mut Vec<u8>, need: usize, long: bool) {
+pub(crate) fn make_room(buffer: &mut Vec<u8>, need: usize, long: bool) {
     let wanted = match (need, long) {
         (0, true) => LONG_BUFFER_BYTES,
         (0, false) => BUFFER_BYTES,

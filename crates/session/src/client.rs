@@ -151,6 +151,23 @@ impl Client {
         self.inbox = inbox;
     }
 
+    /// Moves what the client has sent behind the current command to the end of `buffer`: the
+    /// beginning of the file that the command asks it for.
+    pub fn take_rest(&mut self, buffer: &mut Vec<u8>) {
+        buffer.extend_from_slice(&self.inbox[self.frame..]);
+        self.inbox.truncate(self.frame);
+    }
+
+    /// Takes back bytes that belong to the next command.
+    pub fn give_rest(&mut self, bytes: &[u8]) {
+        self.inbox.extend_from_slice(bytes);
+    }
+
+    /// Receives what is no command, behind what the buffer holds. `Ok(0)` is the end.
+    pub async fn receive(&mut self, buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+        self.sock.recv(buffer).await
+    }
+
     /// Writes over bytes of the current command, counted from the start of its payload.
     pub fn patch(&mut self, at: usize, bytes: &[u8]) {
         let start = HEADER_BYTES + at;

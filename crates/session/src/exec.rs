@@ -84,11 +84,8 @@ pub(crate) enum Answer {
     Done(Outcome, Changes),
     /// A replica refused to write; the client has seen nothing.
     WritesOnReplica,
-    /// The server's connection broke. `sequence` is None in the middle of a packet.
-    Lost {
-        forwarded: bool,
-        sequence: Option<u8>,
-    },
+    /// The server's connection broke.
+    Lost(Loss),
     /// Re-preparing was refused: this is the answer to the client's EXECUTE.
     Refused {
         number: u16,
@@ -99,10 +96,22 @@ pub(crate) enum Answer {
 
 impl Answer {
     /// The connection broke before the reply began.
-    pub(crate) const LOST: Answer = Answer::Lost {
+    pub(crate) const LOST: Answer = Answer::Lost(Loss {
         forwarded: false,
+        file: false,
         sequence: Some(1),
-    };
+    });
+}
+
+/// What the client had seen when its server's connection broke.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    /// A part of the reply.
+    pub forwarded: bool,
+    /// That part was the request for a file; the client has sent it, and will not send it again.
+    pub file: bool,
+    /// The number of the next packet; None in the middle of one.
+    pub sequence: Option<u8>,
 }
 
 /// What a reply said about the session's state.
@@ -177,16 +186,11 @@ impl Session {
                     (shape.class, shape.writes) = (Class::Other, true);
                 }
                 // Only a READ ONLY session surely had no effect: on the primary a function may write.
-                Answer::Lost {
-                    forwarded: false, ..
-                } if free && plan.read_only => {
+                Answer::Lost(loss) if free && plan.read_only && !loss.forwarded => {
                     count(&self.core.counters.retries);
                     avoid.push(plan.server);
                 }
-                Answer::Lost {
-                    forwarded,
-                    sequence,
-                } => return self.lost(pins, &target, forwarded, sequence).await,
+                Answer::Lost(loss) => return self.lost(pins, &target, loss).await,
             }
         }
     }
@@ -291,13 +295,7 @@ impl Session {
     }
 
     /// The server's connection is gone: says so, with what the session lost by it.
-    async fn lost(
-        &mut self,
-        pins: Pins,
-        target: &Target,
-        forwarded: bool,
-        sequence: Option<u8>,
-    ) -> Result<(), End> {
+    async fn lost(&mut self, pins: Pins, target: &Target, loss: Loss) -> Result<(), End> {
         count(&self.core.counters.servers_lost);
         self.forget_cursors();
         let was_in_transaction = self.status.contains(Status::IN_TRANS);
@@ -306,14 +304,14 @@ impl Session {
         tracing::warn!(
             session = self.handle.id,
             server,
-            forwarded,
+            forwarded = loss.forwarded,
             "server connection lost"
         );
-        let Some(sequence) = sequence else {
+        let Some(sequence) = loss.sequence else {
             return Err(End::TornResult);
         };
         self.client.sequence = sequence;
-        if forwarded {
+        if loss.forwarded && !loss.file {
             return self
                 .client
                 .error(&error::SERVER_LOST_IN_RESULT, &[&server])

@@ -20,6 +20,7 @@ mod exec;
 mod insert_id;
 mod kill;
 mod local;
+mod local_file;
 mod login;
 mod per_core;
 mod pin;

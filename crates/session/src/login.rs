@@ -26,6 +26,7 @@ const OFFERED: Capabilities = Capabilities::FOUND_ROWS
     .union(Capabilities::CONNECT_WITH_DB)
     .union(Capabilities::NO_SCHEMA)
     .union(Capabilities::ODBC)
+    .union(Capabilities::LOCAL_FILES)
     .union(Capabilities::IGNORE_SPACE)
     .union(Capabilities::PROTOCOL_41)
     .union(Capabilities::INTERACTIVE)
@@ -47,6 +48,7 @@ const OFFERED: Capabilities = Capabilities::FOUND_ROWS
 const PASSED_ON: Capabilities = Capabilities::FOUND_ROWS
     .union(Capabilities::NO_SCHEMA)
     .union(Capabilities::ODBC)
+    .union(Capabilities::LOCAL_FILES)
     .union(Capabilities::IGNORE_SPACE)
     .union(Capabilities::INTERACTIVE)
     .union(Capabilities::MULTI_STATEMENTS);

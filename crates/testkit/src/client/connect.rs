@@ -62,6 +62,7 @@ impl Client {
             version: String::new(),
             connection_id: 0,
             status: mysql_wire::status::Status::empty(),
+            files: Default::default(),
         })
     }
 

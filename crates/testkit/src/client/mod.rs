@@ -12,6 +12,7 @@ pub use connect::Login;
 pub use reply::{Column, Done, Reply, Rows};
 pub use statement::{Statement, Value};
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -89,6 +90,9 @@ pub struct Client {
     pub connection_id: u32,
     /// From the last OK or EOF packet.
     pub status: Status,
+    /// The files that LOAD DATA LOCAL gets, one after the other, each as the packets it is sent in;
+    /// an empty file when there is none left.
+    pub files: VecDeque<Vec<Vec<u8>>>,
 }
 
 impl Client {

@@ -83,7 +83,9 @@ impl Client {
             return Err(self.server_failure(&payload));
         }
         if reply::local_file(&payload).is_some() {
-            // No file: the server says OK or ERR to nothing having come.
+            for packet in self.files.pop_front().unwrap_or_default() {
+                self.send_packet(&packet)?;
+            }
             self.send_packet(b"")?;
             return self.read_done().map(Reply::Done);
         }
