@@ -1,0 +1,149 @@
+//! Compares what a server said straight with what came through Heddle.
+
+use std::collections::BTreeSet;
+
+use farm::Engine;
+use mysql_wire::capability::Capabilities;
+
+use crate::fields::fields;
+use crate::scenario::{Exception, Step};
+use crate::transcript::{Kind, Transcript};
+
+/// What may differ everywhere, and why. Everything else is an exception of one step.
+pub const EVERYWHERE: [(Kind, &str, &str); 3] = [
+    (
+        Kind::Prepared,
+        "statement_id",
+        "ids are the session's own: they count from 1, where MariaDB counts all sessions together",
+    ),
+    (
+        Kind::ColumnsEnd,
+        "status",
+        "servers are always spoken to with DEPRECATE_EOF, so Heddle puts this packet in before it has \
+         seen the flags that stand behind the rows; clients read them there",
+    ),
+    (
+        Kind::ColumnsEnd,
+        "warnings",
+        "as the status; MySQL fills in what has been counted until then",
+    ),
+];
+
+/// The lines of exceptions that were needed.
+pub type Used = BTreeSet<usize>;
+
+pub struct Comparison<'a> {
+    pub step: &'a Step,
+    pub engine: Engine,
+    pub capabilities: Capabilities,
+    pub used: &'a mut Used,
+}
+
+impl Comparison<'_> {
+    /// What differs in words, or `None`.
+    pub fn difference(
+        &mut self,
+        straight: &[Transcript],
+        through: &[Transcript],
+    ) -> Option<String> {
+        if straight == through {
+            return None;
+        }
+        if self.excepted("all") {
+            return None;
+        }
+        if straight.len() != through.len() {
+            let counts = (straight.len(), through.len());
+            return Some(format!(
+                "{} replies straight, {} through Heddle: {}",
+                counts.0,
+                counts.1,
+                outline(through)
+            ));
+        }
+        let mut pairs = straight.iter().zip(through);
+        pairs.find_map(|(straight, through)| self.reply(straight, through))
+    }
+
+    fn reply(&mut self, straight: &Transcript, through: &Transcript) -> Option<String> {
+        if straight.broken != through.broken {
+            return Some(format!(
+                "straight: {:?}\nthrough: {:?}",
+                straight.broken, through.broken
+            ));
+        }
+        let (mut here, mut there) = (straight.packets.clone(), through.packets.clone());
+        if here != there && self.excepted("rows") {
+            here.retain(|(kind, _)| *kind != Kind::Row);
+            there.retain(|(kind, _)| *kind != Kind::Row);
+        }
+        let kinds = |packets: &[(Kind, Vec<u8>)]| packets.iter().map(|p| p.0).collect::<Vec<_>>();
+        if kinds(&here) != kinds(&there) {
+            return Some(format!(
+                "straight: {}\nthrough:  {}",
+                outline(std::slice::from_ref(straight)),
+                outline(std::slice::from_ref(through))
+            ));
+        }
+        let mut pairs = here.iter().zip(&there).enumerate();
+        pairs.find_map(|(at, (here, there))| self.packet(at, here.0, &here.1, &there.1))
+    }
+
+    fn packet(&mut self, at: usize, kind: Kind, here: &[u8], there: &[u8]) -> Option<String> {
+        if here == there {
+            return None;
+        }
+        let straight = fields(kind, here, self.capabilities);
+        let through = fields(kind, there, self.capabilities);
+        if straight.iter().map(|f| f.0).ne(through.iter().map(|f| f.0)) {
+            let what =
+                format!("packet {at} ({kind:?})\nstraight: {straight:?}\nthrough:  {through:?}");
+            return Some(what);
+        }
+        let pairs = straight.iter().zip(&through);
+        let differing: Vec<_> = pairs.filter(|(a, b)| a.1 != b.1).collect();
+        let mut words = Vec::new();
+        for ((name, here), (_, there)) in differing {
+            let everywhere = EVERYWHERE
+                .iter()
+                .any(|(k, field, _)| *k == kind && field == name);
+            if !everywhere && !self.excepted(name) {
+                words.push(format!(
+                    "packet {at} ({kind:?}), {name}\nstraight: {here}\nthrough:  {there}"
+                ));
+            }
+        }
+        (!words.is_empty()).then(|| words.join("\n"))
+    }
+
+    /// True when the step lists this field; notes that it was needed.
+    fn excepted(&mut self, field: &str) -> bool {
+        let applies = |exception: &&Exception| {
+            exception.field == field && exception.engine.is_none_or(|wanted| wanted == self.engine)
+        };
+        let found = self.step.exceptions.iter().find(applies);
+        if let Some(exception) = found {
+            self.used.insert(exception.line);
+        }
+        found.is_some()
+    }
+}
+
+/// Kinds of packets, and the message of an error.
+fn outline(replies: &[Transcript]) -> String {
+    let mut words = Vec::new();
+    for reply in replies {
+        for (kind, packet) in &reply.packets {
+            words.push(match kind {
+                Kind::Err => format!("Err {}", packet.escape_ascii()),
+                kind => format!("{kind:?}"),
+            });
+            if words.len() > 20 {
+                words.push("…".to_owned());
+                return words.join(", ");
+            }
+        }
+        words.extend(reply.broken.clone());
+    }
+    words.join(", ")
+}

@@ -1,0 +1,59 @@
+# Integers of every size, signed, unsigned, zero-filled, at their limits.
+CREATE TABLE i (id INT PRIMARY KEY, a TINYINT, b SMALLINT, c MEDIUMINT, d INT, e BIGINT);
+INSERT INTO i VALUES (1, -128, -32768, -8388608, -2147483648, -9223372036854775808);
+INSERT INTO i VALUES (2, 127, 32767, 8388607, 2147483647, 9223372036854775807);
+INSERT INTO i VALUES (3, 0, 0, 0, 0, 0), (4, NULL, NULL, NULL, NULL, NULL), (5, -1, -1, -1, -1, -1);
+SELECT * FROM i ORDER BY id;
+SELECT a + b, c * d, e DIV 10, -d, d MOD 7, d / 7, e & 255, e | 1, e ^ 3, ~e, e << 1, e >> 1 FROM i WHERE id IN (3, 4, 5) ORDER BY id;
+SELECT SUM(a), AVG(b), MIN(c), MAX(d), COUNT(e), COUNT(*), BIT_AND(a), BIT_OR(b), BIT_XOR(c), STDDEV(a), VARIANCE(b) FROM i;
+SELECT e + 1 FROM i WHERE id = 2;
+SELECT ABS(e) FROM i WHERE id = 1;
+CREATE TABLE u (id INT PRIMARY KEY, a TINYINT UNSIGNED, b SMALLINT UNSIGNED, c MEDIUMINT UNSIGNED, d INT UNSIGNED, e BIGINT UNSIGNED);
+INSERT INTO u VALUES (1, 0, 0, 0, 0, 0), (2, 255, 65535, 16777215, 4294967295, 18446744073709551615);
+SELECT * FROM u ORDER BY id;
+SELECT a - 1 FROM u WHERE id = 1;
+SELECT e + 1 FROM u WHERE id = 2;
+CREATE TABLE z (a TINYINT(3) ZEROFILL, b SMALLINT(5) ZEROFILL, c MEDIUMINT(8) ZEROFILL, d INT(10) ZEROFILL, e BIGINT(20) ZEROFILL, f INT(4) ZEROFILL NOT NULL);
+INSERT INTO z VALUES (1, 2, 3, 4, 5, 6), (NULL, NULL, NULL, NULL, NULL, 12345);
+SELECT * FROM z;
+SELECT a, CONCAT(a, b), a + 0 FROM z;
+INSERT INTO i VALUES (6, 128, 0, 0, 0, 0);
+INSERT INTO i VALUES (7, 0, 40000, 0, 0, 0);
+INSERT INTO i VALUES (8, 0, 0, 0, 2147483648, 0);
+INSERT INTO u VALUES (9, -1, 0, 0, 0, 0);
+INSERT IGNORE INTO i VALUES (10, 300, -40000, 99999999, 99999999999, 99999999999999999999);
+SHOW WARNINGS;
+SELECT * FROM i WHERE id = 10;
+INSERT INTO i (id, a) VALUES (11, 'text');
+INSERT INTO i (id, a) VALUES (12, '12x');
+INSERT IGNORE INTO i (id, a) VALUES (13, '12x'), (14, ''), (15, ' 7');
+SHOW WARNINGS;
+SELECT id, a FROM i WHERE id >= 13 ORDER BY id;
+SELECT TRUE, FALSE, 1 = 1, 1 = 2, NULL = 1, NOT 5, 3 BETWEEN 1 AND 5, 2 IN (1, 2), 1 <=> NULL;
+SELECT 0x41, 0x41 + 0, X'4D7953514C', b'1010', b'1010' + 0, 0b11, HEX(255), CONV('ff', 16, 10);
+SELECT 9223372036854775807, 9223372036854775808, 18446744073709551615, 18446744073709551616, -9223372036854775808, -9223372036854775809;
+SELECT 2147483647, 2147483648, 4294967296, 127, 128, 1, 10, 100, -1, -10;
+SELECT CAST(-1 AS UNSIGNED), CAST('18446744073709551615' AS UNSIGNED), CAST('x' AS SIGNED), CAST(1.5 AS SIGNED), CAST(NULL AS SIGNED);
+SHOW WARNINGS;
+-- prepare i: SELECT ?, ?, ?, ?, ?, ?
+-- execute i: tiny -128, utiny 255, short -32768, ushort 65535, int -2147483648, uint 4294967295
+-- execute i: big -9223372036854775808, ubig 18446744073709551615, tiny 0, utiny 0, year 2024, medium -8388608
+-- execute i: null, tiny null, big null, string null, double null, int null
+-- again i: null, tiny 1, big 2, string '3', double 4, int 5
+-- prepare t: SELECT * FROM i WHERE id <= ? ORDER BY id
+-- execute t: int 5
+-- execute t: string '5'
+-- execute t: double 2.5
+-- execute t: null
+-- prepare n: INSERT INTO i VALUES (?, ?, ?, ?, ?, ?)
+-- execute n: int 20, tiny 1, short 2, medium 3, int 4, big 5
+-- execute n: int 21, int 128, short 2, medium 3, int 4, big 5
+-- execute n: int 20, tiny 1, short 2, medium 3, int 4, big 5
+-- execute n: int 22, null, null, null, null, null
+SELECT * FROM i WHERE id >= 20 ORDER BY id;
+SELECT ROW_COUNT();
+CREATE TABLE b (a BOOL, b BOOLEAN NOT NULL DEFAULT TRUE, c SERIAL);
+INSERT INTO b (a) VALUES (TRUE), (FALSE), (NULL), (5);
+SELECT * FROM b;
+SHOW COLUMNS FROM b;
+DESCRIBE z;

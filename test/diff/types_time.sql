@@ -1,0 +1,68 @@
+# Dates, times, fractions, zero dates, and what is refused.
+CREATE TABLE t (id INT PRIMARY KEY, d DATE, t TIME, dt DATETIME, ts TIMESTAMP NULL, t3 TIME(3), dt6 DATETIME(6), ts1 TIMESTAMP(1) NULL);
+INSERT INTO t VALUES (1, '2024-02-29', '12:34:56', '2024-02-29 12:34:56', '2024-02-29 12:34:56', '12:34:56.789', '2024-02-29 12:34:56.123456', '2024-02-29 12:34:56.9');
+INSERT INTO t VALUES (2, '1000-01-01', '-838:59:59', '1000-01-01 00:00:00', '1970-01-01 00:00:01', '-838:59:59.000', '1000-01-01 00:00:00.000001', '1970-01-01 00:00:01.1');
+INSERT INTO t VALUES (3, '9999-12-31', '838:59:59', '9999-12-31 23:59:59', '2038-01-19 03:14:07', '838:59:59.000', '9999-12-31 23:59:59.999999', '2038-01-19 03:14:06.0');
+INSERT INTO t VALUES (4, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO t (id, t, t3) VALUES (5, '00:00:00', '00:00:00.001'), (6, '-00:00:01', '-00:00:00.001'), (7, '1 01:01:01', '34 22:59:59.5');
+SELECT * FROM t ORDER BY id;
+SELECT id, d + INTERVAL 1 DAY, dt - INTERVAL 1 SECOND, t + INTERVAL 1 HOUR, DATEDIFF(d, '2000-01-01'), TIMEDIFF(t, '01:00:00'), YEAR(d), DAYNAME(d), MONTHNAME(d), WEEK(d), DAYOFYEAR(d), LAST_DAY(d) FROM t WHERE id IN (1, 2) ORDER BY id;
+SELECT DATE_FORMAT(dt6, '%Y %y %M %m %d %e %H %h %i %s %f %p %W %a %j %U %%'), TIME_FORMAT(t, '%H %i'), UNIX_TIMESTAMP(ts), UNIX_TIMESTAMP(dt6), MICROSECOND(t3), TIME_TO_SEC(t), TO_DAYS(d), EXTRACT(YEAR_MONTH FROM dt), EXTRACT(DAY_MICROSECOND FROM dt6) FROM t WHERE id = 1;
+SELECT FROM_UNIXTIME(0), FROM_UNIXTIME(1.5), FROM_DAYS(730669), MAKEDATE(2024, 60), MAKETIME(12, 15, 30.5), SEC_TO_TIME(3661), STR_TO_DATE('01,5,2013', '%d,%m,%Y'), STR_TO_DATE('garbage', '%Y'), ADDTIME('01:00:00', '00:30:00.5'), PERIOD_ADD(202401, 2);
+SHOW WARNINGS;
+SELECT DATE '2024-01-01', TIME '10:11:12', TIMESTAMP '2024-01-01 10:11:12', TIME '10:11:12.5', TIMESTAMP '2024-01-01 10:11:12.123', {d '2024-01-01'}, {t '10:11:12'}, {ts '2024-01-01 10:11:12'};
+SELECT DATE '2024-02-30';
+SELECT CAST('2024-01-01' AS DATE), CAST('10:11' AS TIME), CAST('2024-01-01' AS DATETIME), CAST('2024-01-01 1:2:3.456' AS DATETIME(2)), CAST('bad' AS DATE), CAST(20240101 AS DATE), CAST('2024-01-01' AS DATETIME) + 0;
+SHOW WARNINGS;
+INSERT INTO t (id, d) VALUES (20, '2024-02-30');
+INSERT INTO t (id, d) VALUES (21, 'x');
+INSERT INTO t (id, ts) VALUES (22, '2039-01-01');
+INSERT INTO t (id, t) VALUES (23, '900:00:00');
+INSERT INTO t (id, d) VALUES (24, '0000-00-00');
+SET sql_mode = 'ALLOW_INVALID_DATES';
+INSERT INTO t (id, d, dt) VALUES (25, '2024-02-30', '2024-02-31 10:00:00');
+SET sql_mode = '';
+INSERT INTO t (id, d, dt, ts) VALUES (26, '0000-00-00', '0000-00-00 00:00:00', '0000-00-00 00:00:00');
+INSERT INTO t (id, d, t, ts) VALUES (27, '2024-02-30', '900:00:00', '2039-01-01 00:00:00'), (28, '2024-00-10', 'x', 'x');
+SHOW WARNINGS;
+SELECT * FROM t WHERE id >= 25 ORDER BY id;
+SELECT d = 0, d IS NULL, YEAR(d), MONTH(d), d + INTERVAL 1 DAY FROM t WHERE id IN (26, 28) ORDER BY id;
+SET sql_mode = 'NO_ZERO_DATE,NO_ZERO_IN_DATE,STRICT_ALL_TABLES';
+INSERT INTO t (id, d) VALUES (29, '0000-00-00');
+INSERT INTO t (id, d) VALUES (30, '2024-00-01');
+SET sql_mode = DEFAULT;
+SET time_zone = '+03:30';
+SELECT ts, ts1, UNIX_TIMESTAMP(ts) FROM t WHERE id IN (1, 2) ORDER BY id;
+SELECT @@time_zone, CONVERT_TZ('2024-01-01 00:00:00', '+00:00', '+05:30'), FROM_UNIXTIME(0);
+SET time_zone = '-11:00';
+SELECT ts FROM t WHERE id = 1;
+SET time_zone = 'No/Such';
+SET time_zone = DEFAULT;
+SELECT ts FROM t WHERE id = 1;
+-- prepare p: SELECT ?, ?, ?, ?
+-- execute p: date 2024-02-29, time 0 12:34:56, datetime 2024-02-29 12:34:56, timestamp 2024-02-29 12:34:56
+-- execute p: date 2024-02-29, time -34 22:59:59, datetime 2024-02-29 12:34:56.123456, timestamp 2024-02-29 12:34:56.000001
+-- execute p: date 0, time 0, datetime 0, timestamp 0
+-- execute p: date null, time 0 00:00:00.5, datetime 2024-02-29, timestamp null
+-- prepare q: SELECT d, t, dt, ts, t3, dt6, ts1 FROM t WHERE id = ?
+-- execute q: int 1
+-- execute q: int 2
+-- execute q: int 3
+-- execute q: int 4
+-- execute q: int 5
+-- execute q: int 6
+-- execute q: int 7
+-- execute q: int 26
+-- prepare w: INSERT INTO t (id, d, t, dt, ts) VALUES (?, ?, ?, ?, ?)
+-- execute w: int 40, date 2024-05-06, time -1 02:03:04, datetime 2024-05-06 07:08:09, timestamp 2024-05-06 07:08:09
+-- execute w: int 41, datetime 2024-05-06 07:08:09, time 0, string '2024-05-06 07:08:09', date 2024-05-06
+-- execute w: int 42, string '2024-5-6', string '7:8', int 20240506, big 20240506070809
+SHOW WARNINGS;
+SELECT id, d, t, dt, ts FROM t WHERE id >= 40 ORDER BY id;
+CREATE TABLE auto (id INT PRIMARY KEY, a TIMESTAMP DEFAULT '2020-01-01 00:00:00', b DATETIME DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP);
+SHOW CREATE TABLE auto;
+SET timestamp = 1700000000;
+SELECT NOW(), CURRENT_TIMESTAMP(3), CURDATE(), CURTIME(), UTC_TIMESTAMP(), LOCALTIME(), UNIX_TIMESTAMP();
+INSERT INTO auto (id) VALUES (1);
+SELECT * FROM auto;
+SET timestamp = DEFAULT;
