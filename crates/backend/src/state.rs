@@ -66,6 +66,14 @@ const PARSING: [&str; 4] = [
     "sql_mode",
 ];
 
+/// What SET NAMES sets, and what a login does.
+const NAMES: [&str; 4] = [
+    "character_set_client",
+    "character_set_connection",
+    "character_set_results",
+    "collation_connection",
+];
+
 impl SessionState {
     /// The state after login with this default database.
     pub fn new(database: Option<&[u8]>) -> SessionState {
@@ -180,7 +188,14 @@ impl SessionState {
             }
         }
         let named = |wanted: &str| items.iter().any(|(name, _)| *name == wanted);
-        if named("character_set_connection") && !named("collation_connection") {
+        let names = NAMES
+            .iter()
+            .any(|name| named(name))
+            .then(|| wanted.names(login))
+            .flatten();
+        if names.is_some() {
+            items.retain(|(name, _)| !NAMES.contains(name));
+        } else if named("character_set_connection") && !named("collation_connection") {
             // Setting the character set resets the collation: both are set.
             let name = "collation_connection";
             match wanted.variable(name) {
@@ -194,14 +209,20 @@ impl SessionState {
         if guarded {
             items.retain(|(name, _)| !READ_ONLY.contains(name));
         }
-        if items.is_empty() {
+        if items.is_empty() && names.is_none() {
             return None;
         }
         // Setting the character set of the connection resets its collation, so the collation is last.
         items.sort_by_key(|(name, _)| *name == "collation_connection");
         let mut text = b"SET ".to_vec();
+        if let Some([charset, collation]) = names {
+            text.extend_from_slice(b"NAMES ");
+            put_value(&mut text, "", Some(charset));
+            text.extend_from_slice(b" COLLATE ");
+            put_value(&mut text, "", Some(collation));
+        }
         for (i, (name, value)) in items.iter().enumerate() {
-            if i > 0 {
+            if i > 0 || names.is_some() {
                 text.extend_from_slice(b", ");
             }
             text.extend_from_slice(b"SESSION ");
@@ -210,6 +231,16 @@ impl SessionState {
             put_value(&mut text, name, *value);
         }
         Some(text)
+    }
+
+    /// Character set and collation, where the three character sets are one: as after a login or SET
+    /// NAMES. These two also choose the collation that column definitions name for results, which no
+    /// variable shows; setting the character sets one by one gives it the set's default.
+    fn names<'a>(&'a self, login: &'a SessionState) -> Option<[&'a [u8]; 2]> {
+        let [client, connection, results, collation] =
+            NAMES.map(|name| self.variable(name).or_else(|| login.variable(name)));
+        let one = client.is_some() && client == connection && connection == results;
+        Some([client.filter(|name| one && !name.is_empty())?, collation?])
     }
 }
 
@@ -293,6 +324,33 @@ mod tests {
             Some("SET SESSION character_set_client = 'utf8mb4', SESSION time_zone = DEFAULT")
         );
         assert_eq!(used.distance(&fresh), 2);
+    }
+
+    #[test]
+    fn one_character_set_for_all_is_set_by_its_names() {
+        let values = |charset: &'static str, collation: &'static str| {
+            let mut state = SessionState::new(None);
+            for name in &NAMES[..3] {
+                state = state.with_variable(name, charset.as_bytes());
+            }
+            state.with_variable("collation_connection", collation.as_bytes())
+        };
+        let login = values("utf8mb4", "utf8mb4_general_ci");
+        let fresh = SessionState::new(None);
+        let other = values("utf8mb4", "utf8mb4_bin").with_variable("sql_mode", b"");
+        assert_eq!(
+            text(&fresh, &other, &login).as_deref(),
+            Some("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_bin', SESSION sql_mode = ''")
+        );
+        assert_eq!(
+            text(&other, &fresh, &login).as_deref(),
+            Some("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_general_ci', SESSION sql_mode = DEFAULT")
+        );
+        let raw = fresh.with_variable("character_set_results", b"");
+        assert_eq!(
+            text(&fresh, &raw, &login).as_deref(),
+            Some("SET SESSION character_set_results = NULL")
+        );
     }
 
     #[test]
