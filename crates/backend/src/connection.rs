@@ -206,7 +206,7 @@ impl Connection {
             let mut relay = Relay::new(expect, own, own, Status::AUTOCOMMIT);
             loop {
                 let progress = relay
-                    .advance(&mut buffer, &mut |_: SessionChange<'_>| {})
+                    .advance(&mut buffer, 0, &mut |_: SessionChange<'_>| {})
                     .map_err(|source| ConnectionError::Protocol {
                         operation: "reading a reply",
                         source,

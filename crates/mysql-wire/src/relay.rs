@@ -149,16 +149,17 @@ impl Relay {
         (self.passing == 0 && !self.continued).then_some(self.next_sequence)
     }
 
-    /// Walks the bytes of `buffer`, which starts where the last call's `forward` ended, and edits
+    /// Walks the bytes of `buffer` from `start` on, where the last call's `forward` ended, and edits
     /// them in place. `on_change` hears every session change that the server reports. Bytes behind
-    /// `forward` must be in front of the next call's buffer. Fails when the server breaks the
-    /// protocol; then neither connection can go on.
+    /// `forward` must be there again in the next call. Fails when the server breaks the protocol;
+    /// then neither connection can go on.
     pub fn advance(
         &mut self,
         buffer: &mut Vec<u8>,
+        start: usize,
         on_change: &mut dyn FnMut(SessionChange<'_>),
     ) -> Result<Progress, Malformed> {
-        let mut at = self.pass(buffer.len());
+        let mut at = start + self.pass(buffer.len() - start);
         let mut wants_file = false;
         let mut need = 0;
         while self.passing == 0 && self.state != State::Done && !wants_file {

@@ -1,7 +1,5 @@
 //! One attempt on one connection: make it ready, send, relay the reply as it comes.
 
-use std::io;
-
 use backend::{Connection, ConnectionError, Lease, Tracked, classify};
 use mysql_wire::relay::{BUFFER_BYTES, Expect, Relay};
 use mysql_wire::reply::SessionChange;
@@ -9,7 +7,7 @@ use sqltext::Class;
 
 use crate::counters::count;
 use crate::end::End;
-use crate::exec::{Answer, Changes, Job, Loss, Shape};
+use crate::exec::{Answer, Changes, Job, Loss, Run, Shape};
 use crate::session::Session;
 
 /// Once a reply has filled this many buffers it is a long one, and goes on in larger pieces.
@@ -22,33 +20,41 @@ const LONG_BUFFER_BYTES: usize = 65_536;
 /// ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE.
 const WRITE_REFUSED: [u16; 3] = [1792, 1290, 1836];
 
+/// Bytes on their way from a server to the client.
+pub(crate) struct Pipe {
+    buffer: Vec<u8>,
+    /// So many at the front have been walked and may go to the client; the others come next.
+    ready: usize,
+}
+
 impl Session {
-    /// Runs the command on this connection. Fails only when the client is gone; then the reply is
-    /// unread and the connection must not be used again.
+    /// Runs the command of `run` on this connection, and those behind it that may go with it: then
+    /// the answer is that of the last one of which anything is known, and the others stay in
+    /// `run.train`. Fails only when the client is gone; then the reply is unread and the connection
+    /// must not be used again.
     pub(crate) async fn attempt(
         &mut self,
         lease: &mut Lease,
-        shape: &Shape,
-        job: Job,
+        run: &mut Run,
         read_only: bool,
     ) -> Result<Answer, End> {
         let connection = lease.connection_mut();
         self.handle
             .running
             .set(Some((connection.server, connection.thread_id)));
-        let answer = self.attempt_inner(connection, shape, job, read_only).await;
+        let answer = self.attempt_inner(connection, run, read_only).await;
         self.handle.running.set(None);
+        self.handle.in_train.set(false);
         answer
     }
 
     async fn attempt_inner(
         &mut self,
         connection: &mut Connection,
-        shape: &Shape,
-        job: Job,
+        run: &mut Run,
         read_only: bool,
     ) -> Result<Answer, End> {
-        let (expect, own) = match self.make_ready(connection, shape, job).await {
+        let (expect, own) = match self.make_ready(connection, &run.shape, run.job).await {
             Ok(ready) => ready,
             Err(ConnectionError::Refused {
                 number,
@@ -63,6 +69,10 @@ impl Session {
             }
             Err(_) => return Ok(Answer::LOST),
         };
+        if own.is_none() && self.client.has_more() {
+            run.train = Box::pin(self.couple(connection, run, read_only)).await;
+            self.handle.in_train.set(!run.train.cars.is_empty());
+        }
         count(&self.core.counters.statements);
         let sent = match own {
             Some(bytes) => {
@@ -71,7 +81,8 @@ impl Session {
             }
             None => {
                 let (frame, range) = self.client.lend();
-                let (sent, frame) = connection.send(frame, range).await;
+                let end = range.end + run.train.bytes;
+                let (sent, frame) = connection.send(frame, range.start..end).await;
                 self.client.restore(frame);
                 sent
             }
@@ -79,13 +90,36 @@ impl Session {
         if sent.is_err() {
             return Ok(Answer::LOST);
         }
-        let mut buffer = self.core.take_buffer();
-        let may_correct = read_only && shape.class == Class::Read;
+        let mut pipe = Pipe {
+            buffer: self.core.take_buffer(),
+            ready: 0,
+        };
         let mut answer = self
-            .relay(connection, expect, may_correct, &mut buffer)
+            .answer_one(connection, run, expect, read_only, &mut pipe)
             .await;
-        self.core.give_buffer(buffer);
+        if !run.train.cars.is_empty() {
+            answer = Box::pin(self.ride(connection, run, answer, read_only, &mut pipe)).await;
+        }
+        self.core.give_buffer(pipe.buffer);
+        answer
+    }
+
+    /// Relays one reply and completes what it says.
+    pub(crate) async fn answer_one(
+        &mut self,
+        connection: &mut Connection,
+        run: &Run,
+        expect: Expect,
+        read_only: bool,
+        pipe: &mut Pipe,
+    ) -> Result<Answer, End> {
+        let may_correct = read_only && run.shape.class == Class::Read;
+        let more = !run.train.cars.is_empty();
+        let mut answer = self
+            .relay(connection, expect, may_correct, pipe, more)
+            .await;
         if let Ok(Answer::Done(outcome, changes)) = &mut answer {
+            let (shape, job) = (&run.shape, run.job);
             match (job, outcome.prepared) {
                 (Job::Prepare(_), Some(reply)) => {
                     // Here and below: a connection that breaks is found out by its next user.
@@ -128,22 +162,70 @@ impl Session {
     }
 
     /// Relays the reply. The reply's bytes are edited and sent in the buffer they were received in.
+    /// With `more` replies to come, its end may stay in the pipe for the next send.
     async fn relay(
         &mut self,
         connection: &mut Connection,
         expect: Expect,
         may_correct: bool,
-        buffer: &mut Vec<u8>,
+        pipe: &mut Pipe,
+        more: bool,
     ) -> Result<Answer, End> {
         let server = connection.capabilities;
         let mut relay = Relay::new(expect, self.client.capabilities, server, self.status_now());
         let mut changes = Changes::default();
         let mut forwarded = false;
         let mut file = false;
-        let mut pieces = 0;
+        let (mut pieces, mut need) = (0, 0);
         loop {
-            let (received, filled) = connection.recv(std::mem::take(buffer)).await;
-            *buffer = filled;
+            if pipe.buffer.len() > pipe.ready {
+                let current = connection.state();
+                let mut on_change = |change: SessionChange<'_>| changes.note(current, change);
+                let walked = relay.advance(&mut pipe.buffer, pipe.ready, &mut on_change);
+                let Ok(progress) = walked else {
+                    tracing::error!(session = self.handle.id, "the server broke the protocol");
+                    self.forward(pipe).await?;
+                    return Ok(Answer::Lost(Loss {
+                        forwarded,
+                        file,
+                        sequence: relay.next_sequence(),
+                    }));
+                };
+                let refused = relay
+                    .outcome()
+                    .error
+                    .is_some_and(|n| WRITE_REFUSED.contains(&n));
+                if progress.done && may_correct && refused {
+                    if !forwarded {
+                        self.forward(pipe).await?;
+                        return Ok(Answer::WritesOnReplica);
+                    }
+                    changes.writes = true;
+                }
+                if progress.forward > pipe.ready {
+                    (forwarded, pieces) = (true, pieces + 1);
+                    pipe.ready = progress.forward;
+                }
+                if progress.done {
+                    if !more {
+                        self.forward(pipe).await?;
+                    }
+                    return Ok(Answer::Done(relay.outcome().clone(), changes));
+                }
+                if progress.wants_file {
+                    file = true;
+                    self.forward(pipe).await?;
+                    if !Box::pin(self.pass_file(connection, &mut relay)).await? {
+                        // What the server said before it went may still be there to read.
+                        connection.condemn();
+                    }
+                }
+                need = progress.need;
+            }
+            self.forward(pipe).await?;
+            make_room(&mut pipe.buffer, need, pieces > SMALL_BUFFERS_MAX);
+            let (received, filled) = connection.recv(std::mem::take(&mut pipe.buffer)).await;
+            pipe.buffer = filled;
             if received.is_err() {
                 return Ok(Answer::Lost(Loss {
                     forwarded,
@@ -151,57 +233,24 @@ impl Session {
                     sequence: relay.next_sequence(),
                 }));
             }
-            let current = connection.state();
-            let mut on_change = |change: SessionChange<'_>| changes.note(current, change);
-            let Ok(progress) = relay.advance(buffer, &mut on_change) else {
-                tracing::error!(session = self.handle.id, "the server broke the protocol");
-                return Ok(Answer::Lost(Loss {
-                    forwarded,
-                    file,
-                    sequence: relay.next_sequence(),
-                }));
-            };
-            let refused = relay
-                .outcome()
-                .error
-                .is_some_and(|n| WRITE_REFUSED.contains(&n));
-            if progress.done && may_correct && refused {
-                if !forwarded {
-                    return Ok(Answer::WritesOnReplica);
-                }
-                changes.writes = true;
-            }
-            if progress.forward > 0 {
-                forwarded = true;
-                self.forward(buffer, progress.forward)
-                    .await
-                    .map_err(|_| End::Gone)?;
-            }
-            if progress.done {
-                return Ok(Answer::Done(relay.outcome().clone(), changes));
-            }
-            if progress.wants_file {
-                file = true;
-                if !Box::pin(self.pass_file(connection, &mut relay)).await? {
-                    // What the server said before it went may still be there to read.
-                    connection.condemn();
-                }
-            }
-            pieces += usize::from(progress.forward > 0);
-            make_room(buffer, progress.need, pieces > SMALL_BUFFERS_MAX);
         }
     }
 
-    /// Sends the first `bytes` of the buffer and removes them from it.
-    async fn forward(&mut self, buffer: &mut Vec<u8>, bytes: usize) -> io::Result<()> {
-        let (sent, back) = self.client.send(std::mem::take(buffer), 0..bytes).await;
-        *buffer = back;
-        if bytes == buffer.len() {
-            buffer.clear();
-        } else {
-            buffer.drain(..bytes);
+    /// Sends what is ready in the pipe and removes it from there.
+    pub(crate) async fn forward(&mut self, pipe: &mut Pipe) -> Result<(), End> {
+        let bytes = std::mem::take(&mut pipe.ready);
+        if bytes == 0 {
+            return Ok(());
         }
-        sent
+        let buffer = std::mem::take(&mut pipe.buffer);
+        let (sent, back) = self.client.send(buffer, 0..bytes).await;
+        pipe.buffer = back;
+        if bytes == pipe.buffer.len() {
+            pipe.buffer.clear();
+        } else {
+            pipe.buffer.drain(..bytes);
+        }
+        sent.map_err(|_| End::Gone)
     }
 }
 

@@ -17,6 +17,9 @@ const IDLE_BYTES: usize = 2048;
 /// A receive buffer that grew beyond this is given up once it is empty.
 const KEEP_BYTES_MAX: usize = 65_536;
 
+/// Receive room of a client that sends commands without waiting for their answers.
+const PIPELINE_BYTES: usize = 32_768;
+
 /// Why no further command can be read.
 #[derive(Debug)]
 pub enum ReadError {
@@ -32,8 +35,13 @@ pub enum ReadError {
 pub struct Client {
     sock: Sock,
     inbox: Vec<u8>,
-    /// Bytes of the current command at the front of `inbox`, all its headers included.
+    /// Where the current command begins in `inbox`. Behind 0 only while the commands of one train
+    /// are looked at one after the other.
+    start: usize,
+    /// Bytes of the current command, all its headers included.
     frame: usize,
+    /// The client has sent a command before the one before it was answered.
+    pub pipelines: bool,
     /// The sequence number of the next packet that we send.
     pub sequence: u8,
     pub capabilities: Capabilities,
@@ -48,7 +56,9 @@ impl Client {
         Client {
             sock,
             inbox,
+            start: 0,
             frame: 0,
+            pipelines: false,
             sequence: 0,
             capabilities,
             bytes_max,
@@ -88,13 +98,50 @@ impl Client {
         }
         self.frame = end;
         self.sequence = expected;
+        self.pipelines |= self.inbox.len() > end;
         Ok(())
     }
 
-    /// Forgets the current command.
+    /// Goes on to the next command when the whole of it has come and it fits one packet; its first
+    /// packet has the number 0. False leaves the current command as it is.
+    pub fn step(&mut self) -> bool {
+        let at = self.start + self.frame;
+        let Some(header) = Header::parse(&self.inbox[at..]) else {
+            return false;
+        };
+        let frame = HEADER_BYTES + header.payload_bytes;
+        let fits = header.payload_bytes < PAYLOAD_BYTES_MAX && frame <= self.bytes_max;
+        if header.sequence != 0 || header.payload_bytes == 0 || !fits {
+            return false;
+        }
+        if self.inbox.len() - at < frame {
+            return false;
+        }
+        (self.start, self.frame, self.sequence) = (at, frame, 1);
+        true
+    }
+
+    /// Where the current command lies, for [`Client::go_back`].
+    pub fn place(&self) -> Range<usize> {
+        self.start..self.start + self.frame
+    }
+
+    /// Makes the command at this place the current one again.
+    pub fn go_back(&mut self, place: Range<usize>) {
+        (self.start, self.frame, self.sequence) = (place.start, place.len(), 1);
+    }
+
+    /// Bytes have come behind the current command.
+    pub fn has_more(&self) -> bool {
+        self.inbox.len() > self.start + self.frame
+    }
+
+    /// Forgets the current command and those before it.
     fn consume(&mut self) {
-        if self.inbox.len() > self.frame {
-            self.inbox.drain(..self.frame);
+        let end = self.start + self.frame;
+        self.start = 0;
+        if self.inbox.len() > end {
+            self.inbox.drain(..end);
         } else {
             self.inbox.clear();
             if self.inbox.capacity() > KEEP_BYTES_MAX {
@@ -107,7 +154,10 @@ impl Client {
     /// Receives more; `wanted` is how long the buffer is to become.
     async fn fill(&mut self, wanted: usize, inside: bool) -> Result<(), ReadError> {
         // A length is the client's claim: room for it grows with what has really come.
-        let room = (wanted - self.inbox.len()).min(self.inbox.len().max(IDLE_BYTES));
+        let mut room = (wanted - self.inbox.len()).min(self.inbox.len().max(IDLE_BYTES));
+        if self.pipelines && !self.inbox.is_empty() {
+            room = room.max(PIPELINE_BYTES.saturating_sub(self.inbox.len()));
+        }
         if self.inbox.capacity() - self.inbox.len() < room {
             self.inbox.reserve(room);
         }
@@ -126,13 +176,14 @@ impl Client {
 
     /// The payload of the current command's first packet: the whole command unless it has 16 MB.
     pub fn payload(&self) -> &[u8] {
-        let first = Header::parse(&self.inbox).map_or(0, |header| header.payload_bytes);
-        &self.inbox[HEADER_BYTES..HEADER_BYTES + first]
+        let frame = self.frame();
+        let first = Header::parse(frame).map_or(0, |header| header.payload_bytes);
+        &frame[HEADER_BYTES..HEADER_BYTES + first]
     }
 
     /// The current command with all its headers.
     pub fn frame(&self) -> &[u8] {
-        &self.inbox[..self.frame]
+        &self.inbox[self.start..self.start + self.frame]
     }
 
     /// True when the command is longer than one packet can be.
@@ -143,7 +194,7 @@ impl Client {
     /// Lends the buffer that holds the current command, to send it on; give it back with
     /// [`Client::restore`].
     pub fn lend(&mut self) -> (Vec<u8>, Range<usize>) {
-        (std::mem::take(&mut self.inbox), 0..self.frame)
+        (std::mem::take(&mut self.inbox), self.place())
     }
 
     /// Takes the lent buffer back.
@@ -154,8 +205,9 @@ impl Client {
     /// Moves what the client has sent behind the current command to the end of `buffer`: the
     /// beginning of the file that the command asks it for.
     pub fn take_rest(&mut self, buffer: &mut Vec<u8>) {
-        buffer.extend_from_slice(&self.inbox[self.frame..]);
-        self.inbox.truncate(self.frame);
+        let end = self.place().end;
+        buffer.extend_from_slice(&self.inbox[end..]);
+        self.inbox.truncate(end);
     }
 
     /// Takes back bytes that belong to the next command.
@@ -170,7 +222,7 @@ impl Client {
 
     /// Writes over bytes of the current command, counted from the start of its payload.
     pub fn patch(&mut self, at: usize, bytes: &[u8]) {
-        let start = HEADER_BYTES + at;
+        let start = self.start + HEADER_BYTES + at;
         self.inbox[start..start + bytes.len()].copy_from_slice(bytes);
     }
 

@@ -26,6 +26,7 @@ counters! {
     logins_refused "Client connections that were refused at login.";
     protocol_errors "Client connections that ended by breaking the protocol.";
     statements "Commands that were sent to a server.";
+    statements_pipelined "Statements that were sent before the one in front of them was answered.";
     reads_to_replicas "Statements that a replica served.";
     retries "Statements that were sent again to another server.";
     reads_corrected "Statements that looked like reads and were repeated on the primary.";

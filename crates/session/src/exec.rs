@@ -19,6 +19,7 @@ use crate::end::End;
 use crate::per_core::Core;
 use crate::pin::Pins;
 use crate::session::Session;
+use crate::train::Train;
 
 /// What the tokenizer said of a text, or what stands for it where there is none.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +79,16 @@ pub(crate) enum Job {
     Execute(u32),
 }
 
+/// A command under way.
+pub(crate) struct Run {
+    pub shape: Shape,
+    pub job: Job,
+    /// What ties the session to the connection.
+    pub pins: Pins,
+    /// The commands behind it that were sent with it and are not answered yet.
+    pub train: Train,
+}
+
 /// How an attempt ended.
 pub(crate) enum Answer {
     /// The client has the whole reply.
@@ -129,22 +140,26 @@ pub(crate) struct Changes {
 }
 
 impl Session {
-    /// Runs the client's command to its answer.
-    pub(crate) async fn run_command(&mut self, mut shape: Shape, job: Job) -> Result<(), End> {
+    /// Runs the client's command to its answer, and those behind it that may go with it.
+    pub(crate) async fn run_command(&mut self, shape: Shape, job: Job) -> Result<(), End> {
+        let (pins, train) = (Pins::empty(), Train::default());
+        #[rustfmt::skip]
+        let mut run = Run { shape, job, pins, train };
         // Servers that have failed this statement. Each is tried once, so the loop ends.
         let mut avoid = Vec::new();
         if self.is_known_writer(&shape) {
-            (shape.class, shape.writes) = (Class::Other, true);
+            (run.shape.class, run.shape.writes) = (Class::Other, true);
         }
         loop {
-            let (plan, target) = match self.route(&shape, &avoid) {
+            let (plan, target) = match self.route(&run.shape, &avoid) {
                 Ok(route) => route,
                 Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
             };
             // Until the reply begins, a read that nothing holds may go to another server.
-            let free =
-                self.held.is_none() && shape.class == Class::Read && !avoid.contains(&plan.server);
-            let (mut lease, pins) = match self.checkout(&plan, &target, &shape).await {
+            let free = self.held.is_none()
+                && run.shape.class == Class::Read
+                && !avoid.contains(&plan.server);
+            let (mut lease, pins) = match self.checkout(&plan, &target, &run.shape).await {
                 Ok(taken) => taken,
                 Err(error) if free && elsewhere_may_help(&error, plan.read_only) => {
                     avoid.push(plan.server);
@@ -153,44 +168,45 @@ impl Session {
                 Err(error) if self.does_without_database(&error) => continue,
                 Err(error) => return self.client.pool_error(&error, &target).await,
             };
-            let gone = shape.asks_back() && !self.still_knows(lease.connection());
+            run.pins = pins;
+            let gone = run.shape.asks_back() && !self.still_knows(lease.connection());
             if gone || self.handle.killed.get() {
                 self.give_back_after_error(lease, pins);
                 return self.turn_away().await;
             }
-            match self
-                .attempt(&mut lease, &shape, job, plan.read_only)
-                .await?
-            {
+            match self.attempt(&mut lease, &mut run, plan.read_only).await? {
                 Answer::Done(outcome, changes) => {
                     if plan.read_only {
                         count(&self.core.counters.reads_to_replicas);
                     }
                     if changes.writes {
-                        self.core.learn_writer(shape.digest);
+                        self.core.learn_writer(run.shape.digest);
                     }
-                    return self.settle(lease, &shape, pins, outcome, changes);
+                    return self.settle(lease, &run.shape, run.pins, outcome, changes);
                 }
                 Answer::Refused {
                     number,
                     sqlstate,
                     message,
                 } => {
-                    self.give_back_after_error(lease, pins);
+                    self.give_back_after_error(lease, run.pins);
                     return self.client.server_error(number, sqlstate, &message).await;
                 }
                 Answer::WritesOnReplica => {
-                    self.give_back(lease);
-                    self.core.learn_writer(shape.digest);
+                    if !self.leave_train(&mut run) {
+                        self.give_back(lease);
+                    }
+                    self.core.learn_writer(run.shape.digest);
                     count(&self.core.counters.reads_corrected);
-                    (shape.class, shape.writes) = (Class::Other, true);
+                    (run.shape.class, run.shape.writes) = (Class::Other, true);
                 }
                 // Only a READ ONLY session surely had no effect: on the primary a function may write.
                 Answer::Lost(loss) if free && plan.read_only && !loss.forwarded => {
                     count(&self.core.counters.retries);
                     avoid.push(plan.server);
+                    self.leave_train(&mut run);
                 }
-                Answer::Lost(loss) => return self.lost(pins, &target, loss).await,
+                Answer::Lost(loss) => return self.lost(run, &target, loss).await,
             }
         }
     }
@@ -215,7 +231,7 @@ impl Session {
         self.client.error(&error::DIAGNOSTICS_GONE, &details).await
     }
 
-    fn is_known_writer(&self, shape: &Shape) -> bool {
+    pub(crate) fn is_known_writer(&self, shape: &Shape) -> bool {
         shape.class == Class::Read && {
             let writers = self.core.writers.borrow();
             !writers.is_empty() && writers.contains(&shape.digest)
@@ -295,10 +311,17 @@ impl Session {
     }
 
     /// The server's connection is gone: says so, with what the session lost by it.
-    async fn lost(&mut self, pins: Pins, target: &Target, loss: Loss) -> Result<(), End> {
+    async fn lost(&mut self, run: Run, target: &Target, loss: Loss) -> Result<(), End> {
         count(&self.core.counters.servers_lost);
         self.forget_cursors();
         let was_in_transaction = self.status.contains(Status::IN_TRANS);
+        let cars = run.train.cars.iter().map(|car| car.shape);
+        let tied = was_in_transaction
+            || !run.pins.is_empty()
+            || !self.status.contains(Status::AUTOCOMMIT)
+            || cars
+                .chain([run.shape])
+                .any(|s| s.class == Class::Transaction);
         self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         let server = format!("{}:{}", target.host, target.port);
         tracing::warn!(
@@ -310,20 +333,31 @@ impl Session {
         let Some(sequence) = loss.sequence else {
             return Err(End::TornResult);
         };
+        if self.handle.killed.get() {
+            return self.turn_away().await;
+        }
         self.client.sequence = sequence;
+        let (client, pins) = (&mut self.client, run.pins);
         if loss.forwarded && !loss.file {
-            return self
-                .client
-                .error(&error::SERVER_LOST_IN_RESULT, &[&server])
-                .await;
+            let error = &error::SERVER_LOST_IN_RESULT;
+            client.error(error, &[&server]).await?;
+        } else if !pins.is_empty() && !was_in_transaction {
+            let error = &error::SESSION_LOST_PIN;
+            client.error(error, &[&pins.describe()]).await?;
+        } else {
+            client.error(&error::SERVER_LOST, &[&server]).await?;
         }
-        if !pins.is_empty() && !was_in_transaction {
-            return self
-                .client
-                .error(&error::SESSION_LOST_PIN, &[&pins.describe()])
-                .await;
+        // They may have run, up to any of them.
+        for _ in run.train.cars {
+            client.step();
+            client.error(&error::SERVER_LOST, &[&server]).await?;
         }
-        self.client.error(&error::SERVER_LOST, &[&server]).await
+        if client.pipelines && tied {
+            // What the client sent before it could know relies on what is lost: run on another
+            // connection, it would be committed one by one.
+            return Err(End::Gone);
+        }
+        Ok(())
     }
 }
 

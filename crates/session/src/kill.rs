@@ -78,18 +78,28 @@ impl Core {
         };
         handle.killing.set(handle.killing.get() + 1);
         let core = self.clone();
+        // What a killed session has sent ahead must not run either.
+        let all = !query && handle.in_train.get();
         reactor::spawn(async move {
-            core.kill_at_server(&handle, server, thread_id).await;
+            core.kill_at_server(&handle, server, thread_id, all).await;
             handle.killing.set(handle.killing.get() - 1);
         })
         .detach();
     }
 
-    async fn kill_at_server(&self, handle: &Handle, server: farm::ServerId, thread_id: u32) {
+    /// Ends the statement that runs on a server's connection, or `all` of the connection.
+    async fn kill_at_server(
+        &self,
+        handle: &Handle,
+        server: farm::ServerId,
+        thread_id: u32,
+        all: bool,
+    ) {
         let target = target(&self.snapshot(), server, false);
         let Some(target) = target else { return };
         let opened = self.pools.open_extra(&target, handle.profile.get()).await;
-        let text = format!("KILL QUERY {thread_id}");
+        let what = if all { "CONNECTION" } else { "QUERY" };
+        let text = format!("KILL {what} {thread_id}");
         let done = match opened {
             Ok(mut connection) => connection
                 .run(&[(Command::Query, text.as_bytes())])
@@ -98,7 +108,7 @@ impl Core {
             Err(error) => Err(error),
         };
         if let Err(error) = done {
-            tracing::warn!(session = handle.id, %error, "KILL QUERY did not reach the server");
+            tracing::warn!(session = handle.id, %error, "KILL did not reach the server");
         }
     }
 }

@@ -85,6 +85,8 @@ pub(crate) struct Handle {
     pub closer: Closer,
     /// Where the session's statement runs right now: the server and its own connection id.
     pub running: Cell<Option<(ServerId, u32)>>,
+    /// More of the session's statements wait at that server behind the running one.
+    pub in_train: Cell<bool>,
     pub killed: Cell<bool>,
     /// KILLs that have been sent to a server for this session and not been answered.
     pub killing: Cell<u32>,

@@ -231,6 +231,41 @@ impl Session {
         (!bound).then(|| with_types(&joined(self.client.frame()), statement))
     }
 
+    /// The statement of the current EXECUTE when it waits for nothing: no long data, no cursor.
+    pub(crate) fn executable(&self) -> Option<(u32, Shape)> {
+        let id = self.named_statement();
+        let statement = self.statements.get(&id)?;
+        let tied = statement.broken || statement.long_data || statement.cursor;
+        (!tied).then_some((id, statement.shape))
+    }
+
+    /// Writes the server's id of the statement into the current EXECUTE, when the connection knows
+    /// the statement and the command can be sent as it is, without a cursor. Else false, and
+    /// nothing is changed.
+    pub(crate) fn address_as_it_is(&mut self, connection: &mut Connection, id: u32) -> bool {
+        let Some(statement) = self.statements.get_mut(&id) else {
+            return false;
+        };
+        let Some(known) = connection.known(&statement.key) else {
+            return false;
+        };
+        let body = &self.client.payload()[1..];
+        let Ok(execute) = Execute::decode(body, statement.params, false) else {
+            return false;
+        };
+        let relies = statement.params > 0 && !execute.new_params_bound;
+        if execute.flags != 0 || (relies && known.types != statement.types_hash) {
+            return false;
+        }
+        if execute.new_params_bound && execute.types != statement.types {
+            statement.types = execute.types.to_vec();
+            statement.types_hash = hash(&statement.types);
+        }
+        known.types = statement.types_hash;
+        self.client.patch(1, &known.server_id.to_le_bytes());
+        true
+    }
+
     /// Notes after an EXECUTE what is left of the statement at the server.
     pub(crate) fn note_executed(&mut self, id: u32, status: Option<Status>) {
         if let Some(statement) = self.statements.get_mut(&id) {

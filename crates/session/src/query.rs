@@ -11,6 +11,19 @@ use crate::session::Session;
 impl Session {
     /// Runs the text of the client's command.
     pub(crate) async fn query(&mut self) -> Result<(), End> {
+        let shape = self.query_shape();
+        match (shape.class, shape.verb) {
+            (Class::Local, _) => Box::pin(self.local()).await,
+            (_, Verb::Kill { .. }) => Box::pin(self.kill_statement()).await,
+            (Class::Show, _) => self.run_command(shape, Job::Frame(Expect::Results)).await,
+            _ if self.asks_connection_id(&shape) => Box::pin(self.connection_id()).await,
+            _ if self.asks_version_comment(&shape) => Box::pin(self.version_comment()).await,
+            _ => self.run_command(shape, Job::Frame(Expect::Results)).await,
+        }
+    }
+
+    /// What the tokenizer says of the current command's text.
+    pub(crate) fn query_shape(&self) -> Shape {
         let mut shape = self.core.shape(&self.client.payload()[1..], &self.mode);
         if self.client.is_split() {
             // Only the first 16 MB were read: what follows may write.
@@ -22,14 +35,7 @@ impl Session {
             };
         }
         shape.heed_hint();
-        match (shape.class, shape.verb) {
-            (Class::Local, _) => Box::pin(self.local()).await,
-            (_, Verb::Kill { .. }) => Box::pin(self.kill_statement()).await,
-            (Class::Show, _) => self.run_command(shape, Job::Frame(Expect::Results)).await,
-            _ if self.asks_connection_id(&shape) => Box::pin(self.connection_id()).await,
-            _ if self.asks_version_comment(&shape) => Box::pin(self.version_comment()).await,
-            _ => self.run_command(shape, Job::Frame(Expect::Results)).await,
-        }
+        shape
     }
 }
 

@@ -114,6 +114,7 @@ impl Session {
             profile: Cell::new(profile),
             closer: client.sock().closer(),
             running: Default::default(),
+            in_train: Default::default(),
             killed: Default::default(),
             killing: Default::default(),
             active_s: core.now_s.clone(),

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use backend::Lease;
+use backend::{Connection, Lease};
 use mysql_wire::relay::Outcome;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
@@ -24,9 +24,26 @@ impl Session {
         outcome: Outcome,
         changes: Changes,
     ) -> Result<(), End> {
+        let pins = self.learn(lease.connection_mut(), shape, pins, &outcome, changes);
+        if outcome.error.is_none() && self.releases(shape.verb) {
+            // The server closes the connection now, and so does Heddle.
+            return Err(End::Quit);
+        }
+        self.keep(lease, shape, pins, &outcome);
+        Ok(())
+    }
+
+    /// Takes note of a complete reply. Returns what ties the session to the connection now.
+    pub(crate) fn learn(
+        &mut self,
+        connection: &mut Connection,
+        shape: &Shape,
+        pins: Pins,
+        outcome: &Outcome,
+        changes: Changes,
+    ) -> Pins {
         self.statement += 1;
         let id = self.handle.id;
-        let connection = lease.connection_mut();
         connection.owner.session = id;
         connection.owner.statement = self.statement;
         if outcome.last_insert_id != 0 {
@@ -49,13 +66,7 @@ impl Session {
         let mut new = Pins::empty();
         new.set(Pins::VARIABLE, changes.pins);
         new.set(Pins::NEXT_TRANSACTION, changes.one_shot);
-        let pins = self.pins_after(shape, pins, &outcome, new);
-        if outcome.error.is_none() && self.releases(shape.verb) {
-            // The server closes the connection now, and so does Heddle.
-            return Err(End::Quit);
-        }
-        self.keep(lease, shape, pins, &outcome);
-        Ok(())
+        self.pins_after(shape, pins, outcome, new)
     }
 
     /// The statement ends the session: COMMIT RELEASE, or a COMMIT under such a completion type.

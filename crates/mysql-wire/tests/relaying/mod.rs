@@ -51,7 +51,7 @@ pub fn relay(reply: &[u8], expect: Expect, client: Capabilities, pieces: &[usize
         buffer.extend_from_slice(&rest[..length]);
         rest = &rest[length..];
         let changes = &mut result.changes;
-        match walk.advance(&mut buffer, &mut |_| *changes += 1) {
+        match walk.advance(&mut buffer, 0, &mut |_| *changes += 1) {
             Ok(progress) => {
                 result.out.extend(buffer.drain(..progress.forward));
                 result.done = progress.done;
