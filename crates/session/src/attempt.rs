@@ -185,11 +185,7 @@ impl Session {
                 let Ok(progress) = walked else {
                     tracing::error!(session = self.handle.id, "the server broke the protocol");
                     self.forward(pipe).await?;
-                    return Ok(Answer::Lost(Loss {
-                        forwarded,
-                        file,
-                        sequence: relay.next_sequence(),
-                    }));
+                    return Ok(lost(&relay, forwarded, file));
                 };
                 let refused = relay
                     .outcome()
@@ -227,11 +223,7 @@ impl Session {
             let (received, filled) = connection.recv(std::mem::take(&mut pipe.buffer)).await;
             pipe.buffer = filled;
             if received.is_err() {
-                return Ok(Answer::Lost(Loss {
-                    forwarded,
-                    file,
-                    sequence: relay.next_sequence(),
-                }));
+                return Ok(lost(&relay, forwarded, file));
             }
         }
     }
@@ -252,6 +244,16 @@ impl Session {
         }
         sent.map_err(|_| End::Gone)
     }
+}
+
+/// The server's connection broke within this reply.
+fn lost(relay: &Relay, forwarded: bool, file: bool) -> Answer {
+    let sequence = relay.next_sequence();
+    Answer::Lost(Loss {
+        forwarded,
+        file,
+        sequence,
+    })
 }
 
 /// Makes sure that a receive has room, and that what must be seen whole will fit.
