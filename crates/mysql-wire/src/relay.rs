@@ -26,6 +26,10 @@ pub const BUFFER_BYTES: usize = 16_384;
 pub enum Expect {
     /// COM_QUERY, COM_STMT_EXECUTE: OK, ERR, or result sets.
     Results,
+    /// COM_STMT_EXECUTE that asks for a cursor: like `Results`, but a first result that opens the
+    /// cursor has no rows. Elsewhere the flag for it means nothing: MariaDB leaves it set in what a
+    /// cursor loop of a stored program sends.
+    Cursor,
     /// COM_STMT_PREPARE; the statement id is replaced by the client's own.
     Prepare { client_id: u32 },
     /// COM_STMT_FETCH: rows and their end.
@@ -90,6 +94,8 @@ enum Then {
 pub struct Relay {
     state: State,
     client_id: u32,
+    /// A cursor was asked for.
+    cursor: bool,
     client: Capabilities,
     server: Capabilities,
     /// The flags that an inserted EOF carries: what the session last heard.
@@ -117,7 +123,7 @@ impl Relay {
         status: Status,
     ) -> Relay {
         let (state, client_id) = match expect {
-            Expect::Results => (State::First, 0),
+            Expect::Results | Expect::Cursor => (State::First, 0),
             Expect::Prepare { client_id } => (State::PrepareFirst, client_id),
             Expect::Rows => (State::Rows, 0),
             Expect::Columns => (State::FieldList, 0),
@@ -126,6 +132,7 @@ impl Relay {
         Relay {
             state,
             client_id,
+            cursor: expect == Expect::Cursor,
             client,
             server,
             status: status - Status::SESSION_STATE_CHANGED - Status::MORE_RESULTS,
@@ -263,7 +270,8 @@ impl Relay {
     /// column definitions and the absent rows.
     fn opens_cursor(&mut self, bytes: &[u8], header: Header) -> bool {
         let payload = &bytes[HEADER_BYTES..];
-        let opens = self.state == State::Rows
+        let opens = self.cursor
+            && self.state == State::Rows
             && payload.first() == Some(&0xFE)
             && payload.len() >= header.payload_bytes
             && end_status(&payload[..header.payload_bytes], self.server)

@@ -125,7 +125,10 @@ impl Session {
                     // Here and below: a connection that breaks is found out by its next user.
                     let _ = self.note_prepared(connection, reply).await;
                 }
-                (Job::Execute(id), _) => self.note_executed(id, outcome.status),
+                (Job::Execute(id), _) => {
+                    let opens = expect == Expect::Cursor;
+                    self.note_executed(id, outcome.status.filter(|_| opens));
+                }
                 _ => {}
             }
             if Session::may_assign(shape) {
@@ -156,7 +159,12 @@ impl Session {
             Job::Prepare(client_id) => Ok((Expect::Prepare { client_id }, None)),
             Job::Execute(id) => {
                 self.ready_statement(connection, id).await?;
-                Ok((Expect::Results, self.address_statement(connection, id)))
+                // The byte behind command and id says what cursor the client wants: 0 for none.
+                let expect = match self.client.payload().get(5) {
+                    Some(0) | None => Expect::Results,
+                    Some(_) => Expect::Cursor,
+                };
+                Ok((expect, self.address_statement(connection, id)))
             }
         }
     }

@@ -73,12 +73,13 @@ pub fn check(input: &[u8]) {
     let [kind, client, first, second, reply @ ..] = input else {
         return;
     };
-    let expect = match kind % 5 {
+    let expect = match kind % 6 {
         0 => Expect::Results,
         1 => Expect::Prepare { client_id: 7 },
         2 => Expect::Rows,
         3 => Expect::Columns,
-        _ => Expect::Single,
+        4 => Expect::Single,
+        _ => Expect::Cursor,
     };
     let mut caps = Capabilities::PROTOCOL_41;
     caps.set(Capabilities::DEPRECATE_EOF, client & 1 != 0);

@@ -151,7 +151,8 @@ impl Player<'_> {
                 typed,
             } => {
                 let body = execute_body(id_of(name), params, *cursor, *typed);
-                vec![exchange(Command::StmtExecute, &body, Form::Results)]
+                let form = if *cursor { Form::Cursor } else { Form::Results };
+                vec![exchange(Command::StmtExecute, &body, form)]
             }
             Act::Fetch(name, rows) => {
                 let body = [id_of(name).to_le_bytes(), rows.to_le_bytes()].concat();

@@ -32,6 +32,8 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Results,
+    /// Of an EXECUTE that asks for a cursor.
+    Cursor,
     Prepare,
     Rows,
     Columns,
@@ -70,7 +72,8 @@ pub fn read(client: &mut Client, form: Form, local_file: &[u8]) -> Transcript {
         found: Transcript::default(),
     };
     let read = match form {
-        Form::Results => reading.results(),
+        Form::Results => reading.results(false),
+        Form::Cursor => reading.results(true),
         Form::Prepare => reading.prepared(),
         Form::Rows => reading.rows(),
         Form::Columns => reading.field_list(),
@@ -110,7 +113,7 @@ impl Reading<'_> {
             .contains(Capabilities::DEPRECATE_EOF)
     }
 
-    fn results(&mut self) -> Result<(), String> {
+    fn results(&mut self, cursor: bool) -> Result<(), String> {
         loop {
             let packet = self.next()?;
             let more = match packet.first() {
@@ -132,7 +135,7 @@ impl Reading<'_> {
                     let count = Reader::new(&packet).lenenc_int().unwrap_or(0);
                     self.take(Kind::Count, packet);
                     let status = self.columns(count)?;
-                    if status & CURSOR_EXISTS != 0 {
+                    if cursor && status & CURSOR_EXISTS != 0 {
                         return Ok(());
                     }
                     self.rows_until_end()? & MORE_RESULTS != 0
