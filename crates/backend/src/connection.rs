@@ -10,7 +10,7 @@ use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::packet;
 use mysql_wire::relay::{Expect, Outcome, Relay};
-use mysql_wire::reply::{ErrPacket, SessionChange};
+use mysql_wire::reply::{ErrPacket, SessionChange, Shown, Tracking};
 use mysql_wire::result::TextRow;
 use mysql_wire::status::Status;
 use reactor::Sock;
@@ -101,6 +101,7 @@ pub struct Connection {
     guarded: bool,
     /// Nobody may use the connection once its lease ends.
     condemned: bool,
+    shown: Shown,
     statements: Statements,
 }
 
@@ -125,6 +126,7 @@ impl Connection {
             idle_since_s: 0,
             guarded: false,
             condemned: false,
+            shown: Shown::Usual,
             statements: Statements::default(),
         }
     }
@@ -240,12 +242,12 @@ impl Connection {
     /// After login: asks the server to report every change of state, makes the session READ ONLY
     /// where it must be, and learns the character sets that the handshake chose. One trip.
     pub(crate) async fn prepare_session(&mut self, read_only: bool) -> Result<(), ConnectionError> {
-        let track: &[u8] = b"SET SESSION session_track_schema = ON, \
-                             SESSION session_track_system_variables = '*'";
         let ask: &[u8] = b"SELECT @@character_set_client, @@character_set_connection, \
-                           @@character_set_results, @@collation_connection, @@global.read_only";
+                           @@character_set_results, @@collation_connection, @@global.read_only, \
+                           @@global.session_track_system_variables, \
+                           @@global.session_track_schema";
         let guard: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
-        let mut commands = vec![(Command::Query, track)];
+        let mut commands = vec![(Command::Query, TRACK_ALL)];
         if read_only {
             commands.push((Command::Query, guard));
         }
@@ -271,6 +273,7 @@ impl Connection {
                 })?;
                 login = login.with_variable(name, value.unwrap_or_default());
             }
+            self.shown = Shown::of(tracking_in(TextRow::new(row).skip(names.len() + 1)));
         }
         self.login = Rc::new(login);
         self.guarded = read_only;
@@ -290,6 +293,41 @@ impl Connection {
                 operation: "reading values",
                 source,
             })
+    }
+
+    /// The session changes that a client sees which has not asked for others.
+    pub fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    /// Has the server report what a session asked for, for a statement that may look at that. Then
+    /// [`Connection::track_all`] must follow, or the session's state would be lost track of.
+    pub async fn track_as(&mut self, asked: Option<&Tracking>) -> Result<(), ConnectionError> {
+        let set = asked.map_or(TRACK_DEFAULT.to_vec(), |asked| {
+            let mut set = b"SET SESSION session_track_schema = ".to_vec();
+            set.extend_from_slice(if asked.schema { b"ON" } else { b"OFF" });
+            set.extend_from_slice(b", SESSION session_track_system_variables = '");
+            // Names of variables and `*`; what the server accepted has no quote.
+            set.extend(asked.variables.iter().filter(|byte| **byte != b'\''));
+            set.push(b'\'');
+            set
+        });
+        self.run(&[(Command::Query, &set)]).await.map(drop)
+    }
+
+    /// What the session now has the server report, and its database.
+    pub async fn ask_tracking(&mut self) -> Result<(Shown, Option<Vec<u8>>), ConnectionError> {
+        let ask = b"SELECT DATABASE(), @@session.session_track_system_variables, \
+                    @@session.session_track_schema";
+        let values = self.ask(ask).await?;
+        let database = values.first().filter(|name| !name.is_empty()).cloned();
+        let rest = values.iter().skip(1).map(|value| Ok(Some(&value[..])));
+        Ok((Shown::of(tracking_in(rest)), database))
+    }
+
+    /// Has the server report every change again.
+    pub async fn track_all(&mut self) -> Result<(), ConnectionError> {
+        self.run(&[(Command::Query, TRACK_ALL)]).await.map(drop)
     }
 
     /// Brings the connection into `wanted`. `Refused` leaves it sound when only the database was
@@ -379,6 +417,30 @@ fn read_only_server() -> ConnectionError {
                    this statement"
             .to_vec(),
     }
+}
+
+/// Every change of state is reported; what clients see of it is decided by what they asked for.
+const TRACK_ALL: &[u8] = b"SET SESSION session_track_schema = ON, \
+                           SESSION session_track_system_variables = '*'";
+
+/// As a session has it that asked for nothing.
+const TRACK_DEFAULT: &[u8] = b"SET SESSION session_track_schema = DEFAULT, \
+                               SESSION session_track_system_variables = DEFAULT";
+
+/// The values of `session_track_system_variables` and `session_track_schema`.
+fn tracking_in<'a>(
+    mut values: impl Iterator<Item = Result<Option<&'a [u8]>, Malformed>>,
+) -> Tracking {
+    let mut next = || {
+        values
+            .next()
+            .and_then(Result::ok)
+            .flatten()
+            .unwrap_or_default()
+    };
+    let variables = next().into();
+    let schema = matches!(next(), b"1" | b"ON");
+    Tracking { variables, schema }
 }
 
 /// The error packet that ends these packets.

@@ -20,4 +20,4 @@ pub use connection::{Connection, ConnectionError, Owner};
 pub use login::Credential;
 pub use pool::{Key, Lease, Limits, PoolError, Pools, Profile, ProfileId, Target, Usage};
 pub use prepared::{Known, Prepared};
-pub use state::{SessionState, Tracked, classify};
+pub use state::{SessionState, TRACKING, Tracked, classify};

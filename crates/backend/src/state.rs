@@ -38,21 +38,18 @@ pub fn classify(name: &str) -> Tracked {
     match name {
         "last_gtid" | "last_insert_id" | "identity" | "warning_count" | "error_count"
         | "in_transaction" | "skip_replication" => Tracked::Ignored,
-        "timestamp"
-        | "insert_id"
-        | "rand_seed1"
-        | "rand_seed2"
-        | "pseudo_thread_id"
-        | "pseudo_slave_mode"
-        | "gtid_next"
-        | "gtid_seq_no"
-        | "sql_log_bin"
-        | "profiling"
-        | "session_track_system_variables"
-        | "session_track_schema" => Tracked::Pins,
+        // Heddle's own on every connection; what the client asked for its session keeps.
+        name if TRACKING.contains(&name) => Tracked::Ignored,
+        "timestamp" | "insert_id" | "rand_seed1" | "rand_seed2" | "pseudo_thread_id"
+        | "pseudo_slave_mode" | "gtid_next" | "gtid_seq_no" | "sql_log_bin" | "profiling" => {
+            Tracked::Pins
+        }
         _ => Tracked::State,
     }
 }
+
+/// The variables by which a server is told what changes to report.
+pub const TRACKING: [&str; 2] = ["session_track_system_variables", "session_track_schema"];
 
 /// Whether transactions are READ ONLY by default. On a connection that Heddle itself made READ ONLY
 /// this is never touched.

@@ -12,8 +12,8 @@ use crate::Malformed;
 use crate::capability::Capabilities;
 use crate::local_file::FileWalk;
 use crate::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
-use crate::reply::{EofPacket, ErrPacket, OkPacket, SessionChange, session_changes};
-use crate::scalar::{Reader, put_lenenc_bytes};
+use crate::reply::{EofPacket, ErrPacket, OkPacket, SessionChange, Shown, session_changes};
+use crate::scalar::Reader;
 use crate::statement::PrepareOk;
 use crate::status::Status;
 
@@ -98,6 +98,8 @@ pub struct Relay {
     cursor: bool,
     client: Capabilities,
     server: Capabilities,
+    /// The session changes that the client is to see.
+    shown: Shown,
     /// The flags that an inserted EOF carries: what the session last heard.
     status: Status,
     /// Added to every sequence number: how many packets were put in.
@@ -135,6 +137,7 @@ impl Relay {
             cursor: expect == Expect::Cursor,
             client,
             server,
+            shown: Shown::Usual,
             status: status - Status::SESSION_STATE_CHANGED - Status::MORE_RESULTS,
             shift: 0,
             next_sequence: 1,
@@ -143,6 +146,12 @@ impl Relay {
             eof_due: false,
             outcome: Outcome::default(),
         }
+    }
+
+    /// Has the client see these session changes; without this, those that servers report by default.
+    pub fn showing(mut self, shown: Shown) -> Relay {
+        self.shown = shown;
+        self
     }
 
     /// What is known so far; complete once a call returned `done`.
@@ -461,12 +470,13 @@ impl Relay {
 
     /// The OK as this client must see it, or `None` when it may stay as it is.
     fn edit_ok(&self, ok: &OkPacket<'_>) -> Result<Option<Vec<u8>>, Malformed> {
-        if ok.info.is_empty() && ok.session_state.is_empty() {
+        let changed = ok.status.contains(Status::SESSION_STATE_CHANGED);
+        if ok.info.is_empty() && ok.session_state.is_empty() && !changed {
             return Ok(None);
         }
         let mut state = Vec::new();
         if self.client.contains(Capabilities::SESSION_TRACK) {
-            keep_visible(ok.session_state, &mut state)?;
+            keep_visible(ok.session_state, &self.shown, &mut state)?;
         }
         let mut edited = OkPacket {
             session_state: &state,
@@ -484,34 +494,13 @@ impl Relay {
 /// A packet is passed through in pieces only when it is larger than this and than the buffer.
 const PASS_BYTES_MIN: usize = 4096;
 
-/// The variables that both servers report when nobody asked for more
-/// (`session_track_system_variables`, its default); Heddle asks for all on its own account.
-const VISIBLE_VARIABLES: &[&[u8]] = &[
-    b"autocommit",
-    b"character_set_client",
-    b"character_set_connection",
-    b"character_set_results",
-    b"time_zone",
-];
-
-/// Copies from a session-state block what a client sees by default.
-fn keep_visible(block: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+/// Copies from a session-state block what this client is to see.
+fn keep_visible(block: &[u8], shown: &Shown, out: &mut Vec<u8>) -> Result<(), Malformed> {
     for change in session_changes(block) {
-        let mut data = Vec::new();
-        let kind = match change? {
-            SessionChange::Variable { name, value } if VISIBLE_VARIABLES.contains(&name) => {
-                put_lenenc_bytes(&mut data, name);
-                put_lenenc_bytes(&mut data, value);
-                0
-            }
-            SessionChange::Schema(name) => {
-                put_lenenc_bytes(&mut data, name);
-                1
-            }
-            _ => continue,
-        };
-        out.push(kind);
-        put_lenenc_bytes(out, &data);
+        let change = change?;
+        if shown.shows(&change) {
+            change.encode(out);
+        }
     }
     Ok(())
 }

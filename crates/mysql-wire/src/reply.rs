@@ -4,10 +4,12 @@
 mod err;
 mod ok;
 mod session;
+mod tracking;
 
 pub use err::ErrPacket;
 pub use ok::{EofPacket, OkPacket};
 pub use session::{SessionChange, session_changes};
+pub use tracking::{Shown, Tracking};
 
 use crate::capability::Capabilities;
 

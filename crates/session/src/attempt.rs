@@ -1,7 +1,7 @@
 //! One attempt on one connection: make it ready, send, relay the reply as it comes.
 
-use backend::{Connection, ConnectionError, Lease, Tracked, classify};
-use mysql_wire::relay::{BUFFER_BYTES, Expect, Relay};
+use backend::{Connection, ConnectionError, Lease, TRACKING, Tracked, classify};
+use mysql_wire::relay::{BUFFER_BYTES, Expect, Outcome, Relay};
 use mysql_wire::reply::SessionChange;
 use sqltext::Class;
 
@@ -113,33 +113,53 @@ impl Session {
         read_only: bool,
         pipe: &mut Pipe,
     ) -> Result<Answer, End> {
-        let may_correct = read_only && run.shape.class == Class::Read;
-        let more = !run.train.cars.is_empty();
-        let mut answer = self
-            .relay(connection, expect, may_correct, pipe, more)
-            .await;
-        if let Ok(Answer::Done(outcome, changes)) = &mut answer {
-            let (shape, job) = (&run.shape, run.job);
-            match (job, outcome.prepared) {
-                (Job::Prepare(_), Some(reply)) => {
-                    // Here and below: a connection that breaks is found out by its next user.
-                    let _ = self.note_prepared(connection, reply).await;
-                }
-                (Job::Execute(id), _) => {
-                    let opens = expect == Expect::Cursor;
-                    self.note_executed(id, outcome.status.filter(|_| opens));
-                }
-                _ => {}
+        let mut answer = self.relay(connection, run, expect, read_only, pipe).await;
+        match &mut answer {
+            Ok(Answer::Done(outcome, changes)) => {
+                self.complete(connection, run, expect, outcome, changes)
+                    .await;
             }
-            if Session::may_assign(shape) {
-                let learning = self.learn_assigned(connection, shape, job, changes);
-                let _ = Box::pin(learning).await;
-            }
-            if self.assigns_insert_id(shape, job) {
-                let _ = Box::pin(self.learn_insert_id(connection)).await;
-            }
+            _ if run.shape.tracking => connection.condemn(),
+            _ => {}
         }
         answer
+    }
+
+    /// Learns what a complete reply leaves to be asked. A connection that breaks here is found out
+    /// by its next user.
+    async fn complete(
+        &mut self,
+        connection: &mut Connection,
+        run: &Run,
+        expect: Expect,
+        outcome: &Outcome,
+        changes: &mut Changes,
+    ) {
+        let (shape, job) = (&run.shape, run.job);
+        match (job, outcome.prepared) {
+            (Job::Prepare(_), Some(reply)) => {
+                let _ = self.note_prepared(connection, reply).await;
+            }
+            (Job::Execute(id), _) => {
+                let opens = expect == Expect::Cursor;
+                self.note_executed(id, outcome.status.filter(|_| opens));
+            }
+            _ => {}
+        }
+        changes.pins |= changes.tracking && !shape.tracking;
+        if Session::may_assign(shape) {
+            let learning = self.learn_assigned(connection, shape, job, changes);
+            let _ = Box::pin(learning).await;
+        }
+        if shape.tracking {
+            let taking = self.take_tracking_back(connection, shape, changes);
+            if Box::pin(taking).await.is_err() {
+                connection.condemn();
+            }
+        }
+        if self.assigns_insert_id(shape, job) {
+            let _ = Box::pin(self.learn_insert_id(connection)).await;
+        }
     }
 
     /// Brings to the connection what the command relies on. Returns what reply it has, and the
@@ -154,9 +174,9 @@ impl Session {
         if Session::needs_insert_id(shape) {
             Box::pin(self.move_insert_id(connection)).await?;
         }
-        match job {
-            Job::Frame(expect) => Ok((expect, None)),
-            Job::Prepare(client_id) => Ok((Expect::Prepare { client_id }, None)),
+        let ready = match job {
+            Job::Frame(expect) => (expect, None),
+            Job::Prepare(client_id) => (Expect::Prepare { client_id }, None),
             Job::Execute(id) => {
                 self.ready_statement(connection, id).await?;
                 // The byte behind command and id says what cursor the client wants: 0 for none.
@@ -164,23 +184,30 @@ impl Session {
                     Some(0) | None => Expect::Results,
                     Some(_) => Expect::Cursor,
                 };
-                Ok((expect, self.address_statement(connection, id)))
+                (expect, self.address_statement(connection, id))
             }
+        };
+        if shape.tracking {
+            Box::pin(self.lend_tracking(connection)).await?;
         }
+        Ok(ready)
     }
 
     /// Relays the reply. The reply's bytes are edited and sent in the buffer they were received in.
-    /// With `more` replies to come, its end may stay in the pipe for the next send.
+    /// With more replies to come, its end may stay in the pipe for the next send.
     async fn relay(
         &mut self,
         connection: &mut Connection,
+        run: &Run,
         expect: Expect,
-        may_correct: bool,
+        read_only: bool,
         pipe: &mut Pipe,
-        more: bool,
     ) -> Result<Answer, End> {
+        let may_correct = read_only && run.shape.class == Class::Read;
+        let more = !run.train.cars.is_empty();
         let server = connection.capabilities;
-        let mut relay = Relay::new(expect, self.client.capabilities, server, self.status_now());
+        let mut relay = Relay::new(expect, self.client.capabilities, server, self.status_now())
+            .showing(self.shown(connection, &run.shape));
         let mut changes = Changes::default();
         let mut forwarded = false;
         let mut file = false;
@@ -298,7 +325,7 @@ impl Changes {
                         self.state = Some(state.with_variable(&name, value));
                     }
                     Tracked::Pins => self.pins = true,
-                    Tracked::Ignored => {}
+                    Tracked::Ignored => self.tracking |= TRACKING.contains(&&*name),
                 }
                 self.told.push(name);
             }

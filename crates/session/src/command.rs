@@ -66,6 +66,7 @@ impl Session {
             self.give_back(soft.lease);
         }
         self.statements.clear();
+        self.tracking = None;
         self.status = Status::AUTOCOMMIT;
         self.wrote = false;
         self.wants_diagnostics = false;

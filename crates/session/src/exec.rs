@@ -29,6 +29,8 @@ pub(crate) struct Shape {
     pub facts: Facts,
     pub hint: Option<MsHint>,
     pub digest: u64,
+    /// The text may read or assign what the client has its server report.
+    pub tracking: bool,
     /// The text may change data; the session's reads stay on the primary from then on.
     pub writes: bool,
 }
@@ -42,6 +44,7 @@ impl Shape {
             facts: Facts::empty(),
             hint: None,
             digest: 0,
+            tracking: false,
             writes: false,
         }
     }
@@ -133,6 +136,8 @@ pub(crate) struct Changes {
     pub pins: bool,
     /// The variables that the reply named, in lower case.
     pub told: Vec<String>,
+    /// What the server reports was changed by a text that did not look like it.
+    pub tracking: bool,
     /// Something was set for the next transaction only.
     pub one_shot: bool,
     /// A replica refused the statement after part of its reply had been sent on.

@@ -31,6 +31,7 @@ mod rsa_key;
 mod secrets;
 mod session;
 mod settle;
+mod tracking;
 mod train;
 
 use std::net::{SocketAddr, TcpStream};

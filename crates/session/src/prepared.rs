@@ -72,6 +72,7 @@ impl Session {
             class,
             verb: Verb::Other,
             facts: Facts::empty(),
+            tracking: false,
             writes: false,
             ..shape
         };

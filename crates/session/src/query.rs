@@ -7,6 +7,7 @@ use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::session::Session;
+use crate::tracking::mentions_tracking;
 
 impl Session {
     /// Runs the text of the client's command.
@@ -50,6 +51,7 @@ impl Core {
             facts: scan.facts,
             hint: scan.hint.ms,
             digest: scan.digest,
+            tracking: mentions_tracking(text, scan.class, scan.facts),
             writes: writes(text, scan.class, scan.verb, scan.facts),
         }
     }

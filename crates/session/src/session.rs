@@ -8,6 +8,7 @@ use std::time::Duration;
 use backend::{Lease, Prepared, ProfileId, SessionState};
 use farm::{ServerId, error};
 use mysql_wire::command::Command;
+use mysql_wire::reply::Shown;
 use mysql_wire::statement::PrepareOk;
 use mysql_wire::status::Status;
 use reactor::Sock;
@@ -38,6 +39,8 @@ pub struct Session {
     pub(crate) identity: Identity,
     pub(crate) profile: ProfileId,
     pub(crate) state: Rc<SessionState>,
+    /// Which changes of its state the client asked to hear of; None as at login.
+    pub(crate) tracking: Option<Shown>,
     /// How the client's text is to be read: follows sql_mode and character set.
     pub(crate) mode: Mode,
     /// The flags of the last OK or EOF.
@@ -139,6 +142,7 @@ impl Session {
             peer,
             identity,
             profile,
+            tracking: None,
             mode,
             status: Status::AUTOCOMMIT,
             held: None,
