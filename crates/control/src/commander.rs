@@ -1,4 +1,5 @@
-//! How other threads call commands: a bounded queue into the control thread.
+//! How other threads call commands, or ask for the newest accounts: bounded queues into the control
+//! thread.
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -6,6 +7,12 @@ use crate::commands::{Call, CommandError, Table};
 
 /// Calls that may wait at once; more are refused.
 const CALLS_MAX: usize = 1024;
+
+/// Askers for the newest accounts that may wait at once; more have to do with what is known.
+const ASKERS_MAX: usize = 4096;
+
+/// Called when the accounts have been read, or could not be, on the control thread; must not block.
+pub type Read = Box<dyn FnOnce() + Send>;
 
 /// What a command's caller gets.
 pub type Answer = Result<Table, CommandError>;
@@ -23,12 +30,22 @@ pub(crate) struct Request {
 #[derive(Clone)]
 pub struct Commander {
     queue: mpsc::Sender<Request>,
+    askers: mpsc::Sender<Read>,
 }
 
 impl Commander {
-    pub(crate) fn new() -> (Commander, mpsc::Receiver<Request>) {
+    pub(crate) fn new() -> (Commander, mpsc::Receiver<Request>, mpsc::Receiver<Read>) {
         let (queue, calls) = mpsc::channel(CALLS_MAX);
-        (Commander { queue }, calls)
+        let (askers, asked) = mpsc::channel(ASKERS_MAX);
+        (Commander { queue, askers }, calls, asked)
+    }
+
+    /// Has the accounts read from a server and published, and calls `done` after that. One reading
+    /// serves all who asked before it began; a dropped `done` was never called.
+    pub fn read_accounts(&self, done: Read) {
+        if let Err(mpsc::error::TrySendError::Full(done)) = self.askers.try_send(done) {
+            done();
+        }
     }
 
     /// Queues a call and returns at once. `reply` runs on the control thread, or here when the queue

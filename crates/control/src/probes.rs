@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::{Error, Link, Observation, probe};
 use farm::{Accounts, Health, Status};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
+use crate::commander::Read;
 use crate::events::Event;
 use crate::picture;
 use crate::runtime::Control;
@@ -15,6 +16,9 @@ use crate::runtime::Control;
 /// After a failure the next probe comes sooner, on a new connection: two must fail before a server
 /// counts as dead, and nobody should wait a whole interval for the second.
 const RETRY_DIVISOR: u64 = 5;
+
+/// Least time between two readings of the accounts that were asked for.
+const ASKED_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What is known of a server beyond its record.
 #[derive(Debug)]
@@ -224,11 +228,17 @@ impl Control {
         self.happened(Event::now(kind, &record.group, detail).of(&record.uuid, address));
     }
 
-    /// Reads the accounts from the home group's primary, again and again.
-    pub(crate) async fn refresh_accounts(self: Arc<Self>) {
+    /// Reads the accounts from the home group's primary, again and again, and at once when somebody
+    /// asks.
+    pub(crate) async fn refresh_accounts(self: Arc<Self>, mut askers: mpsc::Receiver<Read>) {
         let mut link: Option<Link> = None;
         let mut told = String::new();
+        let mut asked: Vec<Read> = Vec::new();
         loop {
+            while let Ok(done) = askers.try_recv() {
+                asked.push(done);
+            }
+            let read = Instant::now();
             match self.read_accounts(&mut link).await {
                 Ok(Some(accounts)) => {
                     self.set_accounts(Accounts::new(accounts));
@@ -245,11 +255,19 @@ impl Control {
                 }
                 Err(_) => {}
             }
+            asked.drain(..).for_each(|done| done());
             let known = !self.snapshot().accounts.is_empty();
             let interval_ms = self.settings.accounts_interval_ms;
             // Until the first accounts are there nobody can log in: look more often.
             let pause_ms = if known { interval_ms } else { interval_ms / 10 };
-            tokio::time::sleep(Duration::from_millis(pause_ms.max(1))).await;
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(pause_ms.max(1))) => {}
+                Some(done) = askers.recv() => asked.push(done),
+            }
+            // Clients with wrong passwords ask, too: so often, and no more, is a server bothered.
+            if !asked.is_empty() && read.elapsed() < ASKED_INTERVAL {
+                tokio::time::sleep(ASKED_INTERVAL - read.elapsed()).await;
+            }
         }
     }
 
@@ -267,10 +285,14 @@ impl Control {
             return Ok(None);
         };
         let timeout_ms = self.settings.probe_timeout_ms;
-        let mut open = match link.take() {
-            Some(link) if link.address() == address => link,
-            _ => Link::open(&self.login(&host, port), timeout_ms).await?,
-        };
+        if let Some(mut open) = link.take().filter(|link| link.address() == address)
+            && let Ok(accounts) = engine::accounts(&mut open, timeout_ms).await
+        {
+            *link = Some(open);
+            return Ok(Some(accounts));
+        }
+        // There was no connection, or it broke: the server may have been restarted since.
+        let mut open = Link::open(&self.login(&host, port), timeout_ms).await?;
         let accounts = engine::accounts(&mut open, timeout_ms).await?;
         *link = Some(open);
         Ok(Some(accounts))

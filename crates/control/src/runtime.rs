@@ -17,7 +17,7 @@ use meta::{Outcome, Store, Transaction};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::commander::{Commander, Request};
+use crate::commander::{Commander, Read, Request};
 use crate::commands::{Arguments, Call, CommandError, Table};
 use crate::error::Error;
 use crate::events::{Event, Ring};
@@ -71,6 +71,7 @@ pub struct Control {
     commander: Commander,
     /// Taken by `run`.
     calls: Mutex<Option<mpsc::Receiver<Request>>>,
+    askers: Mutex<Option<mpsc::Receiver<Read>>>,
 }
 
 impl Control {
@@ -83,7 +84,7 @@ impl Control {
         settings: Settings,
     ) -> Result<Arc<Control>, Error> {
         let records = Records::load(&*store, &identity::uuid()?).await?;
-        let (commander, calls) = Commander::new();
+        let (commander, calls, askers) = Commander::new();
         let control = Control {
             settings,
             sessions,
@@ -101,6 +102,7 @@ impl Control {
             servers_changed: Notify::new(),
             commander,
             calls: Mutex::new(Some(calls)),
+            askers: Mutex::new(Some(askers)),
         };
         control.publish();
         Ok(Arc::new(control))
@@ -116,10 +118,12 @@ impl Control {
         let mut calls = lock(&self.calls)
             .take()
             .expect("the control plane is run once");
+        let askers = lock(&self.askers).take();
+        let askers = askers.expect("the control plane is run once");
         let mut loops = JoinSet::new();
         let mut commands = JoinSet::new();
         let mut probes: HashMap<u32, AbortHandle> = HashMap::new();
-        loops.spawn(Arc::clone(&self).refresh_accounts());
+        loops.spawn(Arc::clone(&self).refresh_accounts(askers));
         loops.spawn(Arc::clone(&self).follow_store());
         loops.spawn(Arc::clone(&self).restore_when_needed());
         tokio::pin!(shutdown);

@@ -56,6 +56,7 @@ pub fn start(options: Options) -> io::Result<Door> {
         operator: options.operator,
         rsa_key: RsaKey::default(),
         secrets: Secrets::default(),
+        changes: Default::default(),
         counters: (0..threads)
             .map(|_| Arc::new(Counters::default()))
             .collect(),

@@ -67,6 +67,10 @@ impl Operator for Commands {
         self.0
             .submit(call, Box::new(|answer| reply(answered(answer))));
     }
+
+    fn read_accounts(&self, done: Box<dyn FnOnce() + Send>) {
+        self.0.read_accounts(done);
+    }
 }
 
 fn answered(answer: Result<Table, CommandError>) -> Result<Answer, String> {

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::login::{Claim, Identity, fresh_salt};
+use crate::login::{Identity, fresh_salt};
 use crate::pin::Pins;
+use crate::prove::{Claim, Offer};
 use crate::session::Session;
 
 impl Session {
@@ -91,16 +92,14 @@ impl Session {
         self.forget_everything().await;
         let claim = Claim {
             user: change.user,
-            proof: change.auth,
             // The proof was made for a salt of long ago: another one is asked for.
-            plugin: b"",
-            salt: fresh_salt(),
+            offer: Offer::new(b"", fresh_salt(), change.auth),
             collation: u8::try_from(change.collation).unwrap_or(self.identity.profile.collation),
             flags: self.identity.profile.flags,
         };
         let core = self.core.clone();
         let limit = Duration::from_secs(core.shared.settings.handshake_timeout_s);
-        let proof = core.authenticate(&mut self.client, self.peer.ip(), &claim);
+        let proof = core.authenticate(&mut self.client, self.peer.ip(), claim);
         let proved = reactor::timeout(limit, Box::pin(proof)).await;
         let Some(proved) = proved else {
             return Err(self.client.refuse(&error::NET_READ_INTERRUPTED, &[]).await);

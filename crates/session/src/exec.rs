@@ -367,12 +367,13 @@ impl Session {
 }
 
 /// True for failures that say nothing about the session: another server may do better. So may a
-/// replica's refusal of a database that it does not have yet.
+/// replica's refusal of a database or an account that it does not have yet.
 fn elsewhere_may_help(error: &PoolError, replica: bool) -> bool {
     let refused = |number| matches!(number, 1040 | 1203 | 1226 | 1053);
     match error {
         PoolError::Connection(ConnectionError::Refused { number, .. }) => {
-            refused(*number) || (replica && database_refused(error))
+            let missing = *number == 1045 || database_refused(error);
+            refused(*number) || (replica && missing)
         }
         _ => true,
     }

@@ -9,6 +9,7 @@
 //!
 //! Must not know: how a socket gets here, what a probe is, where state is stored; the other doors.
 
+mod accounts;
 mod answer;
 mod assigned;
 mod attempt;
@@ -25,6 +26,7 @@ mod login;
 mod per_core;
 mod pin;
 mod prepared;
+mod prove;
 mod query;
 mod registry;
 mod rsa_key;

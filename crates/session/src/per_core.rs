@@ -12,6 +12,7 @@ use routing::Balance;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::Scan;
 
+use crate::accounts::Changes;
 use crate::counters::Counters;
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
@@ -40,6 +41,8 @@ pub struct Shared {
     pub operator: Arc<dyn Operator>,
     pub rsa_key: RsaKey,
     pub secrets: Secrets,
+    /// What clients did to accounts.
+    pub changes: Changes,
     /// One for each core.
     pub counters: Vec<Arc<Counters>>,
 }

@@ -63,6 +63,9 @@ impl Session {
         self.wants_diagnostics |= shape
             .facts
             .intersects(Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS);
+        if shape.facts.contains(Facts::ACCOUNTS) {
+            self.core.shared.accounts_changed();
+        }
         let mut new = Pins::empty();
         new.set(Pins::VARIABLE, changes.pins);
         new.set(Pins::NEXT_TRANSACTION, changes.one_shot);

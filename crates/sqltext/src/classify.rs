@@ -197,6 +197,19 @@ impl Head {
         }
     }
 
+    /// The statement may change an account or what it may do.
+    pub fn changes_accounts(&self) -> bool {
+        match self.kw(0) {
+            Kw::GRANT | Kw::REVOKE | Kw::FLUSH => true,
+            Kw::CREATE | Kw::ALTER | Kw::DROP | Kw::RENAME => {
+                let at = if self.kw(1) == Kw::OR { 3 } else { 1 };
+                matches!(self.kw(at), Kw::USER | Kw::ROLE)
+            }
+            Kw::SET => matches!(self.kw(1), Kw::PASSWORD | Kw::DEFAULT),
+            _ => false,
+        }
+    }
+
     /// A semicolon in the statement does not end it.
     pub fn has_body(&self) -> bool {
         match self.kw(0) {

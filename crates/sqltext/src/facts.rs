@@ -66,6 +66,9 @@ bitflags::bitflags! {
         /// The servers may read the text in another way, or refuse it: a quote or comment that
         /// never ends, bytes of an unknown charset.
         const AMBIGUOUS = 1 << 27;
+        /// May change an account or what it may do: CREATE, ALTER, DROP and RENAME of users and
+        /// roles, GRANT, REVOKE, SET PASSWORD, SET DEFAULT ROLE, FLUSH.
+        const ACCOUNTS = 1 << 28;
     }
 }
 

@@ -222,6 +222,33 @@ fn classes_of_several_statements_combine() {
 }
 
 #[test]
+fn changes_of_accounts_are_seen() {
+    let facts = |text: &str| read(text).facts;
+    for text in [
+        "CREATE USER a@b IDENTIFIED BY 'x'",
+        "create or replace user a",
+        "DROP USER IF EXISTS a",
+        "ALTER USER USER() IDENTIFIED BY 'y'",
+        "RENAME USER a TO b",
+        "SET PASSWORD = 'x'",
+        "SET DEFAULT ROLE r TO a",
+        "GRANT ALL ON *.* TO a",
+        "REVOKE ALL ON *.* FROM a",
+        "FLUSH PRIVILEGES",
+        "SELECT 1; DROP ROLE r",
+    ] {
+        assert!(facts(text).contains(Facts::ACCOUNTS), "{text}");
+    }
+    for text in [
+        "CREATE TABLE user (a INT)",
+        "SET autocommit = 1",
+        "SELECT user FROM t",
+    ] {
+        assert!(!facts(text).contains(Facts::ACCOUNTS), "{text}");
+    }
+}
+
+#[test]
 fn variables_hidden_by_a_comment_are_not_lost() {
     let facts = read("SELECT @@session/**/.last_insert_id").facts;
     assert_eq!(facts, Facts::LAST_INSERT_ID | Facts::SYSTEM_VARIABLE);

@@ -126,6 +126,7 @@ impl Statement {
         let seen = self.watcher.facts;
         let (verb, class, more) = classify::classify(&self.head, seen, self.with);
         let mut facts = seen | more;
+        facts.set(Facts::ACCOUNTS, self.head.changes_accounts());
         let query = matches!(verb, Verb::Select | Verb::Values | Verb::Table);
         if !query {
             // INSERT INTO, DROP PROCEDURE and their like.

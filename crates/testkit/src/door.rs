@@ -102,6 +102,8 @@ pub struct Tuning {
     pub weights: Vec<f64>,
     /// Beside `root` without a password.
     pub accounts: Vec<Account>,
+    /// The accounts are those of the primary, read whenever the door asks; `accounts` is unused.
+    pub live_accounts: bool,
 }
 
 impl Default for Tuning {
@@ -124,6 +126,7 @@ impl Default for Tuning {
             },
             weights: Vec::new(),
             accounts: Vec::new(),
+            live_accounts: false,
         }
     }
 }
@@ -175,6 +178,9 @@ impl Door {
         snapshot.epoch = 1;
         snapshot.groups = vec![Arc::new(group)];
         tuning.accounts.push(root);
+        if tuning.live_accounts {
+            tuning.accounts = accounts_of(servers[0].address());
+        }
         snapshot.accounts = Arc::new(Accounts::new(tuning.accounts));
         let published = Arc::new(Published::from_pointee(snapshot));
         let inner = door_sql::start(door_sql::Options {
@@ -184,7 +190,10 @@ impl Door {
             clients_max: tuning.clients_max,
             settings: tuning.settings,
             published: published.clone(),
-            operator: Arc::new(NoCommands),
+            operator: Arc::new(NoCommands {
+                published: published.clone(),
+                primary: (tuning.live_accounts).then(|| servers[0].address()),
+            }),
         })
         .expect("the door opens");
         Door {
@@ -312,10 +321,49 @@ fn member(index: usize, server: &Server, weight: f64) -> ::farm::Server {
 }
 
 /// A farm without a control plane.
-struct NoCommands;
+struct NoCommands {
+    published: Arc<Published>,
+    /// Where accounts are read.
+    primary: Option<SocketAddr>,
+}
 
 impl Operator for NoCommands {
     fn submit(&self, _words: Vec<String>, _admin: bool, reply: Reply) {
         reply(Err("no commands here".to_owned()));
     }
+
+    fn read_accounts(&self, done: Box<dyn FnOnce() + Send>) {
+        let Some(primary) = self.primary else {
+            return done();
+        };
+        let published = self.published.clone();
+        std::thread::spawn(move || {
+            let mut snapshot = Snapshot::clone(&published.load());
+            snapshot.accounts = Arc::new(Accounts::new(accounts_of(primary)));
+            published.store(Arc::new(snapshot));
+            done();
+        });
+    }
+}
+
+/// The accounts of a server, read as the control plane reads them.
+fn accounts_of(server: SocketAddr) -> Vec<Account> {
+    let login = engine::Login {
+        host: server.ip().to_string(),
+        port: server.port(),
+        user: "root".to_owned(),
+        password: String::new(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let mut link = engine::Link::open(&login, 10_000)
+            .await
+            .expect("the server answers");
+        engine::accounts(&mut link, 10_000)
+            .await
+            .expect("root may read accounts")
+    })
 }

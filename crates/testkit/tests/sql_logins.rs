@@ -169,7 +169,7 @@ fn the_greeting_is_like_the_servers_own() {
     assert!(
         !here
             .capabilities
-            .intersects(Capabilities::SSL | Capabilities::COMPRESS | Capabilities::LOCAL_FILES)
+            .intersects(Capabilities::SSL | Capabilities::COMPRESS)
     );
     let mut old = Client::dial(door.address()).expect("connected");
     old.read_packet().expect("a greeting");
