@@ -5,7 +5,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build check test bench-door fuzz soak clean
+.PHONY: help run build check test bench-door compat fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ test: ## what CI runs: the checks, then every test, on real servers
 bench-door: build ## CPU, throughput, p99, memory: direct, HAProxy, Heddle in turns (ROUNDS=1 SECONDS=3 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/door.py
+
+compat: build ## real drivers and their own test suites, straight and through Heddle (ONLY=name,… picks)
+	@scripts/install.sh compat
+	@python3 test/compat/run.py $(if $(ONLY),--only $(ONLY),--suites)
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (600) each; FUZZ_TARGETS="a b" picks
 	@scripts/install.sh fuzz

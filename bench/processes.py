@@ -104,9 +104,10 @@ class Farm:
     """`heddle up` over a directory of its own; the router may be killed and started again over
     servers that run on."""
 
-    def __init__(self, heddle, replicas):
+    def __init__(self, heddle, replicas, flags=()):
         self.heddle = heddle
         self.replicas = replicas
+        self.flags = list(flags)
         self.folder = tempfile.mkdtemp(prefix="heddle-bench-")
         self.data = os.path.join(self.folder, "farm")
         sql, kv, http, fabric = free_ports(4)
@@ -129,7 +130,7 @@ class Farm:
     def start(self, io=None):
         """Starts the router, and servers that do not run yet; returns when it is ready."""
         command = [self.heddle, "up", "--data", self.data, "--replicas", str(self.replicas)]
-        command += self.doors + (["--io", io] if io else [])
+        command += self.doors + self.flags + (["--io", io] if io else [])
         log = open(os.path.join(self.folder, "router.log"), "ab")
         # A session of its own: Ctrl-C reaches this script, which then ends things in order.
         self.router = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log,

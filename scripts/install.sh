@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs and that are missing. Says nothing when
-# nothing is missing. Usage: scripts/install.sh build|run|test|bench|fuzz
+# nothing is missing. Usage: scripts/install.sh build|run|test|bench|fuzz|compat
 #
 # A database or proxy that we install is for our own children only: the distribution's service
 # is kept from starting, now and at the next boot. A service that was there before is left alone.
@@ -29,6 +29,17 @@ need_php_mysql() {
   missing+=(php-mysql)
 }
 
+need_python_venv() {
+  if has python3 && python3 -c 'import ensurepip' 2>/dev/null; then return; fi
+  missing+=(python3-venv)
+}
+
+# need_perl PACKAGE MODULE
+need_perl() {
+  if has perl && perl -e "use $2" 2>/dev/null; then return; fi
+  missing+=("$1")
+}
+
 if ! has "${CARGO:-cargo}"; then
   echo "install: cargo is not on PATH; install Rust from https://rustup.rs and open a new shell" >&2
   exit 1
@@ -50,7 +61,25 @@ case $purpose in
     need php-cli php
     need_php_mysql
     need python3 python3
+    need_python_venv
     need curl curl
+    ;;
+  compat)
+    need mariadb-server mariadbd
+    need mariadb-client mariadb
+    need php-cli php
+    need_php_mysql
+    need python3 python3
+    need_python_venv
+    need pkg-config pkg-config
+    need libmariadb-dev mariadb_config
+    need nodejs node
+    need npm npm
+    need default-jdk-headless javac
+    need maven mvn
+    need golang go
+    need_perl libdbd-mysql-perl DBD::mysql
+    need_perl libdbd-mariadb-perl DBD::MariaDB
     ;;
   bench)
     need mariadb-server mariadbd
@@ -63,7 +92,7 @@ case $purpose in
     need g++ c++ g++ clang++
     ;;
   *)
-    echo "usage: scripts/install.sh build|run|test|bench|fuzz" >&2
+    echo "usage: scripts/install.sh build|run|test|bench|fuzz|compat" >&2
     exit 2
     ;;
 esac

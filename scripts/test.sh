@@ -32,6 +32,8 @@ if "$cargo" build --locked --quiet --package heddle; then
     cat "$log.tour"
     failed_steps+=("scripts/tour.py")
   fi
+  # What differs is shown; the sum below counts Rust's tests only.
+  step python3 test/compat/run.py --quick --heddle "$target/debug/heddle"
 fi
 
 echo

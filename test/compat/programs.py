@@ -1,0 +1,72 @@
+"""The programs: which driver each uses, how it is started, what is known to differ and why."""
+
+import os
+import re
+import subprocess
+
+from tools import HERE, Go, Java, Missing, Node, Python, Rust, program
+
+PYTHON, NODE, JAVA, GO, RUST = Python(), Node(), Java(), Go(), Rust()
+
+
+class Program:
+    """`prepare` installs what is missing and gives the command and the driver's version, or raises
+    Missing. `known` names steps that differ through Heddle, each with the reason."""
+
+    def __init__(self, name, driver, prepare, quick=False, known=None):
+        self.name = name
+        self.driver = driver
+        self.prepare = prepare
+        self.quick = quick
+        self.known = known or {}
+
+
+def python(script, *packages, arguments=()):
+    def prepare():
+        interpreter = PYTHON.need(*packages)
+        command = [interpreter, "-W", "ignore", os.path.join(HERE, "python", script), *arguments]
+        return command, PYTHON.version(packages[0])
+    return prepare
+
+
+def php(script, extension):
+    def prepare():
+        interpreter = program("php", "php-cli")
+        modules = subprocess.run([interpreter, "-m"], capture_output=True, text=True).stdout.split()
+        if extension not in modules:
+            raise Missing(f"PHP has no {extension}: apt-get install php-mysql")
+        version = subprocess.run([interpreter, "-r", "echo PHP_VERSION;"], capture_output=True, text=True).stdout
+        options = ["-d", "mysqli.allow_local_infile=1"]
+        return [interpreter, *options, os.path.join(HERE, "php", script)], version
+    return prepare
+
+
+def shell(script, *tools):
+    def prepare():
+        for tool, package in tools:
+            program(tool, package)
+        text = subprocess.run([tools[0][0], "--version"], capture_output=True, text=True).stdout
+        found = re.search(r"(?:Distrib |from )([\d.]+)", text)
+        return ["bash", os.path.join(HERE, "shell", script)], found.group(1) if found else "?"
+    return prepare
+
+
+CLIENT = ("mariadb", "mariadb-client")
+DUMP = ("mariadb-dump", "mariadb-client")
+
+PROGRAMS = [
+    Program("mysqli", "PHP mysqli", php("mysqli.php", "mysqli"), quick=True),
+    Program("pdo", "PHP PDO", php("pdo.php", "pdo_mysql"), quick=True),
+    Program("client", "mariadb client", shell("client.sh", CLIENT), quick=True),
+    Program("dump", "mariadb-dump", shell("dump.sh", DUMP, CLIENT), quick=True),
+    Program("pymysql", "PyMySQL", python("pymysql_program.py", "PyMySQL", "cryptography"), quick=True),
+    Program("mysqlclient", "mysqlclient", python("mysqlclient_program.py", "mysqlclient"),
+            known={"connection_calls": "COM_CHANGE_USER: the proof for the greeting's salt is not taken"}),
+    Program("connector-python", "mysql-connector-python",
+            python("connector_program.py", "mysql-connector-python", arguments=["pure"]),
+            known={"errors": "the EOF behind columns does not say that more results follow"}),
+    Program("connector-python-c", "mysql-connector-python, C",
+            python("connector_program.py", "mysql-connector-python", arguments=["c"])),
+    Program("sqlalchemy", "SQLAlchemy", python("sqlalchemy_program.py", "SQLAlchemy", "PyMySQL", "cryptography")),
+    Program("django", "Django", python("django_program.py", "Django", "mysqlclient")),
+]
