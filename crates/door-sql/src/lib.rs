@@ -20,7 +20,7 @@ use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::reply::ErrPacket;
 use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
-use session::{Core, Counters, Message, Operator, RsaKey, Secrets, Settings, Shared};
+use session::{Core, Counters, Message, Operator, RsaKey, Secrets, Settings, Shared, Transport};
 
 use crate::clients::Clients;
 
@@ -33,6 +33,7 @@ pub struct Options {
     /// Connections of clients at one time.
     pub clients_max: usize,
     pub settings: Settings,
+    pub transport: Arc<Transport>,
     pub published: Arc<Published>,
     pub operator: Arc<dyn Operator>,
 }
@@ -52,6 +53,7 @@ pub fn start(options: Options) -> io::Result<Door> {
     let shared = Arc::new(Shared {
         published: options.published,
         settings: options.settings,
+        transport: options.transport,
         registry: Default::default(),
         operator: options.operator,
         rsa_key: RsaKey::default(),

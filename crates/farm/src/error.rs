@@ -53,6 +53,10 @@ errors! {
         "The client went away in the middle of a packet.";
     NET_READ_INTERRUPTED 1159 "08S01" false "Got timeout reading communication packets"
         "The client was silent for longer than handshake_timeout_s or idle_timeout_s.";
+    NET_UNCOMPRESS_ERROR 1157 "08S01" false "Couldn't uncompress communication packet"
+        "The client broke the protocol; connect again, or without compression.";
+    SECURE_TRANSPORT_REQUIRED 3159 "HY000" false "Connections using insecure transport are prohibited while --require_secure_transport=ON."
+        "Connect with TLS, or set tls_clients to preferred.";
     PACKET_TOO_LARGE 1153 "08S01" false "Got a packet bigger than 'max_allowed_packet' bytes"
         "Raise packet_bytes_max, and max_allowed_packet on the servers.";
     UNKNOWN_COMMAND 1047 "08S01" false "Unknown command"

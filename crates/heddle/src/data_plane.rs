@@ -9,7 +9,7 @@ use door_http::{Family, Kind, Metrics, Sample};
 use door_sql::{Door, Killer};
 use farm::error;
 use serde_json::Value;
-use session::{Answer, Operator, Reply, Settings as SessionSettings, Shared};
+use session::{Answer, Operator, Reply, Settings as SessionSettings, Shared, Transport};
 
 use crate::settings::Settings;
 
@@ -17,6 +17,7 @@ use crate::settings::Settings;
 pub fn options(
     settings: &Settings,
     published: Arc<farm::Published>,
+    transport: Arc<Transport>,
     commander: Commander,
 ) -> door_sql::Options {
     let threads = match settings.threads {
@@ -42,6 +43,7 @@ pub fn options(
             packet_bytes_max: count(settings.packet_bytes_max),
             statements_max: count(settings.statements_max),
         },
+        transport,
         published,
         operator: Arc::new(Commands(commander)),
     }

@@ -18,6 +18,7 @@ mod printing;
 mod router;
 mod serve;
 mod settings;
+mod tls;
 mod up;
 
 use std::process::ExitCode;

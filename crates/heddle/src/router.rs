@@ -15,6 +15,7 @@ use std::time::Duration;
 use control::{Control, Credentials};
 use door_sql::Door;
 use farm::{Published, Snapshot};
+use session::Transport;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -22,6 +23,7 @@ use tokio::sync::watch;
 use crate::data_plane::{self, DataPlane};
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::tls::Files;
 
 /// Control plane and addresses of one router.
 pub struct Router {
@@ -30,6 +32,8 @@ pub struct Router {
     pub http_address: SocketAddr,
     data_plane: Arc<DataPlane>,
     settings: Settings,
+    transport: Arc<Transport>,
+    tls: Option<Files>,
     sql_serves: Arc<AtomicBool>,
 }
 
@@ -49,6 +53,9 @@ impl Router {
                 state.display()
             ))
         })?;
+        let tls = Files::find(&settings, state)?;
+        let presented = tls.as_ref().map(Files::load).transpose()?;
+        let transport = Arc::new(Transport::new(settings.tls_clients.0, presented));
         let store = meta::Embedded::open(state).map_err(Failure::new)?;
         let published = Arc::new(Published::from_pointee(Snapshot::empty("")));
         let data_plane = Arc::new(DataPlane::default());
@@ -73,6 +80,8 @@ impl Router {
                 http_address,
                 data_plane,
                 settings,
+                transport,
+                tls,
                 sql_serves,
             },
             door,
@@ -92,8 +101,18 @@ impl Router {
             result
         };
         let control = Arc::clone(&self.control).run(until_stopped(stopped.clone()));
-        let (result, (), ()) =
-            tokio::join!(life, control, http.serve(until_stopped(stopped.clone())));
+        let http = http.serve(until_stopped(stopped.clone()));
+        let follow = async {
+            let Some(files) = self.tls.clone() else {
+                return;
+            };
+            let transport = Arc::clone(&self.transport);
+            tokio::select! {
+                () = files.follow(transport) => {}
+                () = until_stopped(stopped.clone()) => {}
+            }
+        };
+        let (result, (), (), ()) = tokio::join!(life, control, http, follow);
         result
     }
 
@@ -104,7 +123,8 @@ impl Router {
     pub fn open_sql_door(&self) -> Result<Door, Failure> {
         let commander = self.control.commander();
         let published = Arc::clone(&self.published);
-        let options = data_plane::options(&self.settings, published, commander);
+        let transport = Arc::clone(&self.transport);
+        let options = data_plane::options(&self.settings, published, transport, commander);
         let door = door_sql::start(options).map_err(|error| {
             let listen = self.settings.sql_listen;
             Failure::new(format!("cannot serve SQL on {listen}: {error}; choose another address (--sql), or another --io"))

@@ -14,6 +14,7 @@ pub mod auth;
 pub mod capability;
 pub mod charset;
 pub mod command;
+pub mod compressed;
 pub mod error;
 pub mod handshake;
 pub mod local_file;

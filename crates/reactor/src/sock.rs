@@ -99,6 +99,26 @@ impl Sock {
         }
     }
 
+    /// Receives what has come already, behind what `buffer` holds, without waiting: `WouldBlock` when
+    /// there is nothing. `Ok(0)` means that the peer closed its side. Not while another receive runs.
+    pub fn recv_ready(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        let room = buffer.spare_capacity_mut();
+        debug_assert!(!room.is_empty(), "a receive needs room");
+        let bytes = SockRef::from(&self.stream).recv_with_flags(room, libc::MSG_DONTWAIT)?;
+        // SAFETY: the kernel has written this many bytes behind the buffer's length.
+        #[allow(unsafe_code)]
+        unsafe {
+            buffer.set_len(buffer.len() + bytes);
+        }
+        Ok(bytes)
+    }
+
+    /// Sends what fits into the kernel's buffer without waiting, for a last word before the end.
+    pub fn send_ready(&self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        SockRef::from(&self.stream).send_with_flags(bytes, flags)
+    }
+
     /// A handle that ends this connection from elsewhere on the core.
     pub fn closer(&self) -> Closer {
         Closer {

@@ -6,10 +6,10 @@
 use std::io;
 use std::ops::Range;
 
+use channel::{Channel, PackError, Presented};
 use farm::{ClientError, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
-use reactor::Sock;
 
 /// Receive room of an idle client: what 1,000 idle clients cost is this, a thousand times.
 const IDLE_BYTES: usize = 2048;
@@ -33,7 +33,7 @@ pub enum ReadError {
 
 /// A connected client.
 pub struct Client {
-    sock: Sock,
+    sock: Channel,
     inbox: Vec<u8>,
     /// Where the current command begins in `inbox`. Behind 0 only while the commands of one train
     /// are looked at one after the other.
@@ -50,7 +50,7 @@ pub struct Client {
 
 impl Client {
     /// A client that has not said anything yet.
-    pub fn new(sock: Sock, bytes_max: usize) -> Client {
+    pub fn new(sock: Channel, bytes_max: usize) -> Client {
         let inbox = Vec::with_capacity(IDLE_BYTES);
         let capabilities = Capabilities::empty();
         Client {
@@ -65,9 +65,22 @@ impl Client {
         }
     }
 
-    /// The socket, for its address and closer.
-    pub fn sock(&self) -> &Sock {
+    /// The connection, for its address, its closer, and what it knows of TLS.
+    pub fn channel(&self) -> &Channel {
         &self.sock
+    }
+
+    /// True when nobody on the way can read what the client sends.
+    pub fn is_secure(&self) -> bool {
+        self.sock.is_secure()
+    }
+
+    /// Goes on in TLS, after the request for it. What came behind the request is the beginning of
+    /// the handshake, or fails it: nothing that was said in the clear is taken for the client's word.
+    pub async fn start_tls(&mut self, presented: &Presented) -> io::Result<()> {
+        let early = self.inbox.split_off(self.frame);
+        let config = presented.config.clone();
+        self.sock.accept_tls(config, &early).await
     }
 
     /// Waits for the next whole command, whose first packet must have the number `sequence`.
@@ -81,7 +94,7 @@ impl Client {
                 continue;
             };
             self.sequence = header.sequence.wrapping_add(1);
-            if header.sequence != expected {
+            if header.sequence != expected && !self.sock.is_compressed() {
                 return Err(ReadError::Refused(error::PACKETS_OUT_OF_ORDER));
             }
             expected = expected.wrapping_add(1);
@@ -170,7 +183,13 @@ impl Client {
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset && !inside => {
                 Err(ReadError::Closed)
             }
-            Err(error) => Err(ReadError::Broken(error)),
+            Err(error) => Err(match PackError::of(&error) {
+                Some(PackError::OutOfOrder { .. }) => {
+                    ReadError::Refused(error::PACKETS_OUT_OF_ORDER)
+                }
+                Some(PackError::Damaged) => ReadError::Refused(error::NET_UNCOMPRESS_ERROR),
+                None => ReadError::Broken(error),
+            }),
         }
     }
 

@@ -35,6 +35,7 @@ mod session;
 mod settle;
 mod tracking;
 mod train;
+mod transport;
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -45,6 +46,7 @@ pub use crate::registry::{Entry, Registry};
 pub use crate::rsa_key::RsaKey;
 pub use crate::secrets::Secrets;
 pub use crate::session::serve;
+pub use crate::transport::{ClientTls, Transport};
 pub use backend::Limits;
 
 /// What other threads tell a core.

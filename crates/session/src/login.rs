@@ -7,7 +7,7 @@ use backend::Profile;
 use farm::{Engine, error};
 use mysql_wire::auth::{self, SALT_BYTES};
 use mysql_wire::capability::Capabilities;
-use mysql_wire::handshake::{AuthMore, AuthSwitch, Greeting, Login, is_tls_request};
+use mysql_wire::handshake::{AuthMore, AuthSwitch, Greeting, Login};
 use mysql_wire::packet;
 use mysql_wire::status::Status;
 use rsa::rand_core::{OsRng, RngCore};
@@ -61,14 +61,13 @@ impl Core {
     /// Greets the client and lets it log in. The client has been told when this fails.
     pub async fn login(&self, client: &mut Client, peer: IpAddr, id: u32) -> Result<Identity, End> {
         let salt = fresh_salt();
-        let offered = self.greet(client, salt, id).await?;
+        let presented = self.shared.transport.offer();
+        let offered = self.greet(client, salt, id, presented.is_some()).await?;
         if let Err(read) = client.read(1).await {
             return Err(client.refuse_read(read).await);
         }
+        self.secure(client, presented).await?;
         let payload = client.payload().to_vec();
-        if is_tls_request(&payload) {
-            return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
-        }
         let Ok(login) = Login::decode(&payload) else {
             return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
         };
@@ -100,6 +99,7 @@ impl Core {
         client: &mut Client,
         salt: [u8; SALT_BYTES],
         id: u32,
+        tls: bool,
     ) -> Result<Capabilities, End> {
         let snapshot = self.snapshot();
         let primary = snapshot.home().and_then(|group| group.primary());
@@ -114,6 +114,7 @@ impl Core {
         };
         let mut offered = OFFERED;
         offered.set(Capabilities::LONG_PASSWORD, !mariadb);
+        offered.set(Capabilities::SSL, tls);
         let plugin = if mariadb {
             auth::NATIVE
         } else {

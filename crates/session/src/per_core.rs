@@ -17,6 +17,7 @@ use crate::counters::Counters;
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
 use crate::secrets::Secrets;
+use crate::transport::Transport;
 use crate::{Message, Operator};
 
 /// The settings of the SQL door that sessions read.
@@ -37,6 +38,7 @@ pub struct Settings {
 pub struct Shared {
     pub published: Arc<Published>,
     pub settings: Settings,
+    pub transport: Arc<Transport>,
     pub registry: Registry,
     pub operator: Arc<dyn Operator>,
     pub rsa_key: RsaKey,

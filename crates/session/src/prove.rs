@@ -171,14 +171,17 @@ impl Core {
         Ok(Some(credential))
     }
 
-    /// Asks the client for its password under our RSA key.
+    /// Asks the client for its password: inside TLS as it is, else under our RSA key.
     async fn full_sha2(
         &self,
         client: &mut Client,
         salt: &[u8; SALT_BYTES],
     ) -> Result<Option<Vec<u8>>, End> {
         client.more(&[auth::FULL]).await?;
-        let request = client.next_proof().await?;
+        let mut request = client.next_proof().await?;
+        if client.is_secure() {
+            return Ok((request.pop() == Some(0)).then_some(request));
+        }
         if request != [auth::REQUEST_KEY] {
             // Without TLS a password in the clear is a client's mistake; it is not looked at.
             return Ok(None);

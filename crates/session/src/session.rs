@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use backend::{Lease, Prepared, ProfileId, SessionState};
+use channel::Channel;
 use farm::{ServerId, error};
 use mysql_wire::command::Command;
 use mysql_wire::reply::Shown;
@@ -72,7 +73,7 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, peer: SocketAddr) {
         return;
     };
     let id = core.shared.registry.next_id();
-    let mut client = Client::new(sock, core.shared.settings.packet_bytes_max);
+    let mut client = Client::new(Channel::new(sock), core.shared.settings.packet_bytes_max);
     let limit = Duration::from_secs(core.shared.settings.handshake_timeout_s);
     let login = Box::pin(core.login(&mut client, peer.ip(), id));
     let identity = match reactor::timeout(limit, login).await {
@@ -115,7 +116,7 @@ impl Session {
             id,
             user: RefCell::new(identity.profile.user.clone()),
             profile: Cell::new(profile),
-            closer: client.sock().closer(),
+            closer: client.channel().closer(),
             running: Default::default(),
             in_train: Default::default(),
             killed: Default::default(),

@@ -13,7 +13,7 @@ use ::farm::{
 };
 use mysql_wire::auth;
 use reactor::Io;
-use session::{Limits, Operator, Reply, Settings};
+use session::{Limits, Operator, Reply, Settings, Transport};
 
 use crate::client::{Client, Failure, Login};
 use crate::server::{Release, Server};
@@ -98,6 +98,8 @@ pub struct Tuning {
     pub threads: usize,
     pub clients_max: usize,
     pub settings: Settings,
+    /// How clients reach the door: without TLS by default.
+    pub transport: Arc<Transport>,
     /// One for each server; all 1 by default.
     pub weights: Vec<f64>,
     /// Beside `root` without a password.
@@ -124,6 +126,7 @@ impl Default for Tuning {
                 packet_bytes_max: 64 << 20,
                 statements_max: 16_382,
             },
+            transport: Arc::new(Transport::plain()),
             weights: Vec::new(),
             accounts: Vec::new(),
             live_accounts: false,
@@ -189,6 +192,7 @@ impl Door {
             io: tuning.io,
             clients_max: tuning.clients_max,
             settings: tuning.settings,
+            transport: tuning.transport,
             published: published.clone(),
             operator: Arc::new(NoCommands {
                 published: published.clone(),

@@ -14,6 +14,7 @@
 //! why; `HEDDLE_TEST_NO_SKIP=1` makes that a failure.
 
 pub mod bundle;
+pub mod certificates;
 pub mod client;
 pub mod door;
 pub mod farm;

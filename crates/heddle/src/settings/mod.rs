@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use file::read;
-pub use value::{Io, LogFormat, LogLevel};
+pub use value::{Io, LogFormat, LogLevel, OptionalPath, TlsClients};
 
 use value::{Raw, Value};
 
@@ -99,6 +99,14 @@ settings! {
         "Host names, besides localhost and IP addresses, by which the HTTP door may be called.";
     state_dir: PathBuf = "heddle-state" "" Restart
         "Directory of the farm's state and of the HTTP token.";
+    tls_clients: TlsClients = "preferred" "" Restart
+        "Whether clients use TLS: preferred offers it, required refuses those without (3159), off never offers it.";
+    tls_certificate: OptionalPath = "" "" Restart
+        "PEM file with the router's certificate and those between it and its authority; read anew when it changes. Without one the router makes its own, in state_dir.";
+    tls_key: OptionalPath = "" "" Restart
+        "PEM file with the certificate's private key.";
+    tls_client_ca: OptionalPath = "" "" Restart
+        "PEM file with the authorities of clients' certificates, for accounts that REQUIRE X509; clients without a certificate stay welcome.";
     threads: u64 = "0" "threads" [0, 1024] Restart
         "Threads that carry clients; 0 takes one per processor core.";
     io: Io = "auto" "" Restart

@@ -95,6 +95,21 @@ impl Value for PathBuf {
     }
 }
 
+/// A path that may be left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionalPath(pub Option<PathBuf>);
+
+impl Value for OptionalPath {
+    const KIND: &'static str = "path or nothing";
+
+    fn parse(raw: &Raw<'_>) -> Result<OptionalPath, String> {
+        let path = text(raw, "a path")?;
+        Ok(OptionalPath(
+            (!path.is_empty()).then(|| PathBuf::from(path)),
+        ))
+    }
+}
+
 impl Value for Vec<String> {
     const KIND: &'static str = "list of texts";
 
@@ -133,6 +148,24 @@ impl Value for Io {
         let io = reactor::Io::parse(word);
         io.map(Io)
             .ok_or_else(|| format!("{word:?} is none of {}", Io::KIND.replace(" or", ",")))
+    }
+}
+
+/// Whether clients use TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlsClients(pub session::ClientTls);
+
+impl Value for TlsClients {
+    const KIND: &'static str = "required, preferred or off";
+
+    fn parse(raw: &Raw<'_>) -> Result<TlsClients, String> {
+        use session::ClientTls;
+        let words = [
+            ("required", ClientTls::Required),
+            ("preferred", ClientTls::Preferred),
+            ("off", ClientTls::Off),
+        ];
+        choice(raw, &words).map(TlsClients)
     }
 }
 

@@ -1,13 +1,16 @@
 //! Logging in.
 
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 
+use channel::Algorithm;
 use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::handshake::{self, AuthMore, AuthSwitch, Greeting};
 use mysql_wire::reply::{self, OkPacket};
 use rsa::pkcs8::DecodePublicKey;
 
+use super::stream::Stream;
 use super::{Client, Failure, PATIENCE};
 
 /// How to log in. `..Login::default()` gives what a usual client asks for.
@@ -23,6 +26,10 @@ pub struct Login<'a> {
     pub collation: u8,
     /// Name and value pairs.
     pub attributes: &'a [(&'a str, &'a str)],
+    /// Asks for TLS and insists on it.
+    pub tls: Option<Arc<rustls::ClientConfig>>,
+    /// Asks for compression and insists on it.
+    pub compress: Option<Algorithm>,
 }
 
 impl Default for Login<'_> {
@@ -44,6 +51,8 @@ impl Default for Login<'_> {
                 | Capabilities::SESSION_TRACK,
             collation: 45,
             attributes: &[],
+            tls: None,
+            compress: None,
         }
     }
 }
@@ -56,7 +65,7 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Client {
-            stream,
+            stream: Stream::new(stream),
             sequence: 0,
             capabilities: Capabilities::empty(),
             version: String::new(),
@@ -77,6 +86,7 @@ impl Client {
         client.version = greeting.version.to_owned();
         client.connection_id = greeting.connection_id;
         client.capabilities = agreed(login, greeting.capabilities);
+        client.ask_for_layers(login, greeting.capabilities)?;
         let mut block = Vec::new();
         for (name, value) in login.attributes {
             handshake::put_attribute(&mut block, name.as_bytes(), value.as_bytes());
@@ -97,13 +107,48 @@ impl Client {
             database: login.database.map(str::as_bytes),
             plugin: with_plugin.then_some(plugin.as_bytes()),
             attributes: (!block.is_empty()).then_some(&block),
-            zstd_level: None,
+            zstd_level: match login.compress {
+                Some(Algorithm::Zstd(level)) => Some(level),
+                _ => None,
+            },
         };
         let mut payload = Vec::new();
         message.encode(&mut payload);
         client.send_packet(&payload)?;
         client.authenticate(login.password, greeting.salt)?;
+        if let Some(algorithm) = login.compress {
+            client.stream.compress(algorithm);
+        }
         Ok(client)
+    }
+
+    /// Adds the flags of TLS and compression, and starts the former. What the server does not offer
+    /// is a failure.
+    fn ask_for_layers(&mut self, login: &Login<'_>, offered: Capabilities) -> Result<(), Failure> {
+        let compression = match login.compress {
+            Some(Algorithm::Zlib) => Capabilities::COMPRESS,
+            Some(Algorithm::Zstd(_)) => Capabilities::ZSTD_COMPRESSION,
+            None => Capabilities::empty(),
+        };
+        let mut layers = compression;
+        layers.set(Capabilities::SSL, login.tls.is_some());
+        if !offered.contains(layers) {
+            let missing = layers - offered;
+            return Err(Failure::Protocol(format!("not offered: {missing:?}")));
+        }
+        self.capabilities |= layers;
+        let Some(config) = &login.tls else {
+            return Ok(());
+        };
+        let request = handshake::TlsRequest {
+            capabilities: self.capabilities,
+            packet_bytes_max: 1 << 24,
+            collation: login.collation,
+        };
+        let mut payload = Vec::new();
+        request.encode(&mut payload);
+        self.send_packet(&payload)?;
+        self.start_tls(config.clone())
     }
 
     /// COM_CHANGE_USER.
@@ -165,6 +210,9 @@ impl Client {
     ) -> Result<(), Failure> {
         if password.is_empty() {
             return self.send_packet(b"\0");
+        }
+        if self.tls().is_some() {
+            return self.send_packet(&[password.as_bytes(), b"\0"].concat());
         }
         self.send_packet(&[auth::REQUEST_KEY])?;
         let payload = self.read_packet()?;

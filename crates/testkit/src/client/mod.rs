@@ -7,14 +7,16 @@ mod connect;
 mod raw;
 mod reply;
 mod statement;
+mod stream;
 
 pub use connect::Login;
 pub use reply::{Column, Done, Reply, Rows};
 pub use statement::{Statement, Value};
+pub use stream::any_certificate;
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use mysql_wire::capability::Capabilities;
@@ -80,7 +82,7 @@ impl From<mysql_wire::Malformed> for Failure {
 /// One connection. Fields are what the server said last.
 #[derive(Debug)]
 pub struct Client {
-    stream: TcpStream,
+    stream: stream::Stream,
     /// Sequence number of the next packet in either direction.
     pub sequence: u8,
     /// What both sides agreed on.

@@ -1,6 +1,7 @@
 //! Packets and bytes as they are, for tests that break the protocol on purpose.
 
 use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_wire::command::Command;
@@ -30,6 +31,26 @@ impl Client {
         Ok(self.stream.write_all(bytes)?)
     }
 
+    /// Sends bytes without a header of ours and without the frames of compression.
+    pub fn send_frames(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.stream.write_below(bytes)?)
+    }
+
+    /// Sends bytes past TLS and everything else.
+    pub fn send_raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.stream.tcp.write_all(bytes)?)
+    }
+
+    /// Goes on in TLS; the request for it must have been sent.
+    pub fn start_tls(&mut self, config: Arc<rustls::ClientConfig>) -> Result<(), Failure> {
+        Ok(self.stream.start_tls(config)?)
+    }
+
+    /// What is known of the TLS connection; None without one.
+    pub fn tls(&self) -> Option<&rustls::ClientConnection> {
+        self.stream.tls()
+    }
+
     /// Reads one payload, joined where it was split; checks the sequence numbers.
     pub fn read_packet(&mut self) -> Result<Vec<u8>, Failure> {
         let mut payload = Vec::new();
@@ -37,7 +58,7 @@ impl Client {
             let mut start = [0; packet::HEADER_BYTES];
             self.stream.read_exact(&mut start)?;
             let header = Header::parse(&start).expect("four bytes are a header");
-            if header.sequence != self.sequence {
+            if header.sequence != self.sequence && !self.stream.is_compressed() {
                 return Err(Failure::Protocol(format!(
                     "packet {} came where {} was due",
                     header.sequence, self.sequence
@@ -76,7 +97,7 @@ impl Client {
         let mut sink = [0; 4096];
         loop {
             let left = patience.saturating_sub(begin.elapsed());
-            if left.is_zero() || self.stream.set_read_timeout(Some(left)).is_err() {
+            if left.is_zero() || self.stream.tcp.set_read_timeout(Some(left)).is_err() {
                 return false;
             }
             match self.stream.read(&mut sink) {
@@ -90,11 +111,11 @@ impl Client {
 
     /// Ends our half: the server reads the end of the stream.
     pub fn close_send(&mut self) -> Result<(), Failure> {
-        Ok(self.stream.shutdown(std::net::Shutdown::Write)?)
+        Ok(self.stream.tcp.shutdown(std::net::Shutdown::Write)?)
     }
 
     /// Longest wait of one read; `None` waits for ever.
     pub fn set_read_timeout(&mut self, limit: Option<Duration>) -> Result<(), Failure> {
-        Ok(self.stream.set_read_timeout(limit)?)
+        Ok(self.stream.tcp.set_read_timeout(limit)?)
     }
 }

@@ -1,0 +1,229 @@
+//! A byte stream over a socket of the data plane: plain, inside TLS, compressed, or compressed inside
+//! TLS.
+//!
+//! Job: give sessions and server connections the owned-buffer calls of [`reactor::Sock`] whatever
+//! lies underneath, and what must be known of a peer's certificate. A plain channel costs one branch.
+//!
+//! Invariants: a receive gives plain bytes or an error, never bytes of a layer; what a peer claims
+//! about lengths costs memory only as far as bytes came; an idle channel keeps no more than a small
+//! receive buffer; a layer once put on stays to the end. A failed or dropped call leaves the channel
+//! fit only for being closed.
+//!
+//! Must not know: messages of the protocol beyond packet headers, logins, sessions, the farm.
+
+mod certificate;
+mod packing;
+mod subject;
+mod terms;
+mod tls;
+mod wrapped;
+
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use reactor::{Closer, Sock};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ServerConfig};
+
+pub use crate::certificate::{CertificateError, Fingerprint};
+pub use crate::packing::{Algorithm, PackError, Packing, Side};
+pub use crate::subject::PeerCertificate;
+pub use crate::terms::{Presented, ServerTls, Trust};
+use crate::tls::Tls;
+use crate::wrapped::{Pull, Wrapped};
+
+/// Plain bytes that are sealed and sent at a time: it bounds what a slow peer costs.
+const SEND_BYTES: usize = 65_536;
+
+/// A connection of this core.
+pub struct Channel {
+    sock: Sock,
+    wrapped: Option<Box<Wrapped>>,
+}
+
+impl Channel {
+    /// A plain channel.
+    pub fn new(sock: Sock) -> Channel {
+        Channel {
+            sock,
+            wrapped: None,
+        }
+    }
+
+    /// Receives at least one byte behind what `buffer` holds; it must have spare capacity, and is
+    /// not made larger. `Ok(0)` means that the peer closed its side. The buffer comes back in every
+    /// case.
+    pub async fn recv(&mut self, mut buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+        let Some(wrapped) = &mut self.wrapped else {
+            return self.sock.recv(buffer).await;
+        };
+        loop {
+            match wrapped.pull(&mut buffer) {
+                Ok(Pull::Bytes(bytes)) => return (Ok(bytes), buffer),
+                Ok(Pull::Closed) => return (Ok(0), buffer),
+                Ok(Pull::More) => {}
+                Err(error) => return (Err(error), buffer),
+            }
+            let (received, raw) = self.sock.recv(wrapped.lend()).await;
+            let received = wrapped.restore(raw, received);
+            match received {
+                Ok(0) => return (Ok(0), buffer),
+                Ok(_) => {}
+                Err(error) => return (Err(error), buffer),
+            }
+        }
+    }
+
+    /// Sends the bytes of `buffer` in `range`, all of them. The buffer comes back in every case.
+    pub async fn send(
+        &mut self,
+        buffer: Vec<u8>,
+        range: Range<usize>,
+    ) -> (io::Result<()>, Vec<u8>) {
+        let Some(wrapped) = &mut self.wrapped else {
+            return self.sock.send(buffer, range).await;
+        };
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min(at + SEND_BYTES);
+            let sealed = match wrapped.seal(&buffer[at..end]) {
+                Ok(sealed) => sealed,
+                Err(error) => return (Err(error), buffer),
+            };
+            let bytes = sealed.len();
+            let (sent, _) = self.sock.send(sealed, 0..bytes).await;
+            if let Err(error) = sent {
+                return (Err(error), buffer);
+            }
+            at = end;
+        }
+        (Ok(()), buffer)
+    }
+
+    /// True while the peer has neither closed nor sent anything unasked. Meant for a pooled
+    /// connection that has been idle for a while. Messages of TLS itself, as session tickets, are
+    /// taken in here.
+    pub fn is_quiet(&mut self) -> bool {
+        let Some(wrapped) = &mut self.wrapped else {
+            return self.sock.is_quiet();
+        };
+        loop {
+            let mut none = Vec::new();
+            if wrapped.holds_bytes() || !matches!(wrapped.pull(&mut none), Ok(Pull::More)) {
+                return false;
+            }
+            let mut raw = wrapped.lend();
+            let received = self.sock.recv_ready(&mut raw);
+            match wrapped.restore(raw, received) {
+                Ok(0) => return false,
+                Ok(_) => {}
+                // Half a record may be on its way, and what it will be cannot be known.
+                Err(error) => {
+                    return error.kind() == io::ErrorKind::WouldBlock && !wrapped.holds_raw();
+                }
+            }
+        }
+    }
+
+    /// A handle that ends this connection from elsewhere on the core.
+    pub fn closer(&self) -> Closer {
+        self.sock.closer()
+    }
+
+    /// The other end's address.
+    pub fn peer(&self) -> io::Result<SocketAddr> {
+        self.sock.peer()
+    }
+
+    /// Takes the server's part in a TLS handshake. `early` is what came behind the request for TLS:
+    /// it must be the beginning of the handshake, and anything else fails it.
+    pub async fn accept_tls(&mut self, config: Arc<ServerConfig>, early: &[u8]) -> io::Result<()> {
+        let tls = Tls::server(config, early).map_err(tls::broken)?;
+        self.shake(tls).await
+    }
+
+    /// Takes the client's part in a TLS handshake with the server of this name.
+    pub async fn connect_tls(
+        &mut self,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> io::Result<()> {
+        let tls = Tls::client(config, name).map_err(tls::broken)?;
+        self.shake(tls).await
+    }
+
+    async fn shake(&mut self, mut tls: Tls) -> io::Result<()> {
+        let mut plain = Vec::new();
+        loop {
+            let mut out = Vec::new();
+            let step = tls.shake(&mut out, &mut plain);
+            let bytes = out.len();
+            if bytes > 0 {
+                self.sock.send(out, 0..bytes).await.0?;
+            }
+            if step.map_err(tls::broken)? {
+                tls.rest();
+                self.wrapped = Some(Box::new(Wrapped::tls(tls, plain)));
+                return Ok(());
+            }
+            let (received, raw) = self.sock.recv(tls.lend()).await;
+            tls.restore(raw);
+            if received? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// From here on both directions are compressed.
+    pub fn compress(&mut self, packing: Packing) {
+        match &mut self.wrapped {
+            Some(wrapped) => wrapped.compress(packing),
+            None => self.wrapped = Some(Box::new(Wrapped::packed(packing))),
+        }
+    }
+
+    /// The next bytes received begin a new command: frames are counted anew. Only the server's side
+    /// says this; a client's side sees it in what it sends.
+    pub fn new_command(&mut self) {
+        if let Some(wrapped) = &mut self.wrapped {
+            wrapped.new_command();
+        }
+    }
+
+    /// True inside TLS.
+    pub fn is_secure(&self) -> bool {
+        self.tls().is_some()
+    }
+
+    /// True once frames are compressed: then the numbers of packets mean nothing.
+    pub fn is_compressed(&self) -> bool {
+        self.wrapped.as_ref().is_some_and(|w| w.is_compressed())
+    }
+
+    /// The cipher suite by the name that OpenSSL gives it; empty outside TLS.
+    pub fn cipher(&self) -> &'static str {
+        self.tls().map_or("", Tls::cipher)
+    }
+
+    /// The peer's certificate, verified; None outside TLS and for a client without one.
+    pub fn peer_certificate(&self) -> Option<PeerCertificate> {
+        PeerCertificate::read(self.tls()?.peer_certificate()?)
+    }
+
+    fn tls(&self) -> Option<&Tls> {
+        self.wrapped.as_ref()?.as_tls()
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // The peer hears the end of TLS as well, if there is room for it; nothing can be done else.
+        if let Some(wrapped) = &mut self.wrapped
+            && let Some(notice) = wrapped.farewell()
+        {
+            let _ = self.sock.send_ready(&notice);
+        }
+    }
+}

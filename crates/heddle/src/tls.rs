@@ -1,0 +1,190 @@
+//! The router's certificate: the operator's, or one that it makes for itself; read anew when the
+//! files change.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use channel::Presented;
+use session::{ClientTls, Transport};
+
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// Time between two looks at the files.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// The pair that the router makes, in its state directory.
+const OWN_CERTIFICATE: &str = "tls-certificate.pem";
+const OWN_KEY: &str = "tls-key.pem";
+
+/// The files that clients' TLS is made of.
+#[derive(Clone, Debug)]
+pub struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    client_ca: Option<PathBuf>,
+}
+
+/// What tells that a file has changed: each has a time and a length, or is not there.
+type Stamp = Vec<Option<(SystemTime, u64)>>;
+
+impl Files {
+    /// The files of the settings; None when clients are not to have TLS. Makes the router's own pair
+    /// where none is named and none was made before.
+    ///
+    /// # Errors
+    /// Certificate and key are not named together, or the state directory cannot be written.
+    pub fn find(settings: &Settings, state: &Path) -> Result<Option<Files>, Failure> {
+        if settings.tls_clients.0 == ClientTls::Off {
+            return Ok(None);
+        }
+        let named = (&settings.tls_certificate.0, &settings.tls_key.0);
+        let (certificate, key) = match named {
+            (Some(certificate), Some(key)) => (certificate.clone(), key.clone()),
+            (None, None) => own_pair(state)?,
+            _ => {
+                let text = "set tls_certificate and tls_key together, or neither";
+                return Err(Failure::new(text));
+            }
+        };
+        Ok(Some(Files {
+            certificate,
+            key,
+            client_ca: settings.tls_client_ca.0.clone(),
+        }))
+    }
+
+    /// Reads the files and makes them what clients are shown.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what it should be; the text names it.
+    pub fn load(&self) -> Result<Presented, Failure> {
+        let certificate = read(&self.certificate)?;
+        let key = read(&self.key)?;
+        let client_ca = self.client_ca.as_deref().map(read).transpose()?;
+        Presented::from_pem(&certificate, &key, client_ca.as_deref()).map_err(|error| {
+            let (certificate, key) = (self.certificate.display(), self.key.display());
+            let ca = self.client_ca.as_ref().map_or(String::new(), |ca| {
+                format!(" and tls_client_ca {}", ca.display())
+            });
+            Failure::new(format!(
+                "tls_certificate {certificate}, tls_key {key}{ca}: {error}"
+            ))
+        })
+    }
+
+    fn stamp(&self) -> Stamp {
+        let all = [
+            Some(&self.certificate),
+            Some(&self.key),
+            self.client_ca.as_ref(),
+        ];
+        let stamp = |path: &PathBuf| {
+            let found = fs::metadata(path).ok()?;
+            Some((found.modified().ok()?, found.len()))
+        };
+        all.into_iter().flatten().map(stamp).collect()
+    }
+
+    /// Looks at the files for ever, and shows clients what they have become. Files that cannot be
+    /// used change nothing but the log.
+    pub async fn follow(self, transport: Arc<Transport>) {
+        let mut seen = self.stamp();
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let now = self.stamp();
+            if now == seen {
+                continue;
+            }
+            match self.load() {
+                Ok(presented) => {
+                    transport.presented.store(Some(Arc::new(presented)));
+                    tracing::info!("the TLS certificate was read anew");
+                }
+                Err(failure) => {
+                    let error = failure.text;
+                    tracing::error!(%error, "the TLS certificate stays as it was");
+                }
+            }
+            seen = now;
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))
+}
+
+/// The router's own certificate and key, made at its first start.
+fn own_pair(state: &Path) -> Result<(PathBuf, PathBuf), Failure> {
+    let (certificate, key) = (state.join(OWN_CERTIFICATE), state.join(OWN_KEY));
+    if certificate.exists() && key.exists() {
+        return Ok((certificate, key));
+    }
+    let failed = |error: rcgen::Error| Failure::new(format!("cannot make a certificate: {error}"));
+    let mut parameters =
+        rcgen::CertificateParams::new(vec!["localhost".to_owned()]).map_err(failed)?;
+    let name = "Heddle, self-signed";
+    parameters
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, name);
+    let pair = rcgen::KeyPair::generate().map_err(failed)?;
+    let signed = parameters.self_signed(&pair).map_err(failed)?;
+    write(&key, 0o600, &pair.serialize_pem())?;
+    write(&certificate, 0o644, &signed.pem())?;
+    Ok((certificate, key))
+}
+
+/// Writes a file that nobody may read before it has its mode.
+fn write(path: &Path, mode: u32, text: &str) -> Result<(), Failure> {
+    let failed =
+        |error: std::io::Error| Failure::new(format!("cannot write {}: {error}", path.display()));
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    options.create_new(true).write(true).mode(mode);
+    let mut file = options.open(path).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_own_pair_is_made_once_and_its_key_is_secret() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let settings = Settings::default();
+        let files = Files::find(&settings, dir.path()).expect("made");
+        let files = files.expect("TLS is offered by default");
+        let first = files.load().expect("a pair").fingerprint;
+        let mode = fs::metadata(&files.key).expect("a file").permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600);
+        let again = Files::find(&settings, dir.path()).expect("found");
+        let again = again.expect("TLS is offered by default");
+        assert_eq!(again.load().expect("a pair").fingerprint, first);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut settings = Settings::default();
+        settings.assign("tls_key=k.pem").expect("a path");
+        let error = Files::find(&settings, dir.path()).expect_err("half a pair");
+        assert!(error.text.contains("together"), "{}", error.text);
+        settings.assign("tls_certificate=c.pem").expect("a path");
+        let files = Files::find(&settings, dir.path()).expect("named");
+        let error = files.expect("named").load().expect_err("no such file");
+        assert!(error.text.contains("c.pem"), "{}", error.text);
+        settings.assign("tls_clients=off").expect("a word");
+        assert!(Files::find(&settings, dir.path()).expect("off").is_none());
+    }
+}

@@ -1,0 +1,89 @@
+//! How clients reach the router: with TLS or without, and what they are shown.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use channel::Presented;
+use farm::error;
+use mysql_wire::capability::Capabilities;
+use mysql_wire::handshake::is_tls_request;
+
+use crate::client::Client;
+use crate::end::End;
+use crate::per_core::Core;
+
+/// Whether clients may, must, or cannot use TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientTls {
+    Off,
+    /// Offered; a client decides.
+    Preferred,
+    /// A client without it is refused.
+    Required,
+}
+
+/// The terms of clients' connections. What is shown may be exchanged at any time: it counts from the
+/// next login on.
+#[derive(Debug)]
+pub struct Transport {
+    pub tls: ClientTls,
+    pub presented: ArcSwapOption<Presented>,
+}
+
+impl Transport {
+    /// TLS on these terms; without anything to show it cannot be offered.
+    pub fn new(tls: ClientTls, presented: Option<Presented>) -> Transport {
+        Transport {
+            tls,
+            presented: ArcSwapOption::new(presented.map(Arc::new)),
+        }
+    }
+
+    /// No TLS.
+    pub fn plain() -> Transport {
+        Transport::new(ClientTls::Off, None)
+    }
+
+    /// What to show to a client that logs in now; None when TLS is not offered.
+    pub(crate) fn offer(&self) -> Option<Arc<Presented>> {
+        match self.tls {
+            ClientTls::Off => None,
+            ClientTls::Preferred | ClientTls::Required => self.presented.load_full(),
+        }
+    }
+}
+
+impl Core {
+    /// Follows the client's request for TLS, if that is what it answered the greeting with; its
+    /// login is then the current packet as it would have been without. `offered` is what the
+    /// greeting promised. The client has been told when this fails, unless nobody could read it.
+    pub(crate) async fn secure(
+        &self,
+        client: &mut Client,
+        offered: Option<Arc<Presented>>,
+    ) -> Result<(), End> {
+        if !is_tls_request(client.payload()) {
+            if self.shared.transport.tls == ClientTls::Required {
+                client.capabilities = Capabilities::PROTOCOL_41;
+                let refusal = error::SECURE_TRANSPORT_REQUIRED;
+                return Err(client.refuse(&refusal, &[]).await);
+            }
+            return Ok(());
+        }
+        let Some(presented) = offered else {
+            return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
+        };
+        // Boxed: the handshake needs room that a session does not need afterwards.
+        if let Err(error) = Box::pin(client.start_tls(&presented)).await {
+            tracing::info!(%error, "a client's TLS handshake failed");
+            return Err(End::Gone);
+        }
+        if let Err(read) = client.read(2).await {
+            return Err(client.refuse_read(read).await);
+        }
+        if is_tls_request(client.payload()) {
+            return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
+        }
+        Ok(())
+    }
+}
