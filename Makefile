@@ -5,10 +5,10 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build check test bench-door compat fuzz soak clean
+.PHONY: help run build check test bench-door bench-pipeline compat fuzz soak clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## a farm of three MariaDB servers behind one address (UP="--replicas 1": flags of `heddle up`)
 	@scripts/install.sh run
@@ -37,6 +37,10 @@ bench-door: build ## CPU, throughput, p99, memory: direct, HAProxy, Heddle in tu
 compat: build ## real drivers and their own test suites, straight and through Heddle (ONLY=name,… picks)
 	@scripts/install.sh compat
 	@python3 test/compat/run.py $(if $(ONLY),--only $(ONLY),--suites)
+
+bench-pipeline: build ## INSERTs one by one and without waiting, straight and through Heddle (ROUNDS=1 for a quick look)
+	@scripts/install.sh bench
+	@python3 bench/pipeline.py
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (600) each; FUZZ_TARGETS="a b" picks
 	@scripts/install.sh fuzz

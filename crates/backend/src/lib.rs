@@ -6,11 +6,13 @@
 //!
 //! Invariants: a pooled connection is outside transactions, has no pin, and no unread byte; its
 //! [`SessionState`] is what the server last reported; connections to replicas are READ ONLY sessions.
-//! A pool never holds more than its limit, and those who wait are served in the order they came.
+//! A pool never holds more than its limit; those who wait are served user by user in turn, and the
+//! sessions of one user in the order they came.
 //!
 //! Must not know: which server a statement should go to, what a client is, the state store.
 
 mod connection;
+mod line;
 mod login;
 mod pool;
 mod prepared;

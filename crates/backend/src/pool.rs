@@ -3,7 +3,6 @@
 //! Everything here is single-threaded; borrows of the inner cell never live across an `await`.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use mysql_wire::capability::Capabilities;
 use rustc_hash::FxHashMap;
 
 use crate::connection::{Connection, ConnectionError};
+use crate::line::Line;
 use crate::login::{self, Credential};
 use crate::state::SessionState;
 
@@ -46,7 +46,7 @@ pub struct Key {
     profile: u32,
 }
 
-/// The limits of one core's pools.
+/// The limits of all cores' pools together, or of one core's.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Connections per server, in use and idle together.
@@ -57,6 +57,18 @@ pub struct Limits {
     pub wait_ms: u64,
     /// How long opening a connection, login included, may take.
     pub connect_ms: u64,
+}
+
+impl Limits {
+    /// The part of one core out of `cores`. The parts add up to the whole, but each core has a
+    /// connection at least: without one it could serve nobody.
+    pub fn share(self, core: usize, cores: usize) -> Limits {
+        let extra = usize::from(core < self.connections_max % cores);
+        Limits {
+            connections_max: (self.connections_max / cores + extra).max(1),
+            ..self
+        }
+    }
 }
 
 /// No connection could be had.
@@ -98,6 +110,9 @@ pub struct Pools {
 struct Profiles {
     ids: FxHashMap<Rc<Profile>, u32>,
     list: Vec<Rc<Profile>>,
+    /// The number of each user, and the user of each profile.
+    user_ids: FxHashMap<Rc<[u8]>, u32>,
+    users: Vec<u32>,
 }
 
 #[derive(Default)]
@@ -106,7 +121,7 @@ struct PerServer {
     idle: Vec<(Key, Connection)>,
     /// In use, idle, and being opened.
     count: usize,
-    waiters: VecDeque<(u64, oneshot::Sender<()>)>,
+    line: Line,
     /// Places promised to waiters that have been woken but have not run yet.
     promised: usize,
 }
@@ -150,6 +165,12 @@ impl Pools {
             return ProfileId(*id);
         }
         let (id, profile) = (profiles.list.len() as u32, Rc::new(profile));
+        let next = profiles.user_ids.len() as u32;
+        let user = *profiles
+            .user_ids
+            .entry(profile.user.clone())
+            .or_insert(next);
+        profiles.users.push(user);
         profiles.ids.insert(profile.clone(), id);
         profiles.list.push(profile);
         ProfileId(id)
@@ -212,7 +233,7 @@ impl Pools {
             if self.reserve(key, first_in_line) {
                 return self.open(target, key, wanted).await;
             }
-            self.wait(key.server).await?;
+            self.wait(key).await?;
             first_in_line = true;
         }
     }
@@ -264,7 +285,7 @@ impl Pools {
         let server = servers.entry(key.server).or_default();
         let room = self.limits.connections_max.saturating_sub(server.count);
         if !first_in_line
-            && (!server.waiters.is_empty() || room + server.idle.len() <= server.promised)
+            && (!server.line.is_empty() || room + server.idle.len() <= server.promised)
         {
             return false;
         }
@@ -305,15 +326,21 @@ impl Pools {
         Ok(lease)
     }
 
-    async fn wait(&self, server: ServerId) -> Result<(), PoolError> {
+    /// The number of the profile's user.
+    fn user(&self, key: Key) -> u32 {
+        self.profiles.borrow().users[key.profile as usize]
+    }
+
+    async fn wait(&self, key: Key) -> Result<(), PoolError> {
+        let server = key.server;
         let (wake, woken) = oneshot::channel();
         let ticket = self.next_id.replace(self.next_id.get() + 1);
         self.servers
             .borrow_mut()
             .entry(server)
             .or_default()
-            .waiters
-            .push_back((ticket, wake));
+            .line
+            .push(self.user(key), ticket, wake);
         let waited_ms = self.limits.wait_ms;
         let place = Place {
             pools: self,
@@ -337,14 +364,16 @@ impl Pools {
         let mut servers = self.servers.borrow_mut();
         let server = servers.entry(key.server).or_default();
         server.idle.push((key, connection));
-        wake_next(server);
+        if !server.line.is_empty() {
+            wake_next(server, Some(self.user(key)));
+        }
     }
 
     fn give_up_place(&self, server: ServerId) {
         let mut servers = self.servers.borrow_mut();
         let server = servers.entry(server).or_default();
         server.count -= 1;
-        wake_next(server);
+        wake_next(server, None);
     }
 
     /// Once a second: closes what has been idle for long, and the idle connections of servers for
@@ -368,7 +397,7 @@ impl Pools {
         self.servers
             .borrow()
             .get(&server)
-            .is_some_and(|s| !s.waiters.is_empty())
+            .is_some_and(|s| !s.line.is_empty())
     }
 
     /// Closes every idle connection.
@@ -388,7 +417,7 @@ impl Pools {
         for server in self.servers.borrow().values() {
             usage.idle += server.idle.len();
             usage.in_use += server.count - server.idle.len();
-            usage.waiting += server.waiters.len();
+            usage.waiting += server.line.len();
         }
         usage
     }
@@ -432,8 +461,8 @@ fn choose(
     best.map(|(at, _)| at)
 }
 
-fn wake_next(server: &mut PerServer) {
-    while let Some((_, waiter)) = server.waiters.pop_front() {
+fn wake_next(server: &mut PerServer, returned: Option<u32>) {
+    while let Some(waiter) = server.line.next(returned) {
         if waiter.send(()).is_ok() {
             server.promised += 1;
             return;
@@ -455,11 +484,9 @@ impl Drop for Place<'_> {
         let Some(server) = servers.get_mut(&self.server) else {
             return;
         };
-        let before = server.waiters.len();
-        server.waiters.retain(|(ticket, _)| *ticket != self.ticket);
-        if server.waiters.len() == before {
+        if !server.line.leave(self.ticket) {
             server.promised -= 1;
-            wake_next(server);
+            wake_next(server, None);
         }
     }
 }

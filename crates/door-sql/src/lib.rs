@@ -179,6 +179,9 @@ async fn run_core(
                 .expect("messages are dealt by the dealer that is set here");
             let core = Core::new(index, shared.clone(), dealer.clone());
             reactor::spawn(tick(core.clone())).detach();
+            if let Some(limit) = core.statement_limit() {
+                reactor::spawn(end_late_statements(core.clone(), limit)).detach();
+            }
             core
         });
         match message {
@@ -206,6 +209,15 @@ async fn tick(core: Rc<Core>) {
         reactor::sleep(Duration::from_secs(1)).await;
         now_s += 1;
         core.tick(now_s);
+    }
+}
+
+/// Looks for late statements so often that none runs much longer than it may.
+async fn end_late_statements(core: Rc<Core>, limit: Duration) {
+    let interval = (limit / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
+    loop {
+        reactor::sleep(interval).await;
+        core.end_late_statements(limit);
     }
 }
 

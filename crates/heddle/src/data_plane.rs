@@ -25,8 +25,7 @@ pub fn options(
         threads => count(threads),
     };
     let pool = session::Limits {
-        // The setting is for a server over all threads; each thread has pools of its own.
-        connections_max: count(settings.pool_connections_max).div_ceil(threads),
+        connections_max: count(settings.pool_connections_max),
         idle_s: settings.pool_idle_s,
         wait_ms: settings.pool_wait_ms,
         connect_ms: settings.pool_connect_ms,
@@ -40,6 +39,9 @@ pub fn options(
             pool,
             handshake_timeout_s: settings.handshake_timeout_s,
             idle_timeout_s: settings.idle_timeout_s,
+            client_read_timeout_s: settings.client_read_timeout_s,
+            client_write_timeout_s: settings.client_write_timeout_s,
+            statement_timeout_ms: settings.statement_timeout_ms,
             packet_bytes_max: count(settings.packet_bytes_max),
             statements_max: count(settings.statements_max),
         },

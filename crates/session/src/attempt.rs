@@ -1,5 +1,7 @@
 //! One attempt on one connection: make it ready, send, relay the reply as it comes.
 
+use std::time::Instant;
+
 use backend::{Connection, ConnectionError, Lease, TRACKING, Tracked, classify};
 use mysql_wire::relay::{BUFFER_BYTES, Expect, Outcome, Relay};
 use mysql_wire::reply::SessionChange;
@@ -42,10 +44,20 @@ impl Session {
         self.handle
             .running
             .set(Some((connection.server, connection.thread_id)));
+        self.start_clock(&run.shape);
         let answer = self.attempt_inner(connection, run, read_only).await;
         self.handle.running.set(None);
+        self.handle.started.set(None);
         self.handle.in_train.set(false);
         answer
+    }
+
+    /// A statement begins whose time is limited. The end of a transaction has no limit: interrupted,
+    /// nobody could tell how it ended.
+    pub(crate) fn start_clock(&self, shape: &Shape) {
+        let limited =
+            self.core.shared.settings.statement_timeout_ms > 0 && shape.class != Class::Transaction;
+        self.handle.started.set(limited.then(Instant::now));
     }
 
     async fn attempt_inner(

@@ -5,11 +5,14 @@
 
 use std::io;
 use std::ops::Range;
+use std::rc::Rc;
 
 use channel::{Channel, PackError, Presented};
 use farm::{ClientError, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
+
+use crate::stall::{Progress, Wait};
 
 /// Receive room of an idle client: what 1,000 idle clients cost is this, a thousand times.
 const IDLE_BYTES: usize = 2048;
@@ -40,11 +43,12 @@ pub struct Client {
     start: usize,
     /// Bytes of the current command, all its headers included.
     frame: usize,
-    /// The client has sent a command before the one before it was answered.
+    /// The client has sent a command before it had the answer to the one before.
     pub pipelines: bool,
     /// The sequence number of the next packet that we send.
     pub sequence: u8,
     pub capabilities: Capabilities,
+    pub(crate) progress: Rc<Progress>,
     bytes_max: usize,
 }
 
@@ -61,6 +65,7 @@ impl Client {
             pipelines: false,
             sequence: 0,
             capabilities,
+            progress: Rc::default(),
             bytes_max,
         }
     }
@@ -111,7 +116,6 @@ impl Client {
         }
         self.frame = end;
         self.sequence = expected;
-        self.pipelines |= self.inbox.len() > end;
         Ok(())
     }
 
@@ -144,6 +148,12 @@ impl Client {
         (self.start, self.frame, self.sequence) = (place.start, place.len(), 1);
     }
 
+    /// Notes whether the client has sent more before the answer to the current command, which has
+    /// one.
+    pub fn note_pipeline(&mut self) {
+        self.pipelines |= self.has_more();
+    }
+
     /// Bytes have come behind the current command.
     pub fn has_more(&self) -> bool {
         self.inbox.len() > self.start + self.frame
@@ -174,7 +184,11 @@ impl Client {
         if self.inbox.capacity() - self.inbox.len() < room {
             self.inbox.reserve(room);
         }
+        if !self.inbox.is_empty() {
+            self.progress.begin(Wait::Receive);
+        }
         let (received, inbox) = self.sock.recv(std::mem::take(&mut self.inbox)).await;
+        self.progress.end();
         self.inbox = inbox;
         match received {
             Ok(0) if !inside && self.inbox.is_empty() => Err(ReadError::Closed),
@@ -236,7 +250,10 @@ impl Client {
 
     /// Receives what is no command, behind what the buffer holds. `Ok(0)` is the end.
     pub async fn receive(&mut self, buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
-        self.sock.recv(buffer).await
+        self.progress.begin(Wait::Receive);
+        let received = self.sock.recv(buffer).await;
+        self.progress.end();
+        received
     }
 
     /// Writes over bytes of the current command, counted from the start of its payload.
@@ -251,6 +268,9 @@ impl Client {
         buffer: Vec<u8>,
         range: Range<usize>,
     ) -> (io::Result<()>, Vec<u8>) {
-        self.sock.send(buffer, range).await
+        self.progress.begin(Wait::Send);
+        let sent = self.sock.send(buffer, range).await;
+        self.progress.end();
+        sent
     }
 }

@@ -32,6 +32,9 @@ counters! {
     reads_corrected "Statements that looked like reads and were repeated on the primary.";
     servers_lost "Statements whose server connection broke.";
     results_torn "Clients dropped because their server died inside a row.";
+    statements_timed_out "Statements that were ended because they ran for too long.";
+    clients_stopped_reading "Clients ended because they did not take what was sent to them.";
+    clients_stopped_sending "Clients ended because they stopped in the middle of a packet.";
     pool_waits_failed "Statements that no server connection became free for.";
     prepares_repeated "Statements prepared again on another connection.";
     pins_user_variable "Sessions pinned by a user variable.";

@@ -150,6 +150,7 @@ impl Session {
         let (pins, train) = (Pins::empty(), Train::default());
         #[rustfmt::skip]
         let mut run = Run { shape, job, pins, train };
+        self.client.note_pipeline();
         // Servers that have failed this statement. Each is tried once, so the loop ends.
         let mut avoid = Vec::new();
         if self.is_known_writer(&shape) {

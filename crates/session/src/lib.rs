@@ -33,6 +33,7 @@ mod rsa_key;
 mod secrets;
 mod session;
 mod settle;
+mod stall;
 mod tracking;
 mod train;
 mod transport;

@@ -17,6 +17,7 @@ use crate::counters::Counters;
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
 use crate::secrets::Secrets;
+use crate::stall::{Progress, Running};
 use crate::transport::Transport;
 use crate::{Message, Operator};
 
@@ -28,6 +29,12 @@ pub struct Settings {
     pub handshake_timeout_s: u64,
     /// A client that says nothing for this many seconds is closed.
     pub idle_timeout_s: u64,
+    /// A client that stops within a packet is ended after this many seconds, and one that does not
+    /// take what is sent to it.
+    pub client_read_timeout_s: u64,
+    pub client_write_timeout_s: u64,
+    /// A statement is ended after so long; 0 for never.
+    pub statement_timeout_ms: u64,
     /// The largest command.
     pub packet_bytes_max: usize,
     /// Prepared statements per client.
@@ -93,6 +100,8 @@ pub(crate) struct Handle {
     /// More of the session's statements wait at that server behind the running one.
     pub in_train: Cell<bool>,
     pub killed: Cell<bool>,
+    pub progress: Rc<Progress>,
+    pub started: Running,
     /// KILLs that have been sent to a server for this session and not been answered.
     pub killing: Cell<u32>,
     pub active_s: Cell<u64>,
@@ -127,7 +136,7 @@ impl Core {
             index,
             dealer,
             counters: shared.counters[index].clone(),
-            pools: Pools::new(shared.settings.pool),
+            pools: Pools::new(shared.settings.pool.share(index, shared.counters.len())),
             shared,
             scan: RefCell::new(Scan::new()),
             balance: RefCell::default(),
@@ -186,6 +195,7 @@ impl Core {
                 handle.killed.set(true);
                 handle.closer.close();
             }
+            self.end_stalled(handle);
             let free = handle.soft.borrow().as_ref().is_some_and(|soft| {
                 let age_s = now_s - soft.since_s;
                 age_s > SOFT_S_MAX

@@ -117,6 +117,8 @@ impl Session {
             user: RefCell::new(identity.profile.user.clone()),
             profile: Cell::new(profile),
             closer: client.channel().closer(),
+            progress: client.progress.clone(),
+            started: Default::default(),
             running: Default::default(),
             in_train: Default::default(),
             killed: Default::default(),
@@ -185,6 +187,9 @@ impl Session {
             self.handle.waits_for_client.set(false);
             if self.handle.killed.get() {
                 return self.last_word().await;
+            }
+            if self.handle.progress.over.get() {
+                return self.client.refuse(&error::NET_READ_INTERRUPTED, &[]).await;
             }
             if let Err(read) = read {
                 return self.client.refuse_read(read).await;

@@ -165,6 +165,7 @@ impl Session {
             if let Some(car) = run.train.cars.pop_front() {
                 (run.shape, run.job) = (car.shape, car.job);
             }
+            self.start_clock(&run.shape);
             count(&self.core.counters.statements);
             count(&self.core.counters.statements_pipelined);
             answer = self

@@ -125,6 +125,12 @@ settings! {
         "A client that has not logged in by then is closed.";
     idle_timeout_s: u64 = "28800" "s" [1, 31536000] Restart
         "A client that sent nothing for so long is closed.";
+    client_read_timeout_s: u64 = "30" "s" [1, 31536000] Restart
+        "A client that stops for so long in the middle of a packet is closed, as by net_read_timeout.";
+    client_write_timeout_s: u64 = "60" "s" [1, 31536000] Restart
+        "A client that takes nothing of its result for so long is closed, as by net_write_timeout.";
+    statement_timeout_ms: u64 = "0" "ms" [0, 2592000000] Restart
+        "A statement that runs for so long is ended by KILL QUERY; 0 for no limit. COMMIT and ROLLBACK have none.";
     packet_bytes_max: u64 = "67108864" "bytes" [1024, 1073741824] Restart
         "Longest packet from a client, like the servers' max_allowed_packet.";
     statements_max: u64 = "16382" "statements" [1, 1048576] Restart
