@@ -21,6 +21,10 @@ use crate::status::Status;
 /// pass through it in pieces.
 pub const BUFFER_BYTES: usize = 16_384;
 
+/// The packet behind a CALL's OUT parameters is an OK without session changes to speak of; a longer
+/// packet is a row.
+const OUT_END_BYTES_MAX: usize = 4096;
+
 /// What kind of reply is expected: it depends on the command that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
@@ -30,6 +34,8 @@ pub enum Expect {
     /// cursor has no rows. Elsewhere the flag for it means nothing: MariaDB leaves it set in what a
     /// cursor loop of a stored program sends.
     Cursor,
+    /// COM_STMT_EXECUTE of a CALL: like `Results`, but one of the results may be the OUT parameters.
+    Call,
     /// COM_STMT_PREPARE; the statement id is replaced by the client's own.
     Prepare { client_id: u32 },
     /// COM_STMT_FETCH: rows and their end.
@@ -96,6 +102,8 @@ pub struct Relay {
     client_id: u32,
     /// A cursor was asked for.
     cursor: bool,
+    /// A result may be the OUT parameters of a CALL.
+    call: bool,
     client: Capabilities,
     server: Capabilities,
     /// The session changes that the client is to see.
@@ -125,7 +133,7 @@ impl Relay {
         status: Status,
     ) -> Relay {
         let (state, client_id) = match expect {
-            Expect::Results | Expect::Cursor => (State::First, 0),
+            Expect::Results | Expect::Cursor | Expect::Call => (State::First, 0),
             Expect::Prepare { client_id } => (State::PrepareFirst, client_id),
             Expect::Rows => (State::Rows, 0),
             Expect::Columns => (State::FieldList, 0),
@@ -135,6 +143,7 @@ impl Relay {
             state,
             client_id,
             cursor: expect == Expect::Cursor,
+            call: expect == Expect::Call,
             client,
             server,
             shown: Shown::Usual,
@@ -192,7 +201,14 @@ impl Relay {
                 break;
             }
             if self.eof_due && !self.opens_cursor(&buffer[at..], header) {
-                at += self.put_eof(buffer, at);
+                let row = (whole && opaque).then_some(total);
+                match self.flags_ahead(&buffer[at..], row) {
+                    Ok(flags) => at += self.put_eof(buffer, at, flags),
+                    Err(more) => {
+                        need = more;
+                        break;
+                    }
+                }
             }
             buffer[at + 3] = header.sequence.wrapping_add(self.shift);
             self.next_sequence = buffer[at + 3].wrapping_add(1);
@@ -205,7 +221,7 @@ impl Relay {
                 at += total;
                 self.after_column();
                 if self.eof_due && self.state == State::Done {
-                    at += self.put_eof(buffer, at);
+                    at += self.put_eof(buffer, at, Status::empty());
                 }
             } else {
                 wants_file = self.control(buffer, &mut at, header, on_change)?;
@@ -289,13 +305,40 @@ impl Relay {
         opens
     }
 
-    /// Inserts the EOF that the client expects behind column definitions; returns its length.
-    fn put_eof(&mut self, buffer: &mut Vec<u8>, at: usize) -> usize {
+    /// What the EOF behind column definitions must say of the rows to come: clients tell OUT
+    /// parameters from a result by it. They are one row, with the flags right behind it, so a CALL's
+    /// first row is held back until what follows it is known. `bytes` begin with that row, which ends
+    /// at `row` when all of it is there. `Err` is how many bytes must be there.
+    fn flags_ahead(&self, bytes: &[u8], row: Option<usize>) -> Result<Status, usize> {
+        let (true, State::Rows, Some(row)) = (self.call, self.state, row) else {
+            return Ok(Status::empty());
+        };
+        let header = Header::parse(&bytes[row..]).ok_or(row + HEADER_BYTES)?;
+        let end = row + HEADER_BYTES + header.payload_bytes;
+        if header.payload_bytes > OUT_END_BYTES_MAX {
+            return Ok(Status::empty());
+        }
+        let payload = bytes.get(row + HEADER_BYTES..end).ok_or(end)?;
+        if payload.first() != Some(&0xFE) {
+            return Ok(Status::empty());
+        }
+        let told = end_status(payload, self.server).unwrap_or(Status::empty());
+        let out = told.contains(Status::PS_OUT_PARAMS);
+        Ok(if out {
+            Status::PS_OUT_PARAMS | Status::MORE_RESULTS
+        } else {
+            Status::empty()
+        })
+    }
+
+    /// Inserts the EOF that the client expects behind column definitions, with these flags too;
+    /// returns its length.
+    fn put_eof(&mut self, buffer: &mut Vec<u8>, at: usize, flags: Status) -> usize {
         self.eof_due = false;
         let mut packet = vec![5, 0, 0, self.next_sequence];
         EofPacket {
             warnings: 0,
-            status: self.status,
+            status: self.status | flags,
         }
         .encode(&mut packet);
         self.shift = self.shift.wrapping_add(1);

@@ -147,6 +147,33 @@ fn several_results_keep_their_sequence() {
 }
 
 #[test]
+fn out_parameters_are_announced_before_they_come() {
+    let more = AUTO | Status::MORE_RESULTS;
+    let out = more | Status::PS_OUT_PARAMS;
+    let row = |reply: Reply| reply.raw(&[1]).columns(&["x"]).row(&[Some(b"1")]);
+    let from = row(Reply::new(new())).ok(0xFE, more, b"");
+    let from = from.raw(&[1]).columns(&["y"]).ok(0xFE, more, b"");
+    let from = row(from).ok(0xFE, out, b"").ok(0x00, AUTO, b"");
+    let old = |reply: Reply, flags| {
+        let reply = reply.raw(&[1]).columns(&["x"]).eof(flags);
+        reply.row(&[Some(b"1")])
+    };
+    let want = old(Reply::new(OLD), AUTO).eof(more);
+    let want = want.raw(&[1]).columns(&["y"]).eof(AUTO).eof(more);
+    let want = old(want, out).eof(out).ok(0x00, AUTO, b"");
+    assert_eq!(relayed(&from, Expect::Call, OLD).out, want.bytes);
+    assert_eq!(relayed(&from, Expect::Call, new()).out, from.bytes);
+    // A reply that ends in the place of rows waits for nothing.
+    let from = Reply::new(new()).raw(&[1]).columns(&["x"]).err(1317);
+    let want = Reply::new(OLD)
+        .raw(&[1])
+        .columns(&["x"])
+        .eof(AUTO)
+        .err(1317);
+    assert_eq!(relayed(&from, Expect::Call, OLD).out, want.bytes);
+}
+
+#[test]
 fn session_changes_are_heard_and_taken_out() {
     let mut state = Vec::new();
     let own = SessionChange::Variable {

@@ -159,7 +159,10 @@ impl Session {
             _ => {}
         }
         changes.pins |= changes.tracking && !shape.tracking;
-        if Session::may_assign(shape) {
+        // A SET that failed has assigned nothing, and a question behind it would take its
+        // diagnostics away.
+        let nothing = shape.class == Class::Set && outcome.error.is_some();
+        if !nothing && Session::may_assign(shape) {
             let learning = self.learn_assigned(connection, shape, job, changes);
             let _ = Box::pin(learning).await;
         }
@@ -193,6 +196,7 @@ impl Session {
                 self.ready_statement(connection, id).await?;
                 // The byte behind command and id says what cursor the client wants: 0 for none.
                 let expect = match self.client.payload().get(5) {
+                    Some(0) | None if shape.class == Class::Call => Expect::Call,
                     Some(0) | None => Expect::Results,
                     Some(_) => Expect::Cursor,
                 };

@@ -14,7 +14,7 @@ use mysql_wire::relay::Expect;
 use mysql_wire::statement::{Execute, LAST_PREPARED, PrepareOk};
 use mysql_wire::status::Status;
 use rustc_hash::FxHasher;
-use sqltext::{Class, Facts, Verb};
+use sqltext::{Class, Dialect, Facts, Verb};
 
 use crate::counters::count;
 use crate::end::End;
@@ -155,9 +155,14 @@ impl Session {
         }
     }
 
+    /// The servers' error names the function that missed the statement: in MySQL it is always one.
     async fn unknown_statement(&mut self, id: u32, command: &str) -> Result<(), End> {
+        let function = match self.mode.dialect {
+            Dialect::MariaDb => command,
+            Dialect::MySql => "mysql_stmt_precheck",
+        };
         self.client
-            .error(&error::UNKNOWN_STATEMENT, &[&id.to_string(), command])
+            .error(&error::UNKNOWN_STATEMENT, &[&id.to_string(), function])
             .await
     }
 
