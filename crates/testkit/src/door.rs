@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use ::farm::{
-    Account, Accounts, AuthPlugin, Engine, Group, Health, Mode, Published, ServerId, Snapshot,
-    Status,
+    Account, Accounts, AuthPlugin, Group, Health, Mode, Published, ServerId, Snapshot, Status,
 };
 use mysql_wire::auth;
 use reactor::Io;
@@ -302,10 +301,6 @@ fn member(index: usize, server: &Server, weight: f64) -> ::farm::Server {
         0 => (Status::Primary, Mode::ReadWrite),
         _ => (Status::Replica, Mode::ReadOnly),
     };
-    let version = match server.engine() {
-        Engine::MariaDb => "10.11.14-MariaDB",
-        Engine::MySql => "8.0.12",
-    };
     ::farm::Server {
         id: ServerId(index as u32 + 1),
         uuid: format!("uuid-{index}").into(),
@@ -317,7 +312,7 @@ fn member(index: usize, server: &Server, weight: f64) -> ::farm::Server {
         mode,
         weight,
         engine: server.engine(),
-        version: version.into(),
+        version: server.version().into(),
         health: Health {
             alive: true,
             read_only: index > 0,

@@ -130,6 +130,11 @@ impl Server {
         self.binary.engine
     }
 
+    /// As `@@version` has it, without what only a distribution adds.
+    pub fn version(&self) -> &str {
+        &self.binary.version
+    }
+
     /// A new connection as `root`.
     ///
     /// # Panics

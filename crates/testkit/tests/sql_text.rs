@@ -40,18 +40,6 @@ fn comparable(mut all: Vec<(u8, Vec<u8>)>) -> Vec<(u8, Vec<u8>)> {
             all[at].1[1..].fill(0);
         }
     }
-    // MySQL names the function in which it found that there is no such statement.
-    for (_, payload) in &mut all {
-        let name = b"mysql_stmt_precheck";
-        if payload.ends_with(name) {
-            payload.truncate(payload.len() - name.len());
-            payload.extend_from_slice(b"mysqld_stmt_execute");
-        }
-        if payload.ends_with(b"mysqld_stmt_reset") {
-            payload.truncate(payload.len() - b"mysqld_stmt_reset".len());
-            payload.extend_from_slice(b"mysqld_stmt_execute");
-        }
-    }
     // Several session changes in one OK come in the order of a hash table: compared by content.
     for (_, payload) in &mut all {
         let changes = payload.windows(20).any(|w| w == b"character_set_client");

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use farm::Engine;
 use mysql_wire::capability::Capabilities;
 
-use crate::fields::fields;
-use crate::scenario::{Exception, Step};
+use crate::fields::{Fields, fields};
+use crate::scenario::{Exception, Step, holds};
 use crate::transcript::{Kind, Transcript};
 
 /// What may differ everywhere, and why. Everything else is an exception of one step.
@@ -34,7 +33,7 @@ pub type Used = BTreeSet<usize>;
 
 pub struct Comparison<'a> {
     pub step: &'a Step,
-    pub engine: Engine,
+    pub label: &'a str,
     pub capabilities: Capabilities,
     pub used: &'a mut Used,
 }
@@ -95,19 +94,23 @@ impl Comparison<'_> {
         }
         let straight = fields(kind, here, self.capabilities);
         let through = fields(kind, there, self.capabilities);
-        if straight.iter().map(|f| f.0).ne(through.iter().map(|f| f.0)) {
-            let what =
-                format!("packet {at} ({kind:?})\nstraight: {straight:?}\nthrough:  {through:?}");
-            return Some(what);
-        }
-        let pairs = straight.iter().zip(&through);
-        let differing: Vec<_> = pairs.filter(|(a, b)| a.1 != b.1).collect();
+        // A field that only one of them has is empty on the other side.
+        let names: BTreeSet<&str> = straight
+            .iter()
+            .chain(&through)
+            .map(|field| field.0)
+            .collect();
+        let value = |of: &Fields, name: &str| {
+            let found = of.iter().find(|field| field.0 == name);
+            found.map_or(String::new(), |field| field.1.clone())
+        };
         let mut words = Vec::new();
-        for ((name, here), (_, there)) in differing {
+        for name in names {
+            let (here, there) = (value(&straight, name), value(&through, name));
             let everywhere = EVERYWHERE
                 .iter()
-                .any(|(k, field, _)| *k == kind && field == name);
-            if !everywhere && !self.excepted(name) {
+                .any(|(k, field, _)| *k == kind && *field == name);
+            if here != there && !everywhere && !self.excepted(name) {
                 words.push(format!(
                     "packet {at} ({kind:?}), {name}\nstraight: {here}\nthrough:  {there}"
                 ));
@@ -118,9 +121,8 @@ impl Comparison<'_> {
 
     /// True when the step lists this field; notes that it was needed.
     fn excepted(&mut self, field: &str) -> bool {
-        let applies = |exception: &&Exception| {
-            exception.field == field && exception.engine.is_none_or(|wanted| wanted == self.engine)
-        };
+        let applies =
+            |exception: &&Exception| exception.field == field && holds(&exception.on, self.label);
         let found = self.step.exceptions.iter().find(applies);
         if let Some(exception) = found {
             self.used.insert(exception.line);

@@ -11,6 +11,9 @@ pub type Fields = Vec<(&'static str, String)>;
 
 const SESSION_STATE_CHANGED: u16 = 1 << 14;
 
+/// These are OUT parameters.
+const ANNOUNCING: u16 = 0x1000;
+
 /// Decodes a packet. Every byte of it is in some field.
 pub fn fields(kind: Kind, packet: &[u8], capabilities: Capabilities) -> Fields {
     let mut reader = Reader::new(packet);
@@ -21,7 +24,8 @@ pub fn fields(kind: Kind, packet: &[u8], capabilities: Capabilities) -> Fields {
         Kind::RowsEnd if capabilities.contains(Capabilities::DEPRECATE_EOF) => {
             ok(&mut reader, &mut found, capabilities)
         }
-        Kind::RowsEnd | Kind::ColumnsEnd => end(&mut reader, &mut found),
+        Kind::RowsEnd => end(&mut reader, &mut found),
+        Kind::ColumnsEnd => announced(&mut reader, &mut found),
         Kind::Err => error(&mut reader, &mut found),
         Kind::Column => column(&mut reader, &mut found),
         Kind::Prepared => prepared(&mut reader, &mut found),
@@ -82,6 +86,14 @@ fn end(reader: &mut Reader<'_>, found: &mut Fields) -> Result<(), Malformed> {
     found.push(("warnings", reader.u16()?.to_string()));
     found.push(("status", flags(reader.u16()?)));
     Ok(())
+}
+
+/// The end of column definitions: some of its flags tell clients what kind of rows follow.
+fn announced(reader: &mut Reader<'_>, found: &mut Fields) -> Result<(), Malformed> {
+    let mut status = reader.clone();
+    status.bytes(3)?;
+    found.push(("rows_to_come", flags(status.u16()? & ANNOUNCING)));
+    end(reader, found)
 }
 
 fn error(reader: &mut Reader<'_>, found: &mut Fields) -> Result<(), Malformed> {

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use farm::Engine;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use testkit::Client;
 use testkit::client::Login;
 
-use crate::scenario::{Act, Scenario, Step};
+use crate::scenario::{Act, Scenario, Step, holds};
 use crate::transcript::{Form, Kind, Transcript, read};
 use crate::values::Param;
 
@@ -25,7 +24,7 @@ pub struct Way {
 }
 
 /// ER_CON_COUNT_ERROR, which the door says when no connection of a pool came free in time.
-const POOL_WAIT: u16 = 1040;
+pub const POOL_WAIT: u16 = 1040;
 
 /// How often a step is tried for which there was no connection. Nothing has run then.
 const POOL_TRIES: usize = 2000;
@@ -37,7 +36,7 @@ pub type Record = Vec<Option<Vec<Transcript>>>;
 pub fn play(
     scenario: &Scenario,
     address: SocketAddr,
-    engine: Engine,
+    label: &str,
     way: &Way,
     between: &mut dyn FnMut(),
 ) -> Record {
@@ -49,7 +48,7 @@ pub fn play(
     };
     let mut record = Record::new();
     for step in &scenario.steps {
-        if step.engine.is_some_and(|wanted| wanted != engine) {
+        if !holds(&step.on, label) {
             record.push(None);
             continue;
         }

@@ -6,14 +6,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use farm::Engine;
 use mysql_wire::capability::Capabilities;
 use testkit::{Client, Door, Release, Server};
 
 use crate::compare::{Comparison, Used};
 use crate::noise::{self, Noise};
 use crate::play::{Record, Way, database, play};
-use crate::scenario::{self, Scenario};
+use crate::scenario::{self, Scenario, Step, holds};
 use crate::transcript::Transcript;
 
 /// How the door stands before the server.
@@ -110,13 +109,18 @@ pub fn all(release: Release) {
         return;
     };
     noise::prepare(&server);
+    let label = scenario::label(server.engine(), &server.client().version);
+    let trial = Trial {
+        server: &server,
+        label: &label,
+    };
     let findings = Mutex::new(Findings::default());
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    one(scenario, &server, &findings);
+                    trial.one(scenario, &findings);
                 }
             });
         }
@@ -125,7 +129,7 @@ pub fn all(release: Release) {
     // Not a print macro: the test runner would swallow it.
     let _ = writeln!(
         std::io::stderr(),
-        "{release:?}: {} statements, {} comparisons, {} of them of statements that succeed",
+        "{label}: {} statements, {} comparisons, {} of them of statements that succeed",
         found.steps,
         found.compared,
         found.succeeded
@@ -136,54 +140,117 @@ pub fn all(release: Release) {
         found.differences.len(),
         found.differences.join("\n\n")
     );
-    assert!(found.succeeded * 100 >= found.compared * SUCCEED_PERCENT_MIN);
+    let alone = std::env::var_os("HEDDLE_DIFF").is_some();
+    assert!(alone || found.succeeded * 100 >= found.compared * SUCCEED_PERCENT_MIN);
 }
 
-/// All ways and roads of one scenario.
-fn one(scenario: &Scenario, server: &Server, findings: &Mutex<Findings>) {
-    let mut admin = server.client();
-    let mut used = Used::new();
-    for (way, roads) in &WAYS {
-        if scenario.heavy && way.prepares {
-            continue;
-        }
-        fresh_database(&mut admin, scenario);
-        let straight = play(scenario, server.address(), server.engine(), way, &mut || {});
-        for road in *roads {
+/// One server, and what directives call it.
+struct Trial<'a> {
+    server: &'a Server,
+    label: &'a str,
+}
+
+impl Trial<'_> {
+    /// All ways and roads of one scenario.
+    fn one(&self, scenario: &Scenario, findings: &Mutex<Findings>) {
+        let mut admin = self.server.client();
+        let mut used = Used::new();
+        let mut sum = Findings::default();
+        for (way, roads) in &WAYS {
+            if scenario.heavy && way.prepares {
+                continue;
+            }
             fresh_database(&mut admin, scenario);
-            let through = play_through(scenario, server, way, *road);
-            let mut found = judge(
-                scenario,
-                server.engine(),
-                way,
-                [&straight, &through],
-                &mut used,
-            );
-            if std::env::var_os("HEDDLE_DIFF_ALL").is_none() {
-                found.differences.truncate(1);
+            let address = self.server.address();
+            let straight = play(scenario, address, self.label, way, &mut || {});
+            for road in *roads {
+                fresh_database(&mut admin, scenario);
+                let through = self.play_through(scenario, way, *road);
+                let mut found = self.judge(scenario, way, [&straight, &through], &mut used);
+                if std::env::var_os("HEDDLE_DIFF_ALL").is_none() {
+                    found.differences.truncate(1);
+                }
+                for difference in &mut found.differences {
+                    difference.push_str(&format!("\nway: {}; road: {road:?}", way.name));
+                }
+                sum.add(found);
             }
-            for difference in &mut found.differences {
-                difference.push_str(&format!("\nway: {}; road: {road:?}", way.name));
-            }
-            let mut all = findings.lock().expect("no thread panicked");
-            all.differences.extend(found.differences);
-            all.compared += found.compared;
-            all.succeeded += found.succeeded;
         }
-    }
-    let _ = admin.query(format!("DROP DATABASE {}", database(scenario)));
-    let mut all = findings.lock().expect("no thread panicked");
-    let runs_here = |engine: Option<Engine>| engine.is_none_or(|e| e == server.engine());
-    for step in scenario.steps.iter().filter(|step| runs_here(step.engine)) {
-        all.steps += 1;
-        for exception in &step.exceptions {
-            if runs_here(exception.engine) && !used.contains(&exception.line) {
-                all.differences.push(format!(
+        let _ = admin.query(format!("DROP DATABASE {}", database(scenario)));
+        let here = |step: &&Step| holds(&step.on, self.label);
+        for step in scenario.steps.iter().filter(here) {
+            sum.steps += 1;
+            let idle = step.exceptions.iter().filter(|exception| {
+                holds(&exception.on, self.label) && !used.contains(&exception.line)
+            });
+            sum.differences.extend(idle.map(|exception| {
+                format!(
                     "{}.sql:{}: nothing differs there any more: remove the exception",
                     scenario.name, exception.line
+                )
+            }));
+        }
+        findings.lock().expect("no thread panicked").add(sum);
+    }
+
+    fn play_through(&self, scenario: &Scenario, way: &Way, road: Road) -> Record {
+        let members: &[&Server] = match road {
+            Road::Wide | Road::Narrow => &[self.server],
+            Road::Split => &[self.server, self.server],
+        };
+        let door = Door::start(members, |tuning| {
+            if road != Road::Wide {
+                tuning.settings.pool.connections_max = scenario.sessions;
+                tuning.settings.pool.wait_ms = 5;
+            }
+        });
+        let mut noise = (road != Road::Wide).then(|| Noise::new(&door));
+        play(scenario, door.address(), self.label, way, &mut || {
+            if let Some(noise) = &mut noise {
+                noise.make();
+            }
+        })
+    }
+
+    /// Compares two runs step by step.
+    fn judge(
+        &self,
+        scenario: &Scenario,
+        way: &Way,
+        [straight, through]: [&Record; 2],
+        used: &mut Used,
+    ) -> Findings {
+        let mut found = Findings::default();
+        let usual = testkit::client::Login::default().capabilities;
+        for ((step, straight), through) in scenario.steps.iter().zip(straight).zip(through) {
+            let (Some(straight), Some(through)) = (straight, through) else {
+                continue;
+            };
+            found.compared += 1;
+            found.succeeded += usize::from(!straight.iter().any(Transcript::failed));
+            let mut comparison = Comparison {
+                step,
+                label: self.label,
+                capabilities: (usual | way.with) - way.without,
+                used,
+            };
+            if let Some(difference) = comparison.difference(straight, through) {
+                found.differences.push(format!(
+                    "{}.sql:{} ({}): {difference}",
+                    scenario.name, step.line, step.session
                 ));
             }
         }
+        found
+    }
+}
+
+impl Findings {
+    fn add(&mut self, more: Findings) {
+        self.differences.extend(more.differences);
+        self.steps += more.steps;
+        self.compared += more.compared;
+        self.succeeded += more.succeeded;
     }
 }
 
@@ -191,55 +258,4 @@ fn fresh_database(admin: &mut Client, scenario: &Scenario) {
     let name = database(scenario);
     let sql = format!("DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name}");
     admin.query(sql).expect("an empty database");
-}
-
-fn play_through(scenario: &Scenario, server: &Server, way: &Way, road: Road) -> Record {
-    let members: &[&Server] = match road {
-        Road::Wide | Road::Narrow => &[server],
-        Road::Split => &[server, server],
-    };
-    let door = Door::start(members, |tuning| {
-        if road != Road::Wide {
-            tuning.settings.pool.connections_max = scenario.sessions;
-            tuning.settings.pool.wait_ms = 5;
-        }
-    });
-    let mut noise = (road != Road::Wide).then(|| Noise::new(&door));
-    play(scenario, door.address(), server.engine(), way, &mut || {
-        if let Some(noise) = &mut noise {
-            noise.make();
-        }
-    })
-}
-
-/// Compares two runs step by step.
-fn judge(
-    scenario: &Scenario,
-    engine: Engine,
-    way: &Way,
-    [straight, through]: [&Record; 2],
-    used: &mut Used,
-) -> Findings {
-    let mut found = Findings::default();
-    let usual = testkit::client::Login::default().capabilities;
-    for ((step, straight), through) in scenario.steps.iter().zip(straight).zip(through) {
-        let (Some(straight), Some(through)) = (straight, through) else {
-            continue;
-        };
-        found.compared += 1;
-        found.succeeded += usize::from(!straight.iter().any(Transcript::failed));
-        let mut comparison = Comparison {
-            step,
-            engine,
-            capabilities: (usual | way.with) - way.without,
-            used,
-        };
-        if let Some(difference) = comparison.difference(straight, through) {
-            found.differences.push(format!(
-                "{}.sql:{} ({}): {difference}",
-                scenario.name, step.line, step.session
-            ));
-        }
-    }
-    found
 }

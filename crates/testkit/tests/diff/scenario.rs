@@ -24,8 +24,8 @@ pub struct Step {
     /// Where it begins, from 1.
     pub line: usize,
     pub session: String,
-    /// Runs on this engine only.
-    pub engine: Option<Engine>,
+    /// Runs on such servers only: the beginning of their [`label`].
+    pub on: Option<String>,
     pub act: Act,
     pub exceptions: Vec<Exception>,
     /// What the client sends when the server asks for a local file.
@@ -63,8 +63,8 @@ pub enum Act {
 pub struct Exception {
     pub line: usize,
     pub field: String,
-    pub engine: Option<Engine>,
-    pub reason: String,
+    /// The beginning of the [`label`] of the servers where it may.
+    pub on: Option<String>,
 }
 
 /// All scenarios of a folder, by name.
@@ -89,7 +89,7 @@ pub fn read_all(folder: &Path) -> Vec<Scenario> {
 /// What directives have said for the next step.
 #[derive(Default)]
 struct Next {
-    engine: Option<Engine>,
+    on: Option<String>,
     exceptions: Vec<Exception>,
     local_file: Vec<u8>,
     escapes: bool,
@@ -101,7 +101,7 @@ struct Parser<'a> {
     at: usize,
     next: Next,
     /// Of the directive `engine from here`.
-    engine: Option<Engine>,
+    on: Option<String>,
     session: String,
     heavy: bool,
     steps: Vec<Step>,
@@ -113,7 +113,7 @@ pub fn parse(name: &str, text: &[u8]) -> Result<Scenario, String> {
         lines: text.split(|byte| *byte == b'\n').collect(),
         at: 0,
         next: Next::default(),
-        engine: None,
+        on: None,
         session: "a".to_owned(),
         heavy: false,
         steps: Vec::new(),
@@ -147,7 +147,8 @@ impl Parser<'_> {
             return self.statement();
         };
         let directive = std::str::from_utf8(directive).map_err(|error| error.to_string())?;
-        let (head, value) = directive.split_once(": ").unwrap_or((directive, ""));
+        let (head, value) = directive.split_once(':').unwrap_or((directive, ""));
+        let value = value.trim_start();
         let line = self.at + 1;
         self.at += 1;
         if !self.modifier(head, value, line)? {
@@ -163,9 +164,9 @@ impl Parser<'_> {
         match head {
             "session" => self.session = value.to_owned(),
             "heavy" => self.heavy = true,
-            "engine" => self.next.engine = Some(engine(value)?),
-            "engine from here" if value == "both" => self.engine = None,
-            "engine from here" => self.engine = Some(engine(value)?),
+            "engine" => self.next.on = Some(on(value)?),
+            "engine from here" if value == "both" => self.on = None,
+            "engine from here" => self.on = Some(on(value)?),
             "escapes" => self.next.escapes = true,
             "text only" => self.next.text_only = true,
             "local file" => self.next.local_file = unescape(value.as_bytes())?,
@@ -174,8 +175,8 @@ impl Parser<'_> {
                 self.push(Act::Query(text), line);
             }
             _ if word == "exception" => {
-                let (field, engine) = match rest.split_once(" on ") {
-                    Some((field, name)) => (field, Some(engine(name)?)),
+                let (field, on) = match rest.split_once(" on ") {
+                    Some((field, name)) => (field, Some(on(name)?)),
                     None => (rest, None),
                 };
                 if value.is_empty() {
@@ -184,8 +185,7 @@ impl Parser<'_> {
                 self.next.exceptions.push(Exception {
                     line,
                     field: field.to_owned(),
-                    engine,
-                    reason: value.to_owned(),
+                    on,
                 });
             }
             _ => return Ok(false),
@@ -285,7 +285,7 @@ impl Parser<'_> {
         self.steps.push(Step {
             line,
             session: self.session.clone(),
-            engine: next.engine.or(self.engine),
+            on: next.on.or(self.on.clone()),
             act,
             exceptions: next.exceptions,
             local_file: next.local_file,
@@ -294,10 +294,27 @@ impl Parser<'_> {
     }
 }
 
-fn engine(name: &str) -> Result<Engine, String> {
-    match name {
-        "mariadb" => Ok(Engine::MariaDb),
-        "mysql" => Ok(Engine::MySql),
-        other => Err(format!("no such engine: {other}")),
+/// The beginning of a label.
+fn on(name: &str) -> Result<String, String> {
+    if name.starts_with("mariadb") || name.starts_with("mysql") {
+        return Ok(name.to_owned());
     }
+    Err(format!("no such server: {name}"))
+}
+
+/// What directives call a server: `mariadb 11.4`. `greeted` is the version in its greeting.
+pub fn label(engine: Engine, greeted: &str) -> String {
+    // MariaDB pretends to be a replication slave's friend of old.
+    let version = greeted.strip_prefix("5.5.5-").unwrap_or(greeted);
+    let numbers: Vec<&str> = version.split(['.', '-']).take(2).collect();
+    let name = match engine {
+        Engine::MariaDb => "mariadb",
+        Engine::MySql => "mysql",
+    };
+    format!("{name} {}", numbers.join("."))
+}
+
+/// True when something that is said of such servers, or of all, holds for this one.
+pub fn holds(on: &Option<String>, label: &str) -> bool {
+    on.as_deref().is_none_or(|on| label.starts_with(on))
 }

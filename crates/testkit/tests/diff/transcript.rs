@@ -8,6 +8,7 @@ use testkit::Client;
 
 const MORE_RESULTS: u16 = 8;
 const CURSOR_EXISTS: u16 = 64;
+const OUT_PARAMS: u16 = 0x1000;
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,8 @@ pub fn read(client: &mut Client, form: Form, local_file: &[u8]) -> Transcript {
             let kind = match packet.first() {
                 Some(0) => Kind::Ok,
                 Some(0xFF) => Kind::Err,
+                // COM_SET_OPTION's.
+                Some(0xFE) => Kind::RowsEnd,
                 _ => Kind::Other,
             };
             reading.take(kind, packet);
@@ -138,7 +141,9 @@ impl Reading<'_> {
                     if cursor && status & CURSOR_EXISTS != 0 {
                         return Ok(());
                     }
-                    self.rows_until_end()? & MORE_RESULTS != 0
+                    // MySQL says it in front of OUT parameters, and not behind them.
+                    let announced = status & OUT_PARAMS != 0;
+                    self.rows_until_end()? & MORE_RESULTS != 0 || announced
                 }
             };
             if !more {

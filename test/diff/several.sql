@@ -1,0 +1,61 @@
+# Several statements in one text.
+CREATE TABLE t (id INT PRIMARY KEY, v INT);
+SELECT 1; SELECT 2;
+SELECT 1; SELECT 2 FROM t WHERE 0; DO 1; INSERT INTO t VALUES (1, 1); UPDATE t SET v = 2; SELECT * FROM t; SELECT 3;
+SELECT 1; SELECT no_such; SELECT 2;
+SELECT 1; SELEC; SELECT 2;
+INSERT INTO t VALUES (2, 2); INSERT INTO t VALUES (2, 2); INSERT INTO t VALUES (3, 3);
+SELECT * FROM t ORDER BY id;
+SELECT 1;;
+SELECT 1; ;SELECT 2;
+;SELECT 1;
+-- block
+SELECT 1;
+SELECT 2; -- a comment
+/* and */ SELECT 3; # end
+-- end
+-- block
+SELECT 'a;b', "c;d", `v` FROM t WHERE id = 1; SELECT 'e\';f'; SELECT /* ; */ 4 -- ;
+-- end
+BEGIN; INSERT INTO t VALUES (10, 10); SELECT * FROM t WHERE id = 10; ROLLBACK;
+SELECT COUNT(*) FROM t;
+BEGIN; INSERT INTO t VALUES (11, 11);
+SELECT COUNT(*) FROM t;
+COMMIT;
+SET @a = 1; SET @b = @a + 1; SELECT @a, @b;
+SET NAMES latin1; SELECT @@character_set_client; SET NAMES utf8mb4;
+USE mysql; SELECT DATABASE(); USE diff_several; SELECT DATABASE();
+SET autocommit = 0; INSERT INTO t VALUES (20, 20); SELECT 1;
+ROLLBACK; SET autocommit = 1; SELECT COUNT(*) FROM t;
+CREATE TEMPORARY TABLE tmp (a INT); INSERT INTO tmp VALUES (1), (2);
+SELECT * FROM tmp; DROP TABLE tmp;
+SELECT 1/0; SHOW WARNINGS; SELECT 2;
+SELECT 2; SELECT 1/0;
+SHOW WARNINGS;
+-- block
+CREATE PROCEDURE p() BEGIN SELECT 'p1'; SELECT 'p2'; END; CALL p(); SELECT 'behind'; DROP PROCEDURE p
+-- end
+-- exception warnings on mysql: COM_SET_OPTION counts those of a text before it that could not be prepared
+-- set_option: 1
+SELECT 1; SELECT 2;
+SELECT 3;
+-- set_option: 0
+SELECT 1; SELECT 2;
+-- set_option: 9
+-- prepare two: SELECT 1; SELECT 2
+-- prepare one: SELECT 1;
+-- execute one
+INSERT INTO t VALUES (30, 1), (31, 1); SELECT LAST_INSERT_ID(), ROW_COUNT(); UPDATE t SET v = 5 WHERE id > 29; SELECT ROW_COUNT();
+SET sql_mode = 'ANSI_QUOTES'; SELECT "v" FROM t WHERE id = 1; SET sql_mode = DEFAULT; SELECT "v" FROM t WHERE id = 1;
+SET sql_mode = 'NO_BACKSLASH_ESCAPES'; SELECT 'a\'; SELECT 'b';
+SET sql_mode = DEFAULT;
+DELIMITER //
+SELECT 1 //
+SELECT 1;
+LOCK TABLES t WRITE; SELECT COUNT(*) FROM t; UNLOCK TABLES;
+SELECT SQL_CALC_FOUND_ROWS id FROM t LIMIT 1; SELECT FOUND_ROWS();
+SELECT id FROM t WHERE id = 1 FOR UPDATE; COMMIT;
+KILL 4294967290; SELECT 'not reached';
+-- escapes
+SELECT 1; {{SELECT 2; *200}}
+SELECT 'done';
