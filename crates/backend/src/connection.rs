@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
+use channel::Channel;
 use farm::ServerId;
 use mysql_wire::Malformed;
 use mysql_wire::capability::Capabilities;
@@ -13,7 +14,6 @@ use mysql_wire::relay::{Expect, Outcome, Relay};
 use mysql_wire::reply::{ErrPacket, SessionChange, Shown, Tracking};
 use mysql_wire::result::TextRow;
 use mysql_wire::status::Status;
-use reactor::Sock;
 
 use crate::prepared::{Known, Prepared, Statements};
 use crate::state::SessionState;
@@ -42,6 +42,8 @@ pub enum ConnectionError {
         operation: &'static str,
         source: Malformed,
     },
+    /// TLS with the server cannot be had on the terms that are set.
+    Tls { source: io::Error },
     /// The server wants a proof of identity that Heddle does not hold for this account.
     Credential { plugin: String },
 }
@@ -57,6 +59,7 @@ impl std::fmt::Display for ConnectionError {
             ConnectionError::Timeout { operation } => write!(f, "{operation}: no answer in time"),
             ConnectionError::Broken { operation, source } => write!(f, "{operation}: {source}"),
             ConnectionError::Protocol { operation, source } => write!(f, "{operation}: {source}"),
+            ConnectionError::Tls { source } => write!(f, "TLS: {source}"),
             ConnectionError::Credential { plugin } => {
                 write!(
                     f,
@@ -95,7 +98,7 @@ pub struct Connection {
     pub owner: Owner,
     pub(crate) state: Rc<SessionState>,
     pub(crate) login: Rc<SessionState>,
-    pub(crate) sock: Sock,
+    pub(crate) sock: Channel,
     pub(crate) idle_since_s: u64,
     /// Heddle made the session READ ONLY, and it stays so.
     guarded: bool,
@@ -108,7 +111,7 @@ pub struct Connection {
 impl Connection {
     pub(crate) fn new(
         server: ServerId,
-        sock: Sock,
+        sock: Channel,
         thread_id: u32,
         capabilities: Capabilities,
         database: Option<&[u8]>,

@@ -17,9 +17,11 @@ mod login;
 mod pool;
 mod prepared;
 mod state;
+mod terms;
 
 pub use connection::{Connection, ConnectionError, Owner};
 pub use login::Credential;
 pub use pool::{Key, Lease, Limits, PoolError, Pools, Profile, ProfileId, Target, Usage};
 pub use prepared::{Known, Prepared};
 pub use state::{SessionState, TRACKING, Tracked, classify};
+pub use terms::Terms;

@@ -6,13 +6,14 @@
 //!
 //! Source: MySQL internals, «Connection Phase»; «Caching SHA-2 Pluggable Authentication».
 
-use std::fmt;
 use std::rc::Rc;
+use std::{fmt, io};
 
+use channel::{Algorithm, Channel, Packing, ServerName, ServerTls, Side};
 use mysql_wire::Malformed;
 use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
-use mysql_wire::handshake::{AuthMore, AuthSwitch, Greeting, Login};
+use mysql_wire::handshake::{AuthMore, AuthSwitch, Greeting, Login, TlsRequest};
 use mysql_wire::packet::{self, HEADER_BYTES, Header};
 use mysql_wire::reply::{self, ErrPacket};
 use reactor::Sock;
@@ -20,6 +21,7 @@ use rsa::pkcs8::DecodePublicKey;
 
 use crate::connection::{Connection, ConnectionError};
 use crate::pool::{Profile, Target};
+use crate::terms::Terms;
 
 /// What an account's identity can be proved with.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -60,28 +62,35 @@ const PACKET_BYTES_MAX: u32 = 1 << 30;
 
 /// A login under way: the socket, and the sequence number of the next packet.
 struct Exchange {
-    sock: Sock,
+    sock: Channel,
     buffer: Vec<u8>,
     sequence: u8,
 }
 
 /// Connects and logs in. The connection has the database but no other state yet.
 pub(crate) async fn open(
+    terms: &Terms,
     target: &Target,
     profile: &Profile,
     database: Option<&[u8]>,
 ) -> Result<Connection, ConnectionError> {
-    let sock = Sock::connect(&target.host, target.port)
-        .await
-        .map_err(|source| ConnectionError::Broken {
-            operation: "connecting",
-            source,
-        })?;
-    let mut exchange = Exchange {
-        sock,
-        buffer: Vec::with_capacity(1024),
-        sequence: 0,
-    };
+    match open_with(terms, terms.trust.mode, target, profile, database).await {
+        // As MySQL's clients: what is only preferred must not keep a server away.
+        Err(ConnectionError::Tls { .. }) if terms.trust.mode == ServerTls::Preferred => {
+            open_with(terms, ServerTls::Disabled, target, profile, database).await
+        }
+        opened => opened,
+    }
+}
+
+async fn open_with(
+    terms: &Terms,
+    mode: ServerTls,
+    target: &Target,
+    profile: &Profile,
+    database: Option<&[u8]>,
+) -> Result<Connection, ConnectionError> {
+    let mut exchange = Exchange::connect(target).await?;
     let payload = exchange.read().await?;
     refuse_error(&payload, Capabilities::empty())?;
     let greeting = Greeting::decode(&payload).map_err(protocol)?;
@@ -97,6 +106,13 @@ pub(crate) async fn open(
     // MySQL clients set the first bit; MariaDB's extended bits live where it is not set.
     capabilities |= Capabilities::LONG_PASSWORD;
     capabilities.set(Capabilities::CONNECT_WITH_DB, database.is_some());
+    capabilities |= terms.layers(mode, exchange.sock.peer().ok(), greeting.capabilities)?;
+    if capabilities.contains(Capabilities::SSL) {
+        exchange
+            .start_tls(terms, target, capabilities, profile.collation)
+            .await?;
+    }
+    let compression = terms.compression(capabilities);
     let plugin = match greeting.plugin {
         auth::CACHING_SHA2 => auth::CACHING_SHA2,
         _ => auth::NATIVE,
@@ -111,10 +127,17 @@ pub(crate) async fn open(
         database,
         plugin: Some(plugin.as_bytes()),
         attributes: None,
-        zstd_level: None,
+        zstd_level: match compression {
+            Some(Algorithm::Zstd(level)) => Some(level),
+            _ => None,
+        },
     };
     exchange.write(|out| login.encode(out)).await?;
     finish(&mut exchange, &profile.credential, greeting.salt, plugin).await?;
+    if let Some(algorithm) = compression {
+        let packing = Packing::new(algorithm, Side::Client);
+        exchange.sock.compress(packing);
+    }
     let thread_id = greeting.connection_id;
     Ok(Connection::new(
         target.server,
@@ -196,7 +219,8 @@ fn prove(
     }
 }
 
-/// The full exchange of caching_sha2_password without TLS: the password under the server's RSA key.
+/// The full exchange of caching_sha2_password: the password inside TLS, else under the server's RSA
+/// key.
 async fn full(
     exchange: &mut Exchange,
     credential: &Credential,
@@ -208,6 +232,13 @@ async fn full(
             plugin: plugin.to_owned(),
         });
     };
+    if exchange.sock.is_secure() {
+        let clear = |out: &mut Vec<u8>| {
+            out.extend_from_slice(password);
+            out.push(0);
+        };
+        return exchange.write(clear).await;
+    }
     exchange.write(|out| out.push(auth::REQUEST_KEY)).await?;
     let payload = exchange.read().await?;
     refuse_error(&payload, Capabilities::PROTOCOL_41)?;
@@ -234,6 +265,43 @@ async fn full(
 }
 
 impl Exchange {
+    async fn connect(target: &Target) -> Result<Exchange, ConnectionError> {
+        let operation = "connecting";
+        let sock = Sock::connect(&target.host, target.port)
+            .await
+            .map_err(|source| ConnectionError::Broken { operation, source })?;
+        Ok(Exchange {
+            sock: Channel::new(sock),
+            buffer: Vec::with_capacity(1024),
+            sequence: 0,
+        })
+    }
+
+    /// Asks for TLS and goes on in it.
+    async fn start_tls(
+        &mut self,
+        terms: &Terms,
+        target: &Target,
+        capabilities: Capabilities,
+        collation: u8,
+    ) -> Result<(), ConnectionError> {
+        let tls = |source| ConnectionError::Tls { source };
+        let name = ServerName::try_from(target.host.to_string());
+        let name = name.map_err(|error| tls(io::Error::other(error)))?;
+        if !self.buffer.is_empty() {
+            let what = "bytes behind the greeting";
+            return Err(protocol(Malformed { what }));
+        }
+        let request = TlsRequest {
+            capabilities,
+            packet_bytes_max: PACKET_BYTES_MAX,
+            collation,
+        };
+        self.write(|out| request.encode(out)).await?;
+        let config = terms.trust.config.clone();
+        self.sock.connect_tls(config, name).await.map_err(tls)
+    }
+
     /// The payload of the next packet. Login packets are small; a larger one is not MySQL.
     async fn read(&mut self) -> Result<Vec<u8>, ConnectionError> {
         loop {

@@ -16,6 +16,7 @@ use crate::connection::{Connection, ConnectionError};
 use crate::line::Line;
 use crate::login::{self, Credential};
 use crate::state::SessionState;
+use crate::terms::Terms;
 
 /// How a login looks to the server: what cannot be changed later on the same connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -99,6 +100,7 @@ pub struct Usage {
 /// All pools of one core.
 pub struct Pools {
     limits: Limits,
+    terms: Arc<Terms>,
     now_s: Cell<u64>,
     next_id: Cell<u64>,
     opened: Cell<u64>,
@@ -137,9 +139,10 @@ pub struct Lease {
 
 impl Pools {
     /// Pools without connections.
-    pub fn new(limits: Limits) -> Rc<Pools> {
+    pub fn new(limits: Limits, terms: Arc<Terms>) -> Rc<Pools> {
         Rc::new(Pools {
             limits,
+            terms,
             now_s: Cell::new(0),
             next_id: Cell::new(1),
             opened: Cell::new(0),
@@ -245,7 +248,7 @@ impl Pools {
         profile: ProfileId,
     ) -> Result<Connection, ConnectionError> {
         let profile = self.profiles.borrow().list[profile.0 as usize].clone();
-        let opening = login::open(target, &profile, None);
+        let opening = login::open(&self.terms, target, &profile, None);
         let operation = "connecting";
         reactor::timeout(Duration::from_millis(self.limits.connect_ms), opening)
             .await
@@ -310,7 +313,8 @@ impl Pools {
         let mut lease = self.lease(key, None);
         let profile = self.profiles.borrow().list[key.profile as usize].clone();
         let opening = async {
-            let mut connection = login::open(target, &profile, wanted.database()).await?;
+            let mut connection =
+                login::open(&self.terms, target, &profile, wanted.database()).await?;
             connection.prepare_session(target.read_only).await?;
             connection.become_state(wanted).await?;
             Ok(connection)

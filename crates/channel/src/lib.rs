@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use reactor::{Closer, Sock};
-use rustls::pki_types::ServerName;
+pub use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
 
 pub use crate::certificate::{CertificateError, Fingerprint};

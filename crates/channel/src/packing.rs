@@ -1,10 +1,13 @@
 //! Compression of the stream into frames, and back.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
-use mysql_wire::compressed::{COMPRESS_BYTES_MIN, Commands, FRAME_BYTES_MAX, HEADER_BYTES, Header};
+use mysql_wire::compressed::{
+    COMPRESS_BYTES_MIN, Commands, FRAME_BYTES_MAX, HEADER_BYTES, Header, Renumber,
+};
 use zstd::zstd_safe::{CCtx, DCtx, compress_bound};
 
 /// Plain bytes of one of our frames. Larger ones would hardly be smaller together, since zlib looks
@@ -61,8 +64,43 @@ pub struct Packing {
     next: u8,
     /// No frame of the command has come yet.
     fresh: bool,
-    /// For the client's side: where commands begin in what is sent.
-    commands: Option<Commands>,
+    asked: Option<Box<Asked>>,
+}
+
+/// For the client's side: what was asked and how far the answers are.
+#[derive(Clone, Debug, Default)]
+struct Asked {
+    commands: Commands,
+    /// One for each command that was sent without waiting, the one being answered first.
+    counts: VecDeque<Count>,
+    /// Something came since the last command was sent.
+    answered: bool,
+    renumber: Renumber,
+}
+
+/// The next numbers of one command's answer: that of the frame, and that of the packet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    frame: u8,
+    packet: u8,
+}
+
+impl Asked {
+    /// The count to which a frame of this number belongs: the current answer's, or that of the next
+    /// which begins with it.
+    fn count(&mut self, frame: u8) -> Option<&mut Count> {
+        let at = self.counts.iter().position(|count| count.frame == frame)?;
+        self.counts.drain(..at);
+        self.counts.front_mut()
+    }
+
+    /// Another command is being sent.
+    fn begin(&mut self) {
+        if std::mem::take(&mut self.answered) {
+            self.counts.clear();
+        }
+        self.counts.push_back(Count::default());
+    }
 }
 
 impl Packing {
@@ -71,7 +109,7 @@ impl Packing {
             algorithm,
             next: 0,
             fresh: true,
-            commands: (side == Side::Client).then(Commands::default),
+            asked: (side == Side::Client).then(Box::default),
         }
     }
 
@@ -91,15 +129,15 @@ impl Packing {
         let Some(header) = Header::parse(bytes) else {
             return Ok(None);
         };
-        if header.sequence != self.next {
-            return Err(PackError::OutOfOrder {
-                expected: self.next,
-                got: header.sequence,
-            });
+        if let Err(error) = self.check(header.sequence) {
+            // A last word follows the number that the peer has used.
+            (self.next, self.fresh) = (header.sequence.wrapping_add(1), false);
+            return Err(error);
         }
         let Some(body) = bytes.get(HEADER_BYTES..header.frame_bytes()) else {
             return Ok(None);
         };
+        let start = plain.len();
         match header.plain_bytes {
             0 => plain.extend_from_slice(body),
             plain_bytes => {
@@ -110,7 +148,29 @@ impl Packing {
         }
         self.next = header.sequence.wrapping_add(1);
         self.fresh = false;
+        if let Some(asked) = &mut self.asked {
+            asked.answered = true;
+            let mut renumber = asked.renumber;
+            if let Some(count) = asked.count(header.sequence) {
+                count.frame = self.next;
+                renumber.apply(&mut plain[start..], &mut count.packet);
+            }
+            asked.renumber = renumber;
+        }
         Ok(Some(header.frame_bytes()))
+    }
+
+    /// Whether a frame of this number may come now.
+    fn check(&self, got: u8) -> Result<(), PackError> {
+        let expected = match &self.asked {
+            None => self.next,
+            Some(asked) if asked.counts.iter().any(|count| count.frame == got) => got,
+            Some(asked) => asked.counts.front().map_or(0, |count| count.frame),
+        };
+        if got == expected {
+            return Ok(());
+        }
+        Err(PackError::OutOfOrder { expected, got })
     }
 
     /// Appends frames that stand for `plain`.
@@ -118,11 +178,12 @@ impl Packing {
         let mut left = plain;
         while !left.is_empty() {
             let mut bytes = left.len();
-            if let Some(commands) = &mut self.commands {
+            if let Some(asked) = &mut self.asked {
                 let begins;
-                (bytes, begins) = commands.next(left);
+                (bytes, begins) = asked.commands.next(left);
                 if begins {
                     self.next = 0;
+                    asked.begin();
                 }
             } else if std::mem::take(&mut self.fresh) && self.next == 0 {
                 // The command came in the frame of the one before it.
@@ -131,6 +192,12 @@ impl Packing {
             let (here, rest) = left.split_at(bytes);
             for piece in here.chunks(PIECE_BYTES) {
                 self.frame(piece, out)?;
+            }
+            if let Some(asked) = &mut self.asked
+                && let Some(count) = asked.counts.back_mut()
+            {
+                count.frame = self.next;
+                count.packet = asked.commands.answer_sequence();
             }
             left = rest;
         }
@@ -287,10 +354,11 @@ mod tests {
                 assert!(frames.len() <= sent.len() + 7 * (sent.len() / PIECE_BYTES + 1));
                 assert!(bytes < 1000 || frames.len() < sent.len() / 5);
                 assert!(unpack_all(&mut server, &frames) == Ok(sent));
-                let reply = text(2 * bytes + 1);
+                let reply = command(&text(2 * bytes + 1));
                 frames.clear();
                 server.pack(&reply, &mut frames).expect("packed");
-                assert!(unpack_all(&mut client, &frames) == Ok(reply));
+                let back = unpack_all(&mut client, &frames).expect("unpacked");
+                assert!(back[4..] == reply[4..]);
             }
         }
     }
@@ -340,6 +408,41 @@ mod tests {
         let mut reply = Vec::new();
         server.pack(b"reply", &mut reply).expect("packed");
         assert_eq!(reply[3], 1);
+    }
+
+    #[test]
+    fn answers_to_commands_sent_together_are_told_apart() {
+        let mut client = Packing::new(Algorithm::Zlib, Side::Client);
+        let mut frames = Vec::new();
+        for round in 0..3 {
+            let three = [command(b"close"), command(b"one"), command(b"two")].concat();
+            client.pack(&three, &mut frames).expect("packed");
+            // The first has no answer; the others have two frames and one. The server numbers the
+            // packets of a second frame as it numbers frames.
+            for (frame, packets) in [(1, &[1, 2][..]), (2, &[2]), (1, &[1])] {
+                let mut reply = Vec::new();
+                for packet in packets {
+                    reply.extend_from_slice(&[1, 0, 0, *packet, b'x']);
+                }
+                let header = Header {
+                    body_bytes: reply.len(),
+                    sequence: frame,
+                    plain_bytes: 0,
+                };
+                let whole = [&header.encode()[..], &reply].concat();
+                let mut plain = Vec::new();
+                assert_eq!(client.unpack(&whole, &mut plain), Ok(Some(whole.len())));
+                let numbers: Vec<u8> = plain.chunks(5).map(|packet| packet[3]).collect();
+                let expected: &[u8] = match (frame, packets.len()) {
+                    (2, _) => &[3],
+                    (_, 2) => &[1, 2],
+                    _ => &[1],
+                };
+                assert_eq!(numbers, expected, "round {round}");
+            }
+            let unasked = client.unpack(&[0, 0, 0, 9, 0, 0, 0], &mut Vec::new());
+            assert!(matches!(unasked, Err(PackError::OutOfOrder { got: 9, .. })));
+        }
     }
 
     #[test]

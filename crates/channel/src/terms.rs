@@ -68,7 +68,8 @@ impl Presented {
 pub enum ServerTls {
     /// Never.
     Disabled,
-    /// Where the server offers it and is not on this machine; any certificate will do.
+    /// Where the server offers it and is not on this machine; any certificate will do, and without
+    /// a common cipher it goes on without TLS.
     Preferred,
     /// Always; any certificate will do.
     Required,
@@ -82,6 +83,8 @@ pub enum ServerTls {
 #[derive(Clone, Debug)]
 pub struct Trust {
     pub mode: ServerTls,
+    /// Preferred leaves servers on this machine out, since bytes that never leave it gain nothing.
+    pub spares_loopback: bool,
     pub config: Arc<ClientConfig>,
 }
 
@@ -114,17 +117,26 @@ impl Trust {
             .with_custom_certificate_verifier(verifier)
             .with_no_client_auth();
         let config = Arc::new(config);
-        Ok(Trust { mode, config })
+        Ok(Trust {
+            mode,
+            spares_loopback: true,
+            config,
+        })
     }
 
     /// Whether TLS is to be used with a server at this address that offers it, or not. The error is
     /// for a server that does not offer what must be.
-    pub fn wants(&self, address: Option<IpAddr>, offered: bool) -> Result<bool, &'static str> {
-        match self.mode {
+    pub fn wants(
+        &self,
+        mode: ServerTls,
+        address: Option<IpAddr>,
+        offered: bool,
+    ) -> Result<bool, &'static str> {
+        match mode {
             ServerTls::Disabled => Ok(false),
             ServerTls::Preferred => {
-                // Bytes that never leave the machine gain nothing.
-                Ok(offered && !address.is_some_and(|ip| ip.to_canonical().is_loopback()))
+                let local = address.is_some_and(|ip| ip.to_canonical().is_loopback());
+                Ok(offered && !(local && self.spares_loopback))
             }
             _ if offered => Ok(true),
             _ => Err("the server offers no TLS, which tls_servers demands"),

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use crate::data_plane::{self, DataPlane};
 use crate::failure::Failure;
 use crate::settings::Settings;
-use crate::tls::Files;
+use crate::tls::{self, Files};
 
 /// Control plane and addresses of one router.
 pub struct Router {
@@ -53,9 +53,11 @@ impl Router {
                 state.display()
             ))
         })?;
-        let tls = Files::find(&settings, state)?;
-        let presented = tls.as_ref().map(Files::load).transpose()?;
-        let transport = Arc::new(Transport::new(settings.tls_clients.0, presented));
+        let files = Files::find(&settings, state)?;
+        let presented = files.as_ref().map(Files::load).transpose()?;
+        let servers = tls::terms(&settings)?;
+        let transport = Transport::new(settings.tls_clients.0, presented, servers);
+        let transport = Arc::new(transport);
         let store = meta::Embedded::open(state).map_err(Failure::new)?;
         let published = Arc::new(Published::from_pointee(Snapshot::empty("")));
         let data_plane = Arc::new(DataPlane::default());
@@ -81,7 +83,7 @@ impl Router {
                 data_plane,
                 settings,
                 transport,
-                tls,
+                tls: files,
                 sql_serves,
             },
             door,

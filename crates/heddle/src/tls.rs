@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use channel::Presented;
-use session::{ClientTls, Transport};
+use channel::{Presented, Trust};
+use session::{ClientTls, Terms, Transport};
 
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -113,6 +113,27 @@ impl Files {
             seen = now;
         }
     }
+}
+
+/// How the settings want servers to be met.
+///
+/// # Errors
+/// The authorities' file is missing, cannot be read, or is no PEM; the text names it.
+pub fn terms(settings: &Settings) -> Result<Terms, Failure> {
+    let file = settings.tls_servers_ca.0.as_deref();
+    let authorities = file.map(read).transpose()?;
+    let mode = settings.tls_servers.0;
+    let trust = Trust::new(mode, authorities.as_deref()).map_err(|error| match file {
+        Some(file) => Failure::new(format!("tls_servers_ca {}: {error}", file.display())),
+        None => Failure::new(
+            "tls_servers is verify_ca or verify_identity: set tls_servers_ca to the PEM file of \
+             the authority that signed the servers' certificates",
+        ),
+    })?;
+    Ok(Terms {
+        trust,
+        compress: settings.compress_servers.0,
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

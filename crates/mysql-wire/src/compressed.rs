@@ -67,6 +67,11 @@ pub struct Commands {
 }
 
 impl Commands {
+    /// The number of the packet that a server would send next.
+    pub fn answer_sequence(&self) -> u8 {
+        self.last.wrapping_add(1)
+    }
+
     /// How many bytes at the front belong to one command, and whether they begin it. At least one
     /// byte is taken where there is one.
     ///
@@ -93,9 +98,62 @@ impl Commands {
     }
 }
 
+/// Numbers the packets of a stream anew, in pieces of any length: what a server sent compressed has
+/// numbers of its own taste, and whoever reads it without compression expects those of the protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Renumber {
+    /// The beginning of a packet's length, and how much of the header has come.
+    length: [u8; 3],
+    seen: usize,
+    /// Bytes of the packet's payload that are still to come.
+    left: usize,
+}
+
+impl Renumber {
+    /// Writes into each packet's header the number that `next` stands at, and counts it on.
+    pub fn apply(&mut self, bytes: &mut [u8], next: &mut u8) {
+        let mut at = 0;
+        loop {
+            let passed = self.left.min(bytes.len() - at);
+            self.left -= passed;
+            at += passed;
+            let Some(byte) = bytes.get_mut(at) else {
+                return;
+            };
+            at += 1;
+            if let Some(part) = self.length.get_mut(self.seen) {
+                *part = *byte;
+                self.seen += 1;
+                continue;
+            }
+            *byte = *next;
+            *next = next.wrapping_add(1);
+            let [low, middle, high] = self.length;
+            self.left = u32::from_le_bytes([low, middle, high, 0]) as usize;
+            self.seen = 0;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packets_are_numbered_anew_however_they_are_cut() {
+        let (mut bytes, mut expected, mut sequence) = (Vec::new(), Vec::new(), 254);
+        for (number, payload) in [(9, &b"one"[..]), (9, b""), (2, b"a longer one")] {
+            packet::write(&mut bytes, &mut { number }, payload);
+            packet::write(&mut expected, &mut sequence, payload);
+        }
+        for piece in 1..bytes.len() {
+            let (mut renumber, mut next, mut out) = (Renumber::default(), 254, bytes.clone());
+            for chunk in out.chunks_mut(piece) {
+                renumber.apply(chunk, &mut next);
+            }
+            assert_eq!((out, next), (expected.clone(), 1), "{piece}");
+        }
+    }
 
     #[test]
     fn headers_read_back() {

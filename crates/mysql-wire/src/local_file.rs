@@ -18,6 +18,8 @@ pub struct FileWalk {
     /// The packet before was a full 16 MB one, so an empty one only ends that payload.
     continued: bool,
     done: bool,
+    /// The client's numbers mean nothing, since its frames have their own.
+    any_order: bool,
 }
 
 /// How far a call of [`FileWalk::advance`] came.
@@ -39,7 +41,14 @@ impl FileWalk {
             left: 0,
             continued: false,
             done: false,
+            any_order: false,
         }
+    }
+
+    /// The same for a client that compresses, whose numbers are not looked at.
+    pub fn in_any_order(self) -> FileWalk {
+        let any_order = true;
+        FileWalk { any_order, ..self }
     }
 
     /// Walks the bytes of `buffer`, which starts where the last call's `forward` ended, and numbers
@@ -53,11 +62,11 @@ impl FileWalk {
             let Some(header) = Header::parse(&buffer[at..]) else {
                 break;
             };
-            if header.sequence != self.expected {
+            if header.sequence != self.expected && !self.any_order {
                 return Err(Malformed::new("a packet out of order in a client's file"));
             }
+            buffer[at + 3] = self.expected.wrapping_sub(self.ahead);
             self.expected = self.expected.wrapping_add(1);
-            buffer[at + 3] = header.sequence.wrapping_sub(self.ahead);
             at += HEADER_BYTES;
             self.left = header.payload_bytes;
             self.done = header.payload_bytes == 0 && !self.continued;

@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
-use channel::{Channel, PackError, Presented};
+use channel::{Algorithm, Channel, PackError, Packing, Presented, Side};
 use farm::{ClientError, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
@@ -50,6 +50,8 @@ pub struct Client {
     pub capabilities: Capabilities,
     pub(crate) progress: Rc<Progress>,
     bytes_max: usize,
+    /// What both sides agreed to compress by, once the login is over.
+    pub compression: Option<Algorithm>,
 }
 
 impl Client {
@@ -67,6 +69,7 @@ impl Client {
             capabilities,
             progress: Rc::default(),
             bytes_max,
+            compression: None,
         }
     }
 
@@ -83,14 +86,24 @@ impl Client {
     /// Goes on in TLS, after the request for it. What came behind the request is the beginning of
     /// the handshake, or fails it: nothing that was said in the clear is taken for the client's word.
     pub async fn start_tls(&mut self, presented: &Presented) -> io::Result<()> {
-        let early = self.inbox.split_off(self.frame);
+        let early = self.inbox.split_off(self.place().end);
         let config = presented.config.clone();
         self.sock.accept_tls(config, &early).await
+    }
+
+    /// The login is over: from here on frames are compressed, if that was agreed.
+    pub fn start_compression(&mut self) {
+        if let Some(algorithm) = self.compression {
+            self.sock.compress(Packing::new(algorithm, Side::Server));
+        }
     }
 
     /// Waits for the next whole command, whose first packet must have the number `sequence`.
     pub async fn read(&mut self, sequence: u8) -> Result<(), ReadError> {
         self.consume();
+        if sequence == 0 {
+            self.sock.new_command();
+        }
         let mut end = 0;
         let mut expected = sequence;
         loop {

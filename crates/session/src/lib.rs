@@ -48,7 +48,7 @@ pub use crate::rsa_key::RsaKey;
 pub use crate::secrets::Secrets;
 pub use crate::session::serve;
 pub use crate::transport::{ClientTls, Transport};
-pub use backend::Limits;
+pub use backend::{Limits, Terms};
 
 /// What other threads tell a core.
 #[derive(Debug)]

@@ -25,6 +25,9 @@ impl Session {
         relay: &mut Relay,
     ) -> Result<bool, End> {
         let mut walk = relay.file();
+        if self.client.channel().is_compressed() {
+            walk = walk.in_any_order();
+        }
         let mut buffer = self.core.take_buffer();
         self.client.take_rest(&mut buffer);
         // The end of the router waits for a statement under way.

@@ -16,9 +16,12 @@ use crate::client::{Client, ReadError};
 use crate::end::End;
 use crate::per_core::Core;
 use crate::prove::{Claim, Offer};
+use crate::transport::compression;
 
 /// What Heddle offers to clients.
 const OFFERED: Capabilities = Capabilities::FOUND_ROWS
+    .union(Capabilities::COMPRESS)
+    .union(Capabilities::ZSTD_COMPRESSION)
     .union(Capabilities::LONG_FLAG)
     .union(Capabilities::CONNECT_WITH_DB)
     .union(Capabilities::NO_SCHEMA)
@@ -72,6 +75,7 @@ impl Core {
             return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
         };
         client.capabilities = login.capabilities & offered;
+        client.compression = compression(client.capabilities, login.zstd_level);
         if !login.capabilities.contains(Capabilities::PROTOCOL_41) {
             return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
         }

@@ -136,7 +136,10 @@ impl Core {
             index,
             dealer,
             counters: shared.counters[index].clone(),
-            pools: Pools::new(shared.settings.pool.share(index, shared.counters.len())),
+            pools: Pools::new(
+                shared.settings.pool.share(index, shared.counters.len()),
+                shared.transport.servers.clone(),
+            ),
             shared,
             scan: RefCell::new(Scan::new()),
             balance: RefCell::default(),

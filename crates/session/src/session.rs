@@ -86,7 +86,10 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, peer: SocketAddr) {
     };
     let mut session = Session::new(core.clone(), client, identity, peer, id);
     let end = match Box::pin(session.begin()).await {
-        Ok(()) => session.run().await,
+        Ok(()) => {
+            session.client.start_compression();
+            session.run().await
+        }
         Err(end) => end,
     };
     tracing::debug!(session = id, peer = %peer, end = end.name(), "session ended");

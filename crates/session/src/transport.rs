@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use channel::Presented;
+use backend::Terms;
+use channel::{Algorithm, Presented};
 use farm::error;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::handshake::is_tls_request;
@@ -28,20 +29,23 @@ pub enum ClientTls {
 pub struct Transport {
     pub tls: ClientTls,
     pub presented: ArcSwapOption<Presented>,
+    /// How servers are met.
+    pub servers: Arc<Terms>,
 }
 
 impl Transport {
-    /// TLS on these terms; without anything to show it cannot be offered.
-    pub fn new(tls: ClientTls, presented: Option<Presented>) -> Transport {
+    /// TLS with clients on these terms; without anything to show it cannot be offered.
+    pub fn new(tls: ClientTls, presented: Option<Presented>, servers: Terms) -> Transport {
         Transport {
             tls,
             presented: ArcSwapOption::new(presented.map(Arc::new)),
+            servers: Arc::new(servers),
         }
     }
 
-    /// No TLS.
+    /// No TLS anywhere.
     pub fn plain() -> Transport {
-        Transport::new(ClientTls::Off, None)
+        Transport::new(ClientTls::Off, None, Terms::plain())
     }
 
     /// What to show to a client that logs in now; None when TLS is not offered.
@@ -51,6 +55,15 @@ impl Transport {
             ClientTls::Preferred | ClientTls::Required => self.presented.load_full(),
         }
     }
+}
+
+/// What a client that may do both gets: zlib before zstd, as the servers choose.
+pub(crate) fn compression(agreed: Capabilities, zstd_level: Option<u8>) -> Option<Algorithm> {
+    if agreed.contains(Capabilities::COMPRESS) {
+        return Some(Algorithm::Zlib);
+    }
+    let zstd = agreed.contains(Capabilities::ZSTD_COMPRESSION);
+    zstd_level.filter(|_| zstd).map(Algorithm::Zstd)
 }
 
 impl Core {

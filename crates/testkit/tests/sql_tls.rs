@@ -11,7 +11,7 @@ use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::handshake::TlsRequest;
 use reactor::Io;
-use session::{ClientTls, Transport};
+use session::{ClientTls, Terms, Transport};
 use testkit::certificates::{Authority, Pair};
 use testkit::client::{Failure, Login, Value, any_certificate};
 use testkit::door::account;
@@ -25,7 +25,7 @@ fn shown(pair: &Pair) -> Presented {
 }
 
 fn transport(tls: ClientTls, pair: &Pair) -> Arc<Transport> {
-    Arc::new(Transport::new(tls, Some(shown(pair))))
+    Arc::new(Transport::new(tls, Some(shown(pair)), Terms::plain()))
 }
 
 fn secure() -> Login<'static> {

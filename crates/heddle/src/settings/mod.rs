@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use file::read;
-pub use value::{Io, LogFormat, LogLevel, OptionalPath, TlsClients};
+pub use value::{CompressServers, Io, LogFormat, LogLevel, OptionalPath, TlsClients, TlsServers};
 
 use value::{Raw, Value};
 
@@ -107,6 +107,12 @@ settings! {
         "PEM file with the certificate's private key.";
     tls_client_ca: OptionalPath = "" "" Restart
         "PEM file with the authorities of clients' certificates, for accounts that REQUIRE X509; clients without a certificate stay welcome.";
+    tls_servers: TlsServers = "preferred" "" Restart
+        "TLS with servers: disabled; preferred where a server offers it and is not on this machine; required; verify_ca wants a certificate signed by tls_servers_ca; verify_identity also the server's name in it.";
+    tls_servers_ca: OptionalPath = "" "" Restart
+        "PEM file with the authorities of the servers' certificates.";
+    compress_servers: CompressServers = "off" "" Restart
+        "Compression between router and servers that can do it: for slow networks, at the cost of CPU on both.";
     threads: u64 = "0" "threads" [0, 1024] Restart
         "Threads that carry clients; 0 takes one per processor core.";
     io: Io = "auto" "" Restart

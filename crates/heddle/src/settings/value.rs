@@ -169,6 +169,47 @@ impl Value for TlsClients {
     }
 }
 
+/// Whether connections to servers use TLS, and what it must prove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlsServers(pub channel::ServerTls);
+
+impl Value for TlsServers {
+    const KIND: &'static str = "disabled, preferred, required, verify_ca or verify_identity";
+
+    fn parse(raw: &Raw<'_>) -> Result<TlsServers, String> {
+        use channel::ServerTls;
+        let words = [
+            ("disabled", ServerTls::Disabled),
+            ("preferred", ServerTls::Preferred),
+            ("required", ServerTls::Required),
+            ("verify_ca", ServerTls::VerifyCa),
+            ("verify_identity", ServerTls::VerifyIdentity),
+        ];
+        choice(raw, &words).map(TlsServers)
+    }
+}
+
+/// What connections to servers are compressed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompressServers(pub Option<channel::Algorithm>);
+
+/// zstd's own default, and that of MySQL's clients.
+const ZSTD_LEVEL: u8 = 3;
+
+impl Value for CompressServers {
+    const KIND: &'static str = "off, zlib or zstd";
+
+    fn parse(raw: &Raw<'_>) -> Result<CompressServers, String> {
+        use channel::Algorithm;
+        let words = [
+            ("off", None),
+            ("zlib", Some(Algorithm::Zlib)),
+            ("zstd", Some(Algorithm::Zstd(ZSTD_LEVEL))),
+        ];
+        choice(raw, &words).map(CompressServers)
+    }
+}
+
 /// Least severity that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLevel(pub tracing::Level);

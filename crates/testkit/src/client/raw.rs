@@ -36,6 +36,11 @@ impl Client {
         Ok(self.stream.write_below(bytes)?)
     }
 
+    /// From here on frames of compression are bytes like others.
+    pub fn forget_compression(&mut self) {
+        self.stream.forget_compression();
+    }
+
     /// Sends bytes past TLS and everything else.
     pub fn send_raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         Ok(self.stream.tcp.write_all(bytes)?)

@@ -60,6 +60,10 @@ impl Stream {
         self.packing = Some(Packing::new(algorithm, Side::Client));
     }
 
+    pub fn forget_compression(&mut self) {
+        self.packing = None;
+    }
+
     pub fn is_compressed(&self) -> bool {
         self.packing.is_some()
     }

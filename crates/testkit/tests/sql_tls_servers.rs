@@ -1,0 +1,185 @@
+//! The SQL door's connections to servers: TLS on every term, with servers that have it and that
+//! have not.
+
+use std::fs;
+use std::sync::Arc;
+
+use channel::{ServerTls, Trust};
+use session::{ClientTls, Terms, Transport};
+use testkit::certificates::Authority;
+use testkit::client::{Failure, Login};
+use testkit::door::account;
+use testkit::{Door, Release, Server};
+
+/// A door whose servers are met on these terms.
+fn door(server: &Server, mode: ServerTls, ca: Option<&Authority>) -> Door {
+    let ca = ca.map(|authority| fs::read(authority.file()).expect("a file of the test"));
+    let terms = Terms {
+        trust: Trust::new(mode, ca.as_deref()).expect("authorities"),
+        compress: None,
+    };
+    door_with(server, terms)
+}
+
+fn door_with(server: &Server, terms: Terms) -> Door {
+    Door::start(&[server], |tuning| {
+        tuning.transport = Arc::new(Transport::new(ClientTls::Off, None, terms));
+        tuning.accounts.push(account("tls_in", "%", "secret"));
+    })
+}
+
+/// What the server says of the connection behind the door: the cipher, empty without TLS.
+fn cipher(door: &Door) -> Result<String, Failure> {
+    let login = Login {
+        user: "tls_in",
+        password: "secret",
+        ..Login::default()
+    };
+    let mut client = door.login(&login)?;
+    client.query("SELECT 1")?;
+    let rows = client.rows("SHOW SESSION STATUS LIKE 'Ssl_cipher'");
+    Ok(rows[0][1].clone().unwrap_or_default())
+}
+
+fn server(authority: &Authority, hosts: &[&str]) -> Option<Server> {
+    let pair = authority.sign("server", hosts);
+    let (certificate, key) = (pair.certificate.display(), pair.key.display());
+    let settings = [
+        ("ssl_cert", certificate.to_string()),
+        ("ssl_key", key.to_string()),
+    ];
+    let settings = settings
+        .each_ref()
+        .map(|(key, value)| (*key, value.as_str()));
+    let server = Server::start_with(Release::Installed, &settings)?;
+    let mut client = server.client();
+    client.run("CREATE USER tls_in IDENTIFIED BY 'secret'");
+    Some(server)
+}
+
+#[test]
+fn every_mode_with_a_server_that_has_tls() {
+    let (right, wrong) = (Authority::new("right CA"), Authority::new("wrong CA"));
+    let Some(server) = server(&right, &["elsewhere.example"]) else {
+        return;
+    };
+    let plain = |mode| cipher(&door(&server, mode, None)).expect("connected");
+    assert_eq!(plain(ServerTls::Disabled), "");
+    assert_eq!(
+        plain(ServerTls::Preferred),
+        "",
+        "nothing leaves this machine"
+    );
+    assert!(plain(ServerTls::Required).contains("GCM"));
+    let verified = cipher(&door(&server, ServerTls::VerifyCa, Some(&right)));
+    assert!(
+        verified
+            .expect("signed by the right authority")
+            .contains("GCM")
+    );
+    for (mode, ca) in [
+        (ServerTls::VerifyCa, &wrong),
+        (ServerTls::VerifyIdentity, &wrong),
+        (ServerTls::VerifyIdentity, &right),
+    ] {
+        let refused = cipher(&door(&server, mode, Some(ca))).expect_err("not to be trusted");
+        let text = refused.to_string();
+        assert!(text.starts_with("2003 (HY000)"), "{mode:?}: {text}");
+        assert!(
+            text.contains("TLS: invalid peer certificate"),
+            "{mode:?}: {text}"
+        );
+    }
+}
+
+#[test]
+fn a_servers_name_is_verified() {
+    let authority = Authority::new("right CA");
+    let Some(server) = server(&authority, &["127.0.0.1"]) else {
+        return;
+    };
+    let verified = cipher(&door(&server, ServerTls::VerifyIdentity, Some(&authority)));
+    assert!(verified.expect("its own certificate").contains("GCM"));
+}
+
+#[test]
+fn a_server_without_tls_is_refused_only_where_it_must_have_it() {
+    let Some(server) = Server::start_with(Release::Installed, &[("skip_ssl", "1")]) else {
+        return;
+    };
+    server
+        .client()
+        .run("CREATE USER tls_in IDENTIFIED BY 'secret'");
+    let preferred = cipher(&door(&server, ServerTls::Preferred, None));
+    assert_eq!(preferred.expect("connected"), "");
+    let refused = cipher(&door(&server, ServerTls::Required, None)).expect_err("no TLS");
+    let text = refused.to_string();
+    assert!(text.contains("the server offers no TLS"), "{text}");
+}
+
+#[test]
+fn long_ones_and_idle_connections_inside_tls() {
+    let authority = Authority::new("right CA");
+    let Some(server) = server(&authority, &["127.0.0.1"]) else {
+        return;
+    };
+    let door = door(&server, ServerTls::VerifyCa, Some(&authority));
+    let mut client = door.client();
+    client.run("CREATE DATABASE tls_long");
+    client.run("CREATE TABLE tls_long.t (b LONGBLOB)");
+    client.run("SET GLOBAL max_allowed_packet = 67108864");
+    let mut client = door.client();
+    let long = "xyz".repeat(6 << 20);
+    drop(door.client());
+    let sent = client.query(format!("INSERT INTO tls_long.t VALUES ('{long}')"));
+    if let Err(failure) = sent {
+        // The pool's connection is older than the limit; a new one has it.
+        assert_eq!(failure.number(), 1153, "{failure}");
+    } else {
+        assert!(client.value("SELECT b FROM tls_long.t") == long);
+    }
+    let opened = |door: &Door| door.counter("pool_opened");
+    testkit::wait_until(std::time::Duration::from_secs(20), "the gauge", || {
+        opened(&door) > 0
+    });
+    let before = client.value("SELECT CONNECTION_ID() + 0");
+    // Longer than a pooled connection is trusted without a look.
+    let waits = "SELECT SLEEP(2.5)";
+    let mut other = server.client();
+    other.query(waits).expect("slept");
+    assert_eq!(client.value("SELECT CONNECTION_ID() + 0"), before);
+}
+
+/// MySQL before 8.0.16 has no elliptic curves for TLS, and Heddle nothing else.
+#[test]
+fn without_a_common_cipher_only_preferred_goes_on() {
+    let Some(server) = Server::start(Release::MySql80) else {
+        return;
+    };
+    let mut root = server.client();
+    root.run("CREATE USER tls_in IDENTIFIED WITH mysql_native_password BY 'secret'");
+    let refused = cipher(&door(&server, ServerTls::Required, None)).expect_err("no cipher");
+    let text = refused.to_string();
+    assert!(text.contains("TLS: received fatal alert"), "{text}");
+    let mut trust = Trust::new(ServerTls::Preferred, None).expect("no file is read");
+    trust.spares_loopback = false;
+    let compress = None;
+    let door = door_with(&server, Terms { trust, compress });
+    assert_eq!(cipher(&door).expect("without TLS"), "");
+}
+
+#[test]
+fn mariadb_11_4_makes_its_own_certificate() {
+    let Some(server) = Server::start_with(Release::MariaDb114, &[("ssl", "1")]) else {
+        return;
+    };
+    let mut root = server.client();
+    root.run("CREATE USER tls_in IDENTIFIED BY 'secret'");
+    let required = cipher(&door(&server, ServerTls::Required, None));
+    assert!(!required.expect("any certificate will do").is_empty());
+    let mut trust = Trust::new(ServerTls::Preferred, None).expect("no file is read");
+    trust.spares_loopback = false;
+    let compress = None;
+    let door = door_with(&server, Terms { trust, compress });
+    assert!(!cipher(&door).expect("it is offered").is_empty());
+}
