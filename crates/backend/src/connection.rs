@@ -15,6 +15,7 @@ use mysql_wire::reply::{ErrPacket, SessionChange, Shown, Tracking};
 use mysql_wire::result::TextRow;
 use mysql_wire::status::Status;
 
+use crate::login::Seen;
 use crate::prepared::{Known, Prepared, Statements};
 use crate::state::SessionState;
 
@@ -104,6 +105,7 @@ pub struct Connection {
     guarded: bool,
     /// Nobody may use the connection once its lease ends.
     condemned: bool,
+    pub(crate) seen: Seen,
     shown: Shown,
     statements: Statements,
 }
@@ -115,6 +117,7 @@ impl Connection {
         thread_id: u32,
         capabilities: Capabilities,
         database: Option<&[u8]>,
+        seen: Seen,
     ) -> Connection {
         let state = Rc::new(SessionState::new(database));
         Connection {
@@ -129,6 +132,7 @@ impl Connection {
             idle_since_s: 0,
             guarded: false,
             condemned: false,
+            seen,
             shown: Shown::Usual,
             statements: Statements::default(),
         }

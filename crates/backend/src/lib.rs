@@ -20,7 +20,7 @@ mod state;
 mod terms;
 
 pub use connection::{Connection, ConnectionError, Owner};
-pub use login::Credential;
+pub use login::{Credential, Seen};
 pub use pool::{Key, Lease, Limits, PoolError, Pools, Profile, ProfileId, Target, Usage};
 pub use prepared::{Known, Prepared};
 pub use state::{SessionState, TRACKING, Tracked, classify};

@@ -13,7 +13,7 @@ use channel::{Algorithm, Channel, Packing, ServerName, ServerTls, Side};
 use mysql_wire::Malformed;
 use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
-use mysql_wire::handshake::{AuthMore, AuthSwitch, Greeting, Login, TlsRequest};
+use mysql_wire::handshake::{self, AuthMore, AuthSwitch, Greeting, Login, TlsRequest};
 use mysql_wire::packet::{self, HEADER_BYTES, Header};
 use mysql_wire::reply::{self, ErrPacket};
 use reactor::Sock;
@@ -55,7 +55,14 @@ const WANTED: Capabilities = Capabilities::LONG_FLAG
     .union(Capabilities::PLUGIN_AUTH)
     .union(Capabilities::PLUGIN_AUTH_LENENC)
     .union(Capabilities::SESSION_TRACK)
-    .union(Capabilities::DEPRECATE_EOF);
+    .union(Capabilities::DEPRECATE_EOF)
+    // Of effect on nobody who does not use it.
+    .union(Capabilities::MARIADB_STMT_BULK)
+    .union(Capabilities::MARIADB_BULK_UNIT_RESULTS);
+
+/// Flags by which column definitions have another form. A server that lacks one cannot serve a
+/// client that was offered it.
+const REQUIRED: Capabilities = Capabilities::MARIADB_EXTENDED_METADATA;
 
 /// The largest packet that Heddle says it takes; servers do not act on it.
 const PACKET_BYTES_MAX: u32 = 1 << 30;
@@ -102,9 +109,14 @@ async fn open_with(
             what: "a server older than MySQL 5.7.5 or MariaDB 10.2",
         }));
     }
-    let mut capabilities = (WANTED | profile.flags) & greeting.capabilities;
-    // MySQL clients set the first bit; MariaDB's extended bits live where it is not set.
-    capabilities |= Capabilities::LONG_PASSWORD;
+    if !greeting.capabilities.contains(profile.flags & REQUIRED) {
+        return Err(protocol(Malformed {
+            what: "a server without the extended metadata that its clients were offered",
+        }));
+    }
+    // MariaDB does not have the first bit: to leave it unset, too, is to have the extended bits.
+    let first = Capabilities::LONG_PASSWORD;
+    let mut capabilities = (WANTED | profile.flags | first) & greeting.capabilities;
     capabilities.set(Capabilities::CONNECT_WITH_DB, database.is_some());
     capabilities |= terms.layers(mode, exchange.sock.peer().ok(), greeting.capabilities)?;
     if capabilities.contains(Capabilities::SSL) {
@@ -118,6 +130,8 @@ async fn open_with(
         _ => auth::NATIVE,
     };
     let proof = prove(plugin, &profile.credential, &greeting.salt)?;
+    let attributes = attributes();
+    let seen = Seen::of(&greeting);
     let login = Login {
         capabilities,
         packet_bytes_max: PACKET_BYTES_MAX,
@@ -126,7 +140,10 @@ async fn open_with(
         auth: &proof,
         database,
         plugin: Some(plugin.as_bytes()),
-        attributes: None,
+        attributes: greeting
+            .capabilities
+            .contains(Capabilities::CONNECT_ATTRS)
+            .then_some(&attributes),
         zstd_level: match compression {
             Some(Algorithm::Zstd(level)) => Some(level),
             _ => None,
@@ -145,7 +162,57 @@ async fn open_with(
         thread_id,
         capabilities,
         database,
+        seen,
     ))
+}
+
+/// What the server shows of a connection to its administrators. It is Heddle's own: a connection
+/// serves many clients.
+fn attributes() -> Vec<u8> {
+    let mut block = Vec::with_capacity(128);
+    let pid = std::process::id().to_string();
+    let own = [
+        ("_client_name", "heddle"),
+        ("_client_version", env!("CARGO_PKG_VERSION")),
+        ("_os", std::env::consts::OS),
+        ("_platform", std::env::consts::ARCH),
+        ("_pid", &pid),
+        ("program_name", "heddle"),
+    ];
+    for (name, value) in own {
+        handshake::put_attribute(&mut block, name.as_bytes(), value.as_bytes());
+    }
+    block
+}
+
+/// What a server said of itself when it greeted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// With the `5.5.5-` that MariaDB 10 puts in front.
+    pub version: Box<str>,
+    pub capabilities: Capabilities,
+    /// The server's default collation.
+    pub collation: u8,
+}
+
+impl Seen {
+    fn of(greeting: &Greeting<'_>) -> Seen {
+        Seen {
+            version: greeting.version.into(),
+            capabilities: greeting.capabilities,
+            collation: greeting.collation,
+        }
+    }
+}
+
+/// Reads a server's greeting and goes away again.
+pub(crate) async fn look(target: &Target) -> Result<Seen, ConnectionError> {
+    let mut exchange = Exchange::connect(target).await?;
+    let payload = exchange.read().await?;
+    refuse_error(&payload, Capabilities::empty())?;
+    Greeting::decode(&payload)
+        .map(|greeting| Seen::of(&greeting))
+        .map_err(protocol)
 }
 
 /// Answers what the server asks until it says OK or refuses.

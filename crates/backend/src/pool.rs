@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::connection::{Connection, ConnectionError};
 use crate::line::Line;
-use crate::login::{self, Credential};
+use crate::login::{self, Credential, Seen};
 use crate::state::SessionState;
 use crate::terms::Terms;
 
@@ -106,6 +106,7 @@ pub struct Pools {
     opened: Cell<u64>,
     profiles: RefCell<Profiles>,
     servers: RefCell<FxHashMap<ServerId, PerServer>>,
+    seen: RefCell<FxHashMap<ServerId, Rc<Seen>>>,
 }
 
 #[derive(Default)]
@@ -148,6 +149,7 @@ impl Pools {
             opened: Cell::new(0),
             profiles: RefCell::default(),
             servers: RefCell::default(),
+            seen: RefCell::default(),
         })
     }
 
@@ -241,6 +243,27 @@ impl Pools {
         }
     }
 
+    /// What this server said of itself when it greeted last; it is asked where nobody has been yet.
+    /// None when it cannot be reached.
+    pub async fn seen(&self, target: &Target) -> Option<Rc<Seen>> {
+        if let Some(seen) = self.seen.borrow().get(&target.server) {
+            return Some(seen.clone());
+        }
+        let limit = Duration::from_millis(self.limits.connect_ms);
+        let looking = Box::pin(login::look(target));
+        let seen = Rc::new(reactor::timeout(limit, looking).await?.ok()?);
+        self.seen.borrow_mut().insert(target.server, seen.clone());
+        Some(seen)
+    }
+
+    /// Takes note of what a server says now: it may be another release than before.
+    fn note_seen(&self, server: ServerId, seen: &Seen) {
+        let mut all = self.seen.borrow_mut();
+        if all.get(&server).is_none_or(|known| **known != *seen) {
+            all.insert(server, Rc::new(seen.clone()));
+        }
+    }
+
     /// Opens a connection outside the limit, for a KILL that must not wait.
     pub async fn open_extra(
         &self,
@@ -324,6 +347,7 @@ impl Pools {
         let mut connection = reactor::timeout(limit, opening)
             .await
             .unwrap_or(Err(ConnectionError::Timeout { operation }))?;
+        self.note_seen(target.server, &connection.seen);
         connection.id = self.next_id.replace(self.next_id.get() + 1);
         self.opened.set(self.opened.get() + 1);
         lease.connection = Some(connection);

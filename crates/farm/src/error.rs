@@ -71,6 +71,8 @@ errors! {
         "See `heddle group health`; start a server.";
     NO_GROUP 1105 "HY000" false "Heddle: the farm has no group yet"
         "heddle group create NAME, then heddle group add NAME ADDRESS.";
+    BULK_NOT_AGREED 1295 "HY000" false "This command is not supported in the prepared statement protocol yet"
+        "The client must take up MariaDB's bulk operations when it logs in.";
     TOO_MANY_STATEMENTS 1461 "42000" false "Can't create more than max_prepared_stmt_count statements"
         "Close prepared statements, or raise statements_max.";
     SERVER_LOST 2013 "HY000" false "Lost connection to server {} during query"

@@ -8,12 +8,14 @@
 //! Source: MySQL internals, «COM_QUERY Response», «COM_STMT_PREPARE Response», «OK_Packet»; the rule
 //! that a reply which opens a cursor has one EOF only is from the servers' own behaviour.
 
+mod control;
+
+use self::control::end_status;
 use crate::Malformed;
 use crate::capability::Capabilities;
 use crate::local_file::FileWalk;
 use crate::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
-use crate::reply::{EofPacket, ErrPacket, OkPacket, SessionChange, Shown, session_changes};
-use crate::scalar::Reader;
+use crate::reply::{EofPacket, SessionChange, Shown};
 use crate::statement::PrepareOk;
 use crate::status::Status;
 
@@ -348,53 +350,6 @@ impl Relay {
         bytes
     }
 
-    /// A whole packet that decides something. Moves `at` behind it. True when the server asks for
-    /// a file.
-    fn control(
-        &mut self,
-        buffer: &mut Vec<u8>,
-        at: &mut usize,
-        header: Header,
-        on_change: &mut dyn FnMut(SessionChange<'_>),
-    ) -> Result<bool, Malformed> {
-        let start = *at + HEADER_BYTES;
-        let end = start + header.payload_bytes;
-        *at = end;
-        let first = buffer[start..end].first().copied();
-        match (self.state, first) {
-            (State::Single, _) => {
-                self.single(buffer, at, start..end, on_change)?;
-                self.state = State::Done;
-            }
-            (_, None) => {
-                return Err(Malformed {
-                    what: "an empty packet in a reply",
-                });
-            }
-            (_, Some(0xFF)) => {
-                self.outcome.error =
-                    Some(ErrPacket::decode(&buffer[start..end], self.server)?.number);
-                self.state = State::Done;
-            }
-            (State::First, Some(0x00)) => self.ok(buffer, at, start..end, on_change)?,
-            (State::First, Some(0xFB)) => return Ok(true),
-            (State::First, Some(_)) => {
-                let columns = Reader::new(&buffer[start..end]).lenenc_int()?;
-                self.state = State::Columns(columns, Then::Rows);
-            }
-            (State::Rows | State::FieldList, Some(0xFE)) => {
-                self.end_of_rows(buffer, at, start..end, on_change)?;
-            }
-            (State::PrepareFirst, Some(0x00)) => self.prepared(&mut buffer[start..end])?,
-            _ => {
-                return Err(Malformed {
-                    what: "a packet that this reply cannot have",
-                });
-            }
-        }
-        Ok(false)
-    }
-
     /// The walk over the file that the server has asked for.
     pub fn file(&self) -> FileWalk {
         FileWalk::new(self.next_sequence, self.shift)
@@ -404,167 +359,7 @@ impl Relay {
     pub fn file_sent(&mut self, file: &FileWalk) {
         self.next_sequence = file.next_sequence();
     }
-
-    fn prepared(&mut self, payload: &mut [u8]) -> Result<(), Malformed> {
-        let reply = PrepareOk::decode(payload)?;
-        payload[1..5].copy_from_slice(&self.client_id.to_le_bytes());
-        self.state = match (reply.params, reply.columns) {
-            (0, 0) => State::Done,
-            (0, columns) => State::Columns(u64::from(columns), Then::Done),
-            (params, columns) => State::Columns(u64::from(params), Then::PreparedColumns(columns)),
-        };
-        self.outcome.warnings = reply.warnings;
-        self.outcome.prepared = Some(reply);
-        Ok(())
-    }
-
-    /// The one packet of a simple command: OK is read and edited, ERR is noted, anything else (the
-    /// text of COM_STATISTICS) passes.
-    fn single(
-        &mut self,
-        buffer: &mut Vec<u8>,
-        at: &mut usize,
-        range: std::ops::Range<usize>,
-        on_change: &mut dyn FnMut(SessionChange<'_>),
-    ) -> Result<(), Malformed> {
-        match buffer[range.clone()].first() {
-            Some(0x00) => self.ok(buffer, at, range, on_change),
-            Some(0xFF) => {
-                self.outcome.error = Some(ErrPacket::decode(&buffer[range], self.server)?.number);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn ok(
-        &mut self,
-        buffer: &mut Vec<u8>,
-        at: &mut usize,
-        range: std::ops::Range<usize>,
-        on_change: &mut dyn FnMut(SessionChange<'_>),
-    ) -> Result<(), Malformed> {
-        let (more, edited) = {
-            let ok = OkPacket::decode(&buffer[range.clone()], self.server)?;
-            self.note(&ok, on_change)?;
-            (ok.status.contains(Status::MORE_RESULTS), self.edit_ok(&ok)?)
-        };
-        if let Some(payload) = edited {
-            replace(buffer, at, range, &payload);
-        }
-        self.state = if more { State::First } else { State::Done };
-        Ok(())
-    }
-
-    fn end_of_rows(
-        &mut self,
-        buffer: &mut Vec<u8>,
-        at: &mut usize,
-        range: std::ops::Range<usize>,
-        on_change: &mut dyn FnMut(SessionChange<'_>),
-    ) -> Result<(), Malformed> {
-        let payload = &buffer[range.clone()];
-        let (status, edited) = if payload.len() < 7 {
-            // A plain EOF: a server that lacks DEPRECATE_EOF for this command.
-            let eof = EofPacket::decode(payload)?;
-            self.outcome.status = Some(eof.status);
-            self.outcome.warnings = eof.warnings;
-            (eof.status, None)
-        } else {
-            let ok = OkPacket::decode(payload, self.server)?;
-            self.note(&ok, on_change)?;
-            let edited = if self.client.contains(Capabilities::DEPRECATE_EOF) {
-                self.edit_ok(&ok)?
-            } else {
-                let mut eof = Vec::with_capacity(5);
-                let status = ok.status - Status::SESSION_STATE_CHANGED;
-                EofPacket {
-                    warnings: ok.warnings,
-                    status,
-                }
-                .encode(&mut eof);
-                Some(eof)
-            };
-            (ok.status, edited)
-        };
-        if let Some(payload) = edited {
-            replace(buffer, at, range, &payload);
-        }
-        let more = status.contains(Status::MORE_RESULTS) && self.state == State::Rows;
-        self.state = if more { State::First } else { State::Done };
-        Ok(())
-    }
-
-    fn note(
-        &mut self,
-        ok: &OkPacket<'_>,
-        on_change: &mut dyn FnMut(SessionChange<'_>),
-    ) -> Result<(), Malformed> {
-        self.outcome.status = Some(ok.status);
-        self.outcome.affected_rows = ok.affected_rows;
-        self.outcome.last_insert_id = ok.last_insert_id;
-        self.outcome.warnings = ok.warnings;
-        self.status = ok.status - Status::SESSION_STATE_CHANGED - Status::MORE_RESULTS;
-        for change in session_changes(ok.session_state) {
-            on_change(change?);
-        }
-        Ok(())
-    }
-
-    /// The OK as this client must see it, or `None` when it may stay as it is.
-    fn edit_ok(&self, ok: &OkPacket<'_>) -> Result<Option<Vec<u8>>, Malformed> {
-        let changed = ok.status.contains(Status::SESSION_STATE_CHANGED);
-        if ok.info.is_empty() && ok.session_state.is_empty() && !changed {
-            return Ok(None);
-        }
-        let mut state = Vec::new();
-        if self.client.contains(Capabilities::SESSION_TRACK) {
-            keep_visible(ok.session_state, &self.shown, &mut state)?;
-        }
-        let mut edited = OkPacket {
-            session_state: &state,
-            ..*ok
-        };
-        edited
-            .status
-            .set(Status::SESSION_STATE_CHANGED, !state.is_empty());
-        let mut payload = Vec::new();
-        edited.encode(&mut payload, self.client);
-        Ok(Some(payload))
-    }
 }
 
 /// A packet is passed through in pieces only when it is larger than this and than the buffer.
 const PASS_BYTES_MIN: usize = 4096;
-
-/// Copies from a session-state block what this client is to see.
-fn keep_visible(block: &[u8], shown: &Shown, out: &mut Vec<u8>) -> Result<(), Malformed> {
-    for change in session_changes(block) {
-        let change = change?;
-        if shown.shows(&change) {
-            change.encode(out);
-        }
-    }
-    Ok(())
-}
-
-fn end_status(payload: &[u8], server: Capabilities) -> Result<Status, Malformed> {
-    if payload.len() < 7 {
-        return Ok(EofPacket::decode(payload)?.status);
-    }
-    Ok(OkPacket::decode(payload, server)?.status)
-}
-
-/// Puts another payload where the packet's own is, and moves `at` behind it.
-fn replace(buffer: &mut Vec<u8>, at: &mut usize, range: std::ops::Range<usize>, payload: &[u8]) {
-    let header = range.start - HEADER_BYTES;
-    let sequence = buffer[header + 3];
-    let encoded = Header {
-        payload_bytes: payload.len(),
-        sequence,
-    }
-    .encode();
-    buffer[header..range.start].copy_from_slice(&encoded);
-    *at = range.start + payload.len();
-    buffer.splice(range, payload.iter().copied());
-}

@@ -1,8 +1,10 @@
 //! Prepared statements: the reply to COM_STMT_PREPARE, and the commands that carry a statement's
 //! id. The commands are read and written without their command byte.
 
+mod bulk;
 mod execute;
 
+pub use bulk::{BULK_TYPES, BULK_UNIT_RESULTS, BulkExecute};
 pub use execute::{
     CURSOR_READ_ONLY, Execute, PARAMETERS_COUNTED, ParamKind, encode_execute, put_param_kind,
 };

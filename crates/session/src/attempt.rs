@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use backend::{Connection, ConnectionError, Lease, TRACKING, Tracked, classify};
+use mysql_wire::command::Command;
 use mysql_wire::relay::{BUFFER_BYTES, Expect, Outcome, Relay};
 use mysql_wire::reply::SessionChange;
 use sqltext::Class;
@@ -11,6 +12,9 @@ use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Answer, Changes, Job, Loss, Run, Shape};
 use crate::session::Session;
+
+/// The command byte of COM_STMT_EXECUTE.
+const EXECUTE: u8 = Command::StmtExecute as u8;
 
 /// Once a reply has filled this many buffers it is a long one, and goes on in larger pieces.
 const SMALL_BUFFERS_MAX: usize = 2;
@@ -195,10 +199,10 @@ impl Session {
             Job::Execute(id) => {
                 self.ready_statement(connection, id).await?;
                 // The byte behind command and id says what cursor the client wants: 0 for none.
-                let expect = match self.client.payload().get(5) {
-                    Some(0) | None if shape.class == Class::Call => Expect::Call,
-                    Some(0) | None => Expect::Results,
-                    Some(_) => Expect::Cursor,
+                let expect = match self.client.payload() {
+                    [EXECUTE, _, _, _, _, cursor, ..] if *cursor != 0 => Expect::Cursor,
+                    [EXECUTE, ..] if shape.class == Class::Call => Expect::Call,
+                    _ => Expect::Results,
                 };
                 (expect, self.address_statement(connection, id))
             }

@@ -23,6 +23,7 @@ mod kill;
 mod local;
 mod local_file;
 mod login;
+mod offer;
 mod per_core;
 mod pin;
 mod prepared;

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use backend::Profile;
-use farm::{Engine, error};
+use farm::error;
 use mysql_wire::auth::{self, SALT_BYTES};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::handshake::{AuthMore, AuthSwitch, Greeting, Login};
@@ -14,44 +14,10 @@ use rsa::rand_core::{OsRng, RngCore};
 
 use crate::client::{Client, ReadError};
 use crate::end::End;
+use crate::offer::PASSED_ON;
 use crate::per_core::Core;
 use crate::prove::{Claim, Offer};
 use crate::transport::compression;
-
-/// What Heddle offers to clients.
-const OFFERED: Capabilities = Capabilities::FOUND_ROWS
-    .union(Capabilities::COMPRESS)
-    .union(Capabilities::ZSTD_COMPRESSION)
-    .union(Capabilities::LONG_FLAG)
-    .union(Capabilities::CONNECT_WITH_DB)
-    .union(Capabilities::NO_SCHEMA)
-    .union(Capabilities::ODBC)
-    .union(Capabilities::LOCAL_FILES)
-    .union(Capabilities::IGNORE_SPACE)
-    .union(Capabilities::PROTOCOL_41)
-    .union(Capabilities::INTERACTIVE)
-    .union(Capabilities::IGNORE_SIGPIPE)
-    .union(Capabilities::TRANSACTIONS)
-    .union(Capabilities::RESERVED)
-    .union(Capabilities::SECURE_CONNECTION)
-    .union(Capabilities::MULTI_STATEMENTS)
-    .union(Capabilities::MULTI_RESULTS)
-    .union(Capabilities::PS_MULTI_RESULTS)
-    .union(Capabilities::PLUGIN_AUTH)
-    .union(Capabilities::CONNECT_ATTRS)
-    .union(Capabilities::PLUGIN_AUTH_LENENC)
-    .union(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS)
-    .union(Capabilities::SESSION_TRACK)
-    .union(Capabilities::DEPRECATE_EOF);
-
-/// The client's flags that a server connection must have too.
-const PASSED_ON: Capabilities = Capabilities::FOUND_ROWS
-    .union(Capabilities::NO_SCHEMA)
-    .union(Capabilities::ODBC)
-    .union(Capabilities::LOCAL_FILES)
-    .union(Capabilities::IGNORE_SPACE)
-    .union(Capabilities::INTERACTIVE)
-    .union(Capabilities::MULTI_STATEMENTS);
 
 /// Who logged in, and how.
 pub struct Identity {
@@ -105,32 +71,20 @@ impl Core {
         id: u32,
         tls: bool,
     ) -> Result<Capabilities, End> {
-        let snapshot = self.snapshot();
-        let primary = snapshot.home().and_then(|group| group.primary());
-        let mariadb = primary.is_none_or(|server| server.engine == Engine::MariaDb);
-        let version = match primary {
-            // MariaDB 10 hides its number behind this, for replicas that know no number above 5.
-            Some(server) if mariadb && server.version.starts_with("10.") => {
-                format!("5.5.5-{}", server.version)
-            }
-            Some(server) => server.version.to_string(),
-            None => "5.5.5-10.6.0-MariaDB".to_owned(),
-        };
-        let mut offered = OFFERED;
-        offered.set(Capabilities::LONG_PASSWORD, !mariadb);
+        let welcome = self.welcome().await;
+        let mut offered = welcome.capabilities;
         offered.set(Capabilities::SSL, tls);
-        let plugin = if mariadb {
+        let plugin = if welcome.mariadb {
             auth::NATIVE
         } else {
             auth::CACHING_SHA2
         };
         let greeting = Greeting {
-            version: &version,
+            version: &welcome.version,
             connection_id: id,
             salt,
             capabilities: offered,
-            // utf8mb4_general_ci, which both engines know.
-            collation: 45,
+            collation: welcome.collation,
             status: Status::AUTOCOMMIT,
             plugin,
         };

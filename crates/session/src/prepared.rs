@@ -8,10 +8,11 @@ use std::rc::Rc;
 
 use backend::{Connection, ConnectionError, Lease, Prepared, SessionState};
 use farm::error;
+use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::packet::{self, HEADER_BYTES, Header};
 use mysql_wire::relay::Expect;
-use mysql_wire::statement::{Execute, LAST_PREPARED, PrepareOk};
+use mysql_wire::statement::{BulkExecute, Execute, LAST_PREPARED, PrepareOk};
 use mysql_wire::status::Status;
 use rustc_hash::FxHasher;
 use sqltext::{Class, Dialect, Facts, Verb};
@@ -198,6 +199,36 @@ impl Session {
         self.run_command(shape, Job::Execute(id)).await
     }
 
+    /// COM_STMT_BULK_EXECUTE: like an EXECUTE, of many rows.
+    pub(crate) async fn bulk_execute(&mut self) -> Result<(), End> {
+        let capable = Capabilities::MARIADB_STMT_BULK;
+        if !self.client.capabilities.contains(capable) {
+            let error = match self.mode.dialect {
+                Dialect::MariaDb => error::BULK_NOT_AGREED,
+                Dialect::MySql => error::UNKNOWN_COMMAND,
+            };
+            return self.client.error(&error, &[]).await;
+        }
+        let id = self.named_statement();
+        let Some(statement) = self.statements.get_mut(&id) else {
+            return self.unknown_statement(id, "mysqld_stmt_execute").await;
+        };
+        let body = &self.client.payload()[1..];
+        let Ok(bulk) = BulkExecute::decode(body, statement.params) else {
+            let details = "parameters that do not fit the statement";
+            return self
+                .client
+                .error(&error::MALFORMED_PACKET, &[details])
+                .await;
+        };
+        if !bulk.types.is_empty() && bulk.types != statement.types {
+            statement.types = bulk.types.to_vec();
+            statement.types_hash = hash(&statement.types);
+        }
+        let shape = statement.shape;
+        self.run_command(shape, Job::Execute(id)).await
+    }
+
     /// Makes sure that the connection knows the statement.
     pub(crate) async fn ready_statement(
         &mut self,
@@ -224,7 +255,9 @@ impl Session {
         let statement = self.statements.get(&id)?;
         let known = connection.known(&statement.key)?;
         self.client.patch(1, &known.server_id.to_le_bytes());
-        if statement.params == 0 || self.client.payload()[0] != Command::StmtExecute as u8 {
+        let command = Command::try_from(self.client.payload()[0]);
+        let executes = matches!(command, Ok(Command::StmtExecute | Command::StmtBulkExecute));
+        if statement.params == 0 || !executes {
             return None;
         }
         let has = std::mem::replace(&mut known.types, statement.types_hash);
@@ -232,8 +265,12 @@ impl Session {
             return None;
         }
         let body = &self.client.payload()[1..];
-        let bound =
-            Execute::decode(body, statement.params, false).is_ok_and(|e| e.new_params_bound);
+        let bound = match command {
+            Ok(Command::StmtBulkExecute) => {
+                BulkExecute::decode(body, statement.params).is_ok_and(|b| !b.types.is_empty())
+            }
+            _ => Execute::decode(body, statement.params, false).is_ok_and(|e| e.new_params_bound),
+        };
         (!bound).then(|| with_types(&joined(self.client.frame()), statement))
     }
 
@@ -442,6 +479,16 @@ fn with_types(payload: &[u8], statement: &Statement) -> Vec<u8> {
     let mut out = Vec::with_capacity(payload.len() + statement.types.len() + HEADER_BYTES);
     packet::write_with(&mut out, &mut 0, |out| {
         out.push(payload[0]);
+        if payload[0] == Command::StmtBulkExecute as u8 {
+            match BulkExecute::decode(&payload[1..], statement.params) {
+                Ok(bulk) => {
+                    let types = &statement.types[..];
+                    BulkExecute { types, ..bulk }.encode(out);
+                }
+                Err(_) => out.extend_from_slice(&payload[1..]),
+            }
+            return;
+        }
         match Execute::decode(&payload[1..], statement.params, false) {
             Ok(execute) => {
                 let types = &statement.types[..];

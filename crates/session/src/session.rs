@@ -232,6 +232,7 @@ impl Session {
             Ok(Command::StmtClose) => Box::pin(self.close_statement()).await,
             Ok(Command::StmtReset) => Box::pin(self.reset_statement()).await,
             Ok(Command::StmtSendLongData) => Box::pin(self.long_data()).await,
+            Ok(Command::StmtBulkExecute) => Box::pin(self.bulk_execute()).await,
             Ok(Command::StmtFetch) => Box::pin(self.fetch()).await,
             Ok(Command::Quit) => Err(End::Quit),
             Ok(Command::Ping) => self.client.ok(self.status_now()).await,
@@ -294,7 +295,7 @@ fn mode_of(core: &Core) -> Mode {
 }
 
 /// `10.11.6-MariaDB` as 101106.
-fn version_number(version: &str) -> u32 {
+pub(crate) fn version_number(version: &str) -> u32 {
     let mut parts = version
         .split(|c: char| !c.is_ascii_digit())
         .map(str::parse::<u32>);

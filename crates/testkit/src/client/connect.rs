@@ -72,6 +72,8 @@ impl Client {
             connection_id: 0,
             status: mysql_wire::status::Status::empty(),
             files: Default::default(),
+            progress: 0,
+            known_columns: Vec::new(),
         })
     }
 

@@ -95,6 +95,10 @@ pub struct Client {
     /// The files that LOAD DATA LOCAL gets, one after the other, each as the packets it is sent in;
     /// an empty file when there is none left.
     pub files: VecDeque<Vec<Vec<u8>>>,
+    /// Progress reports so far (MariaDB).
+    pub progress: usize,
+    /// What a result without column definitions has: those of the last statement executed.
+    known_columns: Vec<Column>,
 }
 
 impl Client {

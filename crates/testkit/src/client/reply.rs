@@ -28,7 +28,7 @@ pub struct Done {
 }
 
 /// A column of a result set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
     pub schema: String,
     pub table: String,
@@ -39,6 +39,8 @@ pub struct Column {
     pub kind: u8,
     pub flags: u16,
     pub decimals: u8,
+    /// MariaDB's extended metadata, undecoded; empty without that capability.
+    pub extended: Vec<u8>,
 }
 
 /// A result set.
@@ -75,7 +77,11 @@ impl Client {
 
     /// Reads one result.
     pub fn read_result(&mut self, binary: bool) -> Result<Reply, Failure> {
-        let payload = self.read_packet()?;
+        let mut payload = self.read_packet()?;
+        while payload.starts_with(b"\xFF\xFF\xFF") {
+            self.progress += 1;
+            payload = self.read_packet()?;
+        }
         if reply::is_ok(&payload) {
             return self.done(&payload).map(Reply::Done);
         }
@@ -89,10 +95,26 @@ impl Client {
             self.send_packet(b"")?;
             return self.read_done().map(Reply::Done);
         }
-        let count = Reader::new(&payload).lenenc_int()?;
+        let mut reader = Reader::new(&payload);
+        let count = reader.lenenc_int()?;
+        let tells =
+            Capabilities::OPTIONAL_RESULTSET_METADATA | Capabilities::MARIADB_CACHE_METADATA;
+        let described = !self.capabilities.intersects(tells) || reader.u8()? == 1;
+        if !reader.is_empty() {
+            return Err(Failure::Protocol(
+                "more than a number of columns".to_owned(),
+            ));
+        }
         let mut columns = Vec::new();
         for _ in 0..count {
-            columns.push(column(&self.read_packet()?)?);
+            columns.push(match described {
+                true => column(&self.read_packet()?, self.capabilities)?,
+                false => self
+                    .known_columns
+                    .get(columns.len())
+                    .cloned()
+                    .unwrap_or_default(),
+            });
         }
         if !self.capabilities.contains(Capabilities::DEPRECATE_EOF) {
             let end = EofPacket::decode(&self.read_packet()?)?;
@@ -172,7 +194,7 @@ impl Client {
 }
 
 /// Reads a column definition.
-pub(super) fn column(payload: &[u8]) -> Result<Column, Failure> {
+pub(super) fn column(payload: &[u8], capabilities: Capabilities) -> Result<Column, Failure> {
     let mut reader = Reader::new(payload);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     reader.lenenc_bytes()?; // The catalogue, always «def».
@@ -181,6 +203,10 @@ pub(super) fn column(payload: &[u8]) -> Result<Column, Failure> {
     reader.lenenc_bytes()?; // The table's own name behind an alias.
     let name = text(reader.lenenc_bytes()?);
     reader.lenenc_bytes()?; // The column's own name behind an alias.
+    let extended = match capabilities.contains(Capabilities::MARIADB_EXTENDED_METADATA) {
+        true => reader.lenenc_bytes()?.to_vec(),
+        false => Vec::new(),
+    };
     reader.lenenc_int()?; // The length of what follows, always 12.
     Ok(Column {
         schema,
@@ -191,6 +217,7 @@ pub(super) fn column(payload: &[u8]) -> Result<Column, Failure> {
         kind: reader.u8()?,
         flags: reader.u16()?,
         decimals: reader.u8()?,
+        extended,
     })
 }
 

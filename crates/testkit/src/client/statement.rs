@@ -72,8 +72,10 @@ impl Client {
         let (columns, params) = (reader.u16()?, reader.u16()?);
         reader.u8()?;
         let warnings = reader.u16()?;
-        let params = self.read_columns(params)?;
-        let columns = self.read_columns(columns)?;
+        let optional = Capabilities::OPTIONAL_RESULTSET_METADATA;
+        let described = !self.capabilities.contains(optional) || reader.u8()? == 1;
+        let params = self.read_columns(params, described)?;
+        let columns = self.read_columns(columns, described)?;
         Ok(Statement {
             id,
             params,
@@ -82,8 +84,11 @@ impl Client {
         })
     }
 
-    fn read_columns(&mut self, count: u16) -> Result<Vec<Column>, Failure> {
-        let columns = (0..count).map(|_| column(&self.read_packet()?)).collect();
+    /// Definitions, as many as there are or none where they are left out, and their end.
+    fn read_columns(&mut self, count: u16, described: bool) -> Result<Vec<Column>, Failure> {
+        let columns = (0..if described { count } else { 0 })
+            .map(|_| column(&self.read_packet()?, self.capabilities))
+            .collect();
         if count > 0 && !self.capabilities.contains(Capabilities::DEPRECATE_EOF) {
             self.read_packet()?;
         }
@@ -97,6 +102,7 @@ impl Client {
         values: &[Value],
     ) -> Result<Vec<Reply>, Failure> {
         self.send_execute(statement.id, 0, values)?;
+        self.known_columns.clone_from(&statement.columns);
         self.read_results(true)
     }
 
@@ -121,6 +127,30 @@ impl Client {
             }
         }
         self.send_command(Command::StmtExecute, &payload)
+    }
+
+    /// COM_STMT_BULK_EXECUTE of these rows, with `types` or with those of the last execution; every
+    /// row has a value for each parameter, and a value of type Null is NULL.
+    pub fn execute_bulk(
+        &mut self,
+        statement: &Statement,
+        flags: u16,
+        types: Option<&[Value]>,
+        rows: &[&[Value]],
+    ) -> Result<Vec<Reply>, Failure> {
+        let mut payload = Vec::new();
+        put_u32(&mut payload, statement.id);
+        put_u16(&mut payload, flags | if types.is_some() { 128 } else { 0 });
+        for value in types.unwrap_or_default() {
+            put_u16(&mut payload, type_of(value));
+        }
+        for value in rows.iter().flat_map(|row| row.iter()) {
+            payload.push(u8::from(*value == Value::Null));
+            put_value(&mut payload, value);
+        }
+        self.send_command(Command::StmtBulkExecute, &payload)?;
+        self.known_columns.clone_from(&statement.columns);
+        self.read_results(true)
     }
 
     /// COM_STMT_FETCH on an open cursor.
