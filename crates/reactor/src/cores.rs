@@ -5,12 +5,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use compio::driver::{DriverType, ProactorBuilder};
-use compio::runtime::{Runtime, RuntimeBuilder};
 use futures_channel::mpsc;
 use futures_util::StreamExt;
+
+use crate::runtime::Runtime;
 
 /// Which kernel interface carries the data plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,17 +83,13 @@ impl<M: Send + 'static> Reactor<M> {
                 .name(format!("core-{core}"))
                 .spawn(move || {
                     // The ring must be made by the thread that uses it (SINGLE_ISSUER).
-                    let runtime = match build(io) {
+                    let runtime = match Runtime::new(io) {
                         Ok(runtime) => runtime,
                         Err(error) => return drop(ready.send(Err(error))),
                     };
                     let _ = ready.send(Ok(()));
                     let inbox = Inbox { receiver };
-                    // The main future is a task of its own: the future given to block_on would be
-                    // polled at every turn of the loop.
-                    runtime.block_on(async move {
-                        let _ = compio::runtime::spawn(main(core, inbox)).await;
-                    });
+                    runtime.run(main(core, inbox));
                 })?;
             started
                 .recv()
@@ -180,60 +175,10 @@ impl<M> Dealer<M> {
 fn choose(io: Io) -> io::Result<Io> {
     match io {
         Io::Epoll => Ok(Io::Epoll),
-        Io::IoUring => build(Io::IoUring).map(|_| Io::IoUring).map_err(|error| {
+        Io::IoUring => Runtime::probe(io).map(|()| io).map_err(|error| {
             let text = format!("io_uring is not to be had here ({error}); use --io epoll");
             io::Error::new(error.kind(), text)
         }),
-        Io::Auto => Ok(build(Io::IoUring).map_or(Io::Epoll, |_| Io::IoUring)),
+        Io::Auto => Ok(Runtime::probe(Io::IoUring).map_or(Io::Epoll, |()| Io::IoUring)),
     }
-}
-
-/// The submission queue holds what a busy core starts between two waits; 1,024 is above what 10,000
-/// sessions start in one turn, and a full queue is flushed, not lost.
-const RING_ENTRIES: u32 = 1024;
-
-fn build(io: Io) -> io::Result<Runtime> {
-    let mut proactor = ProactorBuilder::new();
-    proactor.capacity(RING_ENTRIES);
-    match io {
-        Io::Epoll => proactor.driver_type(DriverType::Poll),
-        // Off by default in compio; together they took 64 connections from 0.97 to 0.67 of HAProxy's
-        // CPU per query: completions are handled when the core asks, not by interrupting it.
-        _ => proactor
-            .driver_type(DriverType::IoUring)
-            .single_issuer(true)
-            .defer_taskrun(true),
-    };
-    RuntimeBuilder::new().with_proactor(proactor).build()
-}
-
-/// A running task. Dropping the handle cancels the task; [`Task::detach`] lets it run.
-pub struct Task<T>(compio::runtime::JoinHandle<T>);
-
-impl<T> Task<T> {
-    /// Lets the task run to its end by itself.
-    pub fn detach(self) {
-        self.0.detach();
-    }
-
-    /// Waits for the task; `None` when it panicked.
-    pub async fn join(self) -> Option<T> {
-        self.0.await.ok()
-    }
-}
-
-/// Starts a task on this core.
-pub fn spawn<F: Future + 'static>(future: F) -> Task<F::Output> {
-    Task(compio::runtime::spawn(future))
-}
-
-/// Waits for a duration.
-pub async fn sleep(duration: Duration) {
-    compio::runtime::time::sleep(duration).await;
-}
-
-/// Runs the future for at most `limit`; `None` when the time is over, and then the future is dropped
-/// (see the crate's word on cancellation).
-pub async fn timeout<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
-    compio::runtime::time::timeout(limit, future).await.ok()
 }

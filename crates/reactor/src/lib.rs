@@ -1,23 +1,43 @@
 //! The data plane's runtime seam: cores, sockets, timers, on io_uring or epoll.
 //!
-//! Job: run one thread per core, each with its own completion runtime, and give sessions plain
-//! `async` calls: [`Sock::recv`], [`Sock::send`], [`sleep`], [`timeout`], [`spawn`]. The runtime below
-//! is compio, pinned to one version; nothing of it shows in this crate's signatures, so that it can
-//! be exchanged without touching a session.
+//! Job: run one thread per core, each with its own tasks, timers and sockets, and give sessions plain
+//! `async` calls: [`Sock::recv`], [`Sock::send`], [`sleep`], [`timeout`], [`spawn`]. Nothing of the
+//! kernel's interface shows in these.
 //!
-//! Invariants: what runs on a core stays on it (futures are not `Send`); messages are the only way
-//! in from another thread; a socket has at most one receive and one send in flight.
+//! How a core works (`runtime`): it runs the tasks that were woken (`tasks`), then asks the kernel
+//! once, by `ring` or `epoll`, for all that has happened, waiting only when no task can run; then it
+//! moves the time (`timers`) and takes the wakings of other threads (`remote`). On io_uring all
+//! that the tasks of a turn have started is handed over by that one call.
+//!
+//! Invariants: what runs on a core stays on it (futures are not `Send`); messages and wakers are the
+//! only way in from another thread; a socket has at most one receive and one send in flight; the
+//! kernel works only on buffers that an operation's slot owns; a descriptor is closed only when no
+//! operation has it; a panic ends its task and nothing else; a core ends after all its operations.
 //!
 //! Cancellation: dropping a future that waits in [`Sock::recv`] or [`Sock::send`] is memory-safe, but
 //! bytes that the kernel had already moved are lost. So after a dropped or timed-out call the only
-//! thing to do with that socket is to close it.
+//! thing to do with that socket is to say a last word and close it.
+//!
+//! A task must not block its thread: besides holding up the others, what it has sent just before may
+//! not have left yet.
 //!
 //! Must not know: MySQL, pools, sessions, the farm.
 
+mod connect;
 mod cores;
+mod descriptor;
+mod epoll;
 mod listen;
+mod remote;
+mod ring;
+mod runtime;
 mod sock;
+mod tasks;
+mod time;
+mod timers;
 
-pub use crate::cores::{Dealer, Inbox, Io, Reactor, Task, sleep, spawn, timeout};
+pub use crate::cores::{Dealer, Inbox, Io, Reactor};
 pub use crate::listen::Acceptor;
 pub use crate::sock::{Closer, Sock};
+pub use crate::tasks::{Task, spawn};
+pub use crate::time::{sleep, timeout};

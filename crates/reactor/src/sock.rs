@@ -4,33 +4,42 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
+use std::rc::Rc;
 
-use compio::BufResult;
-use compio::buf::{IntoInner, IoBuf, IoBufMut};
-use compio::io::{AsyncRead, AsyncWrite};
+use rustix::net::{RecvFlags, SendFlags};
 use socket2::SockRef;
+
+use crate::connect;
+use crate::descriptor::Descriptor;
 
 /// A TCP connection of this core.
 pub struct Sock {
-    stream: compio::net::TcpStream,
+    descriptor: Rc<Descriptor>,
 }
 
 /// Ends a connection from outside the task that serves it: the pending receive sees end of stream.
 /// Holds the descriptor open until it is dropped, so it can never reach a reused one.
 pub struct Closer {
-    stream: compio::net::TcpStream,
+    descriptor: Rc<Descriptor>,
+}
+
+impl Drop for Sock {
+    fn drop(&mut self) {
+        self.descriptor.give_up();
+    }
 }
 
 impl Closer {
     /// Shuts both directions. Bytes already given to the kernel are still sent.
     pub fn close(&self) {
-        let _ = SockRef::from(&self.stream).shutdown(std::net::Shutdown::Both);
+        let _ = self.descriptor.flush();
+        let _ = SockRef::from(self.descriptor.stream()).shutdown(std::net::Shutdown::Both);
     }
 
     /// Shuts the receiving direction only: the peer's task sees end of stream at its next receive
     /// and can still send a last word.
     pub fn close_receive(&self) {
-        let _ = SockRef::from(&self.stream).shutdown(std::net::Shutdown::Read);
+        let _ = SockRef::from(self.descriptor.stream()).shutdown(std::net::Shutdown::Read);
     }
 }
 
@@ -42,17 +51,17 @@ impl Sock {
         sock.set_tcp_nodelay(true)?;
         sock.set_keepalive(true)?;
         Ok(Sock {
-            stream: compio::net::TcpStream::from_std(stream)?,
+            descriptor: Descriptor::new(stream)?,
         })
     }
 
     /// Connects to `host:port`; names are resolved on a thread of their own.
     pub async fn connect(host: &str, port: u16) -> io::Result<Sock> {
-        let stream = compio::net::TcpStream::connect((host, port)).await?;
-        let sock = SockRef::from(&stream);
+        let descriptor = connect::connect(host, port).await?;
+        let sock = SockRef::from(descriptor.stream());
         sock.set_tcp_nodelay(true)?;
         sock.set_keepalive(true)?;
-        Ok(Sock { stream })
+        Ok(Sock { descriptor })
     }
 
     /// Receives at least one byte behind what `buffer` holds; it must have spare capacity. `Ok(0)`
@@ -61,11 +70,12 @@ impl Sock {
     /// Dropped while it waits: see the crate's word on cancellation.
     pub async fn recv(&mut self, buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         debug_assert!(buffer.len() < buffer.capacity(), "a receive needs room");
-        let BufResult(result, spare) = self.stream.read(buffer.uninit()).await;
-        (result, spare.into_inner())
+        self.descriptor.receive(buffer).await
     }
 
     /// Sends the bytes of `buffer` in `range`, all of them. The buffer comes back in every case.
+    /// `Ok` says that the bytes are on their way, as ever with a socket: that the peer has gone may be
+    /// told only by the next call.
     ///
     /// Dropped while it waits: see the crate's word on cancellation.
     pub async fn send(
@@ -73,19 +83,7 @@ impl Sock {
         buffer: Vec<u8>,
         range: Range<usize>,
     ) -> (io::Result<()>, Vec<u8>) {
-        let mut buffer = buffer;
-        let mut at = range.start;
-        while at < range.end {
-            let BufResult(result, slice) = self.stream.write(buffer.slice(at..range.end)).await;
-            buffer = slice.into_inner();
-            match result {
-                Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), buffer),
-                Ok(sent) => at += sent,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return (Err(error), buffer),
-            }
-        }
-        (Ok(()), buffer)
+        self.descriptor.send(buffer, range).await
     }
 
     /// True while the peer has neither closed nor sent anything unasked. One system call; meant for
@@ -93,7 +91,7 @@ impl Sock {
     pub fn is_quiet(&self) -> bool {
         let mut byte = [MaybeUninit::<u8>::uninit(); 1];
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-        match SockRef::from(&self.stream).recv_with_flags(&mut byte, flags) {
+        match SockRef::from(self.descriptor.stream()).recv_with_flags(&mut byte, flags) {
             Ok(_) => false,
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,
         }
@@ -102,32 +100,30 @@ impl Sock {
     /// Receives what has come already, behind what `buffer` holds, without waiting: `WouldBlock` when
     /// there is nothing. `Ok(0)` means that the peer closed its side. Not while another receive runs.
     pub fn recv_ready(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        let room = buffer.spare_capacity_mut();
-        debug_assert!(!room.is_empty(), "a receive needs room");
-        let bytes = SockRef::from(&self.stream).recv_with_flags(room, libc::MSG_DONTWAIT)?;
-        // SAFETY: the kernel has written this many bytes behind the buffer's length.
-        #[allow(unsafe_code)]
-        unsafe {
-            buffer.set_len(buffer.len() + bytes);
-        }
+        debug_assert!(buffer.len() < buffer.capacity(), "a receive needs room");
+        let spare = rustix::buffer::spare_capacity(buffer);
+        let (bytes, _) = rustix::net::recv(&*self.descriptor, spare, RecvFlags::DONTWAIT)?;
         Ok(bytes)
     }
 
     /// Sends what fits into the kernel's buffer without waiting, for a last word before the end.
     pub fn send_ready(&self, bytes: &[u8]) -> io::Result<usize> {
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        SockRef::from(&self.stream).send_with_flags(bytes, flags)
+        if !self.descriptor.flush() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        Ok(rustix::net::send(&*self.descriptor, bytes, flags)?)
     }
 
     /// A handle that ends this connection from elsewhere on the core.
     pub fn closer(&self) -> Closer {
         Closer {
-            stream: self.stream.clone(),
+            descriptor: self.descriptor.clone(),
         }
     }
 
     /// The other end's address.
     pub fn peer(&self) -> io::Result<SocketAddr> {
-        self.stream.peer_addr()
+        self.descriptor.stream().peer_addr()
     }
 }

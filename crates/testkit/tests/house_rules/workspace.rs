@@ -52,7 +52,7 @@ const EXCEPTIONS: [(&str, &str, &str); 3] = [
 /// Foreign crates that bring I/O, clocks or tasks: not for crates that decide purely.
 const IMPURE: [&str; 9] = [
     "tokio",
-    "compio",
+    "io-uring",
     "socket2",
     "mysql_async",
     "ureq",

@@ -1,0 +1,342 @@
+//! An open socket of a core, and its waits on either interface; the socket, its closers and its
+//! operations in flight share it.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::epoll::{Direction, Epoll, SourceId};
+use crate::ring::{OpId, Ring};
+use crate::runtime::{self, Driver, Runtime};
+use crate::tasks::Waiter;
+
+/// Sends of up to this many bytes are copied and not waited for: a piece of a reply, and what sealing
+/// adds to it.
+const SOON_BYTES_MAX: usize = 16_384 + 1_024;
+
+/// A descriptor, closed when nobody needs it any more.
+pub(crate) struct Descriptor {
+    stream: TcpStream,
+    runtime: Rc<Runtime>,
+    /// Its registration with epoll; `None` on io_uring.
+    source: Option<SourceId>,
+    /// On io_uring: the send under way that nobody waits for.
+    pub(crate) sending: Cell<Option<OpId>>,
+    /// The error number of such a send that failed; the next send tells it.
+    send_error: Cell<Option<i32>>,
+    /// On io_uring: the last receive left bytes behind.
+    pub(crate) more: Cell<bool>,
+}
+
+/// The kernel's interface, with the socket's place in it.
+enum Interface<'a> {
+    Ring(&'a RefCell<Ring>),
+    Epoll(&'a RefCell<Epoll>, SourceId),
+}
+
+impl AsRawFd for Descriptor {
+    fn as_raw_fd(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        if let Some(source) = self.source
+            && let Driver::Epoll(epoll) = &self.runtime.driver
+        {
+            let waiters = epoll.borrow_mut().forget(source);
+            drop(waiters);
+        }
+    }
+}
+
+impl Descriptor {
+    /// Takes a connected socket over for this core.
+    pub(crate) fn new(stream: TcpStream) -> io::Result<Rc<Descriptor>> {
+        Descriptor::with(stream, true)
+    }
+
+    /// Takes over a non-blocking socket whose connection is under way, and waits until it is made or
+    /// has failed.
+    pub(crate) async fn connected(stream: TcpStream) -> io::Result<Rc<Descriptor>> {
+        let descriptor = Descriptor::with(stream, false)?;
+        match descriptor.interface() {
+            Interface::Ring(ring) => {
+                let id = ring.borrow_mut().writable(&descriptor);
+                descriptor.flight(id).await;
+            }
+            Interface::Epoll(_, source) => descriptor.ready(source, Direction::Send).await,
+        }
+        match descriptor.stream.take_error()? {
+            Some(error) => return Err(error),
+            None => descriptor.stream.peer_addr()?,
+        };
+        descriptor.settle()?;
+        Ok(descriptor)
+    }
+
+    fn with(stream: TcpStream, connected: bool) -> io::Result<Rc<Descriptor>> {
+        let runtime = runtime::current().ok_or_else(|| io::Error::other("not on a core"))?;
+        let source = match &runtime.driver {
+            Driver::Ring(_) => None,
+            Driver::Epoll(epoll) => Some(epoll.borrow_mut().register(stream.as_fd(), connected)?),
+        };
+        let descriptor = Descriptor {
+            stream,
+            runtime,
+            source,
+            sending: Cell::new(None),
+            more: Cell::new(false),
+            send_error: Cell::new(None),
+        };
+        if connected {
+            descriptor.settle()?;
+        }
+        Ok(Rc::new(descriptor))
+    }
+
+    /// On io_uring the socket must be blocking: an operation that finds nothing to do would fail
+    /// instead of waiting. Calls of our own say themselves that they must not wait.
+    fn settle(&self) -> io::Result<()> {
+        match self.source {
+            None => self.stream.set_nonblocking(false),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn interface(&self) -> Interface<'_> {
+        match (&self.runtime.driver, self.source) {
+            (Driver::Ring(ring), _) => Interface::Ring(ring),
+            (Driver::Epoll(epoll), Some(source)) => Interface::Epoll(epoll, source),
+            (Driver::Epoll(_), None) => unreachable!("every socket is registered with epoll"),
+        }
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Receives at least one byte into the buffer's room, or none at the end of the stream.
+    pub(crate) async fn receive(
+        self: &Rc<Self>,
+        mut buffer: Vec<u8>,
+    ) -> (io::Result<usize>, Vec<u8>) {
+        if buffer.len() == buffer.capacity() {
+            // It would look like the end of the stream.
+            return (Err(io::ErrorKind::InvalidInput.into()), buffer);
+        }
+        loop {
+            let received = match self.interface() {
+                Interface::Ring(ring) => {
+                    let id = ring.borrow_mut().receive(self, buffer);
+                    let (result, back) = self.flight(id).await;
+                    buffer = back;
+                    usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result))
+                }
+                Interface::Epoll(epoll, source) => {
+                    self.receive_at_once(epoll, source, &mut buffer).await
+                }
+            };
+            match received {
+                Ok(bytes) => return (Ok(bytes), buffer),
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(error) => return (Err(error.into()), buffer),
+            }
+        }
+    }
+
+    /// Receives once there is something, as far as is known: a call in vain costs as much as one
+    /// that brings bytes.
+    async fn receive_at_once(
+        &self,
+        epoll: &RefCell<Epoll>,
+        source: SourceId,
+        buffer: &mut Vec<u8>,
+    ) -> Result<usize, Errno> {
+        self.ready(source, Direction::Receive).await;
+        let room = buffer.capacity() - buffer.len();
+        let received = rustix::net::recv(self, spare_capacity(buffer), RecvFlags::DONTWAIT);
+        let received = received.map(|(bytes, _)| bytes);
+        match received {
+            Err(Errno::AGAIN) => epoll.borrow_mut().must_wait(source, Direction::Receive),
+            Ok(bytes) if bytes < room => epoll.borrow_mut().drained(source),
+            _ => {}
+        }
+        received
+    }
+
+    /// Sends these bytes of the buffer, all of them. On io_uring a short send is copied, goes out
+    /// with the core's next turn, and is not waited for: what became of it is told by what comes
+    /// next on this socket, as with bytes that lie in the kernel's buffer.
+    pub(crate) async fn send(
+        self: &Rc<Self>,
+        buffer: Vec<u8>,
+        range: Range<usize>,
+    ) -> (io::Result<()>, Vec<u8>) {
+        match self.interface() {
+            Interface::Ring(ring) => self.send_by_ring(ring, buffer, range).await,
+            Interface::Epoll(epoll, source) => {
+                let sent = self.send_at_once(epoll, source, &buffer[range]).await;
+                (sent, buffer)
+            }
+        }
+    }
+
+    async fn send_by_ring(
+        self: &Rc<Self>,
+        ring: &RefCell<Ring>,
+        mut buffer: Vec<u8>,
+        mut range: Range<usize>,
+    ) -> (io::Result<()>, Vec<u8>) {
+        // Two sends in flight could overtake one another.
+        poll_fn(|context| {
+            let Some(id) = self.sending.get() else {
+                return Poll::Ready(());
+            };
+            let before = ring.borrow_mut().wait(&id, Waiter::of(context));
+            drop(before);
+            Poll::Pending
+        })
+        .await;
+        if let Some(number) = self.send_error.take() {
+            return (Err(io::Error::from_raw_os_error(number)), buffer);
+        }
+        if range.len() <= SOON_BYTES_MAX {
+            if !range.is_empty() {
+                ring.borrow_mut().send_soon(self, &buffer[range]);
+            }
+            return (Ok(()), buffer);
+        }
+        while !range.is_empty() {
+            let id = ring.borrow_mut().send(self, buffer, range.clone());
+            let (result, back) = self.flight(id).await;
+            buffer = back;
+            match usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result)) {
+                Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), buffer),
+                Ok(bytes) => range.start += bytes,
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(error) => return (Err(error.into()), buffer),
+            }
+        }
+        (Ok(()), buffer)
+    }
+
+    /// The peer's buffer nearly always has room, so the call comes first and the wait only after it.
+    async fn send_at_once(
+        &self,
+        epoll: &RefCell<Epoll>,
+        source: SourceId,
+        mut bytes: &[u8],
+    ) -> io::Result<()> {
+        while !bytes.is_empty() {
+            self.ready(source, Direction::Send).await;
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match rustix::net::send(self, bytes, flags) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => epoll.borrow_mut().must_wait(source, Direction::Send),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// A send that nobody waited for has failed: who receives here must not wait for an answer.
+    pub(crate) fn break_send(&self, number: i32) {
+        self.send_error.set(Some(number));
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// Sees to it that what was sent before has gone out as far as there is room for it. True when
+    /// all of it has.
+    pub(crate) fn flush(&self) -> bool {
+        if let (Driver::Ring(ring), Some(_)) = (&self.runtime.driver, self.sending.get()) {
+            ring.borrow_mut().flush();
+        }
+        self.sending.get().is_none()
+    }
+
+    /// The socket's owner has gone: what is being sent goes out as far as there is room for it.
+    pub(crate) fn give_up(&self) {
+        if let (Driver::Ring(ring), Some(id)) = (&self.runtime.driver, self.sending.get()) {
+            ring.borrow_mut().give_up(id);
+        }
+    }
+
+    /// Waits until the socket can go on, as far as epoll knows.
+    async fn ready(&self, source: SourceId, direction: Direction) {
+        poll_fn(|context| {
+            let Driver::Epoll(epoll) = &self.runtime.driver else {
+                return Poll::Ready(());
+            };
+            if epoll.borrow_mut().is_ready(source, direction) {
+                return self.runtime.poll_call(context);
+            }
+            let waiter = Waiter::of(context);
+            let before = epoll.borrow_mut().wait(source, direction, waiter);
+            drop(before);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn flight(&self, id: OpId) -> Flight<'_> {
+        Flight {
+            runtime: &self.runtime,
+            id: Some(id),
+        }
+    }
+}
+
+/// Waits for an operation on the ring. Dropped before its end, it gives the operation up.
+struct Flight<'a> {
+    runtime: &'a Runtime,
+    id: Option<OpId>,
+}
+
+impl Future for Flight<'_> {
+    type Output = (i32, Vec<u8>);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(i32, Vec<u8>)> {
+        let this = &mut *self;
+        let (Driver::Ring(ring), Some(id)) = (&this.runtime.driver, &this.id) else {
+            return Poll::Pending;
+        };
+        let taken = ring.borrow_mut().take(id);
+        if let Some(done) = taken {
+            this.id = None;
+            return Poll::Ready(done);
+        }
+        let waiter = Waiter::of(context);
+        let before = ring.borrow_mut().wait(id, waiter);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        if let (Driver::Ring(ring), Some(id)) = (&self.runtime.driver, self.id.take()) {
+            let left = ring.borrow_mut().abandon(id);
+            drop(left);
+        }
+    }
+}

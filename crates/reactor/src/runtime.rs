@@ -1,0 +1,186 @@
+//! One core's loop: run the tasks that are woken, ask the kernel what has happened, move the time.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::cores::Io;
+use crate::epoll::Epoll;
+use crate::remote::{Remote, TaskId};
+use crate::ring::Ring;
+use crate::tasks::{Tasks, Waiter, start};
+use crate::timers::Timers;
+
+/// Tasks that run between two looks at the kernel, so that a crowd of them does not keep what has
+/// come meanwhile waiting.
+const TASKS_PER_TURN: usize = 1024;
+
+/// System calls that a task may do in one go; then others have their turn.
+const CALLS_PER_RUN: u32 = 64;
+
+/// How the kernel is asked.
+pub(crate) enum Driver {
+    Ring(Box<RefCell<Ring>>),
+    Epoll(RefCell<Epoll>),
+}
+
+impl Driver {
+    fn new(io: Io, remote: &Arc<Remote>) -> io::Result<Driver> {
+        match io {
+            Io::Epoll => Epoll::new(remote).map(|epoll| Driver::Epoll(RefCell::new(epoll))),
+            _ => Ring::new(remote).map(|ring| Driver::Ring(Box::new(RefCell::new(ring)))),
+        }
+    }
+}
+
+/// One core. It belongs to its thread.
+pub(crate) struct Runtime {
+    pub(crate) tasks: Tasks,
+    pub(crate) timers: RefCell<Timers>,
+    pub(crate) driver: Driver,
+    remote: Arc<Remote>,
+    born: Instant,
+    calls_left: Cell<u32>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Runtime>>> = const { RefCell::new(None) };
+}
+
+/// The core that this thread is.
+pub(crate) fn current() -> Option<Rc<Runtime>> {
+    CURRENT.try_with(|current| current.borrow().clone()).ok()?
+}
+
+/// Wakes a task from any thread.
+pub(crate) fn wake(task: TaskId) {
+    let here = CURRENT.try_with(|current| match &*current.borrow() {
+        Some(runtime) if runtime.core() == task.core() => {
+            runtime.tasks.queue(task);
+            true
+        }
+        _ => false,
+    });
+    // A thread that is already losing its locals is as good as a foreign one.
+    if !here.unwrap_or(false) {
+        Remote::wake(task);
+    }
+}
+
+impl Runtime {
+    /// A core for this thread. `io` is not `Auto`.
+    pub(crate) fn new(io: Io) -> io::Result<Rc<Runtime>> {
+        let remote = Remote::enter()?;
+        let driver = Driver::new(io, &remote).inspect_err(|_| remote.leave())?;
+        Ok(Rc::new(Runtime {
+            tasks: Tasks::default(),
+            timers: RefCell::new(Timers::new()),
+            driver,
+            remote,
+            born: Instant::now(),
+            calls_left: Cell::new(0),
+        }))
+    }
+
+    /// Tries whether this thread could be a core.
+    pub(crate) fn probe(io: Io) -> io::Result<()> {
+        let remote = Remote::enter()?;
+        let tried = Driver::new(io, &remote).map(drop);
+        remote.leave();
+        tried
+    }
+
+    pub(crate) fn core(&self) -> u16 {
+        self.remote.core()
+    }
+
+    /// Runs `main` to its end, and with it every task of the core.
+    pub(crate) fn run(self: &Rc<Self>, main: impl Future<Output = ()> + 'static) {
+        CURRENT.set(Some(self.clone()));
+        let _end = End(self);
+        let main = start(self, main);
+        let mut woken = Vec::new();
+        while !main.is_over() {
+            self.run_tasks();
+            if !main.is_over() {
+                self.turn(&mut woken);
+            }
+        }
+    }
+
+    fn run_tasks(&self) {
+        for _ in 0..TASKS_PER_TURN {
+            self.calls_left.set(CALLS_PER_RUN);
+            if !self.tasks.run_next() {
+                return;
+            }
+        }
+    }
+
+    /// Asks the kernel what has happened; waits for it when there is nothing else to do.
+    fn turn(&self, woken: &mut Vec<Waiter>) {
+        let wait = if self.tasks.has_queued() || !self.remote.may_sleep() {
+            Some(Duration::ZERO)
+        } else {
+            self.until_next_timer()
+        };
+        match &self.driver {
+            Driver::Ring(ring) => ring.borrow_mut().turn(wait, woken),
+            Driver::Epoll(epoll) => epoll.borrow_mut().turn(wait, woken),
+        }
+        self.remote.up(|task| self.tasks.queue(task));
+        if self.timers.borrow().next().is_some() {
+            let now = self.tick_of(Instant::now());
+            self.timers.borrow_mut().advance(now, woken);
+        }
+        woken.drain(..).for_each(Waiter::wake);
+    }
+
+    fn until_next_timer(&self) -> Option<Duration> {
+        let tick = self.timers.borrow().next()?;
+        let due = self.born + Duration::from_millis(tick);
+        let wait = due.saturating_duration_since(Instant::now());
+        // Whole milliseconds, upwards: epoll knows no others, and an early waking is in vain.
+        let whole = Duration::from_millis(wait.as_millis() as u64);
+        Some(if whole < wait {
+            whole + Duration::from_millis(1)
+        } else {
+            whole
+        })
+    }
+
+    /// The tick that is over at this time.
+    pub(crate) fn tick_of(&self, time: Instant) -> u64 {
+        time.saturating_duration_since(self.born).as_millis() as u64
+    }
+
+    /// Counts a system call of the running task. Pending when it has had its share: the task runs
+    /// again after the others.
+    pub(crate) fn poll_call(&self, context: &mut Context<'_>) -> Poll<()> {
+        let left = self.calls_left.get();
+        if left == 0 {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.calls_left.set(left - 1);
+        Poll::Ready(())
+    }
+}
+
+/// Ends a core in any case: tasks, then what they have asked of the kernel.
+struct End<'a>(&'a Rc<Runtime>);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.tasks.close();
+        if let Driver::Ring(ring) = &self.0.driver {
+            ring.borrow_mut().end();
+        }
+        self.0.remote.leave();
+        CURRENT.set(None);
+    }
+}

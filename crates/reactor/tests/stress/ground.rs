@@ -1,0 +1,88 @@
+//! What the stress tests stand on: a core for a test, connected pairs, seeded numbers.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::net::TcpListener;
+use std::rc::Rc;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use reactor::{Inbox, Io, Reactor, Sock};
+
+pub const BOTH: [Io; 2] = [Io::Epoll, Io::IoUring];
+
+/// The tests run one at a time: some count descriptors or use them up.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+}
+
+/// A seeded source of numbers.
+#[derive(Clone)]
+pub struct Random(Rc<Cell<u64>>);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(Rc::new(Cell::new(seed << 32 | 0x9e37_79b9)))
+    }
+
+    pub fn below(&self, limit: u64) -> u64 {
+        let mut state = self.0.get();
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        self.0.set(state);
+        state % limit
+    }
+}
+
+/// Runs `main` on a core of its own to its end.
+pub fn on_core<F, Fut>(io: Io, main: F)
+where
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ()> + 'static,
+{
+    let (tell, told) = channel();
+    let tell = Mutex::new(tell);
+    let reactor = Reactor::start(1, io, move |_, _: Inbox<()>| {
+        let tell: Sender<()> = tell.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let main = main();
+        async move {
+            main.await;
+            let _ = tell.send(());
+        }
+    })
+    .expect("a core starts");
+    assert_eq!(reactor.io(), io);
+    let over = told.recv_timeout(Duration::from_secs(120));
+    assert!(
+        over.is_ok(),
+        "{io:?}: the core's task hangs or has panicked"
+    );
+    reactor.join();
+}
+
+/// A connected pair, both of this core.
+pub async fn pair(listener: &TcpListener) -> (Sock, Sock) {
+    let address = listener.local_addr().expect("bound");
+    let near = Sock::connect("127.0.0.1", address.port()).await;
+    let (far, _) = listener.accept().expect("connects");
+    let far = Sock::adopt(far).expect("a fresh socket");
+    (near.expect("listens"), far)
+}
+
+/// Runs what blocks on a thread of its own: a core that blocks sends nothing.
+pub async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, told) = futures_channel::oneshot::channel();
+    std::thread::spawn(move || tell.send(work()).map_err(|_| ()));
+    told.await.expect("the thread is well")
+}
+
+pub fn listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").expect("a free port")
+}
