@@ -121,7 +121,10 @@ impl Ring {
         };
         ring.listen();
         // A refusal of the call itself shows here, and not in a session.
-        ring.ring.submit()?;
+        ring.ring.submit().inspect_err(|_| {
+            // Nothing was handed over.
+            ring.flying = 0;
+        })?;
         Ok(ring)
     }
 
