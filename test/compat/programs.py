@@ -51,11 +51,47 @@ def shell(script, *tools):
     return prepare
 
 
+def node(script, package):
+    def prepare():
+        return [NODE.need(package), os.path.join(HERE, "node", script)], NODE.version(package)
+    return prepare
+
+
+def java(main, artifact):
+    def prepare():
+        return [program("java", "default-jdk-headless"), "-cp", JAVA.need(), main], JAVA.version(artifact)
+    return prepare
+
+
+def go():
+    return [GO.need()], GO.module("github.com/go-sql-driver/mysql")[0]
+
+
+def perl(module, package):
+    def prepare():
+        interpreter = program("perl", "perl")
+        found = subprocess.run([interpreter, f"-M{module}", "-e", f"print ${module}::VERSION"],
+                               capture_output=True, text=True)
+        if found.returncode != 0:
+            raise Missing(f"Perl has no {module}: apt-get install {package}")
+        return [interpreter, os.path.join(HERE, "perl", "dbd.pl"), module], found.stdout
+    return prepare
+
+
+def rust():
+    return [RUST.need()], RUST.version("mysql_async")
+
+
 CLIENT = ("mariadb", "mariadb-client")
 DUMP = ("mariadb-dump", "mariadb-client")
 
+OTHER_ID = "CONNECTION_ID() is the server connection's"
+EXTENDED_METADATA = "MariaDB's extended metadata is not offered: a JSON column is LONGTEXT"
+BULK = "MariaDB's bulk execute is not offered: the driver sends single statements"
+
 PROGRAMS = [
     Program("mysqli", "PHP mysqli", php("mysqli.php", "mysqli"), quick=True),
+    Program("mysqli-compressed", "PHP mysqli, compressed", php("compressed.php", "mysqli")),
     Program("pdo", "PHP PDO", php("pdo.php", "pdo_mysql"), quick=True),
     Program("client", "mariadb client", shell("client.sh", CLIENT), quick=True),
     Program("dump", "mariadb-dump", shell("dump.sh", DUMP, CLIENT), quick=True),
@@ -69,4 +105,15 @@ PROGRAMS = [
             python("connector_program.py", "mysql-connector-python", arguments=["c"])),
     Program("sqlalchemy", "SQLAlchemy", python("sqlalchemy_program.py", "SQLAlchemy", "PyMySQL", "cryptography")),
     Program("django", "Django", python("django_program.py", "Django", "mysqlclient")),
+    Program("mysql2", "Node mysql2", node("mysql2.js", "mysql2"),
+            known={"connects": OTHER_ID, "values": EXTENDED_METADATA}),
+    Program("mariadb-node", "Node mariadb", node("mariadb.js", "mariadb"),
+            known={"connects": OTHER_ID, "values": EXTENDED_METADATA, "batches": BULK}),
+    Program("connector-j", "MySQL Connector/J", java("compat.ConnectorJ", "mysql-connector-j")),
+    Program("mariadb-java", "MariaDB Connector/J", java("compat.MariaDb", "mariadb-java-client"),
+            known=dict.fromkeys(["values_text", "values_binary", "values_pipelined"], EXTENDED_METADATA)),
+    Program("go", "go-sql-driver/mysql", go),
+    Program("rust", "Rust mysql_async", rust),
+    Program("dbd-mysql", "Perl DBD::mysql", perl("DBD::mysql", "libdbd-mysql-perl")),
+    Program("dbd-mariadb", "Perl DBD::MariaDB", perl("DBD::MariaDB", "libdbd-mariadb-perl")),
 ]

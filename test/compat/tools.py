@@ -23,7 +23,8 @@ def _run(command, what, **options):
         raise Missing(f"{what}: no answer within {INSTALL_TIMEOUT_S} s")
     if done.returncode != 0:
         lines = [line for line in done.stdout.splitlines() if line.strip()]
-        raise Missing(f"{what}: {lines[-1] if lines else 'failed without a word'}")
+        telling = [line for line in lines if "ERROR" in line or "error" in line] or lines[-1:]
+        raise Missing(f"{what}: {telling[0] if telling else 'failed without a word'}")
     return done.stdout
 
 
@@ -152,3 +153,8 @@ class Rust:
         _run([cargo, "build", "--quiet", "--locked", "--target-dir", target,
               "--manifest-path", os.path.join(HERE, "rust", "Cargo.toml")], "cargo build")
         return os.path.join(target, "debug", "compat")
+
+    def version(self, crate):
+        with open(os.path.join(HERE, "rust", "Cargo.lock"), encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        return lines[lines.index(f'name = "{crate}"') + 1].split('"')[1]
