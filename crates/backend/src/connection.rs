@@ -16,6 +16,7 @@ use mysql_wire::result::TextRow;
 use mysql_wire::status::Status;
 
 use crate::login::Seen;
+use crate::pass::Pass;
 use crate::prepared::{Known, Prepared, Statements};
 use crate::state::SessionState;
 
@@ -97,6 +98,8 @@ pub struct Connection {
     pub thread_id: u32,
     pub capabilities: Capabilities,
     pub owner: Owner,
+    /// As whom it is logged in; none for a connection outside the pools.
+    pub(crate) pass: Option<Pass>,
     pub(crate) state: Rc<SessionState>,
     pub(crate) login: Rc<SessionState>,
     pub(crate) sock: Channel,
@@ -126,6 +129,7 @@ impl Connection {
             thread_id,
             capabilities,
             owner: Owner::default(),
+            pass: None,
             login: state.clone(),
             state,
             sock,

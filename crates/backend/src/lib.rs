@@ -14,14 +14,16 @@
 mod connection;
 mod line;
 mod login;
+mod pass;
 mod pool;
 mod prepared;
 mod state;
 mod terms;
 
 pub use connection::{Connection, ConnectionError, Owner};
-pub use login::{Credential, Seen};
-pub use pool::{Key, Lease, Limits, PoolError, Pools, Profile, ProfileId, Target, Usage};
+pub use login::Seen;
+pub use pass::{Credential, Entitlement, Pass, Profile, Secret};
+pub use pool::{Key, Lease, Limits, PoolError, Pools, Target, Usage};
 pub use prepared::{Known, Prepared};
 pub use state::{SessionState, TRACKING, Tracked, classify};
 pub use terms::Terms;

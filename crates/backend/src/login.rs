@@ -2,12 +2,13 @@
 //!
 //! Heddle proves the same identity that the client proved to it. For `mysql_native_password` the
 //! proof needs only SHA1(password), which a client's own proof reveals to whoever knows the server's
-//! hash; for `caching_sha2_password` the password itself is needed when the server's cache is cold.
+//! hash; every other plugin needs the password itself. An account may have several ways to log in
+//! (MariaDB), which the server asks for one after the other: to one that Heddle cannot go it answers
+//! with nothing, so that the server goes on to the next.
 //!
 //! Source: MySQL internals, «Connection Phase»; «Caching SHA-2 Pluggable Authentication».
 
-use std::rc::Rc;
-use std::{fmt, io};
+use std::io;
 
 use channel::{Algorithm, Channel, Packing, ServerName, ServerTls, Side};
 use mysql_wire::Malformed;
@@ -18,32 +19,12 @@ use mysql_wire::packet::{self, HEADER_BYTES, Header};
 use mysql_wire::reply::{self, ErrPacket};
 use reactor::Sock;
 use rsa::pkcs8::DecodePublicKey;
+use zeroize::Zeroizing;
 
 use crate::connection::{Connection, ConnectionError};
-use crate::pool::{Profile, Target};
+use crate::pass::{Credential, Profile};
+use crate::pool::Target;
 use crate::terms::Terms;
-
-/// What an account's identity can be proved with.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub enum Credential {
-    /// The account has no password.
-    Empty,
-    /// SHA1(password): enough for `mysql_native_password`.
-    NativeStage1([u8; 20]),
-    /// The password itself: enough for every plugin that Heddle speaks.
-    Password(Rc<[u8]>),
-}
-
-/// Secrets stay out of logs.
-impl fmt::Debug for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Credential::Empty => "Empty",
-            Credential::NativeStage1(_) => "NativeStage1(…)",
-            Credential::Password(_) => "Password(…)",
-        })
-    }
-}
 
 /// What Heddle always asks of a server. The rest comes from the client's own flags.
 const WANTED: Capabilities = Capabilities::LONG_FLAG
@@ -72,6 +53,10 @@ struct Exchange {
     sock: Channel,
     buffer: Vec<u8>,
     sequence: u8,
+    /// The server's salt for the plugin that speaks.
+    salt: Vec<u8>,
+    /// A plugin that the server asked for and Heddle has nothing to answer with.
+    unmet: Option<String>,
 }
 
 /// Connects and logs in. The connection has the database but no other state yet.
@@ -129,7 +114,8 @@ async fn open_with(
         auth::CACHING_SHA2 => auth::CACHING_SHA2,
         _ => auth::NATIVE,
     };
-    let proof = prove(plugin, &profile.credential, &greeting.salt)?;
+    exchange.salt = greeting.salt.to_vec();
+    let first = exchange.prove(plugin, profile)?;
     let attributes = attributes();
     let seen = Seen::of(&greeting);
     let login = Login {
@@ -137,7 +123,7 @@ async fn open_with(
         packet_bytes_max: PACKET_BYTES_MAX,
         collation: profile.collation,
         user: &profile.user,
-        auth: &proof,
+        auth: &first,
         database,
         plugin: Some(plugin.as_bytes()),
         attributes: greeting
@@ -150,7 +136,7 @@ async fn open_with(
         },
     };
     exchange.write(|out| login.encode(out)).await?;
-    finish(&mut exchange, &profile.credential, greeting.salt, plugin).await?;
+    finish(&mut exchange, profile, plugin).await?;
     if let Some(algorithm) = compression {
         let packing = Packing::new(algorithm, Side::Client);
         exchange.sock.compress(packing);
@@ -218,40 +204,33 @@ pub(crate) async fn look(target: &Target) -> Result<Seen, ConnectionError> {
 /// Answers what the server asks until it says OK or refuses.
 async fn finish(
     exchange: &mut Exchange,
-    credential: &Credential,
-    salt: [u8; auth::SALT_BYTES],
-    plugin: &'static str,
+    profile: &Profile,
+    plugin: &str,
 ) -> Result<(), ConnectionError> {
-    let mut salt = salt;
-    let mut plugin = plugin;
+    let mut plugin = plugin.to_owned();
     loop {
         let payload = exchange.read().await?;
-        refuse_error(&payload, Capabilities::PROTOCOL_41)?;
+        if let Err(refused) = refuse_error(&payload, Capabilities::PROTOCOL_41) {
+            let unmet = exchange.unmet.take();
+            return Err(unmet.map_or(refused, |plugin| ConnectionError::Credential { plugin }));
+        }
         if reply::is_ok(&payload) {
             return Ok(());
         }
         if AuthSwitch::is(&payload) {
             let switch = AuthSwitch::decode(&payload).map_err(protocol)?;
-            plugin = match switch.plugin {
-                auth::NATIVE => auth::NATIVE,
-                auth::CACHING_SHA2 => auth::CACHING_SHA2,
-                other => {
-                    return Err(ConnectionError::Credential {
-                        plugin: other.to_owned(),
-                    });
-                }
-            };
-            salt = switch
-                .salt_array()
-                .ok_or_else(|| protocol(Malformed { what: "a salt" }))?;
-            let proof = prove(plugin, credential, &salt)?;
+            plugin = switch.plugin.to_owned();
+            exchange.salt = switch.salt.to_vec();
+            let proof = exchange.prove(&plugin, profile)?;
             exchange.write(|out| out.extend_from_slice(&proof)).await?;
             continue;
         }
-        let more = AuthMore::decode(&payload).map_err(protocol)?;
-        match more.0.first() {
-            Some(&auth::FAST_OK) => {}
-            Some(&auth::FULL) => full(exchange, credential, &salt, plugin).await?,
+        let more = AuthMore::decode(&payload).map_err(protocol)?.0;
+        match (&*plugin, more.first()) {
+            (auth::CACHING_SHA2, Some(&auth::FAST_OK)) => {}
+            (auth::CACHING_SHA2, Some(&auth::FULL)) => full(exchange, profile).await?,
+            // The answer to SHA256_REQUEST_KEY.
+            (auth::SHA256, Some(b'-')) => seal(exchange, profile, more).await?,
             _ => {
                 return Err(protocol(Malformed {
                     what: "a step of the login",
@@ -261,74 +240,63 @@ async fn finish(
     }
 }
 
-/// The proof that a plugin wants for this salt.
-fn prove(
-    plugin: &str,
-    credential: &Credential,
-    salt: &[u8; auth::SALT_BYTES],
-) -> Result<Vec<u8>, ConnectionError> {
-    match (plugin, credential) {
-        (_, Credential::Empty) => Ok(Vec::new()),
-        (auth::NATIVE, Credential::NativeStage1(stage1)) => {
-            Ok(auth::native_scramble(stage1, salt).to_vec())
-        }
-        (auth::NATIVE, Credential::Password(password)) => {
-            Ok(auth::native_scramble(&auth::native_stage1(password), salt).to_vec())
-        }
-        (auth::CACHING_SHA2, Credential::Password(password)) => {
-            Ok(auth::sha2_scramble(&auth::sha2_stage1(password), salt).to_vec())
-        }
-        // The server will switch to the account's own plugin; a wrong guess is no proof at all.
-        (auth::CACHING_SHA2, Credential::NativeStage1(_)) => Ok(vec![0; 32]),
-        _ => Err(ConnectionError::Credential {
-            plugin: plugin.to_owned(),
-        }),
-    }
-}
-
 /// The full exchange of caching_sha2_password: the password inside TLS, else under the server's RSA
 /// key.
-async fn full(
-    exchange: &mut Exchange,
-    credential: &Credential,
-    salt: &[u8; auth::SALT_BYTES],
-    plugin: &str,
-) -> Result<(), ConnectionError> {
-    let Credential::Password(password) = credential else {
-        return Err(ConnectionError::Credential {
-            plugin: plugin.to_owned(),
-        });
-    };
+async fn full(exchange: &mut Exchange, profile: &Profile) -> Result<(), ConnectionError> {
     if exchange.sock.is_secure() {
-        let clear = |out: &mut Vec<u8>| {
-            out.extend_from_slice(password);
-            out.push(0);
-        };
-        return exchange.write(clear).await;
+        let mut clear = password(profile)?;
+        clear.push(0);
+        return exchange.write(|out| out.extend_from_slice(&clear)).await;
     }
     exchange.write(|out| out.push(auth::REQUEST_KEY)).await?;
     let payload = exchange.read().await?;
     refuse_error(&payload, Capabilities::PROTOCOL_41)?;
     let pem = AuthMore::decode(&payload).map_err(protocol)?.0;
-    let bad_key = || {
-        protocol(Malformed {
-            what: "the server's RSA key",
-        })
-    };
-    let pem = std::str::from_utf8(pem).map_err(|_| bad_key())?;
-    let key = rsa::RsaPublicKey::from_public_key_pem(pem.trim()).map_err(|_| bad_key())?;
-    let mut secret = password.to_vec();
+    seal(exchange, profile, pem).await
+}
+
+/// Sends the password under the server's RSA key.
+async fn seal(
+    exchange: &mut Exchange,
+    profile: &Profile,
+    pem: &[u8],
+) -> Result<(), ConnectionError> {
+    let unfit = |what| protocol(Malformed { what });
+    let pem = std::str::from_utf8(pem).map_err(|_| unfit("the server's RSA key"))?;
+    let key = rsa::RsaPublicKey::from_public_key_pem(pem.trim())
+        .map_err(|_| unfit("the server's RSA key"))?;
+    let mut secret = password(profile)?;
     secret.push(0);
-    auth::mask(&mut secret, salt);
+    auth::mask(&mut secret, &exchange.salt);
     let padding = rsa::Oaep::new::<sha1::Sha1>();
     let sealed = key
         .encrypt(&mut rsa::rand_core::OsRng, padding, &secret)
-        .map_err(|_| {
-            protocol(Malformed {
-                what: "a password that fits the server's RSA key",
-            })
-        })?;
+        .map_err(|_| unfit("a password that fits the server's RSA key"))?;
     exchange.write(|out| out.extend_from_slice(&sealed)).await
+}
+
+/// A copy of the profile's password, with room for a NUL.
+fn password(profile: &Profile) -> Result<Zeroizing<Vec<u8>>, ConnectionError> {
+    let copy = |bytes: &[u8]| {
+        let mut copy = Zeroizing::new(Vec::with_capacity(bytes.len() + 1));
+        copy.extend_from_slice(bytes);
+        copy
+    };
+    match &profile.credential {
+        Credential::Password(secret) => secret.with(copy).ok_or_else(|| {
+            let user = String::from_utf8_lossy(&profile.user);
+            let message = format!(
+                "Access denied for user '{user}': its password was changed after this session \
+                 logged in; log in again"
+            );
+            ConnectionError::Refused {
+                number: 1045,
+                sqlstate: *b"28000",
+                message: message.into_bytes(),
+            }
+        }),
+        Credential::Empty | Credential::NativeStage1(_) => Ok(copy(b"")),
+    }
 }
 
 impl Exchange {
@@ -341,6 +309,8 @@ impl Exchange {
             sock: Channel::new(sock),
             buffer: Vec::with_capacity(1024),
             sequence: 0,
+            salt: Vec::new(),
+            unmet: None,
         })
     }
 
@@ -367,6 +337,49 @@ impl Exchange {
         self.write(|out| request.encode(out)).await?;
         let config = terms.trust.config.clone();
         self.sock.connect_tls(config, name).await.map_err(tls)
+    }
+
+    /// What a plugin wants to see first.
+    fn prove(&mut self, plugin: &str, profile: &Profile) -> Result<Vec<u8>, ConnectionError> {
+        let stage1 = match &profile.credential {
+            // What the clients' plugins send for an empty password.
+            Credential::Empty => {
+                let nul = matches!(plugin, auth::SHA256 | auth::CLEAR | auth::DIALOG);
+                return Ok(vec![0; usize::from(nul)]);
+            }
+            Credential::NativeStage1(stage1) => Some(**stage1),
+            Credential::Password(_) => None,
+        };
+        let salt = self.salt.first_chunk();
+        let proof = match (plugin, stage1, salt) {
+            (auth::NATIVE, Some(stage1), Some(salt)) => {
+                auth::native_scramble(&stage1, salt).to_vec()
+            }
+            (auth::NATIVE, None, Some(salt)) => {
+                let stage1 = auth::native_stage1(&password(profile)?);
+                auth::native_scramble(&stage1, salt).to_vec()
+            }
+            (auth::CACHING_SHA2, None, Some(salt)) => {
+                let stage1 = auth::sha2_stage1(&password(profile)?);
+                auth::sha2_scramble(&stage1, salt).to_vec()
+            }
+            // A guess from the greeting: the server will switch to the account's own plugin.
+            (auth::CACHING_SHA2, Some(_), _) => vec![0; 32],
+            (auth::ED25519, None, _) => {
+                auth::ed25519_sign(&password(profile)?, &self.salt).to_vec()
+            }
+            (auth::SHA256, None, _) if !self.sock.is_secure() => vec![auth::SHA256_REQUEST_KEY],
+            (auth::SHA256 | auth::CLEAR | auth::DIALOG, None, _) if self.sock.is_secure() => {
+                let mut clear = password(profile)?.to_vec();
+                clear.push(0);
+                clear
+            }
+            _ => {
+                self.unmet.get_or_insert_with(|| plugin.to_owned());
+                Vec::new()
+            }
+        };
+        Ok(proof)
     }
 
     /// The payload of the next packet. Login packets are small; a larger one is not MySQL.

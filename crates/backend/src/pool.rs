@@ -9,25 +9,14 @@ use std::time::Duration;
 
 use farm::ServerId;
 use futures_channel::oneshot;
-use mysql_wire::capability::Capabilities;
 use rustc_hash::FxHashMap;
 
 use crate::connection::{Connection, ConnectionError};
 use crate::line::Line;
-use crate::login::{self, Credential, Seen};
+use crate::login::{self, Seen};
+use crate::pass::{Entitlement, Pass, Passes, Profile};
 use crate::state::SessionState;
 use crate::terms::Terms;
-
-/// How a login looks to the server: what cannot be changed later on the same connection.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Profile {
-    pub user: Rc<[u8]>,
-    pub credential: Credential,
-    pub collation: u8,
-    /// The client's flags that change what the server does: FOUND_ROWS, IGNORE_SPACE, INTERACTIVE,
-    /// MULTI_STATEMENTS, …
-    pub flags: Capabilities,
-}
 
 /// Where to connect to.
 #[derive(Clone, Debug)]
@@ -104,18 +93,9 @@ pub struct Pools {
     now_s: Cell<u64>,
     next_id: Cell<u64>,
     opened: Cell<u64>,
-    profiles: RefCell<Profiles>,
+    passes: Passes,
     servers: RefCell<FxHashMap<ServerId, PerServer>>,
     seen: RefCell<FxHashMap<ServerId, Rc<Seen>>>,
-}
-
-#[derive(Default)]
-struct Profiles {
-    ids: FxHashMap<Rc<Profile>, u32>,
-    list: Vec<Rc<Profile>>,
-    /// The number of each user, and the user of each profile.
-    user_ids: FxHashMap<Rc<[u8]>, u32>,
-    users: Vec<u32>,
 }
 
 #[derive(Default)]
@@ -147,38 +127,25 @@ impl Pools {
             now_s: Cell::new(0),
             next_id: Cell::new(1),
             opened: Cell::new(0),
-            profiles: RefCell::default(),
+            passes: Passes::default(),
             servers: RefCell::default(),
             seen: RefCell::default(),
         })
     }
 
     /// The key for this server and profile.
-    pub fn key(&self, server: ServerId, read_only: bool, profile: ProfileId) -> Key {
+    pub fn key(&self, server: ServerId, read_only: bool, pass: &Pass) -> Key {
         Key {
             server,
             read_only,
-            profile: profile.0,
+            profile: pass.number(),
         }
     }
 
-    /// The number under which a profile is known here. Profiles are few: one per account, collation
-    /// and set of flags.
-    pub fn profile(&self, profile: Profile) -> ProfileId {
-        let mut profiles = self.profiles.borrow_mut();
-        if let Some(id) = profiles.ids.get(&profile) {
-            return ProfileId(*id);
-        }
-        let (id, profile) = (profiles.list.len() as u32, Rc::new(profile));
-        let next = profiles.user_ids.len() as u32;
-        let user = *profiles
-            .user_ids
-            .entry(profile.user.clone())
-            .or_insert(next);
-        profiles.users.push(user);
-        profiles.ids.insert(profile.clone(), id);
-        profiles.list.push(profile);
-        ProfileId(id)
+    /// The right to use this profile's connections. They are few: one per account, collation and set
+    /// of flags.
+    pub fn pass(&self, profile: Profile) -> Pass {
+        self.passes.pass(profile)
     }
 
     /// Hands out a connection in state `wanted`: the one with id `prefer` if it is idle, else an
@@ -268,10 +235,9 @@ impl Pools {
     pub async fn open_extra(
         &self,
         target: &Target,
-        profile: ProfileId,
+        pass: &Pass,
     ) -> Result<Connection, ConnectionError> {
-        let profile = self.profiles.borrow().list[profile.0 as usize].clone();
-        let opening = login::open(&self.terms, target, &profile, None);
+        let opening = login::open(&self.terms, target, pass.profile(), None);
         let operation = "connecting";
         reactor::timeout(Duration::from_millis(self.limits.connect_ms), opening)
             .await
@@ -334,10 +300,11 @@ impl Pools {
     ) -> Result<Lease, PoolError> {
         // The place is given back when this future is dropped or fails.
         let mut lease = self.lease(key, None);
-        let profile = self.profiles.borrow().list[key.profile as usize].clone();
+        let pass = self.passes.find(key.profile);
+        let pass = pass.expect("who takes a connection has the pass of its key");
         let opening = async {
             let mut connection =
-                login::open(&self.terms, target, &profile, wanted.database()).await?;
+                login::open(&self.terms, target, pass.profile(), wanted.database()).await?;
             connection.prepare_session(target.read_only).await?;
             connection.become_state(wanted).await?;
             Ok(connection)
@@ -348,6 +315,7 @@ impl Pools {
             .await
             .unwrap_or(Err(ConnectionError::Timeout { operation }))?;
         self.note_seen(target.server, &connection.seen);
+        connection.pass = Some(pass);
         connection.id = self.next_id.replace(self.next_id.get() + 1);
         self.opened.set(self.opened.get() + 1);
         lease.connection = Some(connection);
@@ -356,7 +324,7 @@ impl Pools {
 
     /// The number of the profile's user.
     fn user(&self, key: Key) -> u32 {
-        self.profiles.borrow().users[key.profile as usize]
+        self.passes.find(key.profile).map_or(0, |pass| pass.user())
     }
 
     async fn wait(&self, key: Key) -> Result<(), PoolError> {
@@ -413,9 +381,45 @@ impl Pools {
             let before = server.idle.len();
             let keep = alive(*id);
             let limit = self.limits.idle_s;
+            // A stale session could not have another connection: it keeps what it has.
             server
                 .idle
-                .retain(|(_, c)| keep && c.idle_since_s + limit > now_s);
+                .retain(|(_, c)| keep && (c.idle_since_s + limit > now_s || ends_with_sessions(c)));
+            server.count -= before - server.idle.len();
+        }
+        drop(servers);
+        self.close_unneeded();
+        self.passes.prune();
+    }
+
+    /// After the accounts changed: connections whose account is not `valid` any more serve the
+    /// sessions that have their pass, and are closed when there is none.
+    pub fn review(&self, valid: impl Fn(&Entitlement) -> bool) {
+        self.passes.review(valid);
+        self.close_unneeded();
+    }
+
+    /// Closes idle connections that may not outlive the sessions they belong to. To be called when a
+    /// session has ended, too.
+    pub fn close_unneeded(&self) {
+        let mut idle: FxHashMap<u32, usize> = FxHashMap::default();
+        let mut servers = self.servers.borrow_mut();
+        for server in servers.values() {
+            for (key, connection) in &server.idle {
+                if ends_with_sessions(connection) {
+                    *idle.entry(key.profile).or_default() += 1;
+                }
+            }
+        }
+        if idle.is_empty() {
+            return;
+        }
+        for server in servers.values_mut() {
+            let before = server.idle.len();
+            server.idle.retain(|(key, connection)| {
+                let holders = connection.pass.as_ref().map_or(0, Pass::holders);
+                idle.get(&key.profile).is_none_or(|&idle| holders > idle)
+            });
             server.count -= before - server.idle.len();
         }
     }
@@ -451,12 +455,13 @@ impl Pools {
     }
 }
 
-/// The number of a profile in one core's pools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProfileId(u32);
-
 /// A connection that was idle for longer than this is asked whether it still lives before use.
 const QUIET_CHECK_S: u64 = 1;
+
+fn ends_with_sessions(connection: &Connection) -> bool {
+    let pass = connection.pass.as_ref();
+    pass.is_some_and(Pass::ends_with_sessions)
+}
 
 fn choose(
     idle: &[(Key, Connection)],

@@ -20,7 +20,10 @@ use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::reply::ErrPacket;
 use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
-use session::{Core, Counters, Message, Operator, RsaKey, Secrets, Settings, Shared, Transport};
+use session::{
+    BackendCredential, Core, Counters, Message, Operator, RsaKey, Secrets, Settings, Shared,
+    Transport,
+};
 
 use crate::clients::Clients;
 
@@ -36,6 +39,8 @@ pub struct Options {
     pub transport: Arc<Transport>,
     pub published: Arc<Published>,
     pub operator: Arc<dyn Operator>,
+    /// What the configuration gives to log in to servers with.
+    pub backend_credentials: Vec<BackendCredential>,
 }
 
 /// The running door.
@@ -59,6 +64,8 @@ pub fn start(options: Options) -> io::Result<Door> {
         rsa_key: RsaKey::default(),
         secrets: Secrets::default(),
         changes: Default::default(),
+        backend_credentials: options.backend_credentials,
+        seats: Default::default(),
         counters: (0..threads)
             .map(|_| Arc::new(Counters::default()))
             .collect(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use farm::{Account, AuthPlugin, Engine};
+use mysql_wire::auth::{ed25519_public_parse, native_stage2_parse};
 use serde_json::Value;
 
 use crate::error::Error;
@@ -12,6 +13,11 @@ const OPERATION: &str = "read its accounts";
 
 const NATIVE: &str = "mysql_native_password";
 const CACHING_SHA2: &str = "caching_sha2_password";
+const SHA256: &str = "sha256_password";
+const ED25519: &str = "ed25519";
+
+/// Seconds of a day, in which lifetimes of passwords are counted.
+const DAY_S: i64 = 86_400;
 
 /// MariaDB's bit for SUPER in `mysql.global_priv`, as in its grant tables.
 const SUPER: u64 = 1 << 15;
@@ -29,24 +35,27 @@ pub async fn accounts(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, 
 }
 
 async fn mariadb(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, Error> {
-    let rows = link
-        .rows(
-            OPERATION,
-            "SELECT User, Host, Priv FROM mysql.global_priv",
-            timeout_ms,
-        )
-        .await?;
+    let sql = "SELECT User, Host, Priv, UNIX_TIMESTAMP(), @@default_password_lifetime \
+               FROM mysql.global_priv";
+    let rows = link.rows(OPERATION, sql, timeout_ms).await?;
     let account = |row: &_| {
         let user = text_at(row, 0).unwrap_or_default();
         let host = text_at(row, 1).unwrap_or_default();
         let json = bytes_at(row, 2).unwrap_or_default();
-        from_global_priv(&user, &host, &json)
+        let number = |index| text_at(row, index).and_then(|text| text.parse().ok());
+        let ages = Ages {
+            now_s: number(3).unwrap_or(0),
+            lifetime_days: number(4).unwrap_or(0),
+        };
+        from_global_priv(&user, &host, &json, &ages)
     };
     Ok(rows.iter().filter_map(account).collect())
 }
 
 async fn mysql(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, Error> {
-    let sql = "SELECT User, Host, plugin, authentication_string, account_locked, Super_priv \
+    let sql = "SELECT User, Host, plugin, authentication_string, account_locked, Super_priv, \
+               max_user_connections, password_expired='Y' OR IFNULL(password_last_changed < NOW() - \
+               INTERVAL NULLIF(IFNULL(password_lifetime, @@default_password_lifetime), 0) DAY, 0) \
                FROM mysql.user";
     let rows = link.rows(OPERATION, sql, timeout_ms).await?;
     let account = |row: &_| {
@@ -54,16 +63,39 @@ async fn mysql(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, Error> 
         Account {
             user: cell(0).into(),
             host: cell(1).into(),
-            plugin: plugin(&cell(2), &bytes_at(row, 3).unwrap_or_default()),
+            ways: vec![plugin(&cell(2), &bytes_at(row, 3).unwrap_or_default())],
             locked: cell(4) == "Y",
+            expired: cell(7) == "1",
+            connections_max: cell(6).parse().unwrap_or(0),
             admin: cell(5) == "Y",
         }
     };
     Ok(rows.iter().map(account).collect())
 }
 
+/// By which a password's age is judged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ages {
+    now_s: i64,
+    /// Of accounts without a lifetime of their own; 0 for ever.
+    lifetime_days: i64,
+}
+
+impl Ages {
+    /// MariaDB writes «expired» as a password that was last changed at 0.
+    fn expired(&self, privileges: &Value) -> bool {
+        let Some(changed_s) = privileges["password_last_changed"].as_i64() else {
+            return false;
+        };
+        let own = privileges["password_lifetime"].as_i64();
+        let days = own.filter(|&days| days >= 0).unwrap_or(self.lifetime_days);
+        changed_s == 0
+            || (days > 0 && self.now_s >= changed_s.saturating_add(days.saturating_mul(DAY_S)))
+    }
+}
+
 /// One row of `mysql.global_priv`; `None` for a role, which cannot log in.
-fn from_global_priv(user: &str, host: &str, json: &[u8]) -> Option<Account> {
+fn from_global_priv(user: &str, host: &str, json: &[u8], ages: &Ages) -> Option<Account> {
     let privileges: Value = serde_json::from_slice(json).unwrap_or(Value::Null);
     if privileges["is_role"] == Value::Bool(true) {
         return None;
@@ -72,15 +104,20 @@ fn from_global_priv(user: &str, host: &str, json: &[u8]) -> Option<Account> {
     Some(Account {
         user: user.into(),
         host: host.into(),
-        plugin: method(&privileges),
+        ways: ways(&privileges),
         locked: privileges["account_locked"] == Value::Bool(true),
+        expired: ages.expired(&privileges),
+        connections_max: privileges["max_user_connections"]
+            .as_u64()
+            .and_then(|max| u32::try_from(max).ok())
+            .unwrap_or(0),
         admin: access & SUPER != 0,
     })
 }
 
-/// The first way to log in that Heddle can check. With `auth_or` an account has several; an empty
-/// element stands for the one at the top.
-fn method(privileges: &Value) -> AuthPlugin {
+/// The ways to log in. With `auth_or` an account has several; an empty element stands for the one at
+/// the top.
+fn ways(privileges: &Value) -> Vec<AuthPlugin> {
     let own = |value: &Value| -> Option<AuthPlugin> {
         let name = value["plugin"].as_str()?;
         let hash = value["authentication_string"].as_str().unwrap_or_default();
@@ -97,25 +134,18 @@ fn method(privileges: &Value) -> AuthPlugin {
         )
     });
     let Some(ways) = privileges["auth_or"].as_array() else {
-        return top;
+        return vec![top];
     };
-    let mut methods: Vec<AuthPlugin> = ways
-        .iter()
-        .map(|way| own(way).unwrap_or_else(|| top.clone()))
-        .collect();
-    // A hash that nothing fits is worth less than another way with a password.
-    methods.sort_by_key(|method| match method {
-        AuthPlugin::Unsupported(_) => 2,
-        no_password_fits if *no_password_fits == NO_PASSWORD_FITS => 1,
-        _ => 0,
-    });
-    methods.into_iter().next().unwrap_or(top)
+    let way = |way: &Value| own(way).unwrap_or_else(|| top.clone());
+    ways.iter().map(way).collect()
 }
 
 fn plugin(name: &str, hash: &[u8]) -> AuthPlugin {
     match name {
         NATIVE | "" => native(hash),
         CACHING_SHA2 => AuthPlugin::CachingSha2(Arc::from(hash)),
+        SHA256 => AuthPlugin::Sha256(Arc::from(hash)),
+        ED25519 => ed25519_public_parse(hash).map_or(NO_PASSWORD_FITS, AuthPlugin::Ed25519),
         other => AuthPlugin::Unsupported(other.into()),
     }
 }
@@ -125,22 +155,7 @@ fn native(hash: &[u8]) -> AuthPlugin {
     if hash.is_empty() {
         return AuthPlugin::Native(None);
     }
-    let Some(digits) = hash.strip_prefix(b"*").filter(|digits| digits.len() == 40) else {
-        return NO_PASSWORD_FITS;
-    };
-    let mut bytes = [0u8; 20];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        let digit = |c: u8| {
-            char::from(c)
-                .to_digit(16)
-                .and_then(|value| u8::try_from(value).ok())
-        };
-        let (Some(high), Some(low)) = (digit(pair[0]), digit(pair[1])) else {
-            return NO_PASSWORD_FITS;
-        };
-        *byte = high << 4 | low;
-    }
-    AuthPlugin::Native(Some(bytes))
+    native_stage2_parse(hash).map_or(NO_PASSWORD_FITS, |stage2| AuthPlugin::Native(Some(stage2)))
 }
 
 #[cfg(test)]
@@ -148,7 +163,11 @@ mod tests {
     use super::*;
 
     fn read(json: &str) -> Account {
-        from_global_priv("u", "%", json.as_bytes()).expect("no role")
+        let ages = Ages {
+            now_s: 2_000_000,
+            lifetime_days: 0,
+        };
+        from_global_priv("u", "%", json.as_bytes(), &ages).expect("no role")
     }
 
     /// SHA1(SHA1("secret")), as `SELECT PASSWORD('secret')` shows it.
@@ -174,7 +193,7 @@ mod tests {
         let account = read(&format!(
             r#"{{"access":0,"plugin":"mysql_native_password","authentication_string":"{SECRET}"}}"#
         ));
-        assert_eq!(account.plugin, native(SECRET.as_bytes()));
+        assert_eq!(account.ways, [native(SECRET.as_bytes())]);
         assert!(!account.admin && !account.locked);
     }
 
@@ -183,8 +202,8 @@ mod tests {
         let json = r#"{"access":18446744073709551615,"plugin":"mysql_native_password",
             "authentication_string":"","account_locked":true,"password_last_changed":0}"#;
         let account = read(json);
-        assert!(account.admin && account.locked);
-        assert_eq!(account.plugin, AuthPlugin::Native(None));
+        assert!(account.admin && account.locked && account.expired);
+        assert_eq!(account.ways, [AuthPlugin::Native(None)]);
         assert!(
             !read(r#"{"access":16384}"#).admin,
             "one privilege is not SUPER"
@@ -196,21 +215,47 @@ mod tests {
         // What mariadb-install-db makes for root: no password fits, or the Unix socket.
         let root = r#"{"access":32768,"plugin":"mysql_native_password",
             "authentication_string":"invalid","auth_or":[{},{"plugin":"unix_socket"}]}"#;
-        assert_eq!(read(root).plugin, NO_PASSWORD_FITS);
+        let socket = AuthPlugin::Unsupported("unix_socket".into());
+        assert_eq!(read(root).ways, [NO_PASSWORD_FITS, socket.clone()]);
         let both = format!(
             r#"{{"plugin":"unix_socket","auth_or":[{{}},{{"plugin":"mysql_native_password",
             "authentication_string":"{SECRET}"}}]}}"#
         );
-        assert_eq!(read(&both).plugin, native(SECRET.as_bytes()));
-        let none = r#"{"plugin":"ed25519","authentication_string":"x"}"#;
-        assert_eq!(read(none).plugin, AuthPlugin::Unsupported("ed25519".into()));
+        assert_eq!(read(&both).ways, [socket, native(SECRET.as_bytes())]);
+        let key = "ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY";
+        let signs = |key| format!(r#"{{"plugin":"ed25519","authentication_string":"{key}"}}"#);
+        assert!(matches!(
+            read(&signs(key)).ways[..],
+            [AuthPlugin::Ed25519(_)]
+        ));
+        assert_eq!(read(&signs("x")).ways, [NO_PASSWORD_FITS]);
+    }
+
+    #[test]
+    fn passwords_expire_by_command_and_by_age() {
+        let changed = |json: &str| read(json).expired;
+        assert!(changed(r#"{"password_last_changed":0}"#));
+        assert!(!changed(
+            r#"{"password_last_changed":1,"password_lifetime":-1}"#
+        ));
+        assert!(changed(
+            r#"{"password_last_changed":1,"password_lifetime":20}"#
+        ));
+        assert!(!changed(
+            r#"{"password_last_changed":1000000,"password_lifetime":20}"#
+        ));
+        assert!(!changed(r#"{}"#));
+        assert_eq!(read(r#"{"max_user_connections":3}"#).connections_max, 3);
     }
 
     #[test]
     fn roles_and_damaged_rows() {
-        assert_eq!(from_global_priv("r", "", br#"{"is_role":true}"#), None);
+        assert_eq!(
+            from_global_priv("r", "", br#"{"is_role":true}"#, &Ages::default()),
+            None
+        );
         // A row that is no JSON admits nobody with rights: MariaDB itself treats it as no privilege.
-        let damaged = from_global_priv("u", "%", b"{").expect("an account");
+        let damaged = from_global_priv("u", "%", b"{", &Ages::default()).expect("an account");
         assert!(!damaged.admin);
     }
 

@@ -98,13 +98,19 @@ async fn accounts_of(open: &mut Link, client: &mut Client, engine: Engine) {
                  USING PASSWORD('secret')",
             );
             client.run("CREATE ROLE readers");
+            client.run("CREATE USER old@'%' IDENTIFIED BY 'secret' PASSWORD EXPIRE");
         }
         Engine::MySql => {
             client.run("CREATE USER app@'10.%' IDENTIFIED WITH mysql_native_password BY 'secret'");
             client.run("CREATE USER shut@'%' IDENTIFIED WITH mysql_native_password ACCOUNT LOCK");
             client.run("CREATE USER twofold@'%' IDENTIFIED WITH caching_sha2_password BY 'secret'");
+            client.run("CREATE USER old@'%' IDENTIFIED BY 'secret' PASSWORD EXPIRE INTERVAL 1 DAY");
+            client.run(
+                "UPDATE mysql.user SET password_last_changed = '2020-01-01' WHERE user = 'old'",
+            );
         }
     }
+    client.run("CREATE USER few@'%' IDENTIFIED BY 'secret' WITH MAX_USER_CONNECTIONS 3");
     let accounts = engine::accounts(open, STEP_MS).await.expect("accounts");
     let find = |user: &str| {
         let mut found = accounts.iter().filter(|account| &*account.user == user);
@@ -113,7 +119,7 @@ async fn accounts_of(open: &mut Link, client: &mut Client, engine: Engine) {
             .unwrap_or_else(|| panic!("no account {user} in {accounts:?}"))
     };
     let app = find("app");
-    assert_eq!((&*app.host, &app.plugin), ("10.%", &secret_hash()));
+    assert_eq!((&*app.host, &app.ways[0]), ("10.%", &secret_hash()));
     assert!(!app.admin && !app.locked);
     assert!(find("shut").locked);
     assert!(find("root").admin);
@@ -121,12 +127,17 @@ async fn accounts_of(open: &mut Link, client: &mut Client, engine: Engine) {
         Engine::MariaDb => AuthPlugin::Native(None),
         Engine::MySql => AuthPlugin::CachingSha2(b"".as_slice().into()),
     };
-    assert_eq!(find("root").plugin, empty);
-    match (&find("twofold").plugin, engine) {
-        (plugin, Engine::MariaDb) => assert_eq!(*plugin, secret_hash()),
-        (AuthPlugin::CachingSha2(hash), Engine::MySql) => assert!(hash.starts_with(b"$A$005$")),
-        (other, Engine::MySql) => panic!("{other:?}"),
+    assert_eq!(find("root").ways, [empty]);
+    match (&find("twofold").ways[..], engine) {
+        ([socket, password], Engine::MariaDb) => {
+            assert_eq!(*socket, AuthPlugin::Unsupported("unix_socket".into()));
+            assert_eq!(*password, secret_hash());
+        }
+        ([AuthPlugin::CachingSha2(hash)], Engine::MySql) => assert!(hash.starts_with(b"$A$005$")),
+        (other, _) => panic!("{other:?}"),
     }
+    assert!(!app.expired && find("old").expired);
+    assert_eq!((app.connections_max, find("few").connections_max), (0, 3));
     assert!(accounts.iter().all(|account| &*account.user != "readers"));
 }
 

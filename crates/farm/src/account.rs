@@ -4,6 +4,7 @@
 //! Knowledge Base, `CREATE USER`, «Host Name Component». The most specific host wins, then a named
 //! user before the anonymous one.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -14,6 +15,10 @@ pub enum AuthPlugin {
     Native(Option<[u8; 20]>),
     /// `caching_sha2_password`; the server's `authentication_string`, empty for an empty password.
     CachingSha2(Arc<[u8]>),
+    /// `sha256_password`; the same.
+    Sha256(Arc<[u8]>),
+    /// MariaDB's `ed25519`; the account's public key.
+    Ed25519([u8; 32]),
     /// A plugin that Heddle cannot speak for a client; its name goes into the refusal.
     Unsupported(Arc<str>),
 }
@@ -25,8 +30,13 @@ pub struct Account {
     pub user: Arc<str>,
     /// Host pattern as in the user table: `%` and `_` wildcards, `net/mask`, or a name.
     pub host: Arc<str>,
-    pub plugin: AuthPlugin,
+    /// The ways to log in, in the server's order. MariaDB's accounts may have several.
+    pub ways: Vec<AuthPlugin>,
     pub locked: bool,
+    /// The password has expired.
+    pub expired: bool,
+    /// MAX_USER_CONNECTIONS of the account; 0 for no limit of its own.
+    pub connections_max: u32,
     /// True when the account may use the commands that change the farm (SUPER, or all privileges).
     pub admin: bool,
 }
@@ -35,6 +45,8 @@ pub struct Account {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     ordered: Vec<Account>,
+    /// Places in `ordered`, ascending, by name.
+    by_user: HashMap<Arc<str>, Vec<usize>>,
 }
 
 impl Accounts {
@@ -48,14 +60,36 @@ impl Accounts {
                 account.host.clone(),
             )
         });
-        Accounts { ordered: accounts }
+        let mut by_user: HashMap<Arc<str>, Vec<usize>> = HashMap::new();
+        for (place, account) in accounts.iter().enumerate() {
+            by_user.entry(account.user.clone()).or_default().push(place);
+        }
+        Accounts {
+            ordered: accounts,
+            by_user,
+        }
+    }
+
+    /// The accounts of exactly this name, most specific host first.
+    fn named(&self, user: &str) -> impl Iterator<Item = usize> {
+        self.by_user.get(user).into_iter().flatten().copied()
     }
 
     /// The account that a client of this name and address logs in as.
     pub fn find(&self, user: &str, client: IpAddr) -> Option<&Account> {
-        self.ordered
-            .iter()
-            .find(|account| names(account, user) && host_matches(&account.host, client))
+        let first = |user| {
+            let mut places = self.named(user);
+            places.find(|&place| host_matches(&self.ordered[place].host, client))
+        };
+        let (named, anonymous) = (first(user), first(""));
+        let place = named.into_iter().chain(anonymous).min()?;
+        Some(&self.ordered[place])
+    }
+
+    /// The account of exactly this name and host pattern.
+    pub fn exactly(&self, user: &str, host: &str) -> Option<&Account> {
+        let mut named = self.named(user).map(|place| &self.ordered[place]);
+        named.find(|account| &*account.host == host)
     }
 
     /// How many accounts there are.
@@ -67,10 +101,6 @@ impl Accounts {
     pub fn is_empty(&self) -> bool {
         self.ordered.is_empty()
     }
-}
-
-fn names(account: &Account, user: &str) -> bool {
-    account.user.is_empty() || &*account.user == user
 }
 
 /// Lower is more specific: literals, then patterns by the place of their first wildcard (later is
@@ -154,8 +184,10 @@ mod tests {
         Account {
             user: user.into(),
             host: host.into(),
-            plugin: AuthPlugin::Native(None),
+            ways: vec![AuthPlugin::Native(None)],
             locked: false,
+            expired: false,
+            connections_max: 0,
             admin: false,
         }
     }

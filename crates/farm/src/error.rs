@@ -37,10 +37,20 @@ macro_rules! errors {
 errors! {
     ACCESS_DENIED 1045 "28000" false "Access denied for user {}"
         "Check user, password and the host pattern of the account on the servers.";
-    ACCOUNT_LOCKED 4151 "HY000" false "Access denied, this account is locked: {}"
+    ACCOUNT_LOCKED 4151 "HY000" false "Access denied, this account is locked"
         "ALTER USER … ACCOUNT UNLOCK on the primary.";
-    AUTH_PLUGIN_UNSUPPORTED 1524 "HY000" false "Heddle cannot authenticate clients of plugin {}"
-        "Use mysql_native_password or caching_sha2_password for this account.";
+    ACCOUNT_LOCKED_MYSQL 3118 "HY000" false "Access denied for user {}. Account is locked."
+        "ALTER USER … ACCOUNT UNLOCK on the primary.";
+    PASSWORD_EXPIRED 1862 "HY000" false "Your password has expired. To log in you must change it using a client that supports expired passwords."
+        "ALTER USER … IDENTIFIED BY … as another account, or with this one at a server.";
+    AUTH_PLUGIN_UNSUPPORTED 1524 "HY000" false "Heddle cannot log in to the servers for this account: its plugin {} does not give it what it needs"
+        "Give the account a [[backend_credential]] in Heddle's configuration, or use mysql_native_password, or caching_sha2_password with remember_passwords = on.";
+    OLD_AUTHENTICATION 1251 "08004" false "Client does not support authentication protocol requested by server; consider upgrading MySQL client"
+        "Use a client that can switch its authentication plugin (any since MySQL 5.5).";
+    USER_LIMIT_REACHED 1226 "42000" false "User '{}' has exceeded the '{}' resource (current value: {})"
+        "Close connections of this account, or ALTER USER … WITH MAX_USER_CONNECTIONS.";
+    TOO_MANY_USER_CONNECTIONS 1203 "42000" false "User {} already has more than 'max_user_connections' active connections"
+        "Close connections of this account, or raise user_connections_max.";
     TOO_MANY_CONNECTIONS 1040 "08004" true "Too many connections"
         "Raise clients_max, or close connections that are not used.";
     POOL_WAIT_TIMEOUT 1040 "08004" true "Too many connections: no server connection became free in {} ms"

@@ -11,7 +11,7 @@ use farm::error;
 use serde_json::Value;
 use session::{Answer, Operator, Reply, Settings as SessionSettings, Shared, Transport};
 
-use crate::settings::Settings;
+use crate::settings::{BackendCredential, Settings};
 
 /// The SQL door's options, but for the two that the settings do not say.
 pub fn options(
@@ -44,10 +44,26 @@ pub fn options(
             statement_timeout_ms: settings.statement_timeout_ms,
             packet_bytes_max: count(settings.packet_bytes_max),
             statements_max: count(settings.statements_max),
+            user_connections_max: u32::try_from(settings.user_connections_max).unwrap_or(u32::MAX),
+            remember_passwords: settings.remember_passwords.0,
         },
         transport,
         published,
         operator: Arc::new(Commands(commander)),
+        backend_credentials: settings
+            .backend_credentials
+            .iter()
+            .map(credential)
+            .collect(),
+    }
+}
+
+fn credential(given: &BackendCredential) -> session::BackendCredential {
+    session::BackendCredential {
+        user: given.user.clone(),
+        host: given.host.clone(),
+        password: session::Secret::new(given.password.as_bytes()),
+        server_user: given.server_user.clone(),
     }
 }
 

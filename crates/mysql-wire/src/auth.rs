@@ -1,12 +1,17 @@
-//! Password scrambles of `mysql_native_password` and `caching_sha2_password`, for both sides.
+//! What passwords are proved with: the scrambles of `mysql_native_password` and
+//! `caching_sha2_password`, the signatures of `client_ed25519`, and what servers store, for both sides.
 //!
 //! Of a password, stage 1 is its hash and stage 2 the hash of that. A server stores stage 2; a
 //! client proves that it knows stage 1; whoever verified a client knows stage 1 and can log in
 //! elsewhere with it. An empty password has an empty response and none of these functions is asked.
 
+mod ed25519;
 mod stored;
 
-pub use stored::sha2_stored_verify;
+pub use ed25519::{
+    ED25519_SALT_BYTES, ed25519_public, ed25519_public_parse, ed25519_sign, ed25519_verify,
+};
+pub use stored::{sha2_stored_verify, sha256_stored_verify};
 
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
@@ -15,8 +20,12 @@ use sha2::{Digest, Sha256};
 pub const NATIVE: &str = "mysql_native_password";
 /// SHA-256 scramble with a cache in the server; the default of MySQL 8.
 pub const CACHING_SHA2: &str = "caching_sha2_password";
+/// The password itself, under TLS or the server's RSA key; MySQL.
+pub const SHA256: &str = "sha256_password";
 /// The password itself, for servers that ask PAM or LDAP.
 pub const CLEAR: &str = "mysql_clear_password";
+/// Questions and answers in clear, the first of which is for the password; MariaDB with PAM.
+pub const DIALOG: &str = "dialog";
 /// Signatures; MariaDB.
 pub const ED25519: &str = "client_ed25519";
 /// The user of the operating system behind a Unix socket; MariaDB's name is `unix_socket`.
@@ -27,6 +36,8 @@ pub const SALT_BYTES: usize = 20;
 
 /// `caching_sha2_password`, client: asks for the server's RSA key (a payload of this one byte).
 pub const REQUEST_KEY: u8 = 2;
+/// `sha256_password`, client: asks for the server's RSA key, in place of a password.
+pub const SHA256_REQUEST_KEY: u8 = 1;
 /// `caching_sha2_password`, server: the scramble was right (in [`AuthMore`](crate::handshake)).
 pub const FAST_OK: u8 = 3;
 /// `caching_sha2_password`, server: not cached, send the password.
@@ -101,7 +112,7 @@ pub fn sha2_verify(
 
 /// XORs a password, with its closing NUL, with the salt over and over: what stands inside the RSA
 /// encryption of a full `caching_sha2_password` login. Doing it again takes it off.
-pub fn mask(password_with_nul: &mut [u8], salt: &[u8; SALT_BYTES]) {
+pub fn mask(password_with_nul: &mut [u8], salt: &[u8]) {
     for (byte, key) in password_with_nul.iter_mut().zip(salt.iter().cycle()) {
         *byte ^= key;
     }

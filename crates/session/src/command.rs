@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::login::{Identity, fresh_salt};
+use crate::login::fresh_salt;
 use crate::pin::Pins;
 use crate::prove::{Claim, Offer};
 use crate::session::Session;
@@ -94,9 +94,12 @@ impl Session {
             user: change.user,
             // The proof was made for a salt of long ago: another one is asked for.
             offer: Offer::new(b"", fresh_salt(), change.auth),
-            collation: u8::try_from(change.collation).unwrap_or(self.identity.profile.collation),
-            flags: self.identity.profile.flags,
+            collation: u8::try_from(change.collation)
+                .unwrap_or(self.identity.pass.profile().collation),
+            flags: self.identity.pass.profile().flags,
         };
+        // The client gives its place up and needs one again, perhaps of the same account.
+        self.identity.seat = None;
         let core = self.core.clone();
         let limit = Duration::from_secs(core.shared.settings.handshake_timeout_s);
         let proof = core.authenticate(&mut self.client, self.peer.ip(), claim);
@@ -104,20 +107,17 @@ impl Session {
         let Some(proved) = proved else {
             return Err(self.client.refuse(&error::NET_READ_INTERRUPTED, &[]).await);
         };
-        let (profile, admin) = proved?;
+        let admission = proved?;
         let database = change
             .database
             .filter(|name| !name.is_empty())
             .map(<[u8]>::to_vec);
-        self.profile = core.pools.profile(profile.clone());
-        self.handle.profile.set(self.profile);
-        *self.handle.user.borrow_mut() = profile.user.clone();
+        *self.handle.user.borrow_mut() = admission.profile.user.clone();
         self.set_state(Rc::new(SessionState::new(database.as_deref())));
-        self.identity = Identity {
-            profile,
-            database,
-            admin,
-        };
+        self.identity.database = database;
+        self.identity.admin = admission.admin;
+        self.identity.seat = Some(admission.seat);
+        self.set_pass(core.pools.pass(admission.profile));
         self.begin().await
     }
 
@@ -128,12 +128,9 @@ impl Session {
             [_, 1, 0, ..] => false,
             _ => return self.client.error(&error::UNKNOWN_COMMAND, &[]).await,
         };
-        self.identity
-            .profile
-            .flags
-            .set(Capabilities::MULTI_STATEMENTS, allowed);
-        self.profile = self.core.pools.profile(self.identity.profile.clone());
-        self.handle.profile.set(self.profile);
+        let mut profile = self.identity.pass.profile().clone();
+        profile.flags.set(Capabilities::MULTI_STATEMENTS, allowed);
+        self.set_pass(self.core.pools.pass(profile));
         if self.held.is_none() {
             return self.client.eof(self.status_now()).await;
         }

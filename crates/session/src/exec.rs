@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use backend::{Connection, ConnectionError, Lease, PoolError, ProfileId, SessionState, Target};
+use backend::{Connection, ConnectionError, Lease, Pass, PoolError, SessionState, Target};
 use farm::{Server, ServerId, Snapshot, error};
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::status::Status;
@@ -262,6 +262,7 @@ impl Session {
             autocommit: self.status.contains(Status::AUTOCOMMIT),
         };
         let snapshot = self.core.shared.published.load();
+        self.core.heed(&snapshot.accounts);
         let mut balance = self.core.balance.borrow_mut();
         let plan = routing::plan(
             &snapshot,
@@ -301,7 +302,7 @@ impl Session {
         let key = self
             .core
             .pools
-            .key(plan.server, plan.read_only, self.profile);
+            .key(plan.server, plan.read_only, &self.identity.pass);
         let taken = self.core.pools.take(target, key, &self.state, prefer).await;
         if matches!(taken, Err(PoolError::WaitTimeout { .. })) {
             count(&self.core.counters.pool_waits_failed);
@@ -407,7 +408,7 @@ impl Core {
     /// A connection to the home group's primary, or while it is down to any server that lives.
     pub(crate) async fn take_from_primary(
         &self,
-        profile: ProfileId,
+        pass: &Pass,
         state: &Rc<SessionState>,
     ) -> Result<Lease, PoolError> {
         let target = {
@@ -425,7 +426,7 @@ impl Core {
             let source = std::io::Error::other("no server of the home group is alive");
             return Err(ConnectionError::Broken { operation, source }.into());
         };
-        let key = self.pools.key(target.server, target.read_only, profile);
+        let key = self.pools.key(target.server, target.read_only, pass);
         self.pools.take(&target, key, state, 0).await
     }
 }

@@ -49,7 +49,7 @@ impl Session {
                 .error(&error::UNKNOWN_THREAD, &[&id.to_string()])
                 .await;
         };
-        let own = entry.user.as_bytes() == &*self.identity.profile.user;
+        let own = entry.user.as_bytes() == &*self.identity.pass.profile().user;
         if !own && !self.identity.admin {
             return self
                 .client
@@ -97,7 +97,8 @@ impl Core {
     ) {
         let target = target(&self.snapshot(), server, false);
         let Some(target) = target else { return };
-        let opened = self.pools.open_extra(&target, handle.profile.get()).await;
+        let pass = handle.pass.borrow().clone();
+        let opened = self.pools.open_extra(&target, &pass).await;
         let what = if all { "CONNECTION" } else { "QUERY" };
         let text = format!("KILL {what} {thread_id}");
         let done = match opened {

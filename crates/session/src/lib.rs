@@ -31,6 +31,7 @@ mod prove;
 mod query;
 mod registry;
 mod rsa_key;
+mod seats;
 mod secrets;
 mod session;
 mod settle;
@@ -46,10 +47,10 @@ pub use crate::local::{Answer, Operator, Reply};
 pub use crate::per_core::{Core, Settings, Shared};
 pub use crate::registry::{Entry, Registry};
 pub use crate::rsa_key::RsaKey;
-pub use crate::secrets::Secrets;
+pub use crate::secrets::{BackendCredential, Secrets};
 pub use crate::session::serve;
 pub use crate::transport::{ClientTls, Transport};
-pub use backend::{Limits, Terms};
+pub use backend::{Limits, Secret, Terms};
 
 /// What other threads tell a core.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use backend::Profile;
+use backend::Pass;
 use farm::error;
 use mysql_wire::auth::{self, SALT_BYTES};
 use mysql_wire::capability::Capabilities;
@@ -17,13 +17,17 @@ use crate::end::End;
 use crate::offer::PASSED_ON;
 use crate::per_core::Core;
 use crate::prove::{Claim, Offer};
+use crate::seats::Seat;
 use crate::transport::compression;
 
 /// Who logged in, and how.
 pub struct Identity {
-    pub profile: Profile,
+    /// What the session may use connections by.
+    pub pass: Pass,
     pub database: Option<Vec<u8>>,
     pub admin: bool,
+    /// The client's place among those of its account; given up before the account changes.
+    pub seat: Option<Seat>,
 }
 
 impl Core {
@@ -52,15 +56,16 @@ impl Core {
             collation: login.collation,
             flags: client.capabilities & PASSED_ON,
         };
-        let (profile, admin) = self.authenticate(client, peer, claim).await?;
+        let admission = self.authenticate(client, peer, claim).await?;
         let database = login
             .database
             .filter(|name| !name.is_empty())
             .map(<[u8]>::to_vec);
         Ok(Identity {
-            profile,
+            pass: self.pools.pass(admission.profile),
             database,
-            admin,
+            admin: admission.admin,
+            seat: Some(admission.seat),
         })
     }
 
@@ -117,11 +122,7 @@ impl Client {
     }
 
     /// Asks the client for another plugin's proof, and reads it.
-    pub async fn switch(
-        &mut self,
-        plugin: &'static str,
-        salt: &[u8; SALT_BYTES],
-    ) -> Result<Vec<u8>, End> {
+    pub async fn switch(&mut self, plugin: &'static str, salt: &[u8]) -> Result<Vec<u8>, End> {
         let mut out = Vec::with_capacity(64);
         packet::write_with(&mut out, &mut self.sequence, |payload| {
             AuthSwitch { plugin, salt }.encode(payload);

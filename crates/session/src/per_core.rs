@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use backend::{Lease, Limits, Pools, ProfileId};
-use farm::{Published, Server, ServerId, Snapshot};
+use backend::{Lease, Limits, Pass, Pools};
+use farm::{Accounts, Engine, Published, Server, ServerId, Snapshot};
 use mysql_wire::relay::BUFFER_BYTES;
 use reactor::{Closer, Dealer};
 use routing::Balance;
@@ -16,7 +16,8 @@ use crate::accounts::Changes;
 use crate::counters::Counters;
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
-use crate::secrets::Secrets;
+use crate::seats::Seats;
+use crate::secrets::{BackendCredential, Secrets};
 use crate::stall::{Progress, Running};
 use crate::transport::Transport;
 use crate::{Message, Operator};
@@ -39,6 +40,10 @@ pub struct Settings {
     pub packet_bytes_max: usize,
     /// Prepared statements per client.
     pub statements_max: usize,
+    /// Clients of one account, where the account itself has no limit; 0 for no limit.
+    pub user_connections_max: u32,
+    /// Passwords that clients prove by sending them may be kept in memory.
+    pub remember_passwords: bool,
 }
 
 /// What all cores share.
@@ -50,6 +55,8 @@ pub struct Shared {
     pub operator: Arc<dyn Operator>,
     pub rsa_key: RsaKey,
     pub secrets: Secrets,
+    pub backend_credentials: Vec<BackendCredential>,
+    pub seats: Arc<Seats>,
     /// What clients did to accounts.
     pub changes: Changes,
     /// One for each core.
@@ -87,13 +94,17 @@ pub struct Core {
     buffers: RefCell<Vec<Vec<u8>>>,
     pub(crate) now_s: Cell<u64>,
     pub(crate) draining: Cell<bool>,
+    /// The accounts by which the pools were last reviewed.
+    reviewed: RefCell<Arc<Accounts>>,
+    /// A session has ended whose connections may not outlive it.
+    pub(crate) closing: Cell<bool>,
 }
 
 /// What others on the core may do to a session while its task waits.
 pub(crate) struct Handle {
     pub id: u32,
     pub user: RefCell<Rc<[u8]>>,
-    pub profile: Cell<ProfileId>,
+    pub pass: RefCell<Pass>,
     pub closer: Closer,
     /// Where the session's statement runs right now: the server and its own connection id.
     pub running: Cell<Option<(ServerId, u32)>>,
@@ -148,6 +159,8 @@ impl Core {
             buffers: RefCell::default(),
             now_s: Cell::new(0),
             draining: Cell::new(false),
+            reviewed: RefCell::default(),
+            closing: Cell::new(false),
         })
     }
 
@@ -173,6 +186,41 @@ impl Core {
         }
     }
 
+    /// Takes note of the accounts: where they changed, connections that could not be had any more
+    /// serve only the sessions that have them, and passwords that are wrong now are overwritten.
+    #[inline]
+    pub(crate) fn heed(&self, accounts: &Arc<Accounts>) {
+        if !Arc::ptr_eq(&self.reviewed.borrow(), accounts) {
+            self.review(accounts);
+        }
+    }
+
+    #[cold]
+    fn review(&self, accounts: &Arc<Accounts>) {
+        *self.reviewed.borrow_mut() = accounts.clone();
+        self.shared.secrets.review(accounts);
+        self.pools.review(|entitlement| {
+            let account = accounts.exactly(&entitlement.user, &entitlement.host);
+            account.is_some_and(|account| {
+                !account.locked && !account.expired && account.ways.contains(&entitlement.way)
+            })
+        });
+    }
+
+    /// After a session ended: closes connections that only it could use.
+    pub(crate) fn close_unneeded(&self) {
+        if self.closing.replace(false) {
+            self.pools.close_unneeded();
+        }
+    }
+
+    /// The engine that clients believe to speak to: the home group's.
+    pub(crate) fn home_engine(&self) -> Engine {
+        let snapshot = self.shared.published.load();
+        let primary = snapshot.home().and_then(|group| group.primary());
+        primary.map_or(Engine::MariaDb, |server| server.engine)
+    }
+
     /// Remembers that statements of this shape write.
     pub(crate) fn learn_writer(&self, digest: u64) {
         let mut writers = self.writers.borrow_mut();
@@ -186,6 +234,7 @@ impl Core {
     pub fn tick(&self, now_s: u64) {
         self.now_s.set(now_s);
         let snapshot = self.shared.published.load();
+        self.heed(&snapshot.accounts);
         let alive = |id: ServerId| {
             snapshot
                 .server(id)

@@ -1,8 +1,15 @@
 //! Whether a client is who it says.
 //!
-//! Heddle decides who may log in from the servers' own accounts. A client's proof for
-//! `mysql_native_password` is checked against the server's hash and yields what logs in to servers;
-//! for `caching_sha2_password` the first login of an account is a full one and a server judges it.
+//! Heddle decides who may log in from the servers' own accounts, and must then be able to log in to
+//! servers itself. What the plugins give for that:
+//! - `mysql_native_password`: the client's proof, checked against the server's hash, reveals
+//!   SHA1(password), which logs in to servers.
+//! - `caching_sha2_password`: the first login of an account is a full one, checked here and by a
+//!   server; the password is remembered while somebody needs it, and checks later scrambles.
+//! - `sha256_password`: every login brings the password.
+//! - `client_ed25519`, and plugins that Heddle does not speak: nothing. The configuration has to give
+//!   a backend credential; for a plugin that cannot be checked here, the client proves that it knows
+//!   the same password.
 //!
 //! Invariant: nobody is refused by an account as it was. Before a refusal the accounts are read once
 //! more, so a client may log in as soon as its account is made or changed.
@@ -11,15 +18,19 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use backend::{ConnectionError, Credential, PoolError, Profile, SessionState};
-use farm::{Account, Accounts, AuthPlugin, ClientError, error};
+use backend::{ConnectionError, Credential, Entitlement, PoolError, Profile, Secret, SessionState};
+use farm::{Account, Accounts, AuthPlugin, ClientError, Engine, error};
 use mysql_wire::auth::{self, SALT_BYTES};
 use mysql_wire::capability::Capabilities;
+use rsa::rand_core::{OsRng, RngCore};
+use zeroize::Zeroizing;
 
 use crate::client::Client;
 use crate::end::End;
 use crate::login::fresh_salt;
 use crate::per_core::Core;
+use crate::seats::Seat;
+use crate::secrets::BackendCredential;
 
 /// What a client says of itself.
 pub struct Claim<'a> {
@@ -29,15 +40,22 @@ pub struct Claim<'a> {
     pub flags: Capabilities,
 }
 
+/// A claim that was proved.
+pub struct Admission {
+    pub profile: Profile,
+    pub admin: bool,
+    pub seat: Seat,
+}
+
 /// What a client has brought so far to prove itself with. Kept between two looks at the accounts,
 /// because a client answers a question only once.
 pub struct Offer {
     plugin: Vec<u8>,
     /// What the proof was made for.
-    salt: [u8; SALT_BYTES],
+    salt: Vec<u8>,
     proof: Vec<u8>,
     /// The password, once the client has sent it.
-    password: Option<Vec<u8>>,
+    password: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl Offer {
@@ -45,7 +63,7 @@ impl Offer {
     pub fn new(plugin: &[u8], salt: [u8; SALT_BYTES], proof: &[u8]) -> Offer {
         Offer {
             plugin: plugin.to_vec(),
-            salt,
+            salt: salt.to_vec(),
             proof: proof.to_vec(),
             password: None,
         }
@@ -54,8 +72,16 @@ impl Offer {
 
 /// How a claim fares with the accounts as they are known now.
 enum Verdict {
-    Admitted(Profile, bool),
-    Refused(&'static ClientError, String),
+    Admitted(Admission),
+    Refused(&'static ClientError, Vec<String>),
+}
+
+/// How a client fares with one way to log in.
+enum Proof {
+    Right(Credential),
+    Wrong,
+    /// Heddle could not log in to servers for the client, whatever it proves.
+    Unspeakable(String),
 }
 
 impl Core {
@@ -65,18 +91,19 @@ impl Core {
         client: &mut Client,
         peer: IpAddr,
         mut claim: Claim<'_>,
-    ) -> Result<(Profile, bool), End> {
+    ) -> Result<Admission, End> {
         let mut accounts = self.shared.accounts_as_told().await;
         loop {
             let verdict = self.weigh(client, peer, &mut claim, &accounts).await?;
-            let (error, detail) = match verdict {
-                Verdict::Admitted(profile, admin) => return Ok((profile, admin)),
-                Verdict::Refused(error, detail) => (error, detail),
+            let (error, details) = match verdict {
+                Verdict::Admitted(admission) => return Ok(admission),
+                Verdict::Refused(error, details) => (error, details),
             };
             let newer = self.shared.accounts_anew().await;
             // The loop ends: the accounts do not change for ever between two readings.
             if newer == accounts {
-                return Err(client.refuse(error, &[&detail]).await);
+                let details: Vec<&str> = details.iter().map(String::as_str).collect();
+                return Err(client.refuse(error, &details).await);
             }
             accounts = newer;
         }
@@ -93,117 +120,220 @@ impl Core {
         let Some(account) = accounts.find(&user, peer) else {
             return Ok(claim.denied(peer));
         };
-        let credential = match &account.plugin {
-            AuthPlugin::Unsupported(plugin) => {
-                let plugin = plugin.to_string();
-                return Ok(Verdict::Refused(&error::AUTH_PLUGIN_UNSUPPORTED, plugin));
+        let configured = BackendCredential::of(&self.shared.backend_credentials, account);
+        let (credential, way) = match self.prove(client, claim, account, configured).await? {
+            (Proof::Right(credential), way) => (credential, way),
+            (Proof::Wrong, _) => return Ok(claim.denied(peer)),
+            (Proof::Unspeakable(plugin), _) => {
+                return Ok(Verdict::Refused(
+                    &error::AUTH_PLUGIN_UNSUPPORTED,
+                    vec![plugin],
+                ));
             }
-            AuthPlugin::Native(stage2) => {
-                self.prove_native(client, &mut claim.offer, stage2).await?
-            }
-            AuthPlugin::CachingSha2(verifier) if verifier.is_empty() => {
-                claim.offer.proof.is_empty().then_some(Credential::Empty)
-            }
-            AuthPlugin::CachingSha2(verifier) => {
-                self.prove_sha2(client, claim, account, verifier).await?
-            }
-        };
-        let Some(credential) = credential else {
-            return Ok(claim.denied(peer));
         };
         if account.locked {
-            let who = format!("'{user}'@'{}'", account.host);
-            return Ok(Verdict::Refused(&error::ACCOUNT_LOCKED, who));
+            let error = match self.home_engine() {
+                Engine::MariaDb => &error::ACCOUNT_LOCKED,
+                Engine::MySql => &error::ACCOUNT_LOCKED_MYSQL,
+            };
+            return Ok(Verdict::Refused(error, vec![claim.who(peer)]));
         }
-        Ok(Verdict::Admitted(claim.profile(credential), account.admin))
+        if account.expired {
+            return Ok(Verdict::Refused(&error::PASSWORD_EXPIRED, Vec::new()));
+        }
+        let connections_max = self.shared.settings.user_connections_max;
+        let seat = match self.shared.seats.take(account, connections_max) {
+            Ok(seat) => seat,
+            Err((error, details)) => return Ok(Verdict::Refused(error, details)),
+        };
+        let mut profile = claim.profile(credential, account, way);
+        if let Some(server_user) = configured.and_then(|one| one.server_user.as_ref()) {
+            profile.user = Rc::from(server_user.as_bytes());
+        }
+        Ok(Verdict::Admitted(Admission {
+            profile,
+            admin: account.admin,
+            seat,
+        }))
     }
 
-    async fn prove_native(
+    /// Goes through the account's ways to log in, first through those for which the client need not
+    /// be asked again. Gives the way that it took.
+    async fn prove(
         &self,
         client: &mut Client,
-        offer: &mut Offer,
-        stage2: &Option<[u8; 20]>,
-    ) -> Result<Option<Credential>, End> {
-        let Some(stage2) = stage2 else {
-            return Ok(offer.proof.is_empty().then_some(Credential::Empty));
-        };
-        offer.ask(client, auth::NATIVE).await?;
-        let stage1 = auth::native_verify(&offer.proof, &offer.salt, stage2);
-        Ok(stage1.map(Credential::NativeStage1))
+        claim: &mut Claim<'_>,
+        account: &Account,
+        configured: Option<&BackendCredential>,
+    ) -> Result<(Proof, AuthPlugin), End> {
+        let mut ways: Vec<&AuthPlugin> = account.ways.iter().collect();
+        ways.sort_by_key(|way| plugin_of(way).as_bytes() != claim.offer.plugin);
+        let mut worst = (Proof::Wrong, AuthPlugin::Native(None));
+        let mut any_wrong = false;
+        for way in ways {
+            let known = configured.map(|one| one.password.clone());
+            match self.prove_way(client, claim, account, way, known).await? {
+                Proof::Right(credential) => return Ok((Proof::Right(credential), way.clone())),
+                Proof::Wrong => any_wrong = true,
+                Proof::Unspeakable(plugin) => worst.0 = Proof::Unspeakable(plugin),
+            }
+        }
+        if any_wrong {
+            worst.0 = Proof::Wrong;
+        }
+        Ok(worst)
     }
 
+    /// `known` is the password that the configuration gives for the account.
+    async fn prove_way(
+        &self,
+        client: &mut Client,
+        claim: &mut Claim<'_>,
+        account: &Account,
+        way: &AuthPlugin,
+        known: Option<Arc<Secret>>,
+    ) -> Result<Proof, End> {
+        let offer = &mut claim.offer;
+        let right = match (way, known) {
+            (AuthPlugin::Native(None), _) => return Ok(offer.blank()),
+            (AuthPlugin::CachingSha2(hash) | AuthPlugin::Sha256(hash), _) if hash.is_empty() => {
+                return Ok(offer.blank());
+            }
+            (AuthPlugin::Native(Some(stage2)), known) => {
+                offer.ask(client, auth::NATIVE).await?;
+                let Some(stage1) = offer.native(stage2) else {
+                    return Ok(Proof::Wrong);
+                };
+                let stage1 = Credential::NativeStage1(Zeroizing::new(stage1));
+                return Ok(Proof::Right(known.map_or(stage1, Credential::Password)));
+            }
+            (AuthPlugin::CachingSha2(_) | AuthPlugin::Sha256(_), known) => {
+                return self.prove_sha2(client, claim, account, way, known).await;
+            }
+            (AuthPlugin::Ed25519(public), Some(known)) => {
+                offer.ask(client, auth::ED25519).await?;
+                auth::ed25519_verify(&offer.proof, &offer.salt, public).then_some(known)
+            }
+            (AuthPlugin::Unsupported(_), Some(known)) => {
+                let plugin = match offer.plugin == auth::CACHING_SHA2.as_bytes() {
+                    true => auth::CACHING_SHA2,
+                    false => auth::NATIVE,
+                };
+                offer.ask(client, plugin).await?;
+                let right = offer.knows(&known);
+                if right && plugin == auth::CACHING_SHA2 {
+                    client.more(&[auth::FAST_OK]).await?;
+                }
+                right.then_some(known)
+            }
+            (way, None) => return Ok(Proof::Unspeakable(plugin_of(way).to_owned())),
+        };
+        Ok(right.map_or(Proof::Wrong, |known| {
+            Proof::Right(Credential::Password(known))
+        }))
+    }
+
+    /// The two plugins of MySQL by which the password itself may have to come.
     async fn prove_sha2(
         &self,
         client: &mut Client,
         claim: &mut Claim<'_>,
         account: &Account,
-        verifier: &Arc<[u8]>,
-    ) -> Result<Option<Credential>, End> {
-        claim.offer.ask(client, auth::CACHING_SHA2).await?;
-        if claim.offer.proof.is_empty() {
-            return Ok(None);
+        way: &AuthPlugin,
+        configured: Option<Arc<Secret>>,
+    ) -> Result<Proof, End> {
+        let offer = &mut claim.offer;
+        if configured.is_none() && !self.shared.settings.remember_passwords {
+            return Ok(Proof::Unspeakable(plugin_of(way).to_owned()));
         }
-        if let Some(password) = self.shared.secrets.find(account, verifier)
-            && claim.offer.password.is_none()
-        {
-            let stage2 = auth::sha2_stage2(&auth::sha2_stage1(&password));
-            if auth::sha2_verify(&claim.offer.proof, &claim.offer.salt, &stage2).is_some() {
-                client.more(&[auth::FAST_OK]).await?;
-                return Ok(Some(Credential::Password(Rc::from(&*password))));
-            }
-        }
-        if claim.offer.password.is_none() {
-            claim.offer.password = self.full_sha2(client, &claim.offer.salt).await?;
-        }
-        let Some(password) = &claim.offer.password else {
-            return Ok(None);
+        let is_caching = matches!(way, AuthPlugin::CachingSha2(_));
+        let plugin = if is_caching {
+            auth::CACHING_SHA2
+        } else {
+            auth::SHA256
         };
+        offer.ask(client, plugin).await?;
+        if offer.is_blank() {
+            return Ok(Proof::Wrong);
+        }
+        let remembered = configured.or_else(|| self.shared.secrets.find(account, way));
+        if let Some(known) = remembered
+            && offer.password.is_none()
+            && is_caching
+            && offer.knows(&known)
+        {
+            client.more(&[auth::FAST_OK]).await?;
+            return Ok(Proof::Right(Credential::Password(known)));
+        }
+        if offer.password.is_none() {
+            offer.password = self.full_password(client, offer, is_caching).await?;
+        }
+        let Some(password) = &offer.password else {
+            return Ok(Proof::Wrong);
+        };
+        let known = self.shared.secrets.find(account, way);
+        let same = |known: &Secret| known.with(|known| auth::equal(known, password)) == Some(true);
+        if let Some(known) = known.filter(|known| same(known)) {
+            return Ok(Proof::Right(Credential::Password(known)));
+        }
         // The servers know Heddle by its own address: whether it is this account's password must be
         // seen here, before a server is asked.
-        if !auth::sha2_stored_verify(password, verifier) {
-            return Ok(None);
+        let fits = match way {
+            AuthPlugin::CachingSha2(hash) => auth::sha2_stored_verify(password, hash),
+            AuthPlugin::Sha256(hash) => auth::sha256_stored_verify(password, hash),
+            _ => false,
+        };
+        if !fits {
+            return Ok(Proof::Wrong);
         }
-        let credential = Credential::Password(Rc::from(&**password));
-        if !self.judged(client, claim, &credential).await? {
-            return Ok(None);
+        let secret = self.shared.secrets.remember(account, way, password);
+        let credential = Credential::Password(secret);
+        let profile = claim.profile(credential.clone(), account, way.clone());
+        if self.judged(client, profile).await? {
+            return Ok(Proof::Right(credential));
         }
-        self.shared.secrets.remember(account, verifier, password);
-        Ok(Some(credential))
+        Ok(Proof::Wrong)
     }
 
-    /// Asks the client for its password: inside TLS as it is, else under our RSA key.
-    async fn full_sha2(
+    /// Gets the password itself from the client: in clear where nobody can read along, else under our
+    /// RSA key. `None` when it did not send it so.
+    async fn full_password(
         &self,
         client: &mut Client,
-        salt: &[u8; SALT_BYTES],
-    ) -> Result<Option<Vec<u8>>, End> {
-        client.more(&[auth::FULL]).await?;
-        let mut request = client.next_proof().await?;
+        offer: &Offer,
+        is_caching: bool,
+    ) -> Result<Option<Zeroizing<Vec<u8>>>, End> {
+        let (mut answer, request) = if is_caching {
+            client.more(&[auth::FULL]).await?;
+            (client.next_proof().await?, auth::REQUEST_KEY)
+        } else {
+            (offer.proof.clone(), auth::SHA256_REQUEST_KEY)
+        };
         if client.is_secure() {
-            return Ok((request.pop() == Some(0)).then_some(request));
+            let mut password = Zeroizing::new(answer);
+            return Ok((password.pop() == Some(0)).then_some(password));
         }
-        if request != [auth::REQUEST_KEY] {
-            // Without TLS a password in the clear is a client's mistake; it is not looked at.
+        let asks = answer == [request];
+        // A client that has our key already may send the sealed password at once. Anything else is
+        // a password in the clear, a client's mistake that is not looked at.
+        if !asks && is_caching {
             return Ok(None);
         }
         let Some(pair) = self.shared.rsa_key.get().await else {
             return Ok(None);
         };
-        client.more(pair.public_pem.as_bytes()).await?;
-        let sealed = client.next_proof().await?;
-        Ok(pair.open(&sealed, salt))
+        if asks {
+            client.more(pair.public_pem.as_bytes()).await?;
+            answer = client.next_proof().await?;
+        }
+        Ok(pair.open(&answer, &offer.salt).map(Zeroizing::new))
     }
 
     /// Lets a server judge a password: true when it lets us in.
-    async fn judged(
-        &self,
-        client: &mut Client,
-        claim: &Claim<'_>,
-        credential: &Credential,
-    ) -> Result<bool, End> {
-        let profile = self.pools.profile(claim.profile(credential.clone()));
+    async fn judged(&self, client: &mut Client, profile: Profile) -> Result<bool, End> {
+        let pass = self.pools.pass(profile);
         let state = Rc::new(SessionState::new(None));
-        match self.take_from_primary(profile, &state).await {
+        match self.take_from_primary(&pass, &state).await {
             Ok(lease) => {
                 lease.release();
                 Ok(true)
@@ -214,42 +344,99 @@ impl Core {
     }
 }
 
+/// The plugin that a client speaks for a way to log in.
+fn plugin_of(way: &AuthPlugin) -> &str {
+    match way {
+        AuthPlugin::Native(_) => auth::NATIVE,
+        AuthPlugin::CachingSha2(_) => auth::CACHING_SHA2,
+        AuthPlugin::Sha256(_) => auth::SHA256,
+        AuthPlugin::Ed25519(_) => auth::ED25519,
+        AuthPlugin::Unsupported(name) => name,
+    }
+}
+
 impl Offer {
     /// Makes sure that the client has answered for this plugin.
     async fn ask(&mut self, client: &mut Client, plugin: &'static str) -> Result<(), End> {
         if self.plugin == plugin.as_bytes() {
             return Ok(());
         }
-        self.salt = fresh_salt();
+        if !client.capabilities.contains(Capabilities::PLUGIN_AUTH) {
+            return Err(client.refuse(&error::OLD_AUTHENTICATION, &[]).await);
+        }
+        self.salt = fresh_salt().to_vec();
+        if plugin == auth::ED25519 {
+            self.salt.resize(auth::ED25519_SALT_BYTES, 0);
+            OsRng.fill_bytes(&mut self.salt);
+        }
         self.proof = client.switch(plugin, &self.salt).await?;
         self.plugin = plugin.into();
         Ok(())
     }
+
+    /// No password: MySQL's own client sends a NUL for it.
+    fn is_blank(&self) -> bool {
+        matches!(self.proof[..], [] | [0])
+    }
+
+    fn blank(&self) -> Proof {
+        if self.is_blank() {
+            Proof::Right(Credential::Empty)
+        } else {
+            Proof::Wrong
+        }
+    }
+
+    /// SHA1(password), if the proof is right.
+    fn native(&self, stage2: &[u8; 20]) -> Option<[u8; 20]> {
+        auth::native_verify(&self.proof, self.salt.first_chunk()?, stage2)
+    }
+
+    /// True when the scramble is of this password.
+    fn knows(&self, password: &Secret) -> bool {
+        let Some(salt) = self.salt.first_chunk() else {
+            return false;
+        };
+        let right = password.with(|password| {
+            if self.plugin == auth::CACHING_SHA2.as_bytes() {
+                let stage2 = auth::sha2_stage2(&auth::sha2_stage1(password));
+                return auth::sha2_verify(&self.proof, salt, &stage2).is_some();
+            }
+            let stage2 = auth::native_stage2(&auth::native_stage1(password));
+            auth::native_verify(&self.proof, salt, &stage2).is_some()
+        });
+        right == Some(true)
+    }
 }
 
 impl Claim<'_> {
-    fn profile(&self, credential: Credential) -> Profile {
-        let user = Rc::from(self.user);
+    fn profile(&self, credential: Credential, account: &Account, way: AuthPlugin) -> Profile {
         Profile {
-            user,
+            user: Rc::from(self.user),
             credential,
             collation: self.collation,
             flags: self.flags,
+            entitlement: Entitlement {
+                user: account.user.clone(),
+                host: account.host.clone(),
+                way,
+                limited: account.connections_max != 0,
+            },
+        }
+    }
+
+    /// The client as the servers name it.
+    fn who(&self, peer: IpAddr) -> String {
+        let user = String::from_utf8_lossy(self.user);
+        match peer.to_canonical() {
+            ip if ip.is_loopback() => format!("'{user}'@'localhost'"),
+            ip => format!("'{user}'@'{ip}'"),
         }
     }
 
     fn denied(&self, peer: IpAddr) -> Verdict {
-        let user = String::from_utf8_lossy(self.user);
-        let host = match peer.to_canonical() {
-            ip if ip.is_loopback() => "localhost".to_owned(),
-            ip => ip.to_string(),
-        };
-        let using = if self.offer.proof.is_empty() {
-            "NO"
-        } else {
-            "YES"
-        };
-        let who = format!("'{user}'@'{host}' (using password: {using})");
-        Verdict::Refused(&error::ACCESS_DENIED, who)
+        let using = if self.offer.is_blank() { "NO" } else { "YES" };
+        let who = format!("{} (using password: {using})", self.who(peer));
+        Verdict::Refused(&error::ACCESS_DENIED, vec![who])
     }
 }

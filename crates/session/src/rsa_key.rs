@@ -81,7 +81,7 @@ fn make(shared: &Mutex<State>) {
 
 impl KeyPair {
     /// The password in what a client sealed for this login; `None` when it was not sealed so.
-    pub fn open(&self, sealed: &[u8], salt: &[u8; auth::SALT_BYTES]) -> Option<Vec<u8>> {
+    pub fn open(&self, sealed: &[u8], salt: &[u8]) -> Option<Vec<u8>> {
         let padding = rsa::Oaep::new::<sha1::Sha1>();
         let mut secret = self.private.decrypt(padding, sealed).ok()?;
         auth::mask(&mut secret, salt);

@@ -1,48 +1,162 @@
-//! Passwords that clients have proved by a full login, kept in memory so that their next logins and
-//! the connections to servers can use `caching_sha2_password`. A changed password at the server
-//! changes the account's authentication string and with it the key, so an old secret is never used.
+//! Passwords in memory: those that clients have proved by a full login, kept so that their next logins
+//! and the connections to servers can use them, and those that the configuration gives.
+//!
+//! A proved password lives in the passes of its sessions and of the connections that were opened for
+//! them; this only finds it again while it does. When its account changes at the servers it is
+//! overwritten, whoever still holds it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use farm::Account;
+use backend::Secret;
+use farm::{Account, Accounts, AuthPlugin};
 
-/// Accounts whose passwords are remembered; when full, the map starts anew and clients log in fully
-/// once more.
-const SECRETS_MAX: usize = 10_000;
+/// Accounts between two removals of those whose passwords are gone.
+const FORGOTTEN_MAX: usize = 1000;
 
-type Key = (Arc<str>, Arc<str>, Arc<[u8]>);
+type Key = (Arc<str>, Arc<str>);
 
-/// The remembered passwords of one router. Touched at logins only.
+/// The remembered passwords of one router. Touched at logins, and when accounts change.
 #[derive(Default)]
 pub struct Secrets {
-    passwords: Mutex<HashMap<Key, Arc<[u8]>>>,
+    known: Mutex<HashMap<Key, Known>>,
+}
+
+struct Known {
+    /// What the account's way to log in was when the password was proved.
+    way: AuthPlugin,
+    secret: Weak<Secret>,
 }
 
 impl Secrets {
-    /// The password that was proved for this account as it is now.
-    pub fn find(&self, account: &Account, verifier: &Arc<[u8]>) -> Option<Arc<[u8]>> {
-        let passwords = self
-            .passwords
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        passwords.get(&key(account, verifier)).cloned()
+    /// The password that was proved for this way of this account as it is now.
+    pub fn find(&self, account: &Account, way: &AuthPlugin) -> Option<Arc<Secret>> {
+        let known = self.lock();
+        let known = known.get(&key(account)).filter(|known| known.way == *way)?;
+        known.secret.upgrade()
     }
 
-    /// Remembers a password that a server has accepted.
-    pub fn remember(&self, account: &Account, verifier: &Arc<[u8]>, password: &[u8]) {
-        let mut passwords = self
-            .passwords
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if passwords.len() >= SECRETS_MAX {
-            passwords.clear();
+    /// Remembers a password that fits, and gives what is to be held: another client may have brought
+    /// the same one.
+    pub fn remember(&self, account: &Account, way: &AuthPlugin, password: &[u8]) -> Arc<Secret> {
+        let secret = Secret::new(password);
+        let mut all = self.lock();
+        if all.len() >= FORGOTTEN_MAX {
+            all.retain(|_, known| known.secret.strong_count() > 0);
         }
-        passwords.retain(|(user, host, _), _| *user != account.user || *host != account.host);
-        passwords.insert(key(account, verifier), password.into());
+        let before = all.get(&key(account)).filter(|known| known.way == *way);
+        let before = before.and_then(|known| known.secret.upgrade());
+        if let Some(before) = before.filter(|before| **before == *secret) {
+            return before;
+        }
+        let known = Known {
+            way: way.clone(),
+            secret: Arc::downgrade(&secret),
+        };
+        all.insert(key(account), known);
+        secret
+    }
+
+    /// Overwrites the passwords of accounts that are gone or prove themselves otherwise now.
+    pub fn review(&self, accounts: &Accounts) {
+        self.lock().retain(|(user, host), known| {
+            let account = accounts.exactly(user, host);
+            let stays = account.is_some_and(|account| account.ways.contains(&known.way));
+            if !stays && let Some(secret) = known.secret.upgrade() {
+                secret.wipe();
+            }
+            stays && known.secret.strong_count() > 0
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Known>> {
+        // Every change is one call, so a panic cannot leave it half done.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn key(account: &Account, verifier: &Arc<[u8]>) -> Key {
-    (account.user.clone(), account.host.clone(), verifier.clone())
+fn key(account: &Account) -> Key {
+    (account.user.clone(), account.host.clone())
+}
+
+/// How to log in to the servers for an account whose clients do not reveal it: from the
+/// configuration.
+pub struct BackendCredential {
+    pub user: String,
+    /// The host pattern of the account; `None` for the accounts of every host.
+    pub host: Option<String>,
+    /// What logs in to the servers, and for plugins that Heddle cannot check what clients must know.
+    pub password: Arc<Secret>,
+    /// The account to use on the servers, when it is not the client's own.
+    pub server_user: Option<String>,
+}
+
+impl BackendCredential {
+    /// The first of `all` that is meant for this account.
+    pub fn of<'a>(all: &'a [BackendCredential], account: &Account) -> Option<&'a Self> {
+        all.iter().find(|one| {
+            one.user == *account.user && one.host.as_ref().is_none_or(|h| **h == *account.host)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(way: &AuthPlugin) -> Account {
+        Account {
+            user: "app".into(),
+            host: "%".into(),
+            ways: vec![way.clone()],
+            locked: false,
+            expired: false,
+            connections_max: 0,
+            admin: false,
+        }
+    }
+
+    fn way(verifier: &str) -> AuthPlugin {
+        AuthPlugin::CachingSha2(Arc::from(verifier.as_bytes()))
+    }
+
+    #[test]
+    fn a_password_is_found_while_somebody_holds_it() {
+        let (secrets, way) = (Secrets::default(), way("one"));
+        let account = account(&way);
+        let held = secrets.remember(&account, &way, b"secret");
+        assert!(secrets.find(&account, &way).is_some());
+        let again = secrets.remember(&account, &way, b"secret");
+        assert!(Arc::ptr_eq(&held, &again), "one copy in memory");
+        drop((held, again));
+        assert!(secrets.find(&account, &way).is_none());
+    }
+
+    #[test]
+    fn a_change_of_the_account_overwrites_the_password() {
+        let (secrets, one, two) = (Secrets::default(), way("one"), way("two"));
+        let held = secrets.remember(&account(&one), &one, b"secret");
+        secrets.review(&Accounts::new(vec![account(&one)]));
+        assert_eq!(held.with(<[u8]>::len), Some(6));
+        assert!(secrets.find(&account(&two), &two).is_none());
+        secrets.review(&Accounts::new(vec![account(&two)]));
+        assert_eq!(held.with(<[u8]>::len), None);
+        let held = secrets.remember(&account(&two), &two, b"secret");
+        secrets.review(&Accounts::default());
+        assert_eq!(held.with(<[u8]>::len), None, "dropped");
+    }
+
+    #[test]
+    fn a_configured_credential_names_its_account() {
+        let credential = |user: &str, host: Option<&str>| BackendCredential {
+            user: user.to_owned(),
+            host: host.map(str::to_owned),
+            password: Secret::new(b"x"),
+            server_user: None,
+        };
+        let account = account(&way("one"));
+        let fits = |one| BackendCredential::of(&[one], &account).is_some();
+        assert!(fits(credential("app", None)) && fits(credential("app", Some("%"))));
+        assert!(!fits(credential("app", Some("10.%"))) && !fits(credential("ap", None)));
+    }
 }

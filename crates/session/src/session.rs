@@ -1,11 +1,11 @@
 //! One client from login to end: its state, and the loop that reads its commands.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::time::Duration;
 
-use backend::{Lease, Prepared, ProfileId, SessionState};
+use backend::{Lease, Pass, Prepared, SessionState};
 use channel::Channel;
 use farm::{ServerId, error};
 use mysql_wire::command::Command;
@@ -38,7 +38,6 @@ pub struct Session {
     pub(crate) handle: Rc<Handle>,
     pub(crate) peer: SocketAddr,
     pub(crate) identity: Identity,
-    pub(crate) profile: ProfileId,
     pub(crate) state: Rc<SessionState>,
     /// Which changes of its state the client asked to hear of; None as at login.
     pub(crate) tracking: Option<Shown>,
@@ -92,6 +91,9 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, peer: SocketAddr) {
         }
         Err(end) => end,
     };
+    drop(session);
+    // Its pass is gone, and with it the reason for some connections.
+    core.close_unneeded();
     tracing::debug!(session = id, peer = %peer, end = end.name(), "session ended");
     if matches!(end, End::Refused(_)) {
         count(&core.counters.protocol_errors);
@@ -114,11 +116,10 @@ impl Session {
         peer: SocketAddr,
         id: u32,
     ) -> Session {
-        let profile = core.pools.profile(identity.profile.clone());
         let handle = Rc::new(Handle {
             id,
-            user: RefCell::new(identity.profile.user.clone()),
-            profile: Cell::new(profile),
+            user: RefCell::new(identity.pass.profile().user.clone()),
+            pass: RefCell::new(identity.pass.clone()),
             closer: client.channel().closer(),
             progress: client.progress.clone(),
             started: Default::default(),
@@ -135,7 +136,7 @@ impl Session {
         core.shared.registry.enter(Entry {
             id,
             core: core.index,
-            user: String::from_utf8_lossy(&identity.profile.user).into_owned(),
+            user: String::from_utf8_lossy(&identity.pass.profile().user).into_owned(),
             peer,
         });
         count(&core.counters.sessions_opened);
@@ -147,7 +148,6 @@ impl Session {
             handle,
             peer,
             identity,
-            profile,
             tracking: None,
             mode,
             status: Status::AUTOCOMMIT,
@@ -169,7 +169,11 @@ impl Session {
     /// Ends the login: a database that the client named must be there for it.
     pub(crate) async fn begin(&mut self) -> Result<(), End> {
         if self.identity.database.is_some() {
-            match self.core.take_from_primary(self.profile, &self.state).await {
+            match self
+                .core
+                .take_from_primary(&self.identity.pass, &self.state)
+                .await
+            {
                 Ok(lease) => lease.release(),
                 Err(error) => return Err(self.client.refuse_pool(&error).await),
             }
@@ -264,6 +268,14 @@ impl Session {
         self.status - of_one_reply
     }
 
+    /// The session uses connections by another pass from now on.
+    pub(crate) fn set_pass(&mut self, pass: Pass) {
+        self.core.closing.set(true);
+        *self.handle.pass.borrow_mut() = pass.clone();
+        self.identity.pass = pass;
+        self.core.close_unneeded();
+    }
+
     /// Takes up a new state of the session and reads text by it from now on.
     pub(crate) fn set_state(&mut self, state: Rc<SessionState>) {
         if Rc::ptr_eq(&self.state, &state) {
@@ -311,6 +323,9 @@ impl Drop for Session {
             soft.lease.release();
         }
         self.core.handles.borrow_mut().remove(&self.handle.id);
+        if self.identity.pass.ends_with_sessions() {
+            self.core.closing.set(true);
+        }
         self.core.shared.registry.leave(self.handle.id);
         count(&self.core.counters.sessions_closed);
     }

@@ -12,7 +12,7 @@ use ::farm::{
 };
 use mysql_wire::auth;
 use reactor::Io;
-use session::{Limits, Operator, Reply, Settings, Transport};
+use session::{BackendCredential, Limits, Operator, Reply, Settings, Transport};
 
 use crate::client::{Client, Failure, Login};
 use crate::server::{Release, Server};
@@ -105,6 +105,7 @@ pub struct Tuning {
     pub accounts: Vec<Account>,
     /// The accounts are those of the primary, read whenever the door asks; `accounts` is unused.
     pub live_accounts: bool,
+    pub backend_credentials: Vec<BackendCredential>,
 }
 
 impl Default for Tuning {
@@ -127,11 +128,14 @@ impl Default for Tuning {
                 statement_timeout_ms: 0,
                 packet_bytes_max: 64 << 20,
                 statements_max: 16_382,
+                user_connections_max: 0,
+                remember_passwords: true,
             },
             transport: Arc::new(Transport::plain()),
             weights: Vec::new(),
             accounts: Vec::new(),
             live_accounts: false,
+            backend_credentials: Vec::new(),
         }
     }
 }
@@ -142,8 +146,10 @@ pub fn account(user: &str, host: &str, password: &str) -> Account {
     Account {
         user: user.into(),
         host: host.into(),
-        plugin: AuthPlugin::Native((!password.is_empty()).then_some(stage2)),
+        ways: vec![AuthPlugin::Native((!password.is_empty()).then_some(stage2))],
         locked: false,
+        expired: false,
+        connections_max: 0,
         admin: false,
     }
 }
@@ -195,6 +201,7 @@ impl Door {
             clients_max: tuning.clients_max,
             settings: tuning.settings,
             transport: tuning.transport,
+            backend_credentials: tuning.backend_credentials,
             published: published.clone(),
             operator: Arc::new(NoCommands {
                 published: published.clone(),

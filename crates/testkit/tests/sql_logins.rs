@@ -45,7 +45,7 @@ fn passwords_hosts_and_locks() {
             ..account("login_locked", "%", "secret")
         });
         tuning.accounts.push(Account {
-            plugin: AuthPlugin::Unsupported("ed25519".into()),
+            ways: vec![AuthPlugin::Unsupported("gssapi".into())],
             ..account("login_plugin", "%", "")
         });
     });
@@ -237,7 +237,7 @@ fn caching_sha2_password() {
         .map(|i| u8::from_str_radix(&verifier[2 * i..2 * i + 2], 16).expect("hexadecimal"))
         .collect();
     let sha = |user, verifier: &[u8]| Account {
-        plugin: AuthPlugin::CachingSha2(Arc::from(verifier)),
+        ways: vec![AuthPlugin::CachingSha2(Arc::from(verifier))],
         ..account(user, "%", "")
     };
     let door = stage.door_with(|tuning| {

@@ -317,7 +317,7 @@ fn a_clear_password_inside_tls_takes_the_place_of_rsa() {
     let door = stage.door_with(|tuning| {
         tuning.transport = transport(ClientTls::Preferred, &pair);
         tuning.accounts.push(Account {
-            plugin: AuthPlugin::CachingSha2(stored.as_bytes().into()),
+            ways: vec![AuthPlugin::CachingSha2(stored.as_bytes().into())],
             ..account("tls_sha2", "%", "")
         });
     });

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
+use super::credential;
 use super::value::Raw;
 use super::{Settings, find, unknown};
 
@@ -23,7 +24,7 @@ pub fn read(path: &Path) -> Result<Settings, String> {
 }
 
 /// All wrong lines with what is wrong, or the settings.
-fn parse(text: &str) -> Result<Settings, Vec<(usize, String)>> {
+pub(super) fn parse(text: &str) -> Result<Settings, Vec<(usize, String)>> {
     let line_of = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(span.start));
@@ -34,6 +35,11 @@ fn parse(text: &str) -> Result<Settings, Vec<(usize, String)>> {
     for (key, value) in table.get_ref() {
         let line = line_of(key.span().start);
         let name: &str = key.get_ref();
+        if name == credential::KEY {
+            let read = credential::read(value, &line_of);
+            errors.extend(read.map(|all| settings.backend_credentials = all).err());
+            continue;
+        }
         let result = match find(name) {
             None => Err(unknown(name)),
             Some(setting) => raw(value.get_ref())

@@ -1,6 +1,7 @@
 //! The table of settings: one row makes the struct's field, the key in `heddle.toml`, the name that
 //! `--set` takes, the line in `--help` and the row of `docs/SETTINGS.md`.
 
+mod credential;
 mod document;
 mod file;
 mod value;
@@ -9,7 +10,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use file::read;
-pub use value::{CompressServers, Io, LogFormat, LogLevel, OptionalPath, TlsClients, TlsServers};
+pub use value::{
+    CompressServers, Io, LogFormat, LogLevel, OptionalPath, Switch, TlsClients, TlsServers,
+};
 
 use value::{Raw, Value};
 
@@ -43,6 +46,25 @@ pub struct Setting {
     pub text: &'static str,
 }
 
+/// A `[[backend_credential]]` of the file: how to log in to servers for an account whose clients do
+/// not reveal it.
+#[derive(Clone, Default)]
+pub struct BackendCredential {
+    pub user: String,
+    /// The account's host pattern; `None` for every host.
+    pub host: Option<String>,
+    pub password: String,
+    /// The account to use on the servers; `None` for the same.
+    pub server_user: Option<String>,
+}
+
+/// Secrets stay out of logs.
+impl std::fmt::Debug for BackendCredential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BackendCredential({:?}@{:?})", self.user, self.host)
+    }
+}
+
 macro_rules! settings {
     ($(
         $name:ident: $type:ty = $default:literal $unit:literal $([$min:literal, $max:literal])?
@@ -52,6 +74,8 @@ macro_rules! settings {
         #[derive(Clone, Debug)]
         pub struct Settings {
             $(#[doc = $text] pub $name: $type,)*
+            /// The `[[backend_credential]]` tables of the file.
+            pub backend_credentials: Vec<BackendCredential>,
         }
 
         /// Every setting there is, in the order of the documentation.
@@ -70,6 +94,7 @@ macro_rules! settings {
                 Settings {
                     $($name: <$type as Value>::parse(&Raw::Word($default))
                         .expect("a test reads every default of the table"),)*
+                    backend_credentials: Vec::new(),
                 }
             }
         }
@@ -119,6 +144,8 @@ settings! {
         "How the kernel moves bytes; auto takes io_uring where the kernel has it, else epoll.";
     clients_max: u64 = "10000" "connections" [1, 1000000] Restart
         "Clients at once; more get error 1040.";
+    user_connections_max: u64 = "0" "connections" [0, 1000000] Restart
+        "Clients of one account at once, where the account has no MAX_USER_CONNECTIONS of its own; more get error 1203. 0 is no limit.";
     pool_connections_max: u64 = "64" "connections" [1, 100000] Restart
         "Connections to one server, over all threads; keep it below the server's max_connections.";
     pool_idle_s: u64 = "60" "s" [1, 86400] Restart
@@ -155,6 +182,8 @@ settings! {
         "Limit for one step of a command on one server.";
     drain_s: u64 = "10" "s" [0, 3600] Restart
         "At the end, clients have so long to finish their transactions.";
+    remember_passwords: Switch = "on" "" Restart
+        "Passwords of accounts with caching_sha2_password or sha256_password stay in memory while they are used; off, such an account needs a backend credential.";
     admin_user: String = "root" "" Restart
         "Account with all privileges on every server, for probes and commands.";
     admin_password: String = "" "" Restart

@@ -210,6 +210,18 @@ impl Value for CompressServers {
     }
 }
 
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch(pub bool);
+
+impl Value for Switch {
+    const KIND: &'static str = "on or off";
+
+    fn parse(raw: &Raw<'_>) -> Result<Switch, String> {
+        choice(raw, &[("on", Switch(true)), ("off", Switch(false))])
+    }
+}
+
 /// Least severity that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLevel(pub tracing::Level);

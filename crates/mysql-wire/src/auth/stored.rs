@@ -1,5 +1,6 @@
 //! What MySQL stores of a `caching_sha2_password`: `$A$005$`, 20 bytes of salt, and 43 characters
-//! of SHA-crypt, the SHA-256 of password and salt many times over.
+//! of SHA-crypt, the SHA-256 of password and salt many times over. Of a `sha256_password` it is `$5$`,
+//! the salt, `$`, and the same characters of 5000 rounds.
 
 use sha2::{Digest, Sha256};
 
@@ -11,6 +12,8 @@ const SALT_BYTES: usize = 20;
 const HASH_CHARACTERS: usize = 43;
 /// The number before the salt counts thousands of rounds, in hexadecimal.
 const ROUNDS_UNIT: u32 = 1000;
+/// Rounds of `sha256_password`: SHA-crypt's default, which is never written out.
+const SHA256_ROUNDS: u32 = 5000;
 /// SHA-crypt's own digits.
 const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -22,6 +25,18 @@ pub fn sha2_stored_verify(password: &[u8], stored: &[u8]) -> bool {
         return false;
     };
     equal(&crypt(password, salt, rounds), hash)
+}
+
+/// The same for an account of `sha256_password`.
+pub fn sha256_stored_verify(password: &[u8], stored: &[u8]) -> bool {
+    let parts = stored
+        .strip_prefix(b"$5$")
+        .and_then(|rest| rest.split_at_checked(SALT_BYTES))
+        .and_then(|(salt, rest)| Some((salt, rest.strip_prefix(b"$")?)));
+    let Some((salt, hash)) = parts else {
+        return false;
+    };
+    equal(&crypt(password, salt, SHA256_ROUNDS), hash)
 }
 
 /// Splits what is stored into rounds, salt and hash.

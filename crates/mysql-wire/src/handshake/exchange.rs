@@ -39,10 +39,12 @@ impl<'a> AuthSwitch<'a> {
         }
         let plugin = text(reader.nul_bytes_or_rest(), "the plugin's name is not UTF-8")?;
         let salt = reader.rest();
-        Ok(AuthSwitch {
-            plugin,
-            salt: salt.strip_suffix(b"\0").unwrap_or(salt),
-        })
+        // The NUL belongs to the salts of 20 bytes; other plugins' data end as they end.
+        let salt = match salt.strip_suffix(b"\0") {
+            Some(shorter) if shorter.len() == SALT_BYTES => shorter,
+            _ => salt,
+        };
+        Ok(AuthSwitch { plugin, salt })
     }
 
     /// Appends the request.
@@ -50,7 +52,9 @@ impl<'a> AuthSwitch<'a> {
         out.push(SWITCH);
         put_nul_bytes(out, self.plugin.as_bytes());
         out.extend_from_slice(self.salt);
-        out.push(0);
+        if self.salt.len() == SALT_BYTES {
+            out.push(0);
+        }
     }
 
     /// The salt for the functions of [`auth`](crate::auth); None when it has another length.

@@ -30,6 +30,8 @@ pub struct Login<'a> {
     pub tls: Option<Arc<rustls::ClientConfig>>,
     /// Asks for compression and insists on it.
     pub compress: Option<Algorithm>,
+    /// The plugin that the first proof is for; the server's own default when there is none.
+    pub plugin: Option<&'a str>,
 }
 
 impl Default for Login<'_> {
@@ -53,6 +55,7 @@ impl Default for Login<'_> {
             attributes: &[],
             tls: None,
             compress: None,
+            plugin: None,
         }
     }
 }
@@ -95,7 +98,7 @@ impl Client {
         }
         let with_plugin = client.capabilities.contains(Capabilities::PLUGIN_AUTH);
         let plugin = if with_plugin {
-            greeting.plugin
+            login.plugin.unwrap_or(greeting.plugin)
         } else {
             auth::NATIVE
         };
@@ -117,7 +120,7 @@ impl Client {
         let mut payload = Vec::new();
         message.encode(&mut payload);
         client.send_packet(&payload)?;
-        client.authenticate(login.password, greeting.salt)?;
+        client.authenticate(login.password, plugin, &greeting.salt)?;
         if let Some(algorithm) = login.compress {
             client.stream.compress(algorithm);
         }
@@ -167,15 +170,12 @@ impl Client {
         let mut payload = Vec::new();
         message.encode(&mut payload, self.capabilities);
         self.send_command(mysql_wire::command::Command::ChangeUser, &payload)?;
-        self.authenticate(login.password, [0; auth::SALT_BYTES])
+        self.authenticate(login.password, auth::NATIVE, &[0; auth::SALT_BYTES])
     }
 
     /// Answers the plugin's questions until OK or ERR.
-    fn authenticate(
-        &mut self,
-        password: &str,
-        mut salt: [u8; auth::SALT_BYTES],
-    ) -> Result<(), Failure> {
+    fn authenticate(&mut self, password: &str, plugin: &str, salt: &[u8]) -> Result<(), Failure> {
+        let (mut plugin, mut salt) = (plugin.to_owned(), salt.to_vec());
         loop {
             let payload = self.read_packet()?;
             if reply::is_err(&payload) {
@@ -190,26 +190,22 @@ impl Client {
                 match AuthMore::decode(&payload)?.0 {
                     [auth::FAST_OK] => continue,
                     [auth::FULL] => self.send_full_password(password, &salt)?,
+                    pem if plugin == auth::SHA256 => self.send_sealed(password, pem, &salt)?,
                     other => return Err(Failure::Protocol(format!("plugin said {other:?}"))),
                 }
                 continue;
             }
             let switch = AuthSwitch::decode(&payload)?;
-            salt = switch
-                .salt_array()
-                .ok_or_else(|| Failure::Protocol("a salt of another length".to_owned()))?;
-            let answer = scramble(switch.plugin, password, &salt)?;
+            salt = switch.salt.to_vec();
+            plugin = switch.plugin.to_owned();
+            let answer = scramble(&plugin, password, &salt)?;
             self.send_packet(&answer)?;
         }
     }
 
     /// `caching_sha2_password` on a server that does not have the password in its cache: it goes
     /// under the server's RSA key.
-    fn send_full_password(
-        &mut self,
-        password: &str,
-        salt: &[u8; auth::SALT_BYTES],
-    ) -> Result<(), Failure> {
+    fn send_full_password(&mut self, password: &str, salt: &[u8]) -> Result<(), Failure> {
         if password.is_empty() {
             return self.send_packet(b"\0");
         }
@@ -218,7 +214,12 @@ impl Client {
         }
         self.send_packet(&[auth::REQUEST_KEY])?;
         let payload = self.read_packet()?;
-        let pem = String::from_utf8_lossy(AuthMore::decode(&payload)?.0).into_owned();
+        self.send_sealed(password, AuthMore::decode(&payload)?.0, salt)
+    }
+
+    /// The password under the server's RSA key.
+    fn send_sealed(&mut self, password: &str, pem: &[u8], salt: &[u8]) -> Result<(), Failure> {
+        let pem = String::from_utf8_lossy(pem);
         let bad = |error: &dyn std::fmt::Display| Failure::Protocol(format!("RSA: {error}"));
         let key = rsa::RsaPublicKey::from_public_key_pem(pem.trim()).map_err(|e| bad(&e))?;
         let mut secret = [password.as_bytes(), b"\0"].concat();
@@ -238,19 +239,24 @@ fn agreed(login: &Login<'_>, offered: Capabilities) -> Capabilities {
     asked & (offered | Capabilities::LONG_PASSWORD)
 }
 
-fn scramble(plugin: &str, password: &str, salt: &[u8; 20]) -> Result<Vec<u8>, Failure> {
+fn scramble(plugin: &str, password: &str, salt: &[u8]) -> Result<Vec<u8>, Failure> {
     if password.is_empty() {
         return Ok(Vec::new());
     }
-    match plugin {
-        auth::NATIVE => {
-            Ok(auth::native_scramble(&auth::native_stage1(password.as_bytes()), salt).to_vec())
+    let password = password.as_bytes();
+    let short = || {
+        let short = salt.first_chunk();
+        short.ok_or_else(|| Failure::Protocol("a salt of another length".to_owned()))
+    };
+    Ok(match plugin {
+        auth::NATIVE => auth::native_scramble(&auth::native_stage1(password), short()?).to_vec(),
+        auth::CACHING_SHA2 => auth::sha2_scramble(&auth::sha2_stage1(password), short()?).to_vec(),
+        auth::ED25519 => auth::ed25519_sign(password, salt).to_vec(),
+        auth::SHA256 => vec![auth::SHA256_REQUEST_KEY],
+        other => {
+            return Err(Failure::Protocol(format!(
+                "plugin {other} is not known here"
+            )));
         }
-        auth::CACHING_SHA2 => {
-            Ok(auth::sha2_scramble(&auth::sha2_stage1(password.as_bytes()), salt).to_vec())
-        }
-        other => Err(Failure::Protocol(format!(
-            "plugin {other} is not known here"
-        ))),
-    }
+    })
 }
