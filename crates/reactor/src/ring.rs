@@ -181,6 +181,11 @@ impl Ring {
         self.soon += 1;
     }
 
+    /// Sends have been started since the last turn that nobody waits for.
+    pub(crate) fn has_soon(&self) -> bool {
+        self.soon > 0
+    }
+
     /// A send that nobody waits for has ended, or has not sent all.
     fn sent_soon(&mut self, slot: u32, from: usize, result: i32) {
         let op = &mut self.ops[slot as usize];

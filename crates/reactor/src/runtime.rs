@@ -153,6 +153,17 @@ impl Runtime {
         })
     }
 
+    /// True when the running task is the only one of this turn that has anything to do. Counts the
+    /// system call that this is asked for; a task that has had its share is not alone any more.
+    pub(crate) fn is_alone(&self, ring: &RefCell<Ring>) -> bool {
+        let left = self.calls_left.get();
+        if left == 0 || self.tasks.has_queued() || ring.borrow().has_soon() {
+            return false;
+        }
+        self.calls_left.set(left - 1);
+        true
+    }
+
     /// The tick that is over at this time.
     pub(crate) fn tick_of(&self, time: Instant) -> u64 {
         time.saturating_duration_since(self.born).as_millis() as u64
