@@ -18,6 +18,7 @@ use mysql_wire::status::Status;
 use crate::login::Seen;
 use crate::pass::Pass;
 use crate::prepared::{Known, Prepared, Statements};
+use crate::residue::Placed;
 use crate::state::SessionState;
 
 /// Receive room for replies to Heddle's own commands.
@@ -111,6 +112,8 @@ pub struct Connection {
     pub(crate) seen: Seen,
     shown: Shown,
     statements: Statements,
+    /// The user variables that are set here; `None` when none are known to be.
+    pub variables: Option<Box<Placed>>,
 }
 
 impl Connection {
@@ -139,12 +142,26 @@ impl Connection {
             seen,
             shown: Shown::Usual,
             statements: Statements::default(),
+            variables: None,
         }
     }
 
     /// The state that the server last reported.
     pub fn state(&self) -> &Rc<SessionState> {
         &self.state
+    }
+
+    /// The value of one of the variables that decide what text means; `None` for others that have
+    /// not been changed.
+    pub fn variable(&self, name: &str) -> Option<&[u8]> {
+        self.state
+            .variable(name)
+            .or_else(|| self.login.variable(name))
+    }
+
+    /// False for a connection that has broken, or has said something unasked, while nobody used it.
+    pub fn is_quiet(&mut self) -> bool {
+        self.sock.is_quiet()
     }
 
     /// Takes note of a state that a statement has brought about.
@@ -189,7 +206,7 @@ impl Connection {
     }
 
     /// Like [`Connection::run`], and keeps the raw packets of all replies.
-    async fn run_rows(
+    pub(crate) async fn run_rows(
         &mut self,
         commands: &[(Command, &[u8])],
         packets: &mut Vec<u8>,
@@ -288,6 +305,25 @@ impl Connection {
         }
         self.login = Rc::new(login);
         self.guarded = read_only;
+        Ok(())
+    }
+
+    /// Makes the connection as it was after its login, whatever sessions have done on it: their
+    /// transaction is rolled back, and their locks, temporary tables, variables and statements are
+    /// gone. On an error it must be closed.
+    pub async fn renew(&mut self) -> Result<(), ConnectionError> {
+        // The reset takes the server's own character sets instead of those of the handshake.
+        let charsets = SessionState::new(None).set_statement(&self.login, &self.login, false);
+        let mut commands: Vec<(Command, &[u8])> = vec![(Command::ResetConnection, b"")];
+        if let Some(charsets) = &charsets {
+            commands.push((Command::Query, charsets));
+        }
+        self.run(&commands).await?;
+        self.prepare_session(self.guarded).await?;
+        self.state = Rc::new(SessionState::new(self.state.database()));
+        self.statements = Statements::default();
+        self.variables = None;
+        self.owner = Owner::default();
         Ok(())
     }
 
@@ -476,7 +512,7 @@ fn last_row(packets: &[u8]) -> Option<&[u8]> {
     all.len().checked_sub(2).map(|at| all[at])
 }
 
-fn payloads(packets: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn payloads(packets: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = packets;
     std::iter::from_fn(move || {
         let header = packet::Header::parse(rest)?;

@@ -17,6 +17,7 @@ mod login;
 mod pass;
 mod pool;
 mod prepared;
+mod residue;
 mod state;
 mod terms;
 
@@ -25,5 +26,8 @@ pub use login::Seen;
 pub use pass::{Credential, Entitlement, Pass, Profile, Secret};
 pub use pool::{Key, Lease, Limits, PoolError, Pools, Target, Usage};
 pub use prepared::{Known, Prepared};
+pub use residue::{
+    Placed, Questions, Residue, VARIABLE_BYTES_MAX, Value, Variable, Warning, text_expression,
+};
 pub use state::{SessionState, TRACKING, Tracked, classify};
 pub use terms::Terms;

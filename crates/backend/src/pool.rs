@@ -2,7 +2,7 @@
 //!
 //! Everything here is single-threaded; borrows of the inner cell never live across an `await`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,7 +96,11 @@ pub struct Pools {
     passes: Passes,
     servers: RefCell<FxHashMap<ServerId, PerServer>>,
     seen: RefCell<FxHashMap<ServerId, Rc<Seen>>>,
+    /// Called before a session waits: somebody may hold a connection of this server without need.
+    when_dry: OnceCell<WhenDry>,
 }
+
+type WhenDry = Box<dyn Fn(ServerId)>;
 
 #[derive(Default)]
 struct PerServer {
@@ -130,7 +134,14 @@ impl Pools {
             passes: Passes::default(),
             servers: RefCell::default(),
             seen: RefCell::default(),
+            when_dry: OnceCell::new(),
         })
+    }
+
+    /// Sets what is called, once, before a session waits for a connection of a server. It must not
+    /// give anything back by itself: only a task that it starts may.
+    pub fn when_dry(&self, call: impl Fn(ServerId) + 'static) {
+        let _ = self.when_dry.set(Box::new(call));
     }
 
     /// The key for this server and profile.
@@ -149,7 +160,7 @@ impl Pools {
     }
 
     /// Hands out a connection in state `wanted`: the one with id `prefer` if it is idle, else an
-    /// idle one with the fewest differences, else a new one, else the next that comes free. Dropped
+    /// idle one with the fewest differences (the user variables of others are one), else a new one, else the next that comes free. Dropped
     /// while it waits, it leaves nothing behind.
     pub async fn take(
         self: &Rc<Self>,
@@ -337,6 +348,9 @@ impl Pools {
             .or_default()
             .line
             .push(self.user(key), ticket, wake);
+        if let Some(call) = self.when_dry.get() {
+            call(server);
+        }
         let waited_ms = self.limits.wait_ms;
         let place = Place {
             pools: self,
@@ -477,13 +491,14 @@ fn choose(
         if connection.id == prefer && connection.state.can_become(wanted) {
             return Some(at);
         }
+        let strange = usize::from(connection.variables.is_some());
         let distance = if SessionState::same(&connection.state, wanted) {
-            if prefer == 0 {
+            if prefer == 0 && strange == 0 {
                 return Some(at);
             }
-            0
+            strange
         } else if connection.state.can_become(wanted) {
-            connection.state.distance(wanted)
+            connection.state.distance(wanted) + strange
         } else {
             continue;
         };

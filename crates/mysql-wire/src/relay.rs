@@ -60,6 +60,8 @@ pub struct Outcome {
     pub warnings: u16,
     /// Rows of all result sets.
     pub rows: u64,
+    /// The last result was a result set, with rows or without.
+    pub has_rows: bool,
     /// The server's answer to COM_STMT_PREPARE, with its own statement id.
     pub prepared: Option<PrepareOk>,
 }

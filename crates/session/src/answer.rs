@@ -71,16 +71,26 @@ impl Client {
         rows: &[Vec<Option<Vec<u8>>>],
         status: Status,
     ) -> Result<(), End> {
-        let mut out = Vec::with_capacity(256);
         let columns: Vec<(&str, ColumnKind)> = columns
             .iter()
             .map(|name| (*name, ColumnKind::VarString))
             .collect();
+        self.typed_rows(&columns, rows, status).await
+    }
+
+    /// Sends a result set of columns of these types.
+    pub async fn typed_rows(
+        &mut self,
+        columns: &[(&str, ColumnKind)],
+        rows: &[Vec<Option<Vec<u8>>>],
+        status: Status,
+    ) -> Result<(), End> {
+        let mut out = Vec::with_capacity(256);
         let capabilities = self.capabilities;
         write_text_result(
             &mut out,
             &mut self.sequence,
-            &columns,
+            columns,
             rows,
             status,
             capabilities,
@@ -90,19 +100,9 @@ impl Client {
 
     /// Sends a result set of one number.
     pub async fn number(&mut self, column: &str, value: u64, status: Status) -> Result<(), End> {
-        let mut out = Vec::with_capacity(128);
         let columns = [(column, ColumnKind::LongLong)];
         let rows = [vec![Some(value.to_string().into_bytes())]];
-        let capabilities = self.capabilities;
-        write_text_result(
-            &mut out,
-            &mut self.sequence,
-            &columns,
-            &rows,
-            status,
-            capabilities,
-        );
-        self.say(out).await
+        self.typed_rows(&columns, &rows, status).await
     }
 
     /// Sends whole packets.

@@ -6,7 +6,7 @@ use backend::{Connection, ConnectionError, Lease, TRACKING, Tracked, classify};
 use mysql_wire::command::Command;
 use mysql_wire::relay::{BUFFER_BYTES, Expect, Outcome, Relay};
 use mysql_wire::reply::SessionChange;
-use sqltext::Class;
+use sqltext::{Class, Facts};
 
 use crate::counters::count;
 use crate::end::End;
@@ -162,6 +162,14 @@ impl Session {
             }
             _ => {}
         }
+        if shape.facts.contains(Facts::USER_VARIABLE) {
+            let failed = outcome.error.is_some();
+            changes.pins_user_variables = self.note_variables(connection, shape, job, failed);
+        }
+        if self.may_tie(shape) {
+            let failed = outcome.error.is_some();
+            changes.ended = Box::pin(self.note_ties(connection, shape, job, failed)).await;
+        }
         changes.pins |= changes.tracking && !shape.tracking;
         // A SET that failed has assigned nothing, and a question behind it would take its
         // diagnostics away.
@@ -190,6 +198,9 @@ impl Session {
         shape: &Shape,
         job: Job,
     ) -> Result<(Expect, Option<Vec<u8>>), ConnectionError> {
+        if self.variables_differ(connection, shape) {
+            Box::pin(self.move_variables(connection, shape, job)).await?;
+        }
         if Session::needs_insert_id(shape) {
             Box::pin(self.move_insert_id(connection)).await?;
         }

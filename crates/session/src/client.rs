@@ -10,7 +10,8 @@ use std::rc::Rc;
 use channel::{Algorithm, Channel, PackError, Packing, Presented, Side};
 use farm::{ClientError, error};
 use mysql_wire::capability::Capabilities;
-use mysql_wire::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
+use mysql_wire::command::Command;
+use mysql_wire::packet::{self, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 
 use crate::stall::{Progress, Wait};
 
@@ -267,6 +268,19 @@ impl Client {
         let received = self.sock.recv(buffer).await;
         self.progress.end();
         received
+    }
+
+    /// Puts another text in the place of the current COM_QUERY's.
+    pub fn replace_text(&mut self, text: &[u8]) {
+        let mut command = Vec::with_capacity(text.len() + HEADER_BYTES + 1);
+        packet::write_with(&mut command, &mut 0, |payload| {
+            payload.push(Command::Query as u8);
+            payload.extend_from_slice(text);
+        });
+        let bytes = command.len();
+        let place = self.place();
+        self.inbox.splice(place, command);
+        self.frame = bytes;
     }
 
     /// Writes over bytes of the current command, counted from the start of its payload.

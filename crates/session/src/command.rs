@@ -12,11 +12,14 @@ use mysql_wire::capability::Capabilities;
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::aside::Aside;
+use crate::diagnostics::Diagnostics;
 use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::login::fresh_salt;
 use crate::pin::Pins;
 use crate::prove::{Claim, Offer};
+use crate::renew::renew;
 use crate::session::Session;
 
 impl Session {
@@ -52,25 +55,24 @@ impl Session {
         self.client.ok(self.status_now()).await
     }
 
-    /// Ends what belongs to the session so far. A held connection is reset at its server first, so
-    /// that its locks are gone when the client goes on, and then closed.
+    /// Ends what belongs to the session so far. A held connection is renewed first, so that its locks
+    /// are gone when the client goes on.
     async fn forget_everything(&mut self) {
-        if let Some(mut held) = self.held.take() {
-            let _ = held
-                .lease
-                .connection_mut()
-                .run(&[(Command::ResetConnection, b"")])
-                .await;
+        if let Some(held) = self.held.take() {
+            renew(&self.handle, held).await;
         }
-        let soft = self.handle.soft.borrow_mut().take();
-        if let Some(soft) = soft {
-            self.give_back(soft.lease);
+        let aside = self.handle.aside.take();
+        if let Aside::Kept(kept) = aside {
+            self.give_back(kept.lease);
         }
+        self.variables = None;
+        self.ties = None;
         self.statements.clear();
         self.tracking = None;
         self.status = Status::AUTOCOMMIT;
         self.wrote = false;
-        self.wants_diagnostics = false;
+        self.gets_diagnostics = false;
+        self.diagnostics = Diagnostics::default();
         self.insert_id = 0;
         self.insert_id_version += 1;
         self.statement = 0;
@@ -137,8 +139,9 @@ impl Session {
         self.run_command(Shape::command(), Job::Frame(Expect::Rows))
             .await?;
         if let Some(held) = &mut self.held {
-            // The connection differs now from what its pool holds: it is not given back.
+            // The connection differs now from what its pool holds, and no reset changes that.
             held.pins |= Pins::VARIABLE;
+            held.lease.connection_mut().condemn();
         }
         Ok(())
     }

@@ -49,6 +49,7 @@ counters! {
     pins_next_transaction "Sessions pinned by SET TRANSACTION until their next transaction ends.";
     pins_statement "Sessions pinned by an open cursor or long data.";
     holds_diagnostics "Connections held until the session's next statement, for its diagnostics.";
+    connections_renewed "Connections reset after a session that was tied to them, to serve others.";
     pool_in_use "Server connections in use now.";
     pool_idle "Server connections idle now.";
     pool_waiting "Sessions that wait for a server connection now.";

@@ -13,6 +13,7 @@ use mysql_wire::status::Status;
 use routing::{Plan, Refusal, Standing};
 use sqltext::{Class, Facts, MsHint, Verb};
 
+use crate::aside::Aside;
 use crate::client::Client;
 use crate::counters::count;
 use crate::end::End;
@@ -134,6 +135,10 @@ pub(crate) struct Changes {
     pub state: Option<SessionState>,
     /// A variable changed that cannot be moved.
     pub pins: bool,
+    /// A user variable was named that cannot be moved.
+    pub pins_user_variables: bool,
+    /// Pins that have nothing to hold any more.
+    pub ended: Pins,
     /// The variables that the reply named, in lower case.
     pub told: Vec<String>,
     /// What the server reports was changed by a text that did not look like it.
@@ -175,10 +180,10 @@ impl Session {
                 Err(error) => return self.client.pool_error(&error, &target).await,
             };
             run.pins = pins;
-            let gone = run.shape.asks_back() && !self.still_knows(lease.connection());
-            if gone || self.handle.killed.get() {
+            let barred = self.is_barred(lease.connection(), &run.shape);
+            if barred && !Box::pin(self.leave_nothing(&mut lease, &run.shape)).await {
                 self.give_back_after_error(lease, pins);
-                return self.turn_away().await;
+                return Box::pin(self.turn_away(run.shape, job)).await;
             }
             match self.attempt(&mut lease, &mut run, plan.read_only).await? {
                 Answer::Done(outcome, changes) => {
@@ -227,14 +232,24 @@ impl Session {
         dropped
     }
 
-    /// Answers a statement that is not run: its session was killed meanwhile, or its connection has
-    /// not what it asks for.
-    async fn turn_away(&mut self) -> Result<(), End> {
+    /// The statement cannot run on this connection as it is, or not at all.
+    fn is_barred(&self, connection: &Connection, shape: &Shape) -> bool {
+        self.handle.killed.get()
+            || self.variables.as_ref().is_some_and(|own| own.lost())
+            || (shape.asks_back() && self.must_recall(connection, shape))
+    }
+
+    /// Answers a statement that is not run as it is: its session was killed meanwhile, values of
+    /// its variables are lost, or it asks for what this connection does not know.
+    async fn turn_away(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         if self.handle.killed.get() {
             return Err(self.last_word().await);
         }
-        let details = ["the diagnostics"];
-        self.client.error(&error::DIAGNOSTICS_GONE, &details).await
+        if self.variables.as_mut().is_some_and(|own| own.take_lost()) {
+            let pin = Pins::USER_VARIABLE.describe();
+            return self.client.error(&error::SESSION_LOST_PIN, &[&pin]).await;
+        }
+        self.recall(shape, job).await
     }
 
     pub(crate) fn is_known_writer(&self, shape: &Shape) -> bool {
@@ -287,22 +302,31 @@ impl Session {
         target: &Target,
         shape: &Shape,
     ) -> Result<(Lease, Pins), PoolError> {
+        if self.handle.aside.borrow().is_asked() {
+            Box::pin(self.hear_aside()).await;
+        }
         if let Some(held) = self.held.take() {
             return Ok((held.lease, held.pins));
         }
-        let soft = self.handle.soft.borrow_mut().take();
-        if let Some(soft) = soft {
-            if shape.asks_back() && soft.lease.connection().server == plan.server {
-                return Ok((soft.lease, Pins::empty()));
-            }
-            soft.lease.release();
-        }
-        let back = shape.asks_back() || shape.facts.contains(Facts::LAST_INSERT_ID);
-        let prefer = if back { self.last_connection } else { 0 };
         let key = self
             .core
             .pools
             .key(plan.server, plan.read_only, &self.identity.pass);
+        let aside = self.handle.aside.take();
+        if let Aside::Kept(kept) = aside
+            && let Some(lease) = Box::pin(self.take_up(*kept, key)).await
+        {
+            return Ok((lease, Pins::empty()));
+        }
+        if let Some(held) = self.held.take() {
+            return Ok((held.lease, held.pins));
+        }
+        let back = shape.asks_back() || shape.facts.contains(Facts::LAST_INSERT_ID);
+        let prefer = match &self.variables {
+            _ if back => self.last_connection,
+            Some(own) => own.home(),
+            None => 0,
+        };
         let taken = self.core.pools.take(target, key, &self.state, prefer).await;
         if matches!(taken, Err(PoolError::WaitTimeout { .. })) {
             count(&self.core.counters.pool_waits_failed);
@@ -311,16 +335,19 @@ impl Session {
     }
 
     /// True when the connection's last statement was this session's last statement.
-    fn still_knows(&self, connection: &Connection) -> bool {
+    pub(crate) fn still_knows(&self, connection: &Connection) -> bool {
         let owner = connection.owner;
-        self.statement == 0
-            || (owner.session == self.handle.id && owner.statement == self.statement)
+        owner.session == self.handle.id && owner.statement == self.statement
     }
 
     /// The server's connection is gone: says so, with what the session lost by it.
-    async fn lost(&mut self, run: Run, target: &Target, loss: Loss) -> Result<(), End> {
+    async fn lost(&mut self, mut run: Run, target: &Target, loss: Loss) -> Result<(), End> {
         count(&self.core.counters.servers_lost);
         self.forget_cursors();
+        if self.variables.as_mut().is_some_and(|own| own.lose()) {
+            run.pins |= Pins::USER_VARIABLE;
+        }
+        self.ties = None;
         let was_in_transaction = self.status.contains(Status::IN_TRANS);
         let cars = run.train.cars.iter().map(|car| car.shape);
         let tied = was_in_transaction
@@ -341,7 +368,7 @@ impl Session {
             return Err(End::TornResult);
         };
         if self.handle.killed.get() {
-            return self.turn_away().await;
+            return Err(self.last_word().await);
         }
         self.client.sequence = sequence;
         let (client, pins) = (&mut self.client, run.pins);

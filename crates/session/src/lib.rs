@@ -11,11 +11,13 @@
 
 mod accounts;
 mod answer;
+mod aside;
 mod assigned;
 mod attempt;
 mod client;
 mod command;
 mod counters;
+mod diagnostics;
 mod end;
 mod exec;
 mod insert_id;
@@ -30,15 +32,18 @@ mod prepared;
 mod prove;
 mod query;
 mod registry;
+mod renew;
 mod rsa_key;
 mod seats;
 mod secrets;
 mod session;
 mod settle;
 mod stall;
+mod ties;
 mod tracking;
 mod train;
 mod transport;
+mod variables;
 
 use std::net::{SocketAddr, TcpStream};
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use backend::{Lease, Limits, Pass, Pools};
+use backend::{Limits, Pass, Pools};
 use farm::{Accounts, Engine, Published, Server, ServerId, Snapshot};
 use mysql_wire::relay::BUFFER_BYTES;
 use reactor::{Closer, Dealer};
@@ -13,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::Scan;
 
 use crate::accounts::Changes;
+use crate::aside::{Aside, Line};
 use crate::counters::Counters;
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
@@ -88,6 +89,8 @@ pub struct Core {
     pub pools: Rc<Pools>,
     pub(crate) scan: RefCell<Scan>,
     pub(crate) balance: RefCell<Balance>,
+    /// Who has put a connection aside.
+    pub(crate) line: Line,
     pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
     /// Digests of statements that looked like reads and were refused by a replica.
     pub(crate) writers: RefCell<FxHashSet<u64>>,
@@ -120,14 +123,10 @@ pub(crate) struct Handle {
     pub waits_for_client: Cell<bool>,
     /// The session holds a connection: a transaction is open, or something is pinned.
     pub holds: Cell<bool>,
-    /// A connection kept for the diagnostics of the last statement; others may have it back.
-    pub soft: RefCell<Option<Soft>>,
-}
-
-/// A softly held connection and when it was put aside.
-pub(crate) struct Soft {
-    pub lease: Lease,
-    pub since_s: u64,
+    /// The connection of the last statement, while something that it left there may be wanted.
+    pub aside: RefCell<Aside>,
+    /// The handle is in [`Core::line`].
+    pub in_line: Cell<bool>,
 }
 
 /// Buffers kept for the next statements; more are freed.
@@ -136,14 +135,10 @@ const BUFFERS_MAX: usize = 64;
 /// Statements that are known not to be reads; beyond this many the set starts anew.
 const WRITERS_MAX: usize = 10_000;
 
-/// A softly held connection goes back to the pool after this time, or after one second when
-/// somebody waits for it.
-const SOFT_S_MAX: u64 = 30;
-
 impl Core {
     /// The core's things, empty.
     pub fn new(index: usize, shared: Arc<Shared>, dealer: Dealer<Message>) -> Rc<Core> {
-        Rc::new(Core {
+        let core = Rc::new(Core {
             index,
             dealer,
             counters: shared.counters[index].clone(),
@@ -151,6 +146,7 @@ impl Core {
                 shared.settings.pool.share(index, shared.counters.len()),
                 shared.transport.servers.clone(),
             ),
+            line: Line::default(),
             shared,
             scan: RefCell::new(Scan::new()),
             balance: RefCell::default(),
@@ -161,7 +157,14 @@ impl Core {
             draining: Cell::new(false),
             reviewed: RefCell::default(),
             closing: Cell::new(false),
-        })
+        });
+        let weak = Rc::downgrade(&core);
+        core.pools.when_dry(move |server| {
+            if let Some(core) = weak.upgrade() {
+                core.reclaim(server);
+            }
+        });
+        core
     }
 
     /// The farm as it is now.
@@ -230,8 +233,8 @@ impl Core {
         writers.insert(digest);
     }
 
-    /// Once a second: idle connections, idle clients, soft holds, gauges.
-    pub fn tick(&self, now_s: u64) {
+    /// Once a second: idle connections, idle clients, connections put aside, gauges.
+    pub fn tick(self: &Rc<Self>, now_s: u64) {
         self.now_s.set(now_s);
         let snapshot = self.shared.published.load();
         self.heed(&snapshot.accounts);
@@ -248,15 +251,9 @@ impl Core {
                 handle.closer.close();
             }
             self.end_stalled(handle);
-            let free = handle.soft.borrow().as_ref().is_some_and(|soft| {
-                let age_s = now_s - soft.since_s;
-                age_s > SOFT_S_MAX
-                    || (age_s > 1 && self.pools.wanted(soft.lease.connection().server))
-            });
-            if free && let Some(soft) = handle.soft.borrow_mut().take() {
-                soft.lease.release();
-            }
+            self.tick_aside(handle, now_s);
         }
+        self.tidy_line();
         self.publish_gauges();
     }
 

@@ -112,6 +112,12 @@ impl Session {
             .map_or(&[], |statement| &statement.key.text)
     }
 
+    /// Gives a statement another text to run under, and returns the one that it had.
+    pub(crate) fn exchange_text(&mut self, id: u32, text: Rc<[u8]>) -> Option<Rc<[u8]>> {
+        let statement = self.statements.get_mut(&id)?;
+        Some(std::mem::replace(&mut statement.key.text, text))
+    }
+
     /// The connection with all cursors and long data is gone.
     pub(crate) fn forget_cursors(&mut self) {
         for statement in self.statements.values_mut() {

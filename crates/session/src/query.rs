@@ -94,6 +94,7 @@ const QUIET_FUNCTIONS: [&str; 12] = [
 fn is_question(text: &[u8], verb: Verb, facts: Facts) -> bool {
     let about = Facts::SYSTEM_VARIABLE
         | Facts::SERVER_SCHEMA
+        | Facts::USER_VARIABLE
         | Facts::CONNECTION_ID
         | Facts::LAST_INSERT_ID
         | Facts::FOUND_ROWS

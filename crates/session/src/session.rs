@@ -16,14 +16,18 @@ use reactor::Sock;
 use rustc_hash::FxHashMap;
 use sqltext::{Dialect, Mode, Multibyte};
 
+use crate::aside::Aside;
 use crate::client::Client;
 use crate::counters::count;
+use crate::diagnostics::Diagnostics;
 use crate::end::End;
 use crate::login::Identity;
 use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
 use crate::prepared::Statement;
 use crate::registry::Entry;
+use crate::ties::Ties;
+use crate::variables::Variables;
 
 /// A connection that this session keeps: for a transaction, or for what cannot move.
 pub(crate) struct Held {
@@ -48,8 +52,13 @@ pub struct Session {
     pub(crate) held: Option<Held>,
     /// A statement of this session has changed data, so replicas may be behind it.
     pub(crate) wrote: bool,
-    /// The client has asked for diagnostics of a statement before: they are kept from then on.
-    pub(crate) wants_diagnostics: bool,
+    /// The client uses GET DIAGNOSTICS: connections are kept for it from then on.
+    pub(crate) gets_diagnostics: bool,
+    pub(crate) diagnostics: Diagnostics,
+    /// What ties the session to its connection, once anything has.
+    pub(crate) ties: Option<Box<Ties>>,
+    /// The user variables, once there are any.
+    pub(crate) variables: Option<Box<Variables>>,
     pub(crate) last_server: Option<ServerId>,
     /// The connection that ran the last statement; 0 for none.
     pub(crate) last_connection: u64,
@@ -91,6 +100,9 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, peer: SocketAddr) {
         }
         Err(end) => end,
     };
+    if let Some(held) = session.held.take() {
+        core.renew(&session.handle, held);
+    }
     drop(session);
     // Its pass is gone, and with it the reason for some connections.
     core.close_unneeded();
@@ -130,7 +142,8 @@ impl Session {
             active_s: core.now_s.clone(),
             waits_for_client: Default::default(),
             holds: Default::default(),
-            soft: Default::default(),
+            aside: Default::default(),
+            in_line: Default::default(),
         });
         core.handles.borrow_mut().insert(id, handle.clone());
         core.shared.registry.enter(Entry {
@@ -153,7 +166,10 @@ impl Session {
             status: Status::AUTOCOMMIT,
             held: None,
             wrote: false,
-            wants_diagnostics: false,
+            gets_diagnostics: false,
+            diagnostics: Diagnostics::default(),
+            ties: None,
+            variables: None,
             last_server: None,
             last_connection: 0,
             statement: 0,
@@ -317,10 +333,10 @@ pub(crate) fn version_number(version: &str) -> u32 {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // A held connection is dropped with the session and so closed: the server rolls back.
-        let soft = self.handle.soft.borrow_mut().take();
-        if let Some(soft) = soft {
-            soft.lease.release();
+        // A connection that is still held is closed with the session: the server rolls back.
+        let aside = self.handle.aside.take();
+        if let Aside::Kept(kept) = aside {
+            kept.lease.release();
         }
         self.core.handles.borrow_mut().remove(&self.handle.id);
         if self.identity.pass.ends_with_sessions() {

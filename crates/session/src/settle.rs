@@ -2,15 +2,15 @@
 
 use std::rc::Rc;
 
-use backend::{Connection, Lease};
+use backend::{Connection, Lease, Questions};
 use mysql_wire::relay::Outcome;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
+use crate::aside::Kept;
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Changes, Shape};
-use crate::per_core::Soft;
 use crate::pin::Pins;
 use crate::session::{Held, Session};
 
@@ -46,6 +46,9 @@ impl Session {
         let id = self.handle.id;
         connection.owner.session = id;
         connection.owner.statement = self.statement;
+        if outlives_reset(shape.verb) {
+            connection.condemn();
+        }
         if outcome.last_insert_id != 0 {
             self.note_insert_id(connection, outcome.last_insert_id);
         }
@@ -60,16 +63,17 @@ impl Session {
             self.status = status;
         }
         self.wrote |= shape.writes;
-        self.wants_diagnostics |= shape
-            .facts
-            .intersects(Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS);
         if shape.facts.contains(Facts::ACCOUNTS) {
             self.core.shared.accounts_changed();
         }
+        self.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
+        self.diagnostics.note(shape, outcome, self.mode.dialect);
+        let ended = changes.ended;
         let mut new = Pins::empty();
         new.set(Pins::VARIABLE, changes.pins);
+        new.set(Pins::USER_VARIABLE, changes.pins_user_variables);
         new.set(Pins::NEXT_TRANSACTION, changes.one_shot);
-        self.pins_after(shape, pins, outcome, new)
+        self.pins_after(shape, pins, outcome, new, ended)
     }
 
     /// The statement ends the session: COMMIT RELEASE, or a COMMIT under such a completion type.
@@ -82,9 +86,20 @@ impl Session {
         release || (!chain && completion.is_some_and(|c| c == b"RELEASE" || c == b"2"))
     }
 
-    fn pins_after(&self, shape: &Shape, before: Pins, outcome: &Outcome, new: Pins) -> Pins {
-        let mut pins = before | new | Pins::of(shape.class, shape.verb, shape.facts);
+    fn pins_after(
+        &self,
+        shape: &Shape,
+        before: Pins,
+        outcome: &Outcome,
+        new: Pins,
+        ended: Pins,
+    ) -> Pins {
         let done = outcome.error.is_none();
+        let mut made = Pins::of(shape.class, shape.verb, shape.facts);
+        if !done && !shape.facts.contains(Facts::MULTIPLE) {
+            made -= Pins::MADE_WHOLE;
+        }
+        let mut pins = (before | new | made) - ended;
         if done && matches!(shape.verb, Verb::UnlockTables | Verb::UnlockInstance) {
             pins -= Pins::LOCK_TABLES;
         }
@@ -111,17 +126,32 @@ impl Session {
             self.held = Some(Held { lease, pins });
             return;
         }
-        let diagnostics = failed
-            || outcome.warnings > 0
-            || self.wants_diagnostics
-            || shape.facts.contains(Facts::FOUND_ROWS_SET);
-        if diagnostics && self.handle.killing.get() == 0 {
-            count(&self.core.counters.holds_diagnostics);
-            let since_s = self.core.now_s.get();
-            *self.handle.soft.borrow_mut() = Some(Soft { lease, since_s });
+        let left = self.diagnostics.unasked()
+            || self.gets_diagnostics
+            || self.diagnostics.counted(shape)
+            || self.unfetched();
+        if left {
+            self.put_aside(lease, shape);
             return;
         }
         self.give_back(lease);
+    }
+
+    /// Keeps the connection until somebody needs it more.
+    fn put_aside(&self, lease: Lease, shape: &Shape) {
+        count(&self.core.counters.holds_diagnostics);
+        let variables = self.variables.as_ref();
+        let kept = Kept {
+            lease,
+            since_s: self.core.now_s.get(),
+            questions: Questions {
+                warnings: self.diagnostics.unasked(),
+                found_rows: self.diagnostics.counted(shape),
+                variables: variables.map_or_else(Default::default, |own| own.unfetched().clone()),
+            },
+            firm: self.gets_diagnostics,
+        };
+        self.core.put_aside(&self.handle, kept);
     }
 
     /// Gives a connection back to the pool; closes it where a KILL for this session may still hit
@@ -138,8 +168,18 @@ impl Session {
             self.status.contains(Status::IN_TRANS) || !self.status.contains(Status::AUTOCOMMIT);
         if may_be_open || !pins.is_empty() {
             self.held = Some(Held { lease, pins });
+        } else if self.unfetched() {
+            self.put_aside(lease, &Shape::command());
         } else {
             self.give_back(lease);
         }
     }
+}
+
+/// What such a statement leaves, a reset of the connection may not end.
+fn outlives_reset(verb: Verb) -> bool {
+    matches!(
+        verb,
+        Verb::SetRole | Verb::SetResourceGroup | Verb::Backup | Verb::LockInstance | Verb::Xa
+    )
 }

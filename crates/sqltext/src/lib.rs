@@ -2,7 +2,8 @@
 //!
 //! Job: one pass over a text gives statement class, transaction verbs, facts that tie a session to a
 //! connection, a digest of the shape, the positions of literals, and hints ([`Scan::read`]). Further
-//! functions read single statements closer: [`assignments`], [`kill_target`], [`heddle_words`].
+//! functions read single statements closer: [`assignments`], [`user_variables`], [`kill_target`],
+//! [`heddle_words`].
 //!
 //! Invariants: any bytes may come in, nothing panics; time is linear; [`Class::Read`] is given only
 //! when sure, and words in strings, comments and quoted names never pass for keywords, while words in
@@ -15,24 +16,32 @@ mod assignment;
 mod byte;
 mod classify;
 mod comment;
+mod diagnostic;
 mod digest;
 mod facts;
 mod hint;
 mod keyword;
 mod mode;
 mod normal;
+mod rewrite;
 mod scan;
 mod statement;
+mod tie;
 mod token;
+mod user_variable;
 mod word;
 
 pub use assignment::{Assignment, Assignments, Scope, assignments};
 pub use classify::{Class, Verb};
+pub use diagnostic::{ShowDiagnostics, show_diagnostics};
 pub use facts::Facts;
 pub use hint::{Hints, MsHint, Pair};
 pub use mode::{Dialect, Mode, Multibyte};
 pub use normal::normalise;
+pub use rewrite::{Ask, replace};
 pub use scan::{Scan, Span};
+pub use tie::{Tie, tie};
+pub use user_variable::{Literal, UserVariable, UserVariables, literal, user_variables};
 pub use word::{
     Characteristics, Isolation, Kill, heddle_rest, heddle_words, kill_target, statements,
     transaction, unquote, use_database,

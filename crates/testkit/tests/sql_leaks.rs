@@ -135,7 +135,7 @@ fn who_waits_is_served_in_turn_or_told_1040() {
         tuning.settings.pool.wait_ms = 3000;
     });
     let mut holder = door.client();
-    holder.run("SET @pinned = 1");
+    holder.run("DO GET_LOCK('held', 0)");
     let begin = Instant::now();
     let mut impatient = door.client();
     let failure = impatient.query("DO 1").expect_err("nothing is free");

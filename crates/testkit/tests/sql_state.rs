@@ -209,7 +209,7 @@ fn what_cannot_move_pins_and_is_counted() {
     stage.everywhere("CREATE TABLE state_pins.t (a INT)");
     let door = stage.door();
     let pins: [(&str, &[&str], &str, &str); 7] = [
-        ("pins_user_variable", &["SET @a = 5"], "SELECT @a", "5"),
+        ("pins_user_variable", &["SET @`é` = 5"], "SELECT @`é`", "5"),
         (
             "pins_temporary_table",
             &["CREATE TEMPORARY TABLE tmp AS SELECT 7 AS a"],
@@ -264,7 +264,7 @@ fn what_cannot_move_pins_and_is_counted() {
     }
     door.wait_unused();
     let mut fresh = door.client_in("state_pins");
-    assert_eq!(fresh.value("SELECT @a"), "NULL");
+    assert_eq!(fresh.value("SELECT @`é`"), "NULL");
     assert_eq!(fresh.error("EXECUTE s"), 1243);
     assert_eq!(fresh.value("SELECT IS_FREE_LOCK('state_pins')"), "1");
 }

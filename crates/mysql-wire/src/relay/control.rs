@@ -161,6 +161,7 @@ impl Relay {
         let (more, edited) = {
             let ok = OkPacket::decode(&buffer[range.clone()], self.server)?;
             self.note(&ok, on_change)?;
+            self.outcome.has_rows = false;
             (ok.status.contains(Status::MORE_RESULTS), self.edit_ok(&ok)?)
         };
         if let Some(payload) = edited {
@@ -178,6 +179,7 @@ impl Relay {
         on_change: &mut dyn FnMut(SessionChange<'_>),
     ) -> Result<(), Malformed> {
         let payload = &buffer[range.clone()];
+        self.outcome.has_rows = true;
         let (status, edited) = if payload.len() < 7 {
             // A plain EOF: a server that lacks DEPRECATE_EOF for this command.
             let eof = EofPacket::decode(payload)?;
