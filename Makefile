@@ -5,7 +5,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build check test bench-door bench-pipeline compat fuzz soak clean
+.PHONY: help run build check test bench-door bench-connect bench-pipeline compat fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ bench-door: build ## CPU, throughput, p99, memory: direct, HAProxy, Heddle in tu
 compat: build ## real drivers and their own test suites, straight and through Heddle (ONLY=name,… picks)
 	@scripts/install.sh compat
 	@python3 test/compat/run.py $(if $(ONLY),--only $(ONLY),--suites)
+
+bench-connect: build ## connections per second and CPU per connection, straight and through Heddle (ROUNDS=2 for a quick look)
+	@scripts/install.sh bench
+	@python3 bench/connect.py
 
 bench-pipeline: build ## INSERTs one by one and without waiting, straight and through Heddle (ROUNDS=1 for a quick look)
 	@scripts/install.sh bench

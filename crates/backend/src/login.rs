@@ -86,19 +86,7 @@ async fn open_with(
     let payload = exchange.read().await?;
     refuse_error(&payload, Capabilities::empty())?;
     let greeting = Greeting::decode(&payload).map_err(protocol)?;
-    if !greeting
-        .capabilities
-        .contains(Capabilities::DEPRECATE_EOF | Capabilities::SESSION_TRACK)
-    {
-        return Err(protocol(Malformed {
-            what: "a server older than MySQL 5.7.5 or MariaDB 10.2",
-        }));
-    }
-    if !greeting.capabilities.contains(profile.flags & REQUIRED) {
-        return Err(protocol(Malformed {
-            what: "a server without the extended metadata that its clients were offered",
-        }));
-    }
+    fits(&greeting, profile)?;
     // MariaDB does not have the first bit: to leave it unset, too, is to have the extended bits.
     let first = Capabilities::LONG_PASSWORD;
     let mut capabilities = (WANTED | profile.flags | first) & greeting.capabilities;
@@ -150,6 +138,24 @@ async fn open_with(
         database,
         seen,
     ))
+}
+
+/// Refuses a server that lacks what every client needs, or what these were offered.
+fn fits(greeting: &Greeting<'_>, profile: &Profile) -> Result<(), ConnectionError> {
+    if !greeting
+        .capabilities
+        .contains(Capabilities::DEPRECATE_EOF | Capabilities::SESSION_TRACK)
+    {
+        return Err(protocol(Malformed {
+            what: "a server older than MySQL 5.7.5 or MariaDB 10.2",
+        }));
+    }
+    if !greeting.capabilities.contains(profile.flags & REQUIRED) {
+        return Err(protocol(Malformed {
+            what: "a server without the extended metadata that its clients were offered",
+        }));
+    }
+    Ok(())
 }
 
 /// What the server shows of a connection to its administrators. It is Heddle's own: a connection

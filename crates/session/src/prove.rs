@@ -96,7 +96,10 @@ impl Core {
         loop {
             let verdict = self.weigh(client, peer, &mut claim, &accounts).await?;
             let (error, details) = match verdict {
-                Verdict::Admitted(admission) => return Ok(admission),
+                Verdict::Admitted(admission) => {
+                    self.heed(&accounts);
+                    return Ok(admission);
+                }
                 Verdict::Refused(error, details) => (error, details),
             };
             let newer = self.shared.accounts_anew().await;
