@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use channel::{Algorithm, Channel, PackError, Packing, Presented, Side};
 use farm::{ClientError, error};
+use mysql_wire::auth::SALT_BYTES;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::packet::{self, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
@@ -49,6 +50,9 @@ pub struct Client {
     /// The sequence number of the next packet that we send.
     pub sequence: u8,
     pub capabilities: Capabilities,
+    /// What proofs are made for, from the greeting to the last COM_CHANGE_USER, as on the servers:
+    /// clients prove themselves anew with the salt that they have.
+    pub salt: [u8; SALT_BYTES],
     pub(crate) progress: Rc<Progress>,
     bytes_max: usize,
     /// What both sides agreed to compress by, once the login is over.
@@ -67,6 +71,7 @@ impl Client {
             frame: 0,
             pipelines: false,
             sequence: 0,
+            salt: [0; SALT_BYTES],
             capabilities,
             progress: Rc::default(),
             bytes_max,

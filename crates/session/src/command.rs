@@ -8,6 +8,7 @@ use mysql_wire::status::Status;
 use sqltext::Class;
 
 use backend::SessionState;
+use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,7 +17,6 @@ use crate::aside::Aside;
 use crate::diagnostics::Diagnostics;
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::login::fresh_salt;
 use crate::pin::Pins;
 use crate::prove::{Claim, Offer};
 use crate::renew::renew;
@@ -92,10 +92,15 @@ impl Session {
                 .await);
         };
         self.forget_everything().await;
+        let plugin = match change.plugin {
+            // Its salt is longer than the greeting's, so the client is asked with a new one.
+            Some(plugin) if plugin == auth::ED25519.as_bytes() => &b""[..],
+            Some(plugin) => plugin,
+            None => auth::NATIVE.as_bytes(),
+        };
         let claim = Claim {
             user: change.user,
-            // The proof was made for a salt of long ago: another one is asked for.
-            offer: Offer::new(b"", fresh_salt(), change.auth),
+            offer: Offer::new(plugin, self.client.salt, change.auth),
             collation: u8::try_from(change.collation)
                 .unwrap_or(self.identity.pass.profile().collation),
             flags: self.identity.pass.profile().flags,

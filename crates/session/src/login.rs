@@ -34,6 +34,7 @@ impl Core {
     /// Greets the client and lets it log in. The client has been told when this fails.
     pub async fn login(&self, client: &mut Client, peer: IpAddr, id: u32) -> Result<Identity, End> {
         let salt = fresh_salt();
+        client.salt = salt;
         let presented = self.shared.transport.offer();
         let offered = self.greet(client, salt, id, presented.is_some()).await?;
         if let Err(read) = client.read(1).await {
@@ -151,7 +152,7 @@ impl Client {
 }
 
 /// 20 random bytes that are neither NUL nor `$`, in ASCII, as the servers make them.
-pub fn fresh_salt() -> [u8; SALT_BYTES] {
+fn fresh_salt() -> [u8; SALT_BYTES] {
     let mut salt = [0; SALT_BYTES];
     OsRng.fill_bytes(&mut salt);
     for byte in &mut salt {

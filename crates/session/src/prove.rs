@@ -27,7 +27,6 @@ use zeroize::Zeroizing;
 
 use crate::client::Client;
 use crate::end::End;
-use crate::login::fresh_salt;
 use crate::per_core::Core;
 use crate::seats::Seat;
 use crate::secrets::BackendCredential;
@@ -367,7 +366,7 @@ impl Offer {
         if !client.capabilities.contains(Capabilities::PLUGIN_AUTH) {
             return Err(client.refuse(&error::OLD_AUTHENTICATION, &[]).await);
         }
-        self.salt = fresh_salt().to_vec();
+        self.salt = client.salt.to_vec();
         if plugin == auth::ED25519 {
             self.salt.resize(auth::ED25519_SALT_BYTES, 0);
             OsRng.fill_bytes(&mut self.salt);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mysql_wire::auth;
 use mysql_wire::command::Command;
 use testkit::client::{Login, Reply};
 use testkit::door::account;
@@ -163,6 +164,37 @@ fn another_user_on_the_same_connection() {
     );
     assert!(client.is_closed_within(SOON));
     drop(door);
+}
+
+/// MariaDB's Connector/C proves itself with the greeting's salt, whatever it is asked.
+#[test]
+fn the_salt_of_the_greeting_serves_every_change_of_user() {
+    let Some(stage) = Stage::shared() else { return };
+    let door = with_account(&stage);
+    let app = Login {
+        user: "com_app",
+        password: "secret",
+        plugin: Some(auth::NATIVE),
+        ..Login::default()
+    };
+    let mut client = door.client();
+    for _ in 0..2 {
+        client.change_user(&app).expect("the password is right");
+        let user = client.value("SELECT CURRENT_USER()");
+        assert!(user.starts_with("com_app@"), "{user}");
+        // A plugin that has to be asked for gets the same salt.
+        let asked = Login {
+            plugin: None,
+            ..app.clone()
+        };
+        client.change_user(&asked).expect("the password is right");
+    }
+    let wrong = Login {
+        password: "wrong",
+        ..app
+    };
+    let failure = client.change_user(&wrong).expect_err("refused");
+    assert_eq!(failure.number(), 1045);
 }
 
 #[test]

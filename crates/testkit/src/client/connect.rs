@@ -73,6 +73,7 @@ impl Client {
             capabilities: Capabilities::empty(),
             version: String::new(),
             connection_id: 0,
+            salt: Vec::new(),
             status: mysql_wire::status::Status::empty(),
             files: Default::default(),
             progress: 0,
@@ -90,6 +91,7 @@ impl Client {
         let greeting = Greeting::decode(&payload)?;
         client.version = greeting.version.to_owned();
         client.connection_id = greeting.connection_id;
+        client.salt = greeting.salt.to_vec();
         client.capabilities = agreed(login, greeting.capabilities);
         client.ask_for_layers(login, greeting.capabilities)?;
         let mut block = Vec::new();
@@ -156,21 +158,26 @@ impl Client {
         self.start_tls(config.clone())
     }
 
-    /// COM_CHANGE_USER.
+    /// COM_CHANGE_USER. With `login.plugin` the proof is made for the salt that the client has, as
+    /// most drivers do; without, the server has to ask.
     pub fn change_user(&mut self, login: &Login<'_>) -> Result<(), Failure> {
+        let proof = match login.plugin {
+            Some(plugin) => scramble(plugin, login.password, &self.salt)?,
+            None => Vec::new(),
+        };
         let message = handshake::ChangeUser {
             user: login.user.as_bytes(),
-            // Empty on purpose: the salt of the login is not kept, so the server sends another.
-            auth: b"",
+            auth: &proof,
             database: login.database.map(str::as_bytes),
             collation: login.collation.into(),
-            plugin: Some(b"heddle_ask_again"),
+            plugin: Some(login.plugin.unwrap_or("heddle_ask_again").as_bytes()),
             attributes: None,
         };
         let mut payload = Vec::new();
         message.encode(&mut payload, self.capabilities);
         self.send_command(mysql_wire::command::Command::ChangeUser, &payload)?;
-        self.authenticate(login.password, auth::NATIVE, &[0; auth::SALT_BYTES])
+        let salt = self.salt.clone();
+        self.authenticate(login.password, login.plugin.unwrap_or(auth::NATIVE), &salt)
     }
 
     /// Answers the plugin's questions until OK or ERR.
@@ -197,6 +204,7 @@ impl Client {
             }
             let switch = AuthSwitch::decode(&payload)?;
             salt = switch.salt.to_vec();
+            self.salt = salt.clone();
             plugin = switch.plugin.to_owned();
             let answer = scramble(&plugin, password, &salt)?;
             self.send_packet(&answer)?;

@@ -90,6 +90,8 @@ pub struct Client {
     /// `@@version` as the greeting has it.
     pub version: String,
     pub connection_id: u32,
+    /// The greeting's, or that of the last switch of the plugin.
+    salt: Vec<u8>,
     /// From the last OK or EOF packet.
     pub status: Status,
     /// The files that LOAD DATA LOCAL gets, one after the other, each as the packets it is sent in;
