@@ -26,7 +26,7 @@ from tools import Missing, program  # noqa: E402
 
 PROGRAM_TIMEOUT_S = 120
 LOGIN_PATIENCE_S = 15
-USER, PASSWORD = "compat", "compat pass"
+USER, PASSWORD = "compat", "compat_pass"
 SETUP = f"""
 CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}';
 GRANT ALL ON *.* TO {USER}@'%' WITH GRANT OPTION;

@@ -83,7 +83,7 @@ def go_driver():
 
     def outcomes(target, log):
         target.fresh("gotest")
-        settings = {"MYSQL_TEST_USER": "compat", "MYSQL_TEST_PASS": "compat pass", "MYSQL_TEST_PROT": "tcp",
+        settings = {"MYSQL_TEST_USER": "compat", "MYSQL_TEST_PASS": "compat_pass", "MYSQL_TEST_PROT": "tcp",
                     "MYSQL_TEST_ADDR": f"{target.host}:{target.port}", "MYSQL_TEST_DBNAME": "gotest"}
         # The skipped test connects to an address out on the internet and waits for nothing to answer.
         text = _output([binary, "-test.v", "-test.skip", "TestConnectorReturnsTimeout"], log, cwd=folder,
@@ -107,7 +107,7 @@ def pymysql():
     def outcomes(target, log):
         for name in ("test1", "test2"):
             target.fresh(name)
-        at = {"host": target.host, "port": int(target.port), "user": "compat", "passwd": "compat pass"}
+        at = {"host": target.host, "port": int(target.port), "user": "compat", "passwd": "compat_pass"}
         with open(os.path.join(folder, "pymysql", "tests", "databases.json"), "w", encoding="utf-8") as file:
             json.dump([{**at, "database": "test1", "use_unicode": True, "local_infile": True}, {**at, "database": "test2"}], file)
         return _pytest(target, folder, log, "pymysql/tests", environment={"PYTHONPATH": folder})
@@ -122,7 +122,7 @@ def mysqlclient():
         target.fresh("mysqldb_test")
         with open(os.path.join(folder, "compat.cnf"), "w", encoding="utf-8") as file:
             file.write(f"[MySQLdb-tests]\nhost = {target.host}\nport = {target.port}\nuser = compat\n"
-                       "password = compat pass\ndatabase = mysqldb_test\ndefault-character-set = utf8mb4\n")
+                       "password = compat_pass\ndatabase = mysqldb_test\ndefault-character-set = utf8mb4\n")
         return _pytest(target, folder, log, ".", environment={"TESTDB": "compat.cnf"})
     return PYTHON.version("mysqlclient"), outcomes
 
@@ -134,7 +134,7 @@ def sqlalchemy():
     def outcomes(target, log):
         for name in ("sqlalchemy_test", "test_schema", "test_schema_2"):
             target.fresh(name)
-        url = f"mysql+pymysql://compat:compat%20pass@{target.host}:{target.port}/sqlalchemy_test?charset=utf8mb4"
+        url = f"mysql+pymysql://compat:compat_pass@{target.host}:{target.port}/sqlalchemy_test?charset=utf8mb4"
         return _pytest(target, folder, log, "--dburi", url, "-p", "no:randomly", "--maxfail", "500", "-q",
                        "test/dialect/mysql", "test/dialect/test_suite.py", "test/engine", "test/sql/test_types.py",
                        environment={"PYTHONPATH": os.path.join(folder, "lib")})
@@ -153,7 +153,7 @@ def mysql_async():
 
     def outcomes(target, log):
         target.fresh("mysql_async")
-        url = f"mysql://compat:compat%20pass@{target.host}:{target.port}/mysql_async"
+        url = f"mysql://compat:compat_pass@{target.host}:{target.port}/mysql_async"
         text = _output([cargo, "test", "--lib", "--target-dir", os.path.join(CACHE, "rust-suite"), "--", "--test-threads=2"], log,
                        cwd=folder, env={**os.environ, "DATABASE_URL": url})
         words = {"ok": "pass", "FAILED": "fail", "ignored": "skip"}

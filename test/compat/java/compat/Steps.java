@@ -33,7 +33,7 @@ final class Steps {
 
   String url(String more) {
     return "jdbc:" + scheme + "://" + System.getenv("COMPAT_HOST") + ":" + System.getenv("COMPAT_PORT") + "/" + DATABASE
-        + "?user=" + System.getenv("COMPAT_USER") + "&password=" + System.getenv("COMPAT_PASSWORD").replace(" ", "%20")
+        + "?user=" + System.getenv("COMPAT_USER") + "&password=" + System.getenv("COMPAT_PASSWORD")
         + options + more;
   }
 
