@@ -198,7 +198,9 @@ impl Relay {
             let total = HEADER_BYTES + header.payload_bytes;
             let whole = buffer.len() - at >= total;
             let opaque = self.is_opaque(&buffer[at..], header);
-            if !whole && (!opaque || total <= buffer.capacity().max(PASS_BYTES_MIN)) {
+            // Definitions of columns are counted when they end, so they are not taken apart.
+            let parts = opaque && !matches!(self.state, State::Columns(_, _));
+            if !whole && (!parts || total <= buffer.capacity().max(PASS_BYTES_MIN)) {
                 // Without the first payload byte nobody knows yet what this packet is.
                 let known = opaque || buffer.len() - at > HEADER_BYTES;
                 need = if known { total } else { 0 };
