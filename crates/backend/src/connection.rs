@@ -10,6 +10,7 @@ use mysql_wire::Malformed;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::packet;
+use mysql_wire::query::NO_ATTRIBUTES;
 use mysql_wire::relay::{Expect, Outcome, Relay};
 use mysql_wire::reply::{ErrPacket, SessionChange, Shown, Tracking};
 use mysql_wire::result::TextRow;
@@ -212,10 +213,14 @@ impl Connection {
         packets: &mut Vec<u8>,
     ) -> Result<Outcome, ConnectionError> {
         let mut request = Vec::new();
+        let attributes = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
         for (command, body) in commands {
             let mut sequence = 0;
             packet::write_with(&mut request, &mut sequence, |out| {
                 out.push(*command as u8);
+                if attributes && *command == Command::Query {
+                    out.extend_from_slice(&NO_ATTRIBUTES);
+                }
                 out.extend_from_slice(body);
             });
         }

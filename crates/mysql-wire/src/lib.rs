@@ -19,6 +19,7 @@ pub mod error;
 pub mod handshake;
 pub mod local_file;
 pub mod packet;
+pub mod query;
 pub mod relay;
 pub mod reply;
 pub mod result;

@@ -87,6 +87,18 @@ pub fn write_with(out: &mut Vec<u8>, sequence: &mut u8, encode: impl FnOnce(&mut
     }
 }
 
+/// The payload of packets that lie one behind the other; what is not whole is left out.
+pub fn joined(packets: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::with_capacity(packets.len());
+    let mut rest = packets;
+    while let Some(header) = Header::parse(rest) {
+        let end = (HEADER_BYTES + header.payload_bytes).min(rest.len());
+        payload.extend_from_slice(&rest[HEADER_BYTES..end]);
+        rest = &rest[end..];
+    }
+    payload
+}
+
 /// Why a [`Joiner`] refused a packet. The connection cannot be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {

@@ -3,9 +3,11 @@
 use std::time::Instant;
 
 use backend::{Connection, ConnectionError, Lease, TRACKING, Tracked, classify};
+use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::relay::{BUFFER_BYTES, Expect, Outcome, Relay};
 use mysql_wire::reply::SessionChange;
+use mysql_wire::statement::PARAMETERS_COUNTED;
 use sqltext::{Class, Facts};
 
 use crate::counters::count;
@@ -205,13 +207,15 @@ impl Session {
             Box::pin(self.move_insert_id(connection)).await?;
         }
         let ready = match job {
-            Job::Frame(expect) => (expect, None),
+            Job::Frame(expect) => (expect, self.attributed(connection)),
             Job::Prepare(client_id) => (Expect::Prepare { client_id }, None),
             Job::Execute(id) => {
                 self.ready_statement(connection, id).await?;
                 // The byte behind command and id says what cursor the client wants: 0 for none.
                 let expect = match self.client.payload() {
-                    [EXECUTE, _, _, _, _, cursor, ..] if *cursor != 0 => Expect::Cursor,
+                    [EXECUTE, _, _, _, _, flags, ..] if flags & !PARAMETERS_COUNTED != 0 => {
+                        Expect::Cursor
+                    }
                     [EXECUTE, ..] if shape.class == Class::Call => Expect::Call,
                     _ => Expect::Results,
                 };
@@ -222,6 +226,15 @@ impl Session {
             Box::pin(self.lend_tracking(connection)).await?;
         }
         Ok(ready)
+    }
+
+    /// The current text with its attributes, for a server that takes them.
+    fn attributed(&self, connection: &Connection) -> Option<Vec<u8>> {
+        let takes = connection
+            .capabilities
+            .contains(Capabilities::QUERY_ATTRIBUTES);
+        (takes && self.client.payload()[0] == Command::Query as u8)
+            .then(|| self.client.with_attributes())
     }
 
     /// Relays the reply. The reply's bytes are edited and sent in the buffer they were received in.

@@ -9,10 +9,12 @@ use std::rc::Rc;
 
 use channel::{Algorithm, Channel, PackError, Packing, Presented, Side};
 use farm::{ClientError, error};
+use mysql_wire::Malformed;
 use mysql_wire::auth::SALT_BYTES;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::packet::{self, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
+use mysql_wire::query::{NO_ATTRIBUTES, Query};
 
 use crate::stall::{Progress, Wait};
 
@@ -55,6 +57,8 @@ pub struct Client {
     pub salt: [u8; SALT_BYTES],
     pub(crate) progress: Rc<Progress>,
     bytes_max: usize,
+    /// What stood before the text of the current COM_QUERY; empty when it was nothing.
+    attributes: Vec<u8>,
     /// What both sides agreed to compress by, once the login is over.
     pub compression: Option<Algorithm>,
 }
@@ -75,6 +79,7 @@ impl Client {
             capabilities,
             progress: Rc::default(),
             bytes_max,
+            attributes: Vec::new(),
             compression: None,
         }
     }
@@ -252,6 +257,54 @@ impl Client {
     /// Takes the lent buffer back.
     pub fn restore(&mut self, inbox: Vec<u8>) {
         self.inbox = inbox;
+    }
+
+    /// Takes the attributes off the current COM_QUERY, which then is as any other.
+    pub fn take_attributes(&mut self) -> Result<(), Malformed> {
+        let mut attributes = std::mem::take(&mut self.attributes);
+        attributes.clear();
+        let query = Query::decode(self.payload().get(1..).unwrap_or_default())?;
+        let bytes = query.attributes.len();
+        if query.attributes != NO_ATTRIBUTES {
+            attributes.extend_from_slice(query.attributes);
+        }
+        let start = self.start;
+        if self.is_split() {
+            let mut payload = packet::joined(self.frame());
+            payload.drain(1..=bytes);
+            let mut plain = Vec::with_capacity(self.frame);
+            packet::write(&mut plain, &mut 0, &payload);
+            let frame = plain.len();
+            self.inbox.splice(self.place(), plain);
+            self.frame = frame;
+        } else {
+            self.frame -= bytes;
+            let header = Header {
+                payload_bytes: self.frame - HEADER_BYTES,
+                sequence: self.inbox[start + 3],
+            };
+            let first = start + HEADER_BYTES + 1;
+            self.inbox.drain(first..first + bytes);
+            self.inbox[start..start + HEADER_BYTES].copy_from_slice(&header.encode());
+        }
+        self.attributes = attributes;
+        Ok(())
+    }
+
+    /// The current COM_QUERY as it came, for a server that takes attributes.
+    pub fn with_attributes(&self) -> Vec<u8> {
+        let payload = packet::joined(self.frame());
+        let attributes = match &self.attributes[..] {
+            [] => &NO_ATTRIBUTES,
+            some => some,
+        };
+        let mut out = Vec::with_capacity(payload.len() + attributes.len() + HEADER_BYTES);
+        packet::write_with(&mut out, &mut 0, |out| {
+            out.push(payload[0]);
+            let text = &payload[1..];
+            Query { attributes, text }.encode(out);
+        });
+        out
     }
 
     /// Moves what the client has sent behind the current command to the end of `buffer`: the

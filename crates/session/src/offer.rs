@@ -44,6 +44,7 @@ const ALWAYS: Capabilities = Capabilities::FOUND_ROWS
 const CARRIED: Capabilities = ALWAYS
     .union(Capabilities::LONG_PASSWORD)
     .union(Capabilities::OPTIONAL_RESULTSET_METADATA)
+    .union(Capabilities::QUERY_ATTRIBUTES)
     .union(Capabilities::REMEMBER_OPTIONS)
     .union(Capabilities::MARIADB_PROGRESS)
     .union(Capabilities::MARIADB_STMT_BULK)
@@ -61,6 +62,7 @@ pub(crate) const PASSED_ON: Capabilities = Capabilities::FOUND_ROWS
     .union(Capabilities::INTERACTIVE)
     .union(Capabilities::MULTI_STATEMENTS)
     .union(Capabilities::OPTIONAL_RESULTSET_METADATA)
+    .union(Capabilities::QUERY_ATTRIBUTES)
     .union(Capabilities::MARIADB_PROGRESS)
     .union(Capabilities::MARIADB_EXTENDED_METADATA);
 

@@ -10,9 +10,9 @@ use backend::{Connection, ConnectionError, Lease, Prepared, SessionState};
 use farm::error;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
-use mysql_wire::packet::{self, HEADER_BYTES, Header};
+use mysql_wire::packet::{self, HEADER_BYTES};
 use mysql_wire::relay::Expect;
-use mysql_wire::statement::{BulkExecute, Execute, LAST_PREPARED, PrepareOk};
+use mysql_wire::statement::{BulkExecute, Execute, LAST_PREPARED, PARAMETERS_COUNTED, PrepareOk};
 use mysql_wire::status::Status;
 use rustc_hash::FxHasher;
 use sqltext::{Class, Dialect, Facts, Verb};
@@ -48,7 +48,7 @@ impl Session {
             return self.client.error(&error::TOO_MANY_STATEMENTS, &[]).await;
         }
         let text: Rc<[u8]> = match self.client.is_split() {
-            true => Rc::from(&joined(self.client.frame())[1..]),
+            true => Rc::from(&packet::joined(self.client.frame())[1..]),
             false => Rc::from(&self.client.payload()[1..]),
         };
         let mut shape = self.core.shape(&text, &self.mode);
@@ -176,6 +176,7 @@ impl Session {
     /// COM_STMT_EXECUTE.
     pub(crate) async fn execute(&mut self) -> Result<(), End> {
         let id = self.named_statement();
+        let named = self.has_attributes();
         let Some(statement) = self.statements.get_mut(&id) else {
             return self.unknown_statement(id, "mysqld_stmt_execute").await;
         };
@@ -186,7 +187,7 @@ impl Session {
                 .await;
         }
         let body = &self.client.payload()[1..];
-        let Ok(execute) = Execute::decode(body, statement.params, false) else {
+        let Ok(execute) = Execute::decode(body, statement.params, named) else {
             let details = "parameters that do not fit the statement";
             return self
                 .client
@@ -198,7 +199,8 @@ impl Session {
             statement.types_hash = hash(&statement.types);
         }
         let mut shape = statement.shape;
-        if execute.flags != 0 && shape.class == Class::Read {
+        let cursor = execute.flags & !PARAMETERS_COUNTED != 0;
+        if cursor && shape.class == Class::Read {
             // A cursor holds its connection, and with it all that the session does next.
             shape.class = Class::Show;
         }
@@ -258,11 +260,21 @@ impl Session {
         connection: &mut Connection,
         id: u32,
     ) -> Option<Vec<u8>> {
+        let named = self.has_attributes();
         let statement = self.statements.get(&id)?;
+        let takes_names = connection
+            .capabilities
+            .contains(Capabilities::QUERY_ATTRIBUTES);
         let known = connection.known(&statement.key)?;
         self.client.patch(1, &known.server_id.to_le_bytes());
         let command = Command::try_from(self.client.payload()[0]);
         let executes = matches!(command, Ok(Command::StmtExecute | Command::StmtBulkExecute));
+        if named && !takes_names && command == Ok(Command::StmtExecute) {
+            return Some(without_attributes(
+                &packet::joined(self.client.frame()),
+                statement,
+            ));
+        }
         if statement.params == 0 || !executes {
             return None;
         }
@@ -275,9 +287,9 @@ impl Session {
             Ok(Command::StmtBulkExecute) => {
                 BulkExecute::decode(body, statement.params).is_ok_and(|b| !b.types.is_empty())
             }
-            _ => Execute::decode(body, statement.params, false).is_ok_and(|e| e.new_params_bound),
+            _ => Execute::decode(body, statement.params, named).is_ok_and(|e| e.new_params_bound),
         };
-        (!bound).then(|| with_types(&joined(self.client.frame()), statement))
+        (!bound).then(|| with_types(&packet::joined(self.client.frame()), statement, named))
     }
 
     /// The statement of the current EXECUTE when it waits for nothing: no long data, no cursor.
@@ -481,7 +493,7 @@ async fn prepare_elsewhere(
 }
 
 /// The EXECUTE in `payload` with the statement's types put in where they were left out.
-fn with_types(payload: &[u8], statement: &Statement) -> Vec<u8> {
+fn with_types(payload: &[u8], statement: &Statement, named: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(payload.len() + statement.types.len() + HEADER_BYTES);
     packet::write_with(&mut out, &mut 0, |out| {
         out.push(payload[0]);
@@ -495,7 +507,7 @@ fn with_types(payload: &[u8], statement: &Statement) -> Vec<u8> {
             }
             return;
         }
-        match Execute::decode(&payload[1..], statement.params, false) {
+        match Execute::decode(&payload[1..], statement.params, named) {
             Ok(execute) => {
                 let types = &statement.types[..];
                 Execute {
@@ -511,16 +523,20 @@ fn with_types(payload: &[u8], statement: &Statement) -> Vec<u8> {
     out
 }
 
-/// The payload of a command that may be split over several packets.
-fn joined(frame: &[u8]) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(frame.len());
-    let mut rest = frame;
-    while let Some(header) = Header::parse(rest) {
-        let end = HEADER_BYTES + header.payload_bytes;
-        payload.extend_from_slice(&rest[HEADER_BYTES..end.min(rest.len())]);
-        rest = &rest[end.min(rest.len())..];
-    }
-    payload
+/// The EXECUTE in `payload`, which comes with query attributes, for a server that takes none.
+fn without_attributes(payload: &[u8], statement: &Statement) -> Vec<u8> {
+    let mut out = Vec::with_capacity(payload.len() + HEADER_BYTES);
+    packet::write_with(&mut out, &mut 0, |out| {
+        out.push(payload[0]);
+        let written = Execute::decode(&payload[1..], statement.params, true).and_then(|execute| {
+            execute.encode_plain(statement.params, &statement.types, statement.long_data, out)
+        });
+        if written.is_err() {
+            // The server says what is wrong with it.
+            out.extend_from_slice(&payload[1..]);
+        }
+    });
+    out
 }
 
 fn hash(bytes: &[u8]) -> u64 {

@@ -1,5 +1,7 @@
 //! COM_QUERY: reads the text's shape, answers what is the router's own, runs the rest.
 
+use farm::error;
+use mysql_wire::capability::Capabilities;
 use mysql_wire::relay::Expect;
 use sqltext::{Class, Facts, Verb};
 
@@ -12,6 +14,13 @@ use crate::tracking::mentions_tracking;
 impl Session {
     /// Runs the text of the client's command.
     pub(crate) async fn query(&mut self) -> Result<(), End> {
+        if self.has_attributes() && self.client.take_attributes().is_err() {
+            let details = "query attributes";
+            return self
+                .client
+                .error(&error::MALFORMED_PACKET, &[details])
+                .await;
+        }
         let shape = self.query_shape();
         match (shape.class, shape.verb) {
             (Class::Local, _) => Box::pin(self.local()).await,
@@ -21,6 +30,12 @@ impl Session {
             _ if self.asks_version_comment(&shape) => Box::pin(self.version_comment()).await,
             _ => self.run_command(shape, Job::Frame(Expect::Results)).await,
         }
+    }
+
+    /// True for a client whose texts and executions come with attributes (MySQL).
+    pub(crate) fn has_attributes(&self) -> bool {
+        let attributes = Capabilities::QUERY_ATTRIBUTES;
+        self.client.capabilities.contains(attributes)
     }
 
     /// What the tokenizer says of the current command's text.

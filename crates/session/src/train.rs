@@ -78,7 +78,9 @@ impl Session {
         let text = matches!(run.job, Job::Frame(Expect::Results) | Job::Execute(_));
         let place = self.client.place();
         let leads = text && place.len() <= BYTES_MAX && !self.client.is_split();
-        if !leads || !self.rides(&run.shape, run.job, replica) {
+        // Attributes stand between the texts of a train and are not for every server.
+        let plain = !self.has_attributes();
+        if !leads || !plain || !self.rides(&run.shape, run.job, replica) {
             return train;
         }
         let crowded = self.held.is_none() && self.core.pools.wanted(connection.server);

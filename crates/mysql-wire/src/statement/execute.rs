@@ -107,6 +107,62 @@ impl<'a> Execute<'a> {
         out.extend_from_slice(self.values);
     }
 
+    /// Appends the execution as a connection without QUERY_ATTRIBUTES takes it: the statement's own
+    /// `params` parameters and no more. `types` are those of an earlier execution, for one that left
+    /// them out. With `long_data`, values of attributes may stay behind the others, where servers do
+    /// not look.
+    pub fn encode_plain(
+        &self,
+        params: u16,
+        types: &[u8],
+        long_data: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
+        let bound = Execute {
+            types: if self.new_params_bound {
+                self.types
+            } else {
+                types
+            },
+            ..self.clone()
+        };
+        let kinds = bound.param_kinds()?;
+        let Some(own) = kinds.get(..usize::from(params)) else {
+            return Err(Malformed::new(
+                "an execution without the types of its parameters",
+            ));
+        };
+        let mut plain = Vec::with_capacity(own.len() * 2);
+        let mut reader = Reader::new(self.values);
+        for (at, kind) in own.iter().enumerate() {
+            put_param_kind(&mut plain, kind, false);
+            if !long_data && !is_null(self.null_bitmap, at, 0) {
+                Value::read(&mut reader, kind.kind)?;
+            }
+        }
+        let nulls = null_bitmap_bytes(own.len(), 0);
+        let mut null_bitmap = self.null_bitmap.get(..nulls).unwrap_or_default().to_vec();
+        if let (Some(last), spare @ 1..) = (null_bitmap.last_mut(), nulls * 8 - own.len()) {
+            *last &= 0xFF >> spare;
+        }
+        let values = match long_data {
+            true => self.values,
+            false => &self.values[..self.values.len() - reader.remaining()],
+        };
+        Execute {
+            flags: self.flags & !PARAMETERS_COUNTED,
+            params,
+            query_attributes: false,
+            null_bitmap: &null_bitmap,
+            new_params_bound: params > 0,
+            types: &plain,
+            values,
+            ..self.clone()
+        }
+        .encode(out);
+        Ok(())
+    }
+
     /// The types, when they are here.
     pub fn param_kinds(&self) -> Result<Vec<ParamKind<'a>>, Malformed> {
         let mut reader = Reader::new(self.types);
@@ -346,6 +402,67 @@ mod tests {
             .map(|p| p.name)
             .collect();
         assert_eq!(names, [&b""[..], b"trace"]);
+    }
+
+    #[test]
+    fn attributes_are_left_out_for_servers_that_do_not_take_them() {
+        let (mut named, mut plain) = (Vec::new(), Vec::new());
+        for (kind, name) in [(LONG, &b""[..]), (TEXT, b""), (TEXT, b"trace")] {
+            put_param_kind(&mut named, &ParamKind { kind, name }, true);
+        }
+        for kind in [LONG, TEXT] {
+            put_param_kind(&mut plain, &ParamKind { kind, name: b"" }, false);
+        }
+        let whole = Execute {
+            statement_id: 9,
+            flags: PARAMETERS_COUNTED | CURSOR_READ_ONLY,
+            iterations: 1,
+            params: 3,
+            query_attributes: true,
+            null_bitmap: &[0b110],
+            new_params_bound: true,
+            types: &named,
+            values: b"\x07\0\0\0",
+        };
+        let want = Execute {
+            flags: CURSOR_READ_ONLY,
+            params: 2,
+            query_attributes: false,
+            null_bitmap: &[0b010],
+            types: &plain,
+            ..whole.clone()
+        };
+        let mut out = Vec::new();
+        whole.encode_plain(2, b"", false, &mut out).expect("types");
+        assert_eq!(Execute::decode(&out, 2, false), Ok(want.clone()));
+        let valued = Execute {
+            null_bitmap: &[0],
+            values: b"\x07\0\0\0\x01x\x02id",
+            ..whole.clone()
+        };
+        out.clear();
+        valued.encode_plain(2, b"", false, &mut out).expect("types");
+        let read = Execute::decode(&out, 2, false).expect("plain");
+        assert_eq!(
+            (read.values, read.null_bitmap),
+            (&valued.values[..6], &[0][..])
+        );
+        let unbound = Execute {
+            new_params_bound: false,
+            types: b"",
+            ..whole.clone()
+        };
+        out.clear();
+        unbound
+            .encode_plain(2, &named, false, &mut out)
+            .expect("types");
+        assert_eq!(Execute::decode(&out, 2, false), Ok(want));
+        assert!(unbound.encode_plain(2, b"", false, &mut out).is_err());
+        out.clear();
+        whole
+            .encode_plain(0, b"", false, &mut out)
+            .expect("nothing");
+        assert_eq!(out, [9, 0, 0, 0, 1, 1, 0, 0, 0]);
     }
 
     #[test]
