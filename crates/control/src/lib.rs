@@ -28,6 +28,7 @@ pub mod settings;
 
 pub use commander::Commander;
 pub use commands::{Call, CommandError, Table};
+pub use engine::LinkTls;
 pub use error::Error;
 pub use events::Event;
 pub use runtime::{Control, Counters};

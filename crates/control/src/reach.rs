@@ -26,6 +26,7 @@ impl Control {
             port,
             user: credentials.user.clone(),
             password: credentials.password.clone(),
+            tls: credentials.tls.clone(),
         }
     }
 
@@ -37,6 +38,7 @@ impl Control {
             port: primary.port,
             user: credentials.replication_user.clone(),
             password: credentials.replication_password.clone(),
+            tls: credentials.tls.clone(),
         }
     }
 

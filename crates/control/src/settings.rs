@@ -9,6 +9,8 @@ pub struct Credentials {
     /// The account with which replicas connect to their primary.
     pub replication_user: String,
     pub replication_password: String,
+    /// TLS of Heddle's own connections to the servers.
+    pub tls: engine::LinkTls,
 }
 
 /// One line of `dump fabric_nodes`.

@@ -46,6 +46,7 @@ async fn house() -> House {
         password: String::new(),
         replication_user: "root".to_owned(),
         replication_password: String::new(),
+        tls: control::LinkTls::Off,
     };
     let published = Arc::new(farm::Published::from_pointee(farm::Snapshot::empty("")));
     let settings = Settings::new(credentials);

@@ -19,7 +19,7 @@ mod version;
 
 pub use accounts::accounts;
 pub use error::Error;
-pub use link::{Link, Login};
+pub use link::{Link, LinkTls, Login};
 pub use position::Position;
 pub use probe::{Acks, Observation, Replica, Thread, probe};
 pub use replication::{detach, drain, make_primary, make_replica, set_acks};

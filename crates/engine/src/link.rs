@@ -1,10 +1,12 @@
 //! One administrative connection to one server.
 
 use std::future::Future;
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder, Row, Value};
+use mysql_async::{Conn, OptsBuilder, Row, SslOpts, Value};
 
 use crate::error::Error;
 use crate::version::Version;
@@ -16,6 +18,47 @@ const PACKET_BYTES_MAX: usize = 64 << 20;
 /// uses it, to save a question at connect.
 const IDLE_S: usize = 28_800;
 
+/// Whether a link uses TLS, and what a server's certificate must prove. The file names hold PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LinkTls {
+    #[default]
+    Off,
+    /// Where the server has it and is not on this machine; any certificate will do.
+    Preferred,
+    /// Always; any certificate will do.
+    Required,
+    /// Always, with a certificate that one of these authorities has signed.
+    VerifyCa(PathBuf),
+    /// The same, and it must be the server's own by its name.
+    VerifyIdentity(PathBuf),
+}
+
+impl LinkTls {
+    /// The driver's options for a server at this address; None for no TLS.
+    fn options(&self, host: &str) -> Option<SslOpts> {
+        let local = host == "localhost"
+            || host
+                .parse::<IpAddr>()
+                .is_ok_and(|ip| ip.to_canonical().is_loopback());
+        let verified = |authorities: &PathBuf| {
+            SslOpts::default()
+                .with_disable_built_in_roots(true)
+                .with_root_certs(vec![authorities.clone().into()])
+        };
+        match self {
+            LinkTls::Off => None,
+            LinkTls::Preferred if local => None,
+            LinkTls::Preferred | LinkTls::Required => {
+                Some(SslOpts::default().with_danger_accept_invalid_certs(true))
+            }
+            LinkTls::VerifyCa(authorities) => {
+                Some(verified(authorities).with_danger_skip_domain_validation(true))
+            }
+            LinkTls::VerifyIdentity(authorities) => Some(verified(authorities)),
+        }
+    }
+}
+
 /// Where a server is and as whom to log in there.
 #[derive(Clone, Debug)]
 pub struct Login {
@@ -24,6 +67,7 @@ pub struct Login {
     pub port: u16,
     pub user: String,
     pub password: String,
+    pub tls: LinkTls,
 }
 
 /// An open connection. Not safe to use after [`Error::Timeout`] or [`Error::Lost`]: drop it then.
@@ -48,7 +92,7 @@ impl Link {
             .wait_timeout(Some(IDLE_S))
             .stmt_cache_size(0);
         let connecting = async {
-            let mut conn = Conn::new(options).await?;
+            let mut conn = connect(options, login).await?;
             // An empty mode makes backslash an escape, as our quoting needs.
             conn.query_drop("SET SESSION sql_mode=''").await?;
             let version: Option<String> = conn.query_first("SELECT @@version").await?;
@@ -146,6 +190,17 @@ impl Link {
     }
 }
 
+/// Connects on the login's terms. What is only preferred keeps no server away.
+async fn connect(options: OptsBuilder, login: &Login) -> Result<Conn, mysql_async::Error> {
+    let tls = login.tls.options(&login.host);
+    let secured = Conn::new(options.clone().ssl_opts(tls.clone())).await;
+    match secured {
+        Err(mysql_async::Error::Server(refusal)) => Err(mysql_async::Error::Server(refusal)),
+        Err(_) if tls.is_some() && login.tls == LinkTls::Preferred => Conn::new(options).await,
+        other => other,
+    }
+}
+
 async fn run_all(conn: &mut Conn, sql: &str) -> Result<(), mysql_async::Error> {
     fetch_all(conn, sql).await.map(drop)
 }
@@ -226,6 +281,7 @@ mod tests {
             port,
             user: "root".to_owned(),
             password: String::new(),
+            tls: LinkTls::Off,
         };
         let error = Link::open(&login, 5000)
             .await
@@ -246,6 +302,7 @@ mod tests {
             port: silent.local_addr().expect("bound").port(),
             user: "root".to_owned(),
             password: String::new(),
+            tls: LinkTls::Off,
         };
         let error = Link::open(&login, 50)
             .await

@@ -334,6 +334,7 @@ mod tests {
             port: 3306,
             user: "repl".to_owned(),
             password: password.to_owned(),
+            tls: crate::LinkTls::Off,
         }
     }
 

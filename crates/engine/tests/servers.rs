@@ -18,6 +18,7 @@ fn login(address: SocketAddr) -> Login {
         port: address.port(),
         user: "root".to_owned(),
         password: String::new(),
+        tls: engine::LinkTls::Off,
     }
 }
 
@@ -316,4 +317,34 @@ async fn a_hanging_server_is_given_up() {
     );
     assert!(began.elapsed() < Duration::from_secs(5));
     server.thaw();
+}
+
+/// MariaDB 11.4 makes its own certificate, which no authority has signed.
+#[tokio::test]
+async fn a_link_inside_tls() {
+    let Some(server) = Server::start_with(Release::MariaDb114, &[("ssl", "1")]) else {
+        return;
+    };
+    let on = |tls| Login {
+        tls,
+        ..login(server.address())
+    };
+    let mut root = server.client();
+    root.run("CREATE USER tls_only IDENTIFIED BY 'secret' REQUIRE SSL");
+    root.run("GRANT ALL ON *.* TO tls_only");
+    let as_user = |tls| Login {
+        user: "tls_only".to_owned(),
+        password: "secret".to_owned(),
+        ..on(tls)
+    };
+    let refused = Link::open(&as_user(engine::LinkTls::Off), STEP_MS).await;
+    assert!(refused.is_err(), "the account wants TLS");
+    let required = as_user(engine::LinkTls::Required);
+    Link::open(&required, STEP_MS)
+        .await
+        .expect("any certificate");
+    let nobody = testkit::certificates::Authority::new("another CA");
+    let verified = engine::LinkTls::VerifyCa(nobody.file());
+    let refused = Link::open(&on(verified), STEP_MS).await;
+    assert!(refused.is_err(), "nobody has signed it");
 }

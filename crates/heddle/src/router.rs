@@ -153,6 +153,7 @@ fn control_settings(settings: &Settings) -> control::Settings {
         password: settings.admin_password.clone(),
         replication_user: settings.replication_user.clone(),
         replication_password: settings.replication_password.clone(),
+        tls: tls::link(settings),
     };
     let mut told = control::Settings::new(credentials);
     told.probe_interval_ms = settings.probe_interval_ms;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use channel::{Presented, Trust};
+use channel::{Presented, ServerTls, Trust};
+use control::LinkTls;
 use session::{ClientTls, Terms, Transport};
 
 use crate::failure::Failure;
@@ -134,6 +135,18 @@ pub fn terms(settings: &Settings) -> Result<Terms, Failure> {
         trust,
         compress: settings.compress_servers.0,
     })
+}
+
+/// The same for the control plane's own connections. [`terms`] has found the file to be right.
+pub fn link(settings: &Settings) -> LinkTls {
+    let authorities = || settings.tls_servers_ca.0.clone().unwrap_or_default();
+    match settings.tls_servers.0 {
+        ServerTls::Disabled => LinkTls::Off,
+        ServerTls::Preferred => LinkTls::Preferred,
+        ServerTls::Required => LinkTls::Required,
+        ServerTls::VerifyCa => LinkTls::VerifyCa(authorities()),
+        ServerTls::VerifyIdentity => LinkTls::VerifyIdentity(authorities()),
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

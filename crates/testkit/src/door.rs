@@ -362,6 +362,7 @@ fn accounts_of(server: SocketAddr) -> Vec<Account> {
         port: server.port(),
         user: "root".to_owned(),
         password: String::new(),
+        tls: engine::LinkTls::Off,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -31,6 +31,7 @@ impl Plane {
             password: String::new(),
             replication_user: "root".to_owned(),
             replication_password: String::new(),
+            tls: control::LinkTls::Off,
         };
         let mut settings = Settings::new(credentials);
         settings.probe_interval_ms = 50;

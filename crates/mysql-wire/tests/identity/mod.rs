@@ -5,6 +5,7 @@
 //! else the decoder has to know, and the payload. Each check returns what the encoder made of the
 //! message, or None when the payload was malformed.
 
+pub mod compressed;
 pub mod handshake;
 pub mod packet;
 pub mod reply;
