@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use farm::{Account, AuthPlugin, Engine};
+use farm::{Account, AuthPlugin, Engine, TlsDemand};
 use mysql_wire::auth::{ed25519_public_parse, native_stage2_parse};
 use serde_json::Value;
 
@@ -55,8 +55,8 @@ async fn mariadb(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, Error
 async fn mysql(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, Error> {
     let sql = "SELECT User, Host, plugin, authentication_string, account_locked, Super_priv, \
                max_user_connections, password_expired='Y' OR IFNULL(password_last_changed < NOW() - \
-               INTERVAL NULLIF(IFNULL(password_lifetime, @@default_password_lifetime), 0) DAY, 0) \
-               FROM mysql.user";
+               INTERVAL NULLIF(IFNULL(password_lifetime, @@default_password_lifetime), 0) DAY, 0), \
+               ssl_type, ssl_cipher, x509_issuer, x509_subject FROM mysql.user";
     let rows = link.rows(OPERATION, sql, timeout_ms).await?;
     let account = |row: &_| {
         let cell = |index| text_at(row, index).unwrap_or_default();
@@ -66,6 +66,16 @@ async fn mysql(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, Error> 
             ways: vec![plugin(&cell(2), &bytes_at(row, 3).unwrap_or_default())],
             locked: cell(4) == "Y",
             expired: cell(7) == "1",
+            tls: match cell(8).as_str() {
+                "ANY" => TlsDemand::Any,
+                "X509" => TlsDemand::X509,
+                "SPECIFIED" => TlsDemand::Specified {
+                    cipher: cell(9),
+                    issuer: cell(10),
+                    subject: cell(11),
+                },
+                _ => TlsDemand::None,
+            },
             connections_max: cell(6).parse().unwrap_or(0),
             admin: cell(5) == "Y",
         }
@@ -107,12 +117,28 @@ fn from_global_priv(user: &str, host: &str, json: &[u8], ages: &Ages) -> Option<
         ways: ways(&privileges),
         locked: privileges["account_locked"] == Value::Bool(true),
         expired: ages.expired(&privileges),
+        tls: tls_demand(&privileges),
         connections_max: privileges["max_user_connections"]
             .as_u64()
             .and_then(|max| u32::try_from(max).ok())
             .unwrap_or(0),
         admin: access & SUPER != 0,
     })
+}
+
+/// The clause REQUIRE, in MariaDB's numbers.
+fn tls_demand(privileges: &Value) -> TlsDemand {
+    let text = |key: &str| privileges[key].as_str().unwrap_or_default().to_owned();
+    match privileges["ssl_type"].as_i64() {
+        Some(1) => TlsDemand::Any,
+        Some(2) => TlsDemand::X509,
+        Some(3) => TlsDemand::Specified {
+            cipher: text("ssl_cipher"),
+            issuer: text("x509_issuer"),
+            subject: text("x509_subject"),
+        },
+        _ => TlsDemand::None,
+    }
 }
 
 /// The ways to log in. With `auth_or` an account has several; an empty element stands for the one at

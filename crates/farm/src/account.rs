@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::tls::TlsDemand;
+
 /// How an account proves who it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthPlugin {
@@ -35,6 +37,8 @@ pub struct Account {
     pub locked: bool,
     /// The password has expired.
     pub expired: bool,
+    /// What its client's connection must have.
+    pub tls: TlsDemand,
     /// MAX_USER_CONNECTIONS of the account; 0 for no limit of its own.
     pub connections_max: u32,
     /// True when the account may use the commands that change the farm (SUPER, or all privileges).
@@ -187,6 +191,7 @@ mod tests {
             ways: vec![AuthPlugin::Native(None)],
             locked: false,
             expired: false,
+            tls: TlsDemand::None,
             connections_max: 0,
             admin: false,
         }

@@ -13,8 +13,10 @@ pub mod account;
 pub mod error;
 pub mod server;
 pub mod snapshot;
+pub mod tls;
 
 pub use account::{Account, Accounts, AuthPlugin};
 pub use error::ClientError;
 pub use server::{Engine, Health, Mode, Server, ServerId, Status};
 pub use snapshot::{Group, Published, Snapshot};
+pub use tls::{TlsDemand, TlsFacts};

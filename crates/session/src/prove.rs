@@ -133,6 +133,9 @@ impl Core {
                 ));
             }
         };
+        if !account.tls.is_met(client.tls_facts().as_ref()) {
+            return Ok(claim.denied(peer));
+        }
         if account.locked {
             let error = match self.home_engine() {
                 Engine::MariaDb => &error::ACCOUNT_LOCKED,

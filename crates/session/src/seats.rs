@@ -82,6 +82,7 @@ mod tests {
             ways: Vec::new(),
             locked: false,
             expired: false,
+            tls: farm::TlsDemand::None,
             connections_max: 2,
             admin: false,
         };

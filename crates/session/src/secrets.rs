@@ -111,6 +111,7 @@ mod tests {
             ways: vec![way.clone()],
             locked: false,
             expired: false,
+            tls: farm::TlsDemand::None,
             connections_max: 0,
             admin: false,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use backend::Terms;
 use channel::{Algorithm, Presented};
-use farm::error;
+use farm::{TlsFacts, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::handshake::is_tls_request;
 
@@ -64,6 +64,19 @@ pub(crate) fn compression(agreed: Capabilities, zstd_level: Option<u8>) -> Optio
     }
     let zstd = agreed.contains(Capabilities::ZSTD_COMPRESSION);
     zstd_level.filter(|_| zstd).map(Algorithm::Zstd)
+}
+
+impl Client {
+    /// What the client's account may have demands on; None outside TLS.
+    pub(crate) fn tls_facts(&self) -> Option<TlsFacts> {
+        self.is_secure().then(|| {
+            let certificate = self.channel().peer_certificate();
+            TlsFacts {
+                cipher: self.channel().cipher(),
+                certificate: certificate.map(|names| (names.issuer, names.subject)),
+            }
+        })
+    }
 }
 
 impl Core {

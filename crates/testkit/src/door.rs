@@ -149,6 +149,7 @@ pub fn account(user: &str, host: &str, password: &str) -> Account {
         ways: vec![AuthPlugin::Native((!password.is_empty()).then_some(stage2))],
         locked: false,
         expired: false,
+        tls: ::farm::TlsDemand::None,
         connections_max: 0,
         admin: false,
     }

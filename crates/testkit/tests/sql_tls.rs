@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use channel::{Presented, ServerTls, Trust};
-use farm::{Account, AuthPlugin};
+use farm::{Account, AuthPlugin, TlsDemand};
 use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
@@ -334,6 +334,87 @@ fn a_clear_password_inside_tls_takes_the_place_of_rsa() {
                 client.change_user(&login).expect("the same again");
             }
             Err(refused) => assert_eq!((password, refused.number()), ("wrong", 1045)),
+        }
+    }
+}
+
+#[test]
+fn accounts_get_what_they_require() {
+    let Some(stage) = Stage::shared() else { return };
+    let authority = Authority::new("test CA");
+    let pair = authority.sign("router", &["localhost"]);
+    let mine = authority.sign("client", &["client"]);
+    let read = |path| fs::read(path).expect("a file of the test");
+    let file = authority.file();
+    let ca = read(&file);
+    let presented = Presented::from_pem(&read(&pair.certificate), &read(&pair.key), Some(&ca));
+    let presented = Some(presented.expect("a good pair"));
+    let terms = Transport::new(ClientTls::Preferred, presented, Terms::plain());
+    let named = |subject: &str| TlsDemand::Specified {
+        cipher: String::new(),
+        issuer: "/O=Heddle tests/CN=test CA".to_owned(),
+        subject: subject.to_owned(),
+    };
+    let demands = [
+        ("tls_any", TlsDemand::Any, [false, true, true]),
+        ("tls_x509", TlsDemand::X509, [false, false, true]),
+        (
+            "tls_me",
+            named("/O=Heddle tests/CN=client"),
+            [false, false, true],
+        ),
+        (
+            "tls_you",
+            named("/O=Heddle tests/CN=you"),
+            [false, false, false],
+        ),
+    ];
+    let door = stage.door_with(|tuning| {
+        tuning.transport = Arc::new(terms);
+        for (user, demand, _) in &demands {
+            tuning.accounts.push(Account {
+                tls: demand.clone(),
+                ..account(user, "%", "secret")
+            });
+        }
+    });
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = rustls::RootCertStore::empty();
+    let root = rustls::pki_types::pem::PemObject::from_pem_slice(&ca);
+    roots
+        .add(root.expect("a certificate"))
+        .expect("an authority");
+    let own = rustls::pki_types::pem::PemObject::from_pem_slice(&read(&mine.certificate));
+    let key = rustls::pki_types::pem::PemObject::from_pem_slice(&read(&mine.key));
+    let with_own = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![own.expect("a certificate")], key.expect("a key"))
+        .expect("a pair");
+    for (user, _, expected) in demands {
+        stage.everywhere(&format!(
+            "CREATE OR REPLACE USER {user} IDENTIFIED BY 'secret'"
+        ));
+        let ways = [
+            None,
+            Some(any_certificate()),
+            Some(Arc::new(with_own.clone())),
+        ];
+        for (tls, may) in ways.into_iter().zip(expected) {
+            let login = Login {
+                user,
+                password: "secret",
+                tls,
+                ..Login::default()
+            };
+            match door.login(&login) {
+                Ok(mut client) => {
+                    assert!(may, "{user}");
+                    assert_eq!(client.value("SELECT 1"), "1");
+                }
+                Err(refused) => assert_eq!((may, refused.number()), (false, 1045), "{user}"),
+            }
         }
     }
 }
