@@ -20,7 +20,7 @@ use crate::login::Seen;
 use crate::pass::Pass;
 use crate::prepared::{Known, Prepared, Statements};
 use crate::residue::Placed;
-use crate::state::SessionState;
+use crate::state::{NAMES, SessionState};
 
 /// Receive room for replies to Heddle's own commands.
 const OWN_REPLY_BYTES: usize = 4096;
@@ -330,6 +330,24 @@ impl Connection {
         self.variables = None;
         self.owner = Owner::default();
         Ok(())
+    }
+
+    /// The state that COM_RESET_CONNECTION leaves on MySQL: everything as after login, but the
+    /// character sets are the server's own, whatever the login asked for.
+    pub async fn ask_reset_state(
+        &mut self,
+        database: Option<&[u8]>,
+    ) -> Result<SessionState, ConnectionError> {
+        let query = "SELECT @@global.character_set_client, @@global.character_set_connection, \
+                     @@global.character_set_results, @@global.collation_connection";
+        let values = self.ask(query.as_bytes()).await?;
+        let mut state = SessionState::new(database);
+        for (name, value) in NAMES.iter().zip(&values) {
+            if self.login.variable(name) != Some(&**value) {
+                state = state.with_variable(name, value);
+            }
+        }
+        Ok(state)
     }
 
     /// The values of the only row that a query of Heddle's own gives; NULL is empty.

@@ -64,7 +64,7 @@ const PARSING: [&str; 4] = [
 ];
 
 /// What SET NAMES sets, and what a login does.
-const NAMES: [&str; 4] = [
+pub(crate) const NAMES: [&str; 4] = [
     "character_set_client",
     "character_set_connection",
     "character_set_results",

@@ -71,6 +71,10 @@ errors! {
         "Raise packet_bytes_max, and max_allowed_packet on the servers.";
     UNKNOWN_COMMAND 1047 "08S01" false "Unknown command"
         "Heddle does not carry this command; replication clients must connect to a server.";
+    STATEMENT_WITHOUT_CURSOR 1421 "HY000" false "The statement ({}) has no open cursor{}"
+        "Ask for a cursor when the statement is executed; DDL, COM_STMT_RESET and its last row close it.";
+    WRONG_ARGUMENTS 1210 "HY000" false "Incorrect arguments to {}"
+        "Long data was sent for a parameter that the statement does not have.";
     MALFORMED_PACKET 1835 "HY000" false "Malformed communication packet: {}"
         "The client broke the protocol.";
     UNKNOWN_STATEMENT 1243 "HY000" false "Unknown prepared statement handler ({}) given to {}"

@@ -5,7 +5,7 @@ use mysql_wire::command::Command;
 use mysql_wire::handshake::ChangeUser;
 use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
-use sqltext::Class;
+use sqltext::{Class, Dialect};
 
 use backend::SessionState;
 use mysql_wire::auth;
@@ -50,7 +50,23 @@ impl Session {
     /// COM_RESET_CONNECTION: the session is as after login, in its current database.
     pub(crate) async fn reset(&mut self) -> Result<(), End> {
         self.forget_everything().await;
-        let state = SessionState::new(self.state.database());
+        let mut state = SessionState::new(self.state.database());
+        if self.mode.dialect == Dialect::MySql
+            && let Ok(mut lease) = self
+                .core
+                .take_from_primary(&self.identity.pass, &self.state)
+                .await
+        {
+            // A server that cannot be asked leaves the character sets of the login.
+            let asked = lease
+                .connection_mut()
+                .ask_reset_state(state.database())
+                .await;
+            if let Ok(asked) = asked {
+                state = asked;
+                lease.release();
+            }
+        }
         self.set_state(Rc::new(state));
         self.client.ok(self.status_now()).await
     }

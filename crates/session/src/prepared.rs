@@ -23,6 +23,9 @@ use crate::exec::{Job, Shape};
 use crate::pin::Pins;
 use crate::session::{Held, Session};
 
+/// COM_STMT_EXECUTE without parameters: the command, the id, the flags, the number of executions.
+const EXECUTE_BYTES_MIN: usize = 10;
+
 /// A statement as its client knows it.
 pub(crate) struct Statement {
     key: Prepared,
@@ -39,6 +42,8 @@ pub(crate) struct Statement {
     pub long_data: bool,
     /// Long data was lost with its connection: the next EXECUTE must not run without it.
     broken: bool,
+    /// Long data came for a parameter that is not there: EXECUTE says so until the next RESET.
+    astray: bool,
 }
 
 impl Session {
@@ -90,6 +95,7 @@ impl Session {
                 cursor: false,
                 long_data: false,
                 broken: false,
+                astray: false,
             };
             self.statements.insert(id, statement);
         }
@@ -164,22 +170,38 @@ impl Session {
 
     /// The servers' error names the function that missed the statement: in MySQL it is always one.
     async fn unknown_statement(&mut self, id: u32, command: &str) -> Result<(), End> {
-        let function = match self.mode.dialect {
-            Dialect::MariaDb => command,
-            Dialect::MySql => "mysql_stmt_precheck",
-        };
+        let function = self.function(command);
         self.client
             .error(&error::UNKNOWN_STATEMENT, &[&id.to_string(), function])
             .await
     }
 
+    /// What the servers' errors call the function that carries out a command.
+    fn function<'a>(&self, command: &'a str) -> &'a str {
+        match self.mode.dialect {
+            Dialect::MariaDb => command,
+            Dialect::MySql => "mysql_stmt_precheck",
+        }
+    }
+
     /// COM_STMT_EXECUTE.
     pub(crate) async fn execute(&mut self) -> Result<(), End> {
+        if self.client.payload().len() < EXECUTE_BYTES_MIN {
+            let row = &error::MALFORMED_PACKET;
+            return self.client.error(row, &["COM_STMT_EXECUTE"]).await;
+        }
         let id = self.named_statement();
         let named = self.has_attributes();
         let Some(statement) = self.statements.get_mut(&id) else {
             return self.unknown_statement(id, "mysqld_stmt_execute").await;
         };
+        if statement.astray {
+            let function = self.function("mysqld_stmt_send_long_data");
+            return self
+                .client
+                .error(&error::WRONG_ARGUMENTS, &[function])
+                .await;
+        }
         if std::mem::take(&mut statement.broken) {
             return self
                 .client
@@ -216,6 +238,10 @@ impl Session {
                 Dialect::MySql => error::UNKNOWN_COMMAND,
             };
             return self.client.error(&error, &[]).await;
+        }
+        if self.client.payload().len() < EXECUTE_BYTES_MIN {
+            let row = &error::MALFORMED_PACKET;
+            return self.client.error(row, &["COM_STMT_EXECUTE"]).await;
         }
         let id = self.named_statement();
         let Some(statement) = self.statements.get_mut(&id) else {
@@ -338,9 +364,18 @@ impl Session {
     /// COM_STMT_SEND_LONG_DATA has no reply; what fails here is said by the EXECUTE.
     pub(crate) async fn long_data(&mut self) -> Result<(), End> {
         let id = self.named_statement();
-        let Some(statement) = self.statements.get(&id) else {
+        let param = match self.client.payload().get(5..7) {
+            Some(param) => u16::from_le_bytes([param[0], param[1]]),
+            None => return Ok(()),
+        };
+        let Some(statement) = self.statements.get_mut(&id) else {
             return Ok(());
         };
+        if param >= statement.params {
+            // The server would keep its statement in error, for whoever uses it next.
+            statement.astray = true;
+            return Ok(());
+        }
         let shape = Shape {
             facts: Facts::empty(),
             class: Class::Show,
@@ -408,7 +443,8 @@ impl Session {
             return self.unknown_statement(id, "mysqld_stmt_reset").await;
         };
         let at_server = statement.cursor || statement.long_data;
-        (statement.cursor, statement.long_data, statement.broken) = (false, false, false);
+        (statement.cursor, statement.long_data) = (false, false);
+        (statement.broken, statement.astray) = (false, false);
         let key = statement.key.clone();
         let known = self
             .held
@@ -437,7 +473,15 @@ impl Session {
             _ => None,
         };
         let Some(known) = known else {
-            return self.unknown_statement(id, "mysqld_stmt_fetch").await;
+            if !self.statements.contains_key(&id) {
+                return self.unknown_statement(id, "mysqld_stmt_fetch").await;
+            }
+            let end = match self.mode.dialect {
+                Dialect::MariaDb => "",
+                Dialect::MySql => ".",
+            };
+            let row = &error::STATEMENT_WITHOUT_CURSOR;
+            return self.client.error(row, &[&id.to_string(), end]).await;
         };
         self.client.patch(1, &known.server_id.to_le_bytes());
         self.run_command(Shape::command(), Job::Frame(Expect::Rows))
