@@ -92,14 +92,10 @@ SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO';
 INSERT INTO z VALUES (0, 9);
 SELECT LAST_INSERT_ID(), COUNT(*) FROM z WHERE id = 0;
 SET sql_mode = DEFAULT;
--- exception changes on mariadb 11: the server names autocommit, which shares its storage
--- exception status on mariadb 11: as above
 SET sql_auto_is_null = 1;
 INSERT INTO m VALUES (50, 1);
 INSERT INTO z (v) VALUES (33);
 SELECT v FROM z WHERE id IS NULL;
--- exception changes on mariadb 11: as above
--- exception status on mariadb 11: as above
 SET sql_auto_is_null = 0;
 SELECT v FROM z WHERE id IS NULL;
 # Two sessions: each has its own last id.

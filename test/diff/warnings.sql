@@ -57,13 +57,9 @@ INSERT INTO t VALUES (300, 'abc', 'x');
 SHOW WARNINGS;
 SET max_error_count = DEFAULT;
 SET sql_mode = DEFAULT;
--- exception changes on mariadb 11: the server names autocommit, which shares its storage
--- exception status on mariadb 11: as above
 SET sql_notes = 0;
 DROP TABLE IF EXISTS no_such;
 SHOW WARNINGS;
--- exception changes on mariadb 11: as above
--- exception status on mariadb 11: as above
 SET sql_notes = 1;
 DROP TABLE IF EXISTS no_such, no_such_either;
 SHOW WARNINGS;

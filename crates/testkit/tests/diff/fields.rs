@@ -49,16 +49,26 @@ fn ok(
     found.push(("header", reader.u8()?.to_string()));
     found.push(("affected_rows", reader.lenenc_int()?.to_string()));
     found.push(("insert_id", reader.lenenc_int()?.to_string()));
-    let status = reader.u16()?;
+    let mut status = reader.u16()?;
+    let warnings = reader.u16()?.to_string();
+    let tracks = capabilities.contains(Capabilities::SESSION_TRACK) && !reader.is_empty();
+    let info = match tracks {
+        true => shown(reader.lenenc_bytes()?),
+        false => String::new(),
+    };
+    let mut changed = String::new();
+    if tracks && status & SESSION_STATE_CHANGED != 0 {
+        let bytes = reader.lenenc_bytes()?;
+        changed = changes(bytes);
+        if bytes.is_empty() {
+            // MariaDB says at times that something changed, and then what: nothing.
+            status &= !SESSION_STATE_CHANGED;
+        }
+    }
     found.push(("status", flags(status)));
-    found.push(("warnings", reader.u16()?.to_string()));
-    if !capabilities.contains(Capabilities::SESSION_TRACK) || reader.is_empty() {
-        return Ok(());
-    }
-    found.push(("info", shown(reader.lenenc_bytes()?)));
-    if status & SESSION_STATE_CHANGED != 0 {
-        found.push(("changes", changes(reader.lenenc_bytes()?)));
-    }
+    found.push(("warnings", warnings));
+    found.push(("info", info));
+    found.push(("changes", changed));
     Ok(())
 }
 
@@ -84,7 +94,8 @@ fn changes(bytes: &[u8]) -> String {
 fn end(reader: &mut Reader<'_>, found: &mut Fields) -> Result<(), Malformed> {
     found.push(("header", reader.u8()?.to_string()));
     found.push(("warnings", reader.u16()?.to_string()));
-    found.push(("status", flags(reader.u16()?)));
+    // There is no room for changes, but MariaDB leaves the flag for them set.
+    found.push(("status", flags(reader.u16()? & !SESSION_STATE_CHANGED)));
     Ok(())
 }
 
@@ -100,8 +111,22 @@ fn error(reader: &mut Reader<'_>, found: &mut Fields) -> Result<(), Malformed> {
     found.push(("header", reader.u8()?.to_string()));
     found.push(("number", reader.u16()?.to_string()));
     found.push(("sqlstate", shown(reader.bytes(6)?)));
-    found.push(("message", shown(reader.rest())));
+    found.push(("message", shown(&without_id(reader.rest()))));
     Ok(())
+}
+
+/// A message without the id of a statement in it, which is the session's own.
+fn without_id(message: &[u8]) -> Vec<u8> {
+    let names_one = ["prepared statement handler (", "The statement ("].map(str::as_bytes);
+    for words in names_one {
+        let at = message.windows(words.len()).position(|part| part == words);
+        if let Some(at) = at {
+            let (before, id) = message.split_at(at + words.len());
+            let digits = id.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            return [before, b"N", &id[digits..]].concat();
+        }
+    }
+    message.to_vec()
 }
 
 fn column(reader: &mut Reader<'_>, found: &mut Fields) -> Result<(), Malformed> {

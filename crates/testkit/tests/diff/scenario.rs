@@ -65,6 +65,8 @@ pub struct Exception {
     pub field: String,
     /// The beginning of the [`label`] of the servers where it may.
     pub on: Option<String>,
+    /// It need not differ: the reason begins with «at times».
+    pub at_times: bool,
 }
 
 /// All scenarios of a folder, by name.
@@ -186,6 +188,7 @@ impl Parser<'_> {
                     line,
                     field: field.to_owned(),
                     on,
+                    at_times: value.starts_with("at times"),
                 });
             }
             _ => return Ok(false),
