@@ -6,10 +6,11 @@
 
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
+use mysql_wire::query::Query;
 use mysql_wire::relay::{Expect, Relay};
 use mysql_wire::reply::{EofPacket, ErrPacket, OkPacket, SessionChange, Shown, Tracking};
 use mysql_wire::scalar::put_lenenc_int;
-use mysql_wire::statement::{BulkExecute, PrepareOk};
+use mysql_wire::statement::{BulkExecute, Execute, PrepareOk};
 use mysql_wire::status::Status;
 
 /// Where the bytes of the input go.
@@ -222,6 +223,7 @@ fn shown() -> Shown {
 pub fn check(input: &[u8]) {
     let choices = &mut Choices(input);
     bulk(choices);
+    attributes(choices);
     let mut client_caps = Capabilities::PROTOCOL_41;
     let mut server_caps = client_caps | Capabilities::DEPRECATE_EOF | Capabilities::SESSION_TRACK;
     client_caps.set(Capabilities::DEPRECATE_EOF, choices.yes());
@@ -370,5 +372,33 @@ fn bulk(choices: &mut Choices<'_>) {
     bulk.encode(&mut out);
     if params > 0 || bulk.flags & mysql_wire::statement::BULK_TYPES == 0 {
         assert_eq!(out, choices.0);
+    }
+}
+
+/// Texts and executions with attributes of any bytes: what is understood can be written down, with
+/// its attributes and without.
+fn attributes(choices: &mut Choices<'_>) {
+    if let Ok(query) = Query::decode(choices.0) {
+        let mut out = Vec::new();
+        query.encode(&mut out);
+        // A number may be longer than it has to be; it is kept as it was.
+        assert_eq!(out, choices.0);
+    }
+    let params = u16::from(choices.below(4));
+    let long_data = choices.yes();
+    let Ok(execute) = Execute::decode(choices.0, params, true) else {
+        return;
+    };
+    let mut plain = Vec::new();
+    if execute
+        .encode_plain(params, b"", long_data, &mut plain)
+        .is_ok()
+    {
+        let read = Execute::decode(&plain, params, false).expect("written by us");
+        assert_eq!(
+            (read.params, read.statement_id),
+            (params, execute.statement_id)
+        );
+        assert!(execute.values.starts_with(read.values));
     }
 }
