@@ -367,10 +367,10 @@ impl Session {
         let Some(sequence) = loss.sequence else {
             return Err(End::TornResult);
         };
+        self.client.sequence = sequence;
         if self.handle.killed.get() {
             return Err(self.last_word().await);
         }
-        self.client.sequence = sequence;
         let (client, pins) = (&mut self.client, run.pins);
         if loss.forwarded && !loss.file {
             let error = &error::SERVER_LOST_IN_RESULT;

@@ -201,7 +201,7 @@ impl Session {
     async fn run(&mut self) -> End {
         loop {
             if self.core.draining.get() && self.held.is_none() {
-                return self.last_word().await;
+                return self.killed(false).await;
             }
             self.handle.active_s.set(self.core.now_s.get());
             self.handle.holds.set(self.held.is_some());
@@ -209,7 +209,7 @@ impl Session {
             let read = self.client.read(0).await;
             self.handle.waits_for_client.set(false);
             if self.handle.killed.get() {
-                return self.last_word().await;
+                return self.killed(read.is_ok()).await;
             }
             if self.handle.progress.over.get() {
                 return self.client.refuse(&error::NET_READ_INTERRUPTED, &[]).await;
@@ -223,7 +223,19 @@ impl Session {
         }
     }
 
-    /// What a client hears whose session is ended from outside.
+    /// The end from outside: the answer to a command that the client has sent. Who waits for none
+    /// hears that the router ends, and, as on the servers, nothing of a KILL.
+    async fn killed(&mut self, commanded: bool) -> End {
+        if !commanded {
+            if !self.core.draining.get() {
+                return End::Killed;
+            }
+            self.client.sequence = 0;
+        }
+        self.last_word().await
+    }
+
+    /// Answers a command of a session that is ended from outside.
     pub(crate) async fn last_word(&mut self) -> End {
         let draining = self.core.draining.get();
         let error = if draining {
@@ -231,7 +243,6 @@ impl Session {
         } else {
             error::CONNECTION_KILLED
         };
-        self.client.sequence = 0;
         match self.client.error(&error, &[]).await {
             Ok(()) | Err(_) => End::Killed,
         }
