@@ -94,8 +94,8 @@ SHOW WARNINGS;
 -- prepare create: SHOW CREATE TABLE t
 -- execute create
 -- prepare analyze: ANALYZE TABLE t
--- exception changes on mariadb: ANALYZE names the database if another one was selected before
--- exception status on mariadb: as above
+-- exception changes on mariadb: at times, when another one was selected before, ANALYZE names the database
+-- exception status on mariadb: at times, as above
 -- execute analyze
 -- prepare warn: SHOW WARNINGS
 -- execute warn

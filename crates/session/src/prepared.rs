@@ -376,6 +376,10 @@ impl Session {
             statement.astray = true;
             return Ok(());
         }
+        if statement.broken {
+            // A part is lost already: what follows it must not pass for the whole.
+            return Ok(());
+        }
         let shape = Shape {
             facts: Facts::empty(),
             class: Class::Show,

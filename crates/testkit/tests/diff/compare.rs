@@ -32,6 +32,9 @@ pub const EVERYWHERE: [(Kind, &str, &str); 3] = [
 /// them share its storage. Heddle knows which variable was meant and says nothing.
 const CONFUSED: &str = "mariadb 11";
 
+/// Differing packets of one reply that are told.
+const PACKETS_SHOWN: usize = 5;
+
 /// The lines of exceptions that were needed.
 pub type Used = BTreeSet<usize>;
 
@@ -88,8 +91,12 @@ impl Comparison<'_> {
                 outline(std::slice::from_ref(through))
             ));
         }
-        let mut pairs = here.iter().zip(&there).enumerate();
-        pairs.find_map(|(at, (here, there))| self.packet(at, here.0, &here.1, &there.1))
+        let pairs = here.iter().zip(&there).enumerate();
+        let differing = pairs
+            .filter_map(|(at, (here, there))| self.packet(at, here.0, &here.1, &there.1))
+            .take(PACKETS_SHOWN)
+            .collect::<Vec<_>>();
+        (!differing.is_empty()).then(|| differing.join("\n"))
     }
 
     fn packet(&mut self, at: usize, kind: Kind, here: &[u8], there: &[u8]) -> Option<String> {
