@@ -166,8 +166,8 @@ SET @a = 5, sql_mode = 'ANSI_QUOTES', autocommit = 0, NAMES latin1;
 CREATE TEMPORARY TABLE tmp (a INT);
 -- prepare kept: SELECT 1
 -- reset connection
--- exception type on mysql: at times, on a connection that another session's @a was on, it is NULL and not unknown
--- exception length on mysql: at times, as above
+-- exception type: at times, on a connection that another session's @a was on, it is NULL and not unknown
+-- exception length: at times, as above
 SELECT @a, @@sql_mode, @@autocommit, @@character_set_client, DATABASE(), LAST_INSERT_ID();
 SELECT * FROM tmp;
 -- execute kept
@@ -175,8 +175,8 @@ SET @a = 5, sql_mode = 'ANSI_QUOTES';
 BEGIN;
 INSERT INTO t VALUES (100, 100);
 -- change user: diff_state
--- exception type on mysql: at times, on a connection that another session's @a was on, it is NULL and not unknown
--- exception length on mysql: at times, as above
+-- exception type: at times, on a connection that another session's @a was on, it is NULL and not unknown
+-- exception length: at times, as above
 SELECT @a, @@sql_mode, @@autocommit, DATABASE();
 SELECT COUNT(*) FROM t WHERE id = 100;
 -- change user: mysql
