@@ -82,6 +82,9 @@ pub struct Owner {
     /// The session whose statement ran last, and that statement's number in its session.
     pub session: u32,
     pub statement: u64,
+    /// The session whose statement last left warnings or an error here; 0 for none. MariaDB keeps
+    /// them over statements without tables.
+    pub warned: u32,
     /// The session that the connection's LAST_INSERT_ID() belongs to, and which of the values that
     /// the function had in that session it is.
     pub insert_id_session: u32,

@@ -27,7 +27,8 @@ pub use pass::{Credential, Entitlement, Pass, Profile, Secret};
 pub use pool::{Key, Lease, Limits, PoolError, Pools, Target, Usage};
 pub use prepared::{Known, Prepared};
 pub use residue::{
-    Placed, Questions, Residue, VARIABLE_BYTES_MAX, Value, Variable, Warning, text_expression,
+    Placed, Questions, Residue, VARIABLE_BYTES_MAX, Value, Variable, Warning, Warnings,
+    text_expression,
 };
 pub use state::{SessionState, TRACKING, Tracked, classify};
 pub use terms::Terms;

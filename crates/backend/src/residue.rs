@@ -44,6 +44,14 @@ impl Questions {
     }
 }
 
+/// The answer to SHOW WARNINGS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Warnings {
+    /// The definitions of its columns, as the server sent them.
+    pub columns: Vec<Box<[u8]>>,
+    pub rows: Vec<Warning>,
+}
+
 /// One row of SHOW WARNINGS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
@@ -74,7 +82,7 @@ pub struct Value {
 /// The answers to [`Questions`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Residue {
-    pub warnings: Option<Vec<Warning>>,
+    pub warnings: Option<Warnings>,
     pub found_rows: Option<u64>,
     pub variables: Vec<(Box<str>, Variable)>,
 }
@@ -186,8 +194,8 @@ fn answers(
     Ok(residue)
 }
 
-fn warnings(result: &ResultSet<'_>) -> Result<Vec<Warning>, Malformed> {
-    let mut all = Vec::with_capacity(result.rows.len());
+fn warnings(result: &ResultSet<'_>) -> Result<Warnings, Malformed> {
+    let mut rows = Vec::with_capacity(result.rows.len());
     for row in &result.rows {
         let mut cells = TextRow::new(row);
         let mut next = || -> Result<Vec<u8>, Malformed> {
@@ -198,13 +206,17 @@ fn warnings(result: &ResultSet<'_>) -> Result<Vec<Warning>, Malformed> {
                 .unwrap_or_default()
                 .to_vec())
         };
-        all.push(Warning {
+        rows.push(Warning {
             level: next()?,
             code: next()?,
             message: next()?,
         });
     }
-    Ok(all)
+    let columns = result.columns.iter().map(|column| (*column).into());
+    Ok(Warnings {
+        columns: columns.collect(),
+        rows,
+    })
 }
 
 fn number(bytes: &[u8]) -> Option<u64> {

@@ -2,9 +2,10 @@
 //! of ours becomes bytes.
 
 use farm::ClientError;
+use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::reply::{EofPacket, ErrPacket, OkPacket};
-use mysql_wire::result::{ColumnKind, write_text_result};
+use mysql_wire::result::{ColumnCount, ColumnKind, write_text_result};
 use mysql_wire::status::Status;
 
 use crate::client::Client;
@@ -95,6 +96,37 @@ impl Client {
             status,
             capabilities,
         );
+        self.say(out).await
+    }
+
+    /// Sends a result set of definitions and rows that are encoded already.
+    pub async fn raw_rows(
+        &mut self,
+        columns: &[Box<[u8]>],
+        rows: &[Vec<u8>],
+        status: Status,
+    ) -> Result<(), End> {
+        let (mut out, caps) = (Vec::with_capacity(256), self.capabilities);
+        let count = ColumnCount {
+            columns: columns.len() as u64,
+            defined: true,
+        };
+        let end = EofPacket {
+            warnings: 0,
+            status,
+        };
+        let sequence = &mut self.sequence;
+        packet::write_with(&mut out, sequence, |out| count.encode(out, caps));
+        for column in columns {
+            packet::write_with(&mut out, sequence, |out| out.extend_from_slice(column));
+        }
+        if !caps.contains(Capabilities::DEPRECATE_EOF) {
+            packet::write_with(&mut out, sequence, |out| end.encode(out));
+        }
+        for row in rows {
+            packet::write_with(&mut out, sequence, |out| out.extend_from_slice(row));
+        }
+        packet::write_with(&mut out, sequence, |out| end.encode_end_of_rows(out, caps));
         self.say(out).await
     }
 

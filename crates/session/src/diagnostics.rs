@@ -5,11 +5,11 @@
 //! ([`crate::aside`]). Numbers are put into the text of the question. Only GET DIAGNOSTICS cannot be
 //! answered from memory where there was something to report.
 
-use backend::{Connection, Lease, Residue, Warning};
+use backend::{Connection, Lease, Residue, Warning, Warnings};
 use farm::error;
 use mysql_wire::command::Command;
 use mysql_wire::relay::Outcome;
-use mysql_wire::result::ColumnKind;
+use mysql_wire::result::{ColumnKind, Value, ValueKind, encode_binary_row, encode_text_row};
 use mysql_wire::status::Status;
 use sqltext::{Ask, Class, Dialect, Facts, ShowDiagnostics, Verb};
 
@@ -28,8 +28,10 @@ pub(crate) struct Diagnostics {
     found_rows: Option<u64>,
     /// There were warnings or an error.
     any: bool,
+    /// As the reply counted them; the server keeps `max_error_count` of them.
+    warnings: u16,
     /// The rows of SHOW WARNINGS, once they have been asked for.
-    rows: Option<Box<[Warning]>>,
+    rows: Option<Box<Warnings>>,
 }
 
 impl Default for Diagnostics {
@@ -38,6 +40,7 @@ impl Default for Diagnostics {
             row_count: 0,
             found_rows: Some(0),
             any: false,
+            warnings: 0,
             rows: None,
         }
     }
@@ -47,8 +50,13 @@ impl Diagnostics {
     /// Takes note of a reply.
     pub fn note(&mut self, shape: &Shape, outcome: &Outcome, dialect: Dialect) {
         let failed = outcome.error.is_some();
+        if outcome.prepared.is_some() && !failed {
+            // To prepare a statement is not to run it.
+            return;
+        }
         if failed || !only_asks(shape, dialect) {
             self.any = failed || outcome.warnings > 0;
+            self.warnings = outcome.warnings;
             self.rows = None;
         }
         let query = matches!(shape.verb, Verb::Select | Verb::Values | Verb::Table);
@@ -56,7 +64,7 @@ impl Diagnostics {
             true => -1,
             false => i64::try_from(outcome.affected_rows).unwrap_or(i64::MAX),
         };
-        if outcome.prepared.is_none() && !failed {
+        if !failed {
             self.note_found(shape, outcome, query);
         }
     }
@@ -82,7 +90,7 @@ impl Diagnostics {
     /// Takes up what the connection said of it.
     pub fn learn(&mut self, residue: &mut Residue) {
         if let Some(rows) = residue.warnings.take() {
-            self.rows = Some(rows.into());
+            self.rows = Some(Box::new(rows));
         }
         self.found_rows = self.found_rows.or(residue.found_rows);
     }
@@ -104,8 +112,13 @@ impl Diagnostics {
             if self.any && rows.is_none() {
                 return None;
             }
-            let rows = rows.unwrap_or_default().iter();
-            let count = rows.filter(|row| !errors || row.level == b"Error").count();
+            let rows = rows.map_or(&[][..], |all| &all.rows).iter();
+            let kept = rows.filter(|row| !errors || row.level == b"Error").count();
+            let count = if errors {
+                kept
+            } else {
+                kept.max(self.warnings.into())
+            };
             Some(format!("NULLIF({count}|0,-1)"))
         };
         match ask {
@@ -132,12 +145,12 @@ fn keeps_found_rows(shape: &Shape) -> bool {
 
 impl Session {
     /// True when the connection cannot answer a question about the session's last statement. Even
-    /// the right one cannot when that left no warnings: MariaDB keeps older ones, maybe another
-    /// session's, over statements without tables.
+    /// the right one cannot when that left no warnings and those before are another session's.
     pub(crate) fn must_recall(&self, connection: &Connection, shape: &Shape) -> bool {
         let nothing = shape.facts.contains(Facts::WARNINGS)
             && shape.verb != Verb::GetDiagnostics
-            && !self.diagnostics.any;
+            && !self.diagnostics.any
+            && ![0, self.handle.id].contains(&connection.owner.warned);
         nothing || !self.still_knows(connection)
     }
 
@@ -145,26 +158,36 @@ impl Session {
     /// there was something, or when other values are asked for too.
     pub(crate) async fn leave_nothing(&self, lease: &mut Lease, shape: &Shape) -> bool {
         let numbers = Facts::FOUND_ROWS | Facts::ROW_COUNT;
-        !self.handle.killed.get()
-            && shape.facts.contains(Facts::WARNINGS)
-            && !self.diagnostics.any
-            && !shape.facts.intersects(numbers)
-            && lease
-                .connection_mut()
-                .run(&[(Command::Query, FORGET_WARNINGS)])
-                .await
-                .is_ok()
+        let barred = self.handle.killed.get()
+            || self.variables.as_ref().is_some_and(|own| own.lost())
+            || shape.facts.intersects(numbers)
+            || self.diagnostics.any;
+        if barred {
+            return false;
+        }
+        let connection = lease.connection_mut();
+        let forgotten = connection.run(&[(Command::Query, FORGET_WARNINGS)]).await;
+        connection.owner.warned = 0;
+        forgotten.is_ok()
     }
 
     /// Runs a statement that asks for diagnostics whose connection is gone.
-    pub(crate) async fn recall(&mut self, mut shape: Shape, job: Job) -> Result<(), End> {
+    pub(crate) async fn recall(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         let text = self.text(job);
-        let rows = self.diagnostics.rows.as_deref();
-        if let (Job::Frame(_), Some(show), Some(rows)) =
-            (job, sqltext::show_diagnostics(text, &self.mode), rows)
-        {
-            let rows = chosen(rows, &show);
-            return self.say_diagnostics(&show, rows).await;
+        let warnings = self.diagnostics.rows.as_deref();
+        if let (Some(show), Some(all)) = (sqltext::show_diagnostics(text, &self.mode), warnings) {
+            let rows = chosen(&all.rows, &show);
+            if !show.count {
+                let columns = all.columns.clone();
+                return self.say_diagnostics(columns, rows, job).await;
+            }
+            let (what, ask) = match show.errors {
+                true => ("error", Ask::ErrorCount),
+                false => ("warning", Ask::WarningCount),
+            };
+            let count = self.diagnostics.value(ask).unwrap_or_default();
+            let text = format!("SELECT {count} AS `@@session.{what}_count`");
+            return self.run_recalled(shape, job, text.into_bytes()).await;
         }
         let mut all = true;
         let value = |ask| {
@@ -173,31 +196,30 @@ impl Session {
             value
         };
         let text = sqltext::replace(text, &self.mode, value);
+        match text.filter(|_| all) {
+            Some(text) => self.run_recalled(shape, job, text).await,
+            None => self.say_gone().await,
+        }
+    }
+
+    async fn say_gone(&mut self) -> Result<(), End> {
+        let details = ["the diagnostics"];
+        self.client.error(&error::DIAGNOSTICS_GONE, &details).await
+    }
+
+    /// Runs a statement with another text.
+    async fn run_recalled(&mut self, mut shape: Shape, job: Job, text: Vec<u8>) -> Result<(), End> {
         let before = match only_asks(&shape, self.mode.dialect) {
             true => (self.diagnostics.any, self.diagnostics.rows.take()),
             false => (false, None),
         };
         shape.facts -= Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS;
-        let done = self.run_recalled(shape, job, text.filter(|_| all)).await;
-        if before.0 && !self.diagnostics.any {
-            (self.diagnostics.any, self.diagnostics.rows) = before;
-        }
-        done
-    }
-
-    /// Runs a statement with another text.
-    async fn run_recalled(
-        &mut self,
-        shape: Shape,
-        job: Job,
-        text: Option<Vec<u8>>,
-    ) -> Result<(), End> {
-        match (text, job) {
-            (Some(text), Job::Frame(_)) if !self.client.is_split() => {
+        let done = match job {
+            Job::Frame(_) if !self.client.is_split() => {
                 self.client.replace_text(&text);
                 Box::pin(self.run_command(shape, job)).await
             }
-            (Some(text), Job::Execute(id)) => {
+            Job::Execute(id) => {
                 let own = self.exchange_text(id, text.into());
                 let done = Box::pin(self.run_command(shape, job)).await;
                 if let Some(own) = own {
@@ -205,37 +227,50 @@ impl Session {
                 }
                 done
             }
-            _ => {
-                let details = ["the diagnostics"];
-                self.client.error(&error::DIAGNOSTICS_GONE, &details).await
-            }
+            _ => self.say_gone().await,
+        };
+        if before.0 && !self.diagnostics.any {
+            (self.diagnostics.any, self.diagnostics.rows) = before;
         }
+        done
     }
 
     async fn say_diagnostics(
         &mut self,
-        show: &ShowDiagnostics,
+        columns: Vec<Box<[u8]>>,
         rows: Vec<Warning>,
+        job: Job,
     ) -> Result<(), End> {
         let status = self.status_now();
-        if show.count {
-            let name = match show.errors {
-                true => "@@session.error_count",
-                false => "@@session.warning_count",
-            };
-            return self.client.number(name, rows.len() as u64, status).await;
-        }
-        let columns = [
-            ("Level", ColumnKind::VarString),
-            ("Code", ColumnKind::Long),
-            ("Message", ColumnKind::VarString),
-        ];
-        let rows: Vec<_> = rows
-            .into_iter()
-            .map(|row| vec![Some(row.level), Some(row.code), Some(row.message)])
-            .collect();
-        self.client.typed_rows(&columns, &rows, status).await
+        let binary = matches!(job, Job::Execute(_));
+        let rows: Vec<_> = rows.iter().map(|row| encoded(row, binary)).collect();
+        self.client.raw_rows(&columns, &rows, status).await
     }
+}
+
+/// A row as the client's protocol has it.
+fn encoded(row: &Warning, binary: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(row.message.len() + 16);
+    if !binary {
+        let values = [&row.level, &row.code, &row.message].map(|value| Some(&**value));
+        encode_text_row(&mut out, &values);
+        return out;
+    }
+    let kind = |column| ValueKind {
+        column,
+        unsigned: true,
+    };
+    let text = kind(ColumnKind::VarString);
+    let kinds = [text, kind(ColumnKind::Long), text];
+    let code = String::from_utf8_lossy(&row.code).parse().unwrap_or(0);
+    let values = [
+        Value::Bytes(&row.level),
+        Value::UInt(code),
+        Value::Bytes(&row.message),
+    ];
+    // The values are of these kinds; a row that is not would be left out.
+    let _ = encode_binary_row(&mut out, &kinds, &values);
+    out
 }
 
 /// The rows that a SHOW wants.

@@ -42,10 +42,16 @@ impl Session {
         outcome: &Outcome,
         changes: Changes,
     ) -> Pins {
-        self.statement += 1;
         let id = self.handle.id;
-        connection.owner.session = id;
-        connection.owner.statement = self.statement;
+        // To prepare a statement is not to run it: the diagnostics before it stay, wherever they are.
+        if outcome.prepared.is_none() || outcome.error.is_some() {
+            self.statement += 1;
+            connection.owner.session = id;
+            connection.owner.statement = self.statement;
+        }
+        if outcome.error.is_some() || outcome.warnings > 0 {
+            connection.owner.warned = id;
+        }
         if outlives_reset(shape.verb) {
             connection.condemn();
         }
