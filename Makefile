@@ -5,7 +5,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build check test bench-door bench-connect bench-pipeline compat fuzz soak clean
+.PHONY: help run build check test bench-door bench-connect bench-pipeline bench-idle compat fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ bench-door: build ## CPU, throughput, p99, memory: direct, HAProxy, Heddle in tu
 	@scripts/install.sh bench
 	@python3 bench/door.py
 
+bench-idle: build ## memory and server connections of 10,000 idle clients (CLIENTS=1000 for a quick look)
+	@scripts/install.sh bench
+	@python3 bench/idle.py
+
 compat: build ## real drivers and their own test suites, straight and through Heddle (ONLY=name,… picks)
 	@scripts/install.sh compat
 	@python3 test/compat/run.py $(if $(ONLY),--only $(ONLY),--suites)
@@ -50,7 +54,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (600) each; FUZZ_TARGETS="a b" picks
 	@scripts/install.sh fuzz
 	@scripts/fuzz.sh
 
-soak: build ## sysbench through Heddle for SOAK_SECONDS (300) per protocol, then compare the servers' rows
+soak: build ## sysbench beside clients that come and vanish, SOAK_SECONDS (300) per protocol; rows, memory, descriptors
 	@scripts/install.sh bench
 	@python3 bench/soak.py
 

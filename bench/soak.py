@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Five minutes of sysbench's oltp_read_write through Heddle, on text and on prepared statements,
-without an error, and the same rows on every server afterwards.
+"""Sysbench's oltp_read_write through Heddle, on text and on prepared statements, without an error,
+beside clients that come and go, vanish and change users; the same rows on every server afterwards,
+and a router whose memory and descriptors did not grow.
 
-Environment or flags: SOAK_SECONDS=300 (per protocol) CONNECTIONS=64 REPLICAS=2 HEDDLE=bin/heddle
+Environment or flags: SOAK_SECONDS=300 (per protocol; an hour's soak is 1800) CONNECTIONS=64
+REPLICAS=2 HEDDLE=bin/heddle
 """
 
 import argparse
@@ -11,6 +13,7 @@ import resource
 import sys
 import time
 
+import churn
 import sysbench
 import wire
 from processes import ROOT, Failed, Farm, die_on_signals, memory_kb, wait_for
@@ -103,13 +106,15 @@ def soak(options):
         sysbench.prepare(farm.address)
         pid = farm.router.pid
         before_kb = memory_kb(pid, "VmRSS")
-        for prepared in (False, True):
-            load(farm, prepared, options)
+        with churn.Churn(farm.address, pid) as others:
+            for prepared in (False, True):
+                load(farm, prepared, options)
         if farm.router.poll() is not None:
             raise Failed(f"heddle ended: {farm.last_words()}")
         print(f"heddle: resident {before_kb / 1024:.1f} MB before, "
               f"{memory_kb(pid, 'VmRSS') / 1024:.1f} MB after, "
               f"peak {memory_kb(pid, 'VmHWM') / 1024:.1f} MB")
+        others.judge()
         compare(farm)
 
 

@@ -118,6 +118,8 @@ pub struct Connection {
     statements: Statements,
     /// The user variables that are set here; `None` when none are known to be.
     pub variables: Option<Box<Placed>>,
+    /// Statements that it may keep prepared.
+    pub(crate) statements_max: usize,
 }
 
 impl Connection {
@@ -147,6 +149,7 @@ impl Connection {
             shown: Shown::Usual,
             statements: Statements::default(),
             variables: None,
+            statements_max: 1,
         }
     }
 
@@ -427,10 +430,27 @@ impl Connection {
         self.statements.find(prepared)
     }
 
+    /// Notes whether an open cursor or long data belongs to a statement: then it is not closed to
+    /// make room for another.
+    pub fn tie(&mut self, prepared: &Prepared, tied: bool) {
+        if let Some(known) = self.statements.find(prepared) {
+            known.tied = tied;
+        }
+    }
+
     /// Prepares a statement whose client has prepared it elsewhere. `Refused` is the server's answer
     /// to the text; the connection stays sound.
     pub async fn prepare(&mut self, prepared: &Prepared) -> Result<u32, ConnectionError> {
-        let outcome = self.run(&[(Command::StmtPrepare, &prepared.text)]).await?;
+        let text = [(Command::StmtPrepare, prepared.text.bytes())];
+        let outcome = match self.run(&text).await {
+            Err(ConnectionError::Refused { number, .. })
+                if number == TOO_MANY_STATEMENTS && self.statements.close_free() =>
+            {
+                self.send_closes(true).await?;
+                self.run(&text).await?
+            }
+            other => other?,
+        };
         let server_id = outcome.prepared.map(|reply| reply.statement_id).ok_or({
             ConnectionError::Protocol {
                 operation: "preparing a statement",
@@ -449,18 +469,33 @@ impl Connection {
         prepared: Prepared,
         server_id: u32,
     ) -> Result<(), ConnectionError> {
-        let displaced = self.statements.insert(prepared, server_id);
-        self.close_statements(&displaced).await
+        self.statements
+            .insert(prepared, server_id, self.statements_max);
+        self.send_closes(false).await
     }
 
-    /// Forgets a statement and closes it at the server.
+    /// Forgets a statement and closes it at the server, at once.
     pub async fn forget(&mut self, prepared: &Prepared) -> Result<(), ConnectionError> {
-        let gone: Vec<u32> = self.statements.remove(prepared).into_iter().collect();
-        self.close_statements(&gone).await
+        match self.statements.remove(prepared) {
+            Some(id) => {
+                self.statements.close(id);
+                self.send_closes(true).await
+            }
+            None => Ok(()),
+        }
     }
 
-    /// COM_STMT_CLOSE has no reply.
-    async fn close_statements(&mut self, ids: &[u32]) -> Result<(), ConnectionError> {
+    /// Closes all statements that are not tied, for a server that has too many. False when there
+    /// was none.
+    pub async fn close_free_statements(&mut self) -> Result<bool, ConnectionError> {
+        let any = self.statements.close_free();
+        self.send_closes(true).await?;
+        Ok(any)
+    }
+
+    /// COM_STMT_CLOSE has no reply, and a few of them together cost as much as one.
+    async fn send_closes(&mut self, all: bool) -> Result<(), ConnectionError> {
+        let ids = self.statements.take_closing(all);
         if ids.is_empty() {
             return Ok(());
         }
@@ -479,6 +514,9 @@ impl Connection {
         })
     }
 }
+
+/// ER_MAX_PREPARED_STMT_COUNT_REACHED.
+pub const TOO_MANY_STATEMENTS: u16 = 1461;
 
 /// A server that was restarted is read-only, and accounts with SUPER could write there all the same:
 /// what they write nobody else would have. ER_OPTION_PREVENTS_STATEMENT, as the server says it.

@@ -21,11 +21,11 @@ mod residue;
 mod state;
 mod terms;
 
-pub use connection::{Connection, ConnectionError, Owner};
+pub use connection::{Connection, ConnectionError, Owner, TOO_MANY_STATEMENTS};
 pub use login::Seen;
 pub use pass::{Credential, Entitlement, Pass, Profile, Secret};
 pub use pool::{Key, Lease, Limits, PoolError, Pools, Target, Usage};
-pub use prepared::{Known, Prepared};
+pub use prepared::{Known, Prepared, Text, Texts};
 pub use residue::{
     Placed, Questions, Residue, VARIABLE_BYTES_MAX, Value, Variable, Warning, Warnings,
     text_expression,

@@ -41,6 +41,8 @@ pub struct Key {
 pub struct Limits {
     /// Connections per server, in use and idle together.
     pub connections_max: usize,
+    /// Prepared statements that one connection keeps at its server.
+    pub statements_max: usize,
     /// An idle connection is closed after this many seconds.
     pub idle_s: u64,
     /// How long a session waits for a connection.
@@ -328,6 +330,7 @@ impl Pools {
         self.note_seen(target.server, &connection.seen);
         connection.pass = Some(pass);
         connection.id = self.next_id.replace(self.next_id.get() + 1);
+        connection.statements_max = self.limits.statements_max.max(1);
         self.opened.set(self.opened.get() + 1);
         lease.connection = Some(connection);
         Ok(lease)
@@ -444,6 +447,19 @@ impl Pools {
             .borrow()
             .get(&server)
             .is_some_and(|s| !s.line.is_empty())
+    }
+
+    /// Closes the idle connections of a server that has too many prepared statements: theirs go
+    /// with them. False when there was none.
+    pub fn close_idle_of(&self, server: ServerId) -> bool {
+        let mut servers = self.servers.borrow_mut();
+        let Some(server) = servers.get_mut(&server) else {
+            return false;
+        };
+        let closed = server.idle.len();
+        server.count -= closed;
+        server.idle.clear();
+        closed > 0
     }
 
     /// Closes every idle connection.

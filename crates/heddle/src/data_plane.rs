@@ -26,6 +26,7 @@ pub fn options(
     };
     let pool = session::Limits {
         connections_max: count(settings.pool_connections_max),
+        statements_max: per_connection(settings),
         idle_s: settings.pool_idle_s,
         wait_ms: settings.pool_wait_ms,
         connect_ms: settings.pool_connect_ms,
@@ -65,6 +66,12 @@ fn credential(given: &BackendCredential) -> session::BackendCredential {
         password: session::Secret::new(given.password.as_bytes()),
         server_user: given.server_user.clone(),
     }
+}
+
+/// Each connection has its part of a server's prepared statements, so they keep within the bound
+/// without asking each other.
+fn per_connection(settings: &Settings) -> usize {
+    count(settings.server_statements_max / settings.pool_connections_max).max(1)
 }
 
 /// The bounds of the settings fit any machine that this runs on.

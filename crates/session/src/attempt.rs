@@ -24,10 +24,6 @@ const SMALL_BUFFERS_MAX: usize = 2;
 /// The pieces of a long reply. It bounds what a slow client costs.
 const LONG_BUFFER_BYTES: usize = 65_536;
 
-/// What a READ ONLY session or a read-only server says to a write: nothing has been done.
-/// ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE.
-const WRITE_REFUSED: [u16; 3] = [1792, 1290, 1836];
-
 /// Bytes on their way from a server to the client.
 pub(crate) struct Pipe {
     buffer: Vec<u8>,
@@ -160,7 +156,7 @@ impl Session {
             }
             (Job::Execute(id), _) => {
                 let opens = expect == Expect::Cursor;
-                self.note_executed(id, outcome.status.filter(|_| opens));
+                self.note_executed(connection, id, outcome.status.filter(|_| opens));
             }
             _ => {}
         }
@@ -247,7 +243,6 @@ impl Session {
         read_only: bool,
         pipe: &mut Pipe,
     ) -> Result<Answer, End> {
-        let may_correct = read_only && run.shape.class == Class::Read;
         let more = !run.train.cars.is_empty();
         let server = connection.capabilities;
         let mut relay = Relay::new(expect, self.client.capabilities, server, self.status_now())
@@ -266,16 +261,14 @@ impl Session {
                     self.forward(pipe).await?;
                     return Ok(lost(&relay, forwarded, file));
                 };
-                let refused = relay
-                    .outcome()
-                    .error
-                    .is_some_and(|n| WRITE_REFUSED.contains(&n));
-                if progress.done && may_correct && refused {
+                if progress.done
+                    && let Some(refused) = run.refusal(relay.outcome(), read_only)
+                {
                     if !forwarded {
                         self.forward(pipe).await?;
-                        return Ok(Answer::WritesOnReplica);
+                        return Ok(refused);
                     }
-                    changes.writes = true;
+                    changes.writes = matches!(refused, Answer::WritesOnReplica);
                 }
                 if progress.forward > pipe.ready {
                     (forwarded, pieces) = (true, pieces + 1);

@@ -84,6 +84,7 @@ impl Session {
         self.variables = None;
         self.ties = None;
         self.statements.clear();
+        self.statement_keys.clear();
         self.tracking = None;
         self.status = Status::AUTOCOMMIT;
         self.wrote = false;

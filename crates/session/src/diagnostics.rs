@@ -220,7 +220,8 @@ impl Session {
                 Box::pin(self.run_command(shape, job)).await
             }
             Job::Execute(id) => {
-                let own = self.exchange_text(id, text.into());
+                let text = self.core.text(&text);
+                let own = self.exchange_text(id, text);
                 let done = Box::pin(self.run_command(shape, job)).await;
                 if let Some(own) = own {
                     self.exchange_text(id, own);

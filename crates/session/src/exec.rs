@@ -6,7 +6,9 @@
 
 use std::rc::Rc;
 
-use backend::{Connection, ConnectionError, Lease, Pass, PoolError, SessionState, Target};
+use backend::{
+    Connection, ConnectionError, Lease, Pass, PoolError, SessionState, TOO_MANY_STATEMENTS, Target,
+};
 use farm::{Server, ServerId, Snapshot, error};
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::status::Status;
@@ -91,6 +93,34 @@ pub(crate) struct Run {
     pub pins: Pins,
     /// The commands behind it that were sent with it and are not answered yet.
     pub train: Train,
+    /// The server had no room for a statement, or did not know it, once already.
+    pub again: bool,
+}
+
+/// What a READ ONLY session or a read-only server says to a write: nothing has been done.
+/// ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE.
+const WRITE_REFUSED: [u16; 3] = [1792, 1290, 1836];
+
+/// What an EXECUTE hears whose statement is to be prepared anew: ER_UNKNOWN_STMT_HANDLER,
+/// ER_NEED_REPREPARE.
+const STATEMENT_GONE: [u16; 2] = [1243, 1615];
+
+impl Run {
+    /// How the attempt ended when this error says nothing about the command itself: it is to run
+    /// elsewhere, or again after the statement was prepared anew or others were closed for it.
+    pub fn refusal(&self, outcome: &Outcome, read_only: bool) -> Option<Answer> {
+        let number = outcome.error?;
+        let first = !self.again && self.train.cars.is_empty();
+        match self.job {
+            Job::Prepare(_) if first && number == TOO_MANY_STATEMENTS => Some(Answer::Again),
+            Job::Execute(_) if first && STATEMENT_GONE.contains(&number) => Some(Answer::Again),
+            _ => {
+                let guarded = read_only && self.shape.class == Class::Read;
+                let refused = guarded && WRITE_REFUSED.contains(&number);
+                refused.then_some(Answer::WritesOnReplica)
+            }
+        }
+    }
 }
 
 /// How an attempt ended.
@@ -99,6 +129,8 @@ pub(crate) enum Answer {
     Done(Outcome, Changes),
     /// A replica refused to write; the client has seen nothing.
     WritesOnReplica,
+    /// Nothing was done, and the statement must be prepared anew; the client has seen nothing.
+    Again,
     /// The server's connection broke.
     Lost(Loss),
     /// Re-preparing was refused: this is the answer to the client's EXECUTE.
@@ -154,7 +186,7 @@ impl Session {
     pub(crate) async fn run_command(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         let (pins, train) = (Pins::empty(), Train::default());
         #[rustfmt::skip]
-        let mut run = Run { shape, job, pins, train };
+        let mut run = Run { shape, job, pins, train, again: false };
         self.client.note_pipeline();
         // Servers that have failed this statement. Each is tried once, so the loop ends.
         let mut avoid = Vec::new();
@@ -187,12 +219,7 @@ impl Session {
             }
             match self.attempt(&mut lease, &mut run, plan.read_only).await? {
                 Answer::Done(outcome, changes) => {
-                    if plan.read_only {
-                        count(&self.core.counters.reads_to_replicas);
-                    }
-                    if changes.writes {
-                        self.core.learn_writer(run.shape.digest);
-                    }
+                    self.note_route(&run, &changes, plan.read_only);
                     return self.settle(lease, &run.shape, run.pins, outcome, changes);
                 }
                 Answer::Refused {
@@ -203,14 +230,13 @@ impl Session {
                     self.give_back_after_error(lease, run.pins);
                     return self.client.server_error(number, sqlstate, &message).await;
                 }
-                Answer::WritesOnReplica => {
-                    if !self.leave_train(&mut run) {
-                        self.give_back(lease);
-                    }
-                    self.core.learn_writer(run.shape.digest);
-                    count(&self.core.counters.reads_corrected);
-                    (run.shape.class, run.shape.writes) = (Class::Other, true);
+                Answer::Again => {
+                    run.again = true;
+                    self.make_room_for_statement(lease.connection_mut(), run.job)
+                        .await;
+                    self.give_back_after_error(lease, run.pins);
                 }
+                Answer::WritesOnReplica => self.correct(&mut run, lease),
                 // Only a READ ONLY session surely had no effect: on the primary a function may write.
                 Answer::Lost(loss) if free && plan.read_only && !loss.forwarded => {
                     count(&self.core.counters.retries);
@@ -220,6 +246,26 @@ impl Session {
                 Answer::Lost(loss) => return self.lost(run, &target, loss).await,
             }
         }
+    }
+
+    /// After a complete reply: counts where it came from, and remembers what was refused late.
+    pub(crate) fn note_route(&self, run: &Run, changes: &Changes, replica: bool) {
+        if replica {
+            count(&self.core.counters.reads_to_replicas);
+        }
+        if changes.writes {
+            self.core.learn_writer(run.shape.digest);
+        }
+    }
+
+    /// After a replica refused what looked like a read: it goes to the primary.
+    fn correct(&mut self, run: &mut Run, lease: Lease) {
+        if !self.leave_train(run) {
+            self.give_back(lease);
+        }
+        self.core.learn_writer(run.shape.digest);
+        count(&self.core.counters.reads_corrected);
+        (run.shape.class, run.shape.writes) = (Class::Other, true);
     }
 
     /// After a server refused the session's database, which somebody dropped: the session goes on

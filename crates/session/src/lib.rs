@@ -17,6 +17,7 @@ mod attempt;
 mod client;
 mod command;
 mod counters;
+mod cursor;
 mod diagnostics;
 mod end;
 mod exec;

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use backend::{Limits, Pass, Pools};
+use backend::{Limits, Pass, Pools, Text, Texts};
 use farm::{Accounts, Engine, Published, Server, ServerId, Snapshot};
 use mysql_wire::relay::BUFFER_BYTES;
 use reactor::{Closer, Dealer};
@@ -94,6 +94,7 @@ pub struct Core {
     pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
     /// Digests of statements that looked like reads and were refused by a replica.
     pub(crate) writers: RefCell<FxHashSet<u64>>,
+    texts: RefCell<Texts>,
     buffers: RefCell<Vec<Vec<u8>>>,
     pub(crate) now_s: Cell<u64>,
     pub(crate) draining: Cell<bool>,
@@ -152,6 +153,7 @@ impl Core {
             balance: RefCell::default(),
             handles: RefCell::default(),
             writers: RefCell::default(),
+            texts: RefCell::default(),
             buffers: RefCell::default(),
             now_s: Cell::new(0),
             draining: Cell::new(false),
@@ -170,6 +172,11 @@ impl Core {
     /// The farm as it is now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.shared.published.load_full()
+    }
+
+    /// A prepared statement's text, shared with all who prepare the same.
+    pub(crate) fn text(&self, bytes: &[u8]) -> Rc<Text> {
+        self.texts.borrow_mut().share(bytes)
     }
 
     /// An empty buffer of [`BUFFER_BYTES`] for one statement's replies.

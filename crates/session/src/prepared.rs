@@ -6,12 +6,11 @@
 
 use std::rc::Rc;
 
-use backend::{Connection, ConnectionError, Lease, Prepared, SessionState};
+use backend::{Connection, ConnectionError, Prepared, SessionState, Text};
 use farm::error;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::packet::{self, HEADER_BYTES};
-use mysql_wire::relay::Expect;
 use mysql_wire::statement::{BulkExecute, Execute, LAST_PREPARED, PARAMETERS_COUNTED, PrepareOk};
 use mysql_wire::status::Status;
 use rustc_hash::FxHasher;
@@ -20,30 +19,29 @@ use sqltext::{Class, Dialect, Facts, Verb};
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::pin::Pins;
-use crate::session::{Held, Session};
+use crate::session::Session;
 
 /// COM_STMT_EXECUTE without parameters: the command, the id, the flags, the number of executions.
 const EXECUTE_BYTES_MIN: usize = 10;
 
 /// A statement as its client knows it.
 pub(crate) struct Statement {
-    key: Prepared,
+    pub(crate) key: Prepared,
     /// Under which it was prepared; prepared elsewhere, it must mean the same.
-    state: Rc<SessionState>,
-    shape: Shape,
-    params: u16,
+    pub(crate) state: Rc<SessionState>,
+    pub(crate) shape: Shape,
+    pub(crate) params: u16,
     /// The parameter types that the client bound last.
-    types: Vec<u8>,
-    types_hash: u64,
+    pub(crate) types: Vec<u8>,
+    pub(crate) types_hash: u64,
     /// Rows are waiting at the server.
     pub cursor: bool,
     /// Long data is waiting at the server for the next EXECUTE.
     pub long_data: bool,
     /// Long data was lost with its connection: the next EXECUTE must not run without it.
-    broken: bool,
+    pub(crate) broken: bool,
     /// Long data came for a parameter that is not there: EXECUTE says so until the next RESET.
-    astray: bool,
+    pub(crate) astray: bool,
 }
 
 impl Session {
@@ -52,11 +50,11 @@ impl Session {
         if self.statements.len() >= self.core.shared.settings.statements_max {
             return self.client.error(&error::TOO_MANY_STATEMENTS, &[]).await;
         }
-        let text: Rc<[u8]> = match self.client.is_split() {
-            true => Rc::from(&packet::joined(self.client.frame())[1..]),
-            false => Rc::from(&self.client.payload()[1..]),
+        let text = match self.client.is_split() {
+            true => self.core.text(&packet::joined(self.client.frame())[1..]),
+            false => self.core.text(&self.client.payload()[1..]),
         };
-        let mut shape = self.core.shape(&text, &self.mode);
+        let mut shape = self.core.shape(text.bytes(), &self.mode);
         if shape.facts.contains(Facts::MULTIPLE) || self.client.is_split() {
             shape.writes = true;
             shape.class = if shape.class == Class::Read {
@@ -97,29 +95,41 @@ impl Session {
                 broken: false,
                 astray: false,
             };
+            self.statement_keys.insert(statement.key.clone());
             self.statements.insert(id, statement);
         }
         Ok(())
     }
 
     /// A key that no other statement of this session has.
-    fn statement_key(&self, text: Rc<[u8]>) -> Prepared {
-        let state = self.state.parsing().hash();
-        let keys = self.statements.values().map(|statement| &statement.key);
-        let same = keys.filter(|key| key.state == state && key.text == text);
-        let copy = same.map(|key| key.copy + 1).max().unwrap_or(0);
-        Prepared { text, state, copy }
+    fn statement_key(&self, text: Rc<Text>) -> Prepared {
+        let (state, copy) = (self.state.parsing().hash(), 0);
+        let mut key = Prepared { text, state, copy };
+        while self.statement_keys.contains(&key) {
+            key.copy += 1;
+        }
+        key
     }
 
     /// The text of a statement; empty when there is no such statement.
     pub(crate) fn statement_text(&self, id: u32) -> &[u8] {
         self.statements
             .get(&id)
-            .map_or(&[], |statement| &statement.key.text)
+            .map_or(&[], |statement| statement.key.text.bytes())
+    }
+
+    /// True while an open cursor or long data ties a statement to its connection. Nobody looks
+    /// through a client's thousands of statements unless one of them was tied lately.
+    pub(crate) fn has_ties(&self) -> bool {
+        if self.statement_ties.get() {
+            let tied = self.statements.values().any(|s| s.cursor || s.long_data);
+            self.statement_ties.set(tied);
+        }
+        self.statement_ties.get()
     }
 
     /// Gives a statement another text to run under, and returns the one that it had.
-    pub(crate) fn exchange_text(&mut self, id: u32, text: Rc<[u8]>) -> Option<Rc<[u8]>> {
+    pub(crate) fn exchange_text(&mut self, id: u32, text: Rc<Text>) -> Option<Rc<Text>> {
         let statement = self.statements.get_mut(&id)?;
         Some(std::mem::replace(&mut statement.key.text, text))
     }
@@ -156,7 +166,7 @@ impl Session {
     }
 
     /// The statement id of the current command; MariaDB's clients may mean the last one prepared.
-    fn named_statement(&self) -> u32 {
+    pub(crate) fn named_statement(&self) -> u32 {
         let id = self
             .client
             .payload()
@@ -169,7 +179,7 @@ impl Session {
     }
 
     /// The servers' error names the function that missed the statement: in MySQL it is always one.
-    async fn unknown_statement(&mut self, id: u32, command: &str) -> Result<(), End> {
+    pub(crate) async fn unknown_statement(&mut self, id: u32, command: &str) -> Result<(), End> {
         let function = self.function(command);
         self.client
             .error(&error::UNKNOWN_STATEMENT, &[&id.to_string(), function])
@@ -177,7 +187,7 @@ impl Session {
     }
 
     /// What the servers' errors call the function that carries out a command.
-    fn function<'a>(&self, command: &'a str) -> &'a str {
+    pub(crate) fn function<'a>(&self, command: &'a str) -> &'a str {
         match self.mode.dialect {
             Dialect::MariaDb => command,
             Dialect::MySql => "mysql_stmt_precheck",
@@ -322,7 +332,8 @@ impl Session {
     pub(crate) fn executable(&self) -> Option<(u32, Shape)> {
         let id = self.named_statement();
         let statement = self.statements.get(&id)?;
-        let tied = statement.broken || statement.long_data || statement.cursor;
+        let lost = statement.broken || statement.astray;
+        let tied = lost || statement.long_data || statement.cursor;
         (!tied).then_some((id, statement.shape))
     }
 
@@ -354,167 +365,39 @@ impl Session {
     }
 
     /// Notes after an EXECUTE what is left of the statement at the server.
-    pub(crate) fn note_executed(&mut self, id: u32, status: Option<Status>) {
+    pub(crate) fn note_executed(
+        &mut self,
+        connection: &mut Connection,
+        id: u32,
+        status: Option<Status>,
+    ) {
         if let Some(statement) = self.statements.get_mut(&id) {
-            statement.long_data = false;
-            statement.cursor = status.is_some_and(|s| s.contains(Status::CURSOR_EXISTS));
-        }
-    }
-
-    /// COM_STMT_SEND_LONG_DATA has no reply; what fails here is said by the EXECUTE.
-    pub(crate) async fn long_data(&mut self) -> Result<(), End> {
-        let id = self.named_statement();
-        let param = match self.client.payload().get(5..7) {
-            Some(param) => u16::from_le_bytes([param[0], param[1]]),
-            None => return Ok(()),
-        };
-        let Some(statement) = self.statements.get_mut(&id) else {
-            return Ok(());
-        };
-        if param >= statement.params {
-            // The server would keep its statement in error, for whoever uses it next.
-            statement.astray = true;
-            return Ok(());
-        }
-        if statement.broken {
-            // A part is lost already: what follows it must not pass for the whole.
-            return Ok(());
-        }
-        let shape = Shape {
-            facts: Facts::empty(),
-            class: Class::Show,
-            ..statement.shape
-        };
-        let sent = self.send_long_data(&shape, id).await;
-        if let Some(statement) = self.statements.get_mut(&id) {
-            statement.long_data = sent;
-            statement.broken = !sent;
-        }
-        Ok(())
-    }
-
-    /// Sends the client's long data to the statement on the connection that is held from now on.
-    /// False when that could not be done.
-    async fn send_long_data(&mut self, shape: &Shape, id: u32) -> bool {
-        let was_held = self.held.is_some();
-        let Some((mut lease, pins)) = self.checkout_for(shape).await else {
-            return false;
-        };
-        let connection = lease.connection_mut();
-        let sent = match self.ready_statement(connection, id).await {
-            Ok(()) => {
-                self.address_statement(connection, id);
-                let (frame, range) = self.client.lend();
-                let (sent, frame) = connection.send(frame, range).await;
-                self.client.restore(frame);
-                sent.is_ok()
+            let cursor = status.is_some_and(|s| s.contains(Status::CURSOR_EXISTS));
+            if cursor || statement.cursor || statement.long_data {
+                connection.tie(&statement.key, cursor);
             }
-            Err(_) => false,
-        };
-        if sent || was_held {
-            // A transaction that broke with its connection is not given up in silence: the next
-            // statement finds it broken and says so.
-            let pin = if sent { Pins::STATEMENT } else { Pins::empty() };
-            let pins = pins | pin;
-            self.held = Some(Held { lease, pins });
+            (statement.cursor, statement.long_data) = (cursor, false);
+            self.statement_ties.set(self.statement_ties.get() || cursor);
         }
-        sent
     }
 
-    /// COM_STMT_CLOSE has no reply. The connections keep the statement for whoever needs it next,
-    /// but a cursor ends now.
-    pub(crate) async fn close_statement(&mut self) -> Result<(), End> {
-        let id = self.named_statement();
-        let Some(statement) = self.statements.remove(&id) else {
-            return Ok(());
-        };
-        if !statement.cursor && !statement.long_data {
-            return Ok(());
-        }
-        if let Some(held) = &mut self.held {
-            // A connection that breaks here is found out by its next use: a transaction that is
-            // lost with it must not be lost in silence.
-            let _ = held.lease.connection_mut().forget(&statement.key).await;
-        }
-        self.recheck_hold();
-        Ok(())
-    }
-
-    /// COM_STMT_RESET: forgets long data and closes the cursor.
-    pub(crate) async fn reset_statement(&mut self) -> Result<(), End> {
-        let id = self.named_statement();
-        let Some(statement) = self.statements.get_mut(&id) else {
-            return self.unknown_statement(id, "mysqld_stmt_reset").await;
-        };
-        let at_server = statement.cursor || statement.long_data;
-        (statement.cursor, statement.long_data) = (false, false);
-        (statement.broken, statement.astray) = (false, false);
-        let key = statement.key.clone();
-        let known = self
-            .held
-            .as_mut()
-            .and_then(|h| h.lease.connection_mut().known(&key).copied());
-        match known {
-            Some(known) if at_server => {
-                self.client.patch(1, &known.server_id.to_le_bytes());
-                self.run_command(Shape::command(), Job::Frame(Expect::Single))
-                    .await
+    /// After a server refused to prepare one statement more: makes room on this connection, or else
+    /// by closing idle ones. After it did not know a statement: forgets it, so that it is prepared
+    /// anew.
+    pub(crate) async fn make_room_for_statement(&mut self, connection: &mut Connection, job: Job) {
+        // A connection that breaks here is found out by its next use.
+        match job {
+            Job::Execute(id) => {
+                if let Some(statement) = self.statements.get(&id) {
+                    let _ = connection.forget(&statement.key).await;
+                }
             }
-            _ => self.client.ok(self.status_now()).await,
-        }
-    }
-
-    /// COM_STMT_FETCH: more rows of an open cursor.
-    pub(crate) async fn fetch(&mut self) -> Result<(), End> {
-        let id = self.named_statement();
-        let key = self
-            .statements
-            .get(&id)
-            .filter(|s| s.cursor)
-            .map(|s| s.key.clone());
-        let known = match (&mut self.held, key) {
-            (Some(held), Some(key)) => held.lease.connection_mut().known(&key).copied(),
-            _ => None,
-        };
-        let Some(known) = known else {
-            if !self.statements.contains_key(&id) {
-                return self.unknown_statement(id, "mysqld_stmt_fetch").await;
+            _ => {
+                if !matches!(connection.close_free_statements().await, Ok(true)) {
+                    self.core.pools.close_idle_of(connection.server);
+                }
             }
-            let end = match self.mode.dialect {
-                Dialect::MariaDb => "",
-                Dialect::MySql => ".",
-            };
-            let row = &error::STATEMENT_WITHOUT_CURSOR;
-            return self.client.error(row, &[&id.to_string(), end]).await;
-        };
-        self.client.patch(1, &known.server_id.to_le_bytes());
-        self.run_command(Shape::command(), Job::Frame(Expect::Rows))
-            .await?;
-        if self.status.contains(Status::LAST_ROW_SENT) {
-            if let Some(statement) = self.statements.get_mut(&id) {
-                statement.cursor = false;
-            }
-            self.recheck_hold();
         }
-        Ok(())
-    }
-
-    /// Gives the held connection back when a statement was its only reason.
-    fn recheck_hold(&mut self) {
-        let Some(Held { lease, mut pins }) = self.held.take() else {
-            return;
-        };
-        pins.set(
-            Pins::STATEMENT,
-            self.statements.values().any(|s| s.cursor || s.long_data),
-        );
-        self.give_back_after_error(lease, pins);
-    }
-
-    /// A connection for a command without a reply.
-    async fn checkout_for(&mut self, shape: &Shape) -> Option<(Lease, Pins)> {
-        let (plan, target) = self.route(shape, &[]).ok()?;
-        self.checkout(&plan, &target, shape).await.ok()
     }
 }
 

@@ -1,6 +1,6 @@
 //! One client from login to end: its state, and the loop that reads its commands.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use mysql_wire::reply::Shown;
 use mysql_wire::statement::PrepareOk;
 use mysql_wire::status::Status;
 use reactor::Sock;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::{Dialect, Mode, Multibyte};
 
 use crate::aside::Aside;
@@ -70,6 +70,10 @@ pub struct Session {
     pub(crate) insert_id_before: u64,
     pub(crate) insert_id_version: u64,
     pub(crate) statements: FxHashMap<u32, Statement>,
+    /// What the statements above are on any connection.
+    pub(crate) statement_keys: FxHashSet<Prepared>,
+    /// One of them may have an open cursor or long data.
+    pub(crate) statement_ties: Cell<bool>,
     pub(crate) last_statement_id: u32,
     /// The statement that a PREPARE under way is about, and the server's reply to it.
     pub(crate) preparing: Option<(Prepared, Option<PrepareOk>)>,
@@ -177,6 +181,8 @@ impl Session {
             insert_id_before: 0,
             insert_id_version: 0,
             statements: FxHashMap::default(),
+            statement_keys: FxHashSet::default(),
+            statement_ties: Cell::new(false),
             last_statement_id: 0,
             preparing: None,
         }

@@ -113,10 +113,7 @@ impl Session {
         if before.contains(Pins::NEXT_TRANSACTION) && ended && done {
             pins -= Pins::NEXT_TRANSACTION;
         }
-        pins.set(
-            Pins::STATEMENT,
-            self.statements.values().any(|s| s.cursor || s.long_data),
-        );
+        pins.set(Pins::STATEMENT, self.has_ties());
         pins.count_new(before, &self.core.counters);
         pins
     }

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use backend::Connection;
 use farm::error;
+use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
 use sqltext::{Class, Facts, Verb};
@@ -79,7 +80,8 @@ impl Session {
         let place = self.client.place();
         let leads = text && place.len() <= BYTES_MAX && !self.client.is_split();
         // Attributes stand between the texts of a train and are not for every server.
-        let plain = !self.has_attributes();
+        let attributes = Capabilities::QUERY_ATTRIBUTES;
+        let plain = !self.has_attributes() && !connection.capabilities.contains(attributes);
         if !leads || !plain || !self.rides(&run.shape, run.job, replica) {
             return train;
         }
@@ -151,12 +153,7 @@ impl Session {
                 (Answer::Done(outcome, changes), false) => (outcome, changes),
                 (last, _) => return Ok(last),
             };
-            if replica {
-                count(&self.core.counters.reads_to_replicas);
-            }
-            if changes.writes {
-                self.core.learn_writer(run.shape.digest);
-            }
+            self.note_route(run, &changes, replica);
             run.pins = self.learn(connection, &run.shape, run.pins, &outcome, changes);
             self.client.step();
             if self.handle.killed.get() {

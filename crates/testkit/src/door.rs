@@ -117,6 +117,7 @@ impl Default for Tuning {
             settings: Settings {
                 pool: Limits {
                     connections_max: 64,
+                    statements_max: 200,
                     idle_s: 60,
                     wait_ms: 10_000,
                     connect_ms: 5000,

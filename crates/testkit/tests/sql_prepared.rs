@@ -211,10 +211,10 @@ fn cursors_hold_their_connection_until_they_end() {
     assert_eq!(texts(&client.fetch(&one, 100).expect("fetched")).len(), 7);
     assert_eq!(
         client.fetch(&three, 1).expect_err("no cursor").number(),
-        1243
+        1421
     );
     client.reset_statement(two.id).expect("reset");
-    assert_eq!(client.fetch(&two, 1).expect_err("closed").number(), 1243);
+    assert_eq!(client.fetch(&two, 1).expect_err("closed").number(), 1421);
     let again = client.query("SELECT 1").expect("the session goes on");
     assert_eq!(again.len(), 1);
     client

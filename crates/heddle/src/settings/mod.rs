@@ -166,6 +166,8 @@ settings! {
         "A statement that runs for so long is ended by KILL QUERY; 0 for no limit. COMMIT and ROLLBACK have none.";
     packet_bytes_max: u64 = "67108864" "bytes" [1024, 1073741824] Restart
         "Longest packet from a client, like the servers' max_allowed_packet.";
+    server_statements_max: u64 = "12800" "statements" [1, 1048576] Restart
+        "Prepared statements kept at one server, over all its connections; keep it below the server's max_prepared_stmt_count.";
     statements_max: u64 = "16382" "statements" [1, 1048576] Restart
         "Prepared statements that one client may hold at once.";
     probe_interval_ms: u64 = "500" "ms" [10, 3600000] Restart

@@ -1,0 +1,176 @@
+//! What ties a prepared statement to one connection, and how it ends: long data, cursors.
+
+use backend::Lease;
+use farm::error;
+use mysql_wire::relay::Expect;
+use mysql_wire::status::Status;
+use sqltext::{Class, Dialect, Facts};
+
+use crate::end::End;
+use crate::exec::{Job, Shape};
+use crate::pin::Pins;
+use crate::session::{Held, Session};
+
+impl Session {
+    /// COM_STMT_SEND_LONG_DATA has no reply; what fails here is said by the EXECUTE.
+    pub(crate) async fn long_data(&mut self) -> Result<(), End> {
+        let id = self.named_statement();
+        let param = match self.client.payload().get(5..7) {
+            Some(param) => u16::from_le_bytes([param[0], param[1]]),
+            None => return Ok(()),
+        };
+        let Some(statement) = self.statements.get_mut(&id) else {
+            return Ok(());
+        };
+        if param >= statement.params {
+            // The server would keep its statement in error, for whoever uses it next.
+            statement.astray = true;
+            return Ok(());
+        }
+        if statement.broken {
+            // A part is lost already: what follows it must not pass for the whole.
+            return Ok(());
+        }
+        let shape = Shape {
+            facts: Facts::empty(),
+            class: Class::Show,
+            ..statement.shape
+        };
+        let sent = self.send_long_data(&shape, id).await;
+        if let Some(statement) = self.statements.get_mut(&id) {
+            statement.long_data = sent;
+            statement.broken = !sent;
+            self.statement_ties.set(self.statement_ties.get() || sent);
+        }
+        Ok(())
+    }
+
+    /// Sends the client's long data to the statement on the connection that is held from now on.
+    /// False when that could not be done.
+    async fn send_long_data(&mut self, shape: &Shape, id: u32) -> bool {
+        let was_held = self.held.is_some();
+        let Some((mut lease, pins)) = self.checkout_for(shape).await else {
+            return false;
+        };
+        let connection = lease.connection_mut();
+        let sent = match self.ready_statement(connection, id).await {
+            Ok(()) => {
+                self.address_statement(connection, id);
+                if let Some(statement) = self.statements.get(&id) {
+                    connection.tie(&statement.key, true);
+                }
+                let (frame, range) = self.client.lend();
+                let (sent, frame) = connection.send(frame, range).await;
+                self.client.restore(frame);
+                sent.is_ok()
+            }
+            Err(_) => false,
+        };
+        if sent || was_held {
+            // A transaction that broke with its connection is not given up in silence: the next
+            // statement finds it broken and says so.
+            let pin = if sent { Pins::STATEMENT } else { Pins::empty() };
+            let pins = pins | pin;
+            self.held = Some(Held { lease, pins });
+        }
+        sent
+    }
+
+    /// COM_STMT_CLOSE has no reply. The connections keep the statement for whoever needs it next,
+    /// but a cursor ends now.
+    pub(crate) async fn close_statement(&mut self) -> Result<(), End> {
+        let id = self.named_statement();
+        let Some(statement) = self.statements.remove(&id) else {
+            return Ok(());
+        };
+        self.statement_keys.remove(&statement.key);
+        if !statement.cursor && !statement.long_data {
+            return Ok(());
+        }
+        if let Some(held) = &mut self.held {
+            // A connection that breaks here is found out by its next use: a transaction that is
+            // lost with it must not be lost in silence.
+            let _ = held.lease.connection_mut().forget(&statement.key).await;
+        }
+        self.recheck_hold();
+        Ok(())
+    }
+
+    /// COM_STMT_RESET: forgets long data and closes the cursor.
+    pub(crate) async fn reset_statement(&mut self) -> Result<(), End> {
+        let id = self.named_statement();
+        let Some(statement) = self.statements.get_mut(&id) else {
+            return self.unknown_statement(id, "mysqld_stmt_reset").await;
+        };
+        let at_server = statement.cursor || statement.long_data;
+        (statement.cursor, statement.long_data) = (false, false);
+        (statement.broken, statement.astray) = (false, false);
+        let key = statement.key.clone();
+        let known = self.held.as_mut().and_then(|held| {
+            let known = held.lease.connection_mut().known(&key)?;
+            known.tied = false;
+            Some(*known)
+        });
+        match known {
+            Some(known) if at_server => {
+                self.client.patch(1, &known.server_id.to_le_bytes());
+                self.run_command(Shape::command(), Job::Frame(Expect::Single))
+                    .await
+            }
+            _ => self.client.ok(self.status_now()).await,
+        }
+    }
+
+    /// COM_STMT_FETCH: more rows of an open cursor.
+    pub(crate) async fn fetch(&mut self) -> Result<(), End> {
+        let id = self.named_statement();
+        let key = self
+            .statements
+            .get(&id)
+            .filter(|s| s.cursor)
+            .map(|s| s.key.clone());
+        let known = match (&mut self.held, key) {
+            (Some(held), Some(key)) => held.lease.connection_mut().known(&key).copied(),
+            _ => None,
+        };
+        let Some(known) = known else {
+            if !self.statements.contains_key(&id) {
+                return self.unknown_statement(id, "mysqld_stmt_fetch").await;
+            }
+            let end = match self.mode.dialect {
+                Dialect::MariaDb => "",
+                Dialect::MySql => ".",
+            };
+            let row = &error::STATEMENT_WITHOUT_CURSOR;
+            return self.client.error(row, &[&id.to_string(), end]).await;
+        };
+        self.client.patch(1, &known.server_id.to_le_bytes());
+        self.run_command(Shape::command(), Job::Frame(Expect::Rows))
+            .await?;
+        if self.status.contains(Status::LAST_ROW_SENT) {
+            if let Some(statement) = self.statements.get_mut(&id) {
+                statement.cursor = false;
+                if let Some(held) = &mut self.held {
+                    held.lease.connection_mut().tie(&statement.key, false);
+                }
+            }
+            self.recheck_hold();
+        }
+        Ok(())
+    }
+
+    /// Gives the held connection back when a statement was its only reason.
+    fn recheck_hold(&mut self) {
+        let Some(Held { lease, mut pins }) = self.held.take() else {
+            return;
+        };
+        pins.set(Pins::STATEMENT, self.has_ties());
+        self.give_back_after_error(lease, pins);
+    }
+
+    /// A connection for a command without a reply.
+    async fn checkout_for(&mut self, shape: &Shape) -> Option<(Lease, Pins)> {
+        let (plan, target) = self.route(shape, &[]).ok()?;
+        self.checkout(&plan, &target, shape).await.ok()
+    }
+}
