@@ -173,6 +173,7 @@ impl Session {
 
     /// Runs a statement that asks for diagnostics whose connection is gone.
     pub(crate) async fn recall(&mut self, shape: Shape, job: Job) -> Result<(), End> {
+        self.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
         let text = self.text(job);
         let warnings = self.diagnostics.rows.as_deref();
         if let (Some(show), Some(all)) = (sqltext::show_diagnostics(text, &self.mode), warnings) {

@@ -120,7 +120,10 @@ fn a_client_of_another_plugin_is_asked_to_switch() {
         let switch = AuthSwitch::decode(&payload).expect("a switch");
         assert_eq!(switch.plugin, auth::NATIVE);
         let salt = switch.salt_array().expect("20 bytes");
-        assert_ne!(salt, greeting.salt, "another proof needs another salt");
+        assert_eq!(
+            salt, greeting.salt,
+            "the salt lasts as long as the connection"
+        );
         let proof = auth::native_scramble(&auth::native_stage1(password.as_bytes()), &salt);
         client.send_packet(&proof).expect("sent");
         match client.read_done() {

@@ -338,6 +338,24 @@ fn a_clear_password_inside_tls_takes_the_place_of_rsa() {
     }
 }
 
+/// A client that presents a certificate, all three in PEM.
+fn with_certificate(ca: &[u8], certificate: &[u8], key: &[u8]) -> rustls::ClientConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = rustls::RootCertStore::empty();
+    let root = rustls::pki_types::pem::PemObject::from_pem_slice(ca);
+    roots
+        .add(root.expect("a certificate"))
+        .expect("an authority");
+    let own = rustls::pki_types::pem::PemObject::from_pem_slice(certificate);
+    let key = rustls::pki_types::pem::PemObject::from_pem_slice(key);
+    rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![own.expect("a certificate")], key.expect("a key"))
+        .expect("a pair")
+}
+
 #[test]
 fn accounts_get_what_they_require() {
     let Some(stage) = Stage::shared() else { return };
@@ -378,20 +396,7 @@ fn accounts_get_what_they_require() {
             });
         }
     });
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = rustls::RootCertStore::empty();
-    let root = rustls::pki_types::pem::PemObject::from_pem_slice(&ca);
-    roots
-        .add(root.expect("a certificate"))
-        .expect("an authority");
-    let own = rustls::pki_types::pem::PemObject::from_pem_slice(&read(&mine.certificate));
-    let key = rustls::pki_types::pem::PemObject::from_pem_slice(&read(&mine.key));
-    let with_own = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_root_certificates(roots)
-        .with_client_auth_cert(vec![own.expect("a certificate")], key.expect("a key"))
-        .expect("a pair");
+    let with_own = with_certificate(&ca, &read(&mine.certificate), &read(&mine.key));
     for (user, _, expected) in demands {
         stage.everywhere(&format!(
             "CREATE OR REPLACE USER {user} IDENTIFIED BY 'secret'"
