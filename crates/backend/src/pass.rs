@@ -141,10 +141,13 @@ impl Pass {
     }
 }
 
+/// The passes of one user; those that nobody has any more are left out when it is looked at.
+type OfUser = Vec<Weak<Registered>>;
+
 /// The passes of one core that somebody has.
 #[derive(Default)]
 pub(crate) struct Passes {
-    by_user: RefCell<FxHashMap<Rc<[u8]>, Vec<Weak<Registered>>>>,
+    by_user: RefCell<FxHashMap<Rc<[u8]>, OfUser>>,
     by_number: RefCell<FxHashMap<u32, Weak<Registered>>>,
     last: Cell<u32>,
 }
