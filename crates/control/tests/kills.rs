@@ -101,7 +101,13 @@ fn acknowledged_rows_survive_kills_of_the_primary() {
         wait_until(PATIENCE, &format!("rows in round {round}"), || {
             acknowledged.load(Relaxed) >= before + ROWS_PER_ROUND
         });
-        let primary = primary_of(&plane).expect("somebody took the rows");
+        // A probe that came late says for a while that nobody takes writes.
+        let mut found = None;
+        wait_until(PATIENCE, "the one that takes the rows", || {
+            found = primary_of(&plane);
+            found.is_some()
+        });
+        let primary = found.expect("waited for");
         let victim = servers
             .iter_mut()
             .find(|server| server.address().to_string() == primary)
