@@ -17,7 +17,8 @@ import time
 from dataclasses import dataclass
 
 import wire
-from processes import ROOT, Failed, Farm, cpu_s, die_on_signals
+from entry import prepare, run
+from processes import ROOT, Failed, Farm, cpu_s
 
 DATABASE = "connect"
 STRAIGHT, HEDDLE = "straight", "Heddle"
@@ -113,16 +114,8 @@ def main():
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     options = parser.parse_args()
     options.clients = [int(count) for count in options.clients.replace(",", " ").split()]
-    options.heddle = os.path.abspath(options.heddle)
-    if not os.access(options.heddle, os.X_OK):
-        sys.exit(f"bench-connect: {options.heddle} is missing: run `make build` first")
-    die_on_signals()
-    try:
-        met = bench(options)
-    except (Failed, OSError, wire.ServerError) as error:
-        sys.exit(f"bench-connect: FAILED: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    prepare("bench-connect", options)
+    met = run("bench-connect", bench, options)
     sys.exit(0 if met else 1)
 
 

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import memory
 import sysbench
 import wire
-from processes import ROOT, Failed, Farm, HaProxy, cpu_s, die_on_signals
+from entry import prepare
+from processes import ROOT, Failed, Farm, HaProxy, cpu_s
 
 WARM_UP_S = 1
 DIRECT, HAPROXY, IO_URING, EPOLL = "direct", "HAProxy", "Heddle io_uring", "Heddle epoll"
@@ -284,16 +285,13 @@ def read_options():
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     parser.add_argument("--no-memory", dest="memory", action="store_false")
     options = parser.parse_args()
-    options.heddle = os.path.abspath(options.heddle)
     options.prepared = [protocol == "prepared" for protocol in options.protocols]
     return options
 
 
 def main():
     options = read_options()
-    if not os.access(options.heddle, os.X_OK):
-        sys.exit(f"bench-door: {options.heddle} is missing: run `make build` first")
-    die_on_signals()
+    prepare("bench-door", options)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     failures = []

@@ -13,7 +13,8 @@ import sys
 import time
 
 import wire
-from processes import ROOT, Failed, Farm, die_on_signals, memory_kb
+from entry import prepare, run
+from processes import ROOT, Farm, memory_kb
 
 IDLE_MB_MAX = 80
 SERVER_CONNECTIONS_MAX = 100
@@ -70,20 +71,12 @@ def main():
     parser.add_argument("--clients", type=int, default=int(env("CLIENTS", "10000")))
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     options = parser.parse_args()
-    options.heddle = os.path.abspath(options.heddle)
-    if not os.access(options.heddle, os.X_OK):
-        sys.exit(f"bench-idle: {options.heddle} is missing: run `make build` first")
-    die_on_signals()
+    prepare("bench-idle", options)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     if limit < options.clients + 200:
         sys.exit(f"bench-idle: only {limit} open files are allowed: ulimit -n {options.clients + 200}")
-    try:
-        met = bench(options)
-    except (Failed, OSError, wire.ServerError) as error:
-        sys.exit(f"bench-idle: FAILED: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    met = run("bench-idle", bench, options)
     sys.exit(0 if met else 1)
 
 

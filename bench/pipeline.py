@@ -20,7 +20,8 @@ import time
 from dataclasses import dataclass
 
 import wire
-from processes import ROOT, Failed, Farm, cpu_s, die_on_signals
+from entry import prepare, run
+from processes import ROOT, Failed, Farm, cpu_s
 
 DATABASE = "pipeline"
 STRAIGHT, HEDDLE = "straight", "Heddle"
@@ -212,19 +213,11 @@ def main():
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     options = parser.parse_args()
     options.durability = options.durability.replace(",", " ").split()
-    options.heddle = os.path.abspath(options.heddle)
     unknown = set(options.durability) - set(DURABILITY)
     if unknown:
         sys.exit(f"bench-pipeline: DURABILITY knows {', '.join(DURABILITY)}, not {unknown.pop()}")
-    if not os.access(options.heddle, os.X_OK):
-        sys.exit(f"bench-pipeline: {options.heddle} is missing: run `make build` first")
-    die_on_signals()
-    try:
-        met = bench(options)
-    except (Failed, OSError, wire.ServerError) as error:
-        sys.exit(f"bench-pipeline: FAILED: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    prepare("bench-pipeline", options)
+    met = run("bench-pipeline", bench, options)
     sys.exit(0 if met else 1)
 
 

@@ -16,7 +16,8 @@ import time
 import churn
 import sysbench
 import wire
-from processes import ROOT, Failed, Farm, die_on_signals, memory_kb, wait_for
+from entry import prepare, run
+from processes import ROOT, Failed, Farm, memory_kb, wait_for
 
 # Replicas that share two cores with the load fall behind; they may take their time, but not stand.
 CATCH_UP_TIMEOUT_S = 1800
@@ -126,18 +127,10 @@ def main():
     parser.add_argument("--replicas", type=int, default=int(env("REPLICAS", "2")))
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     options = parser.parse_args()
-    options.heddle = os.path.abspath(options.heddle)
-    if not os.access(options.heddle, os.X_OK):
-        sys.exit(f"soak: {options.heddle} is missing: run `make build` first")
-    die_on_signals()
+    prepare("soak", options)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    try:
-        soak(options)
-    except (Failed, OSError, wire.ServerError) as error:
-        sys.exit(f"soak: FAILED: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run("soak", soak, options)
     print("soak: passed")
 
 

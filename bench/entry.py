@@ -1,0 +1,25 @@
+"""How every bench begins and ends: its binary, its signals, its exit code."""
+
+import os
+import sys
+
+import wire
+from processes import Failed, die_on_signals
+
+
+def prepare(name, options):
+    """Makes `options.heddle` absolute, or ends the bench when it is missing."""
+    options.heddle = os.path.abspath(options.heddle)
+    if not os.access(options.heddle, os.X_OK):
+        sys.exit(f"{name}: {options.heddle} is missing: run `make build` first")
+    die_on_signals()
+
+
+def run(name, work, options):
+    """What `work` returns; what it cannot do ends the bench with exit code 1, Ctrl-C with 130."""
+    try:
+        return work(options)
+    except (Failed, OSError, wire.ServerError) as error:
+        sys.exit(f"{name}: FAILED: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
