@@ -130,13 +130,6 @@ impl Client {
         self.say(out).await
     }
 
-    /// Sends a result set of one number.
-    pub async fn number(&mut self, column: &str, value: u64, status: Status) -> Result<(), End> {
-        let columns = [(column, ColumnKind::LongLong)];
-        let rows = [vec![Some(value.to_string().into_bytes())]];
-        self.typed_rows(&columns, &rows, status).await
-    }
-
     /// Sends whole packets.
     pub async fn say(&mut self, out: Vec<u8>) -> Result<(), End> {
         let bytes = out.len();

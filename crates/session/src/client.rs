@@ -12,7 +12,6 @@ use farm::{ClientError, error};
 use mysql_wire::Malformed;
 use mysql_wire::auth::SALT_BYTES;
 use mysql_wire::capability::Capabilities;
-use mysql_wire::command::Command;
 use mysql_wire::packet::{self, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 use mysql_wire::query::{NO_ATTRIBUTES, Query};
 
@@ -328,13 +327,13 @@ impl Client {
         received
     }
 
-    /// Puts another text in the place of the current COM_QUERY's.
+    /// Puts another text in the place of the current COM_QUERY's or COM_STMT_PREPARE's.
     pub fn replace_text(&mut self, text: &[u8]) {
+        let mut payload = Vec::with_capacity(text.len() + 1);
+        payload.push(self.payload()[0]);
+        payload.extend_from_slice(text);
         let mut command = Vec::with_capacity(text.len() + HEADER_BYTES + 1);
-        packet::write_with(&mut command, &mut 0, |payload| {
-            payload.push(Command::Query as u8);
-            payload.extend_from_slice(text);
-        });
+        packet::write(&mut command, &mut 0, &payload);
         let bytes = command.len();
         let place = self.place();
         self.inbox.splice(place, command);

@@ -139,23 +139,6 @@ impl Session {
         text.strip_suffix("limit 1").unwrap_or(text).trim() == "select @@version_comment"
     }
 
-    /// `SELECT CONNECTION_ID()`: the id by which KILL knows this session. The server's own id would
-    /// be that of a connection which serves another session next, or of another session here.
-    pub(crate) fn asks_connection_id(&self, shape: &Shape) -> bool {
-        shape.verb == Verb::Select
-            && shape.facts == Facts::CONNECTION_ID
-            && own_id(&self.client.payload()[1..]).is_some()
-    }
-
-    /// Answers with the session's id, under the name that the client gave the function.
-    pub(crate) async fn connection_id(&mut self) -> Result<(), End> {
-        let text = self.client.payload()[1..].to_vec();
-        let name = String::from_utf8_lossy(own_id(&text).unwrap_or_default());
-        self.client
-            .number(&name, self.handle.id.into(), self.status_now())
-            .await
-    }
-
     /// Says Heddle and the server's version.
     pub(crate) async fn version_comment(&mut self) -> Result<(), End> {
         let snapshot = self.core.snapshot();
@@ -167,16 +150,6 @@ impl Session {
             .rows(&["@@version_comment"], &rows, self.status_now())
             .await
     }
-}
-
-/// The call in `SELECT CONNECTION_ID()`, when that is the whole text.
-fn own_id(text: &[u8]) -> Option<&[u8]> {
-    let text = text.trim_ascii();
-    let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii();
-    let (select, call) = text.split_at_checked(6)?;
-    let call = call.trim_ascii();
-    let asks = select.eq_ignore_ascii_case(b"select");
-    (asks && call.eq_ignore_ascii_case(b"connection_id()")).then_some(call)
 }
 
 /// The text behind its first word.

@@ -63,6 +63,7 @@ impl Session {
                 shape.class
             };
         }
+        let text = self.identified(text, &shape);
         let id = self.next_statement_id();
         let key = self.statement_key(text);
         self.preparing = Some((key.clone(), None));
@@ -99,6 +100,20 @@ impl Session {
             self.statements.insert(id, statement);
         }
         Ok(())
+    }
+
+    /// The text of a PREPARE with the id that the client knows, where it asks for its connection's.
+    fn identified(&mut self, text: Rc<Text>, shape: &Shape) -> Rc<Text> {
+        if !shape.facts.contains(Facts::CONNECTION_ID) {
+            return text;
+        }
+        match sqltext::identify(text.bytes(), &self.mode, self.handle.id) {
+            Some(new) => {
+                self.client.replace_text(&new);
+                self.core.text(&new)
+            }
+            None => text,
+        }
     }
 
     /// A key that no other statement of this session has.

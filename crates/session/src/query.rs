@@ -1,7 +1,10 @@
 //! COM_QUERY: reads the text's shape, answers what is the router's own, runs the rest.
 
+use std::borrow::Cow;
+
 use farm::error;
 use mysql_wire::capability::Capabilities;
+use mysql_wire::packet;
 use mysql_wire::relay::Expect;
 use sqltext::{Class, Facts, Verb};
 
@@ -22,13 +25,29 @@ impl Session {
                 .await;
         }
         let shape = self.query_shape();
+        if shape.facts.contains(Facts::CONNECTION_ID) {
+            self.identify();
+        }
         match (shape.class, shape.verb) {
             (Class::Local, _) => Box::pin(self.local()).await,
             (_, Verb::Kill { .. }) => Box::pin(self.kill_statement()).await,
             (Class::Show, _) => self.run_command(shape, Job::Frame(Expect::Results)).await,
-            _ if self.asks_connection_id(&shape) => Box::pin(self.connection_id()).await,
             _ if self.asks_version_comment(&shape) => Box::pin(self.version_comment()).await,
             _ => self.run_command(shape, Job::Frame(Expect::Results)).await,
+        }
+    }
+
+    /// Puts the id that the client knows where the current text asks for its connection's.
+    #[cold]
+    fn identify(&mut self) {
+        let frame = self.client.frame();
+        let text = match self.client.is_split() {
+            true => Cow::Owned(packet::joined(frame).split_off(1)),
+            false => Cow::Borrowed(&self.client.payload()[1..]),
+        };
+        let text = sqltext::identify(&text, &self.mode, self.handle.id);
+        if let Some(text) = text {
+            self.client.replace_text(&text);
         }
     }
 

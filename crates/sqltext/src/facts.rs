@@ -44,6 +44,7 @@ bitflags::bitflags! {
         const LAST_SEQUENCE_VALUE = 1 << 16;
         /// A function whose meaning is that of one server: MASTER_POS_WAIT, LOAD_FILE, ….
         const UNSURE_FUNCTION = 1 << 17;
+        /// CONNECTION_ID() or `@@pseudo_thread_id`.
         const CONNECTION_ID = 1 << 18;
         /// Ends an open transaction with a commit.
         const IMPLICIT_COMMIT = 1 << 19;
@@ -219,6 +220,9 @@ fn system_variable(bytes: &[u8]) -> Facts {
         {
             facts |= Facts::GLOBAL_SETTING;
         }
+    }
+    if name.eq_ignore_ascii_case(b"pseudo_thread_id") {
+        facts |= Facts::CONNECTION_ID;
     }
     facts | setting(name)
 }

@@ -29,7 +29,7 @@ const ALIAS_BYTES_MAX: usize = 200;
 
 /// The text with every question replaced for which `value` has an expression; `None` when there is
 /// none of them. Only for statements that are run at once: in a routine or a view the questions
-/// must stay.
+/// must stay (see [`crate::identify`]).
 pub fn replace(
     text: &[u8],
     mode: &Mode,
@@ -213,7 +213,7 @@ impl Edits<'_> {
 
     /// The tokens from `first` up to `end` end in a name of their own.
     fn has_alias(&self, first: usize, end: usize) -> bool {
-        if end - first < 2 {
+        if end - first < 2 || self.ends_case(first, end) {
             return false;
         }
         let (before, last) = (&self.tokens[end - 2], &self.tokens[end - 1]);
@@ -223,6 +223,15 @@ impl Edits<'_> {
             Kind::Word | Kind::Quoted | Kind::Literal | Kind::Close | Kind::SystemVariable
         ) && (!before.kw.is_reserved() || before.kw == Kw::AS);
         name && operand
+    }
+
+    /// The last token from `first` up to `end` is the END of a CASE.
+    fn ends_case(&self, first: usize, end: usize) -> bool {
+        let is = |token: &Token, word: &[u8]| token.bytes(self.text).eq_ignore_ascii_case(word);
+        let (last, before) = (&self.tokens[end - 1], &self.tokens[first..end - 1]);
+        let open = before.iter().filter(|token| token.kw == Kw::CASE).count();
+        let closed = before.iter().filter(|token| is(token, b"end")).count();
+        is(last, b"end") && open > closed
     }
 
     fn finish(mut self) -> Option<Vec<u8>> {
@@ -311,6 +320,10 @@ mod tests {
             (
                 "SELECT a + CONNECTION_ID() LIMIT 1",
                 "SELECT a + 7 AS `a + CONNECTION_ID()` LIMIT 1",
+            ),
+            (
+                "SELECT CASE WHEN CONNECTION_ID() = 1 THEN 2 END, CASE ROW_COUNT() WHEN 1 THEN 2 END end",
+                "SELECT CASE WHEN 7 = 1 THEN 2 END AS `CASE WHEN CONNECTION_ID() = 1 THEN 2 END`, CASE 7 WHEN 1 THEN 2 END end",
             ),
         ];
         for (text, wanted) in cases {

@@ -32,7 +32,7 @@ fn all_statements_of_a_transaction_run_on_one_connection() {
     for (id, begin) in begins.into_iter().enumerate() {
         client.run(begin);
         client.run(&format!("INSERT INTO t VALUES ({id}, 1)"));
-        let connection = client.value("SELECT CONNECTION_ID()+0");
+        let connection = client.server_id();
         for other in &mut others {
             assert_eq!(
                 other.value(&format!(
@@ -47,7 +47,7 @@ fn all_statements_of_a_transaction_run_on_one_connection() {
             "1"
         );
         assert_eq!(client.error("SELECT no_such_column FROM t"), 1054);
-        assert_eq!(client.value("SELECT CONNECTION_ID()+0"), connection);
+        assert_eq!(client.server_id(), connection);
         assert!(client.status.contains(Status::IN_TRANS), "{begin}");
         client.run(if id % 2 == 0 { "COMMIT" } else { "ROLLBACK" });
         assert!(!client.status.contains(Status::IN_TRANS), "{begin}");
@@ -224,7 +224,7 @@ fn a_transaction_dies_with_its_connection_and_says_so() {
     for ask in 0..3 {
         client.run("BEGIN");
         client.run("INSERT INTO t VALUES (1, 1)");
-        let id = client.value("SELECT CONNECTION_ID()+0");
+        let id = client.server_id();
         direct.run(&format!("KILL {id}"));
         wait_until(SOON, "the server's connection is gone", || {
             direct.value(&format!(
