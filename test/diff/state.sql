@@ -92,6 +92,7 @@ SET @@session.hostname = 'x';
 SET SESSION max_connections = 5;
 SET STATEMENT max_statement_time = 10, sql_select_limit = 1 FOR SELECT 1 UNION SELECT 2;
 SELECT @@sql_select_limit;
+-- exception status on mariadb: the reply to a PREPARE says nothing of a sql_mode of the text's own
 SET STATEMENT sql_mode = 'ANSI_QUOTES' FOR SELECT "v" FROM t WHERE id = 1;
 SELECT /*+ MAX_EXECUTION_TIME(10000) */ 1;
 SELECT /*+ SET_VAR(sql_select_limit = 1) */ id FROM t;

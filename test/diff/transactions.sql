@@ -89,6 +89,7 @@ SELECT COUNT(*) FROM t;
 BEGIN;
 COMMIT;
 INSERT INTO t VALUES (1, 1);
+-- exception status: the reply to a PREPARE says nothing of the transaction that its tables began
 SELECT COUNT(*) FROM t;
 COMMIT;
 SET autocommit = ON;

@@ -284,7 +284,7 @@ impl Connection {
         let ask: &[u8] = b"SELECT @@character_set_client, @@character_set_connection, \
                            @@character_set_results, @@collation_connection, @@global.read_only, \
                            @@global.session_track_system_variables, \
-                           @@global.session_track_schema";
+                           @@global.session_track_schema LIMIT 1";
         let guard: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
         let mut commands = vec![(Command::Query, TRACK_ALL)];
         if read_only {
@@ -356,10 +356,12 @@ impl Connection {
         Ok(state)
     }
 
-    /// The values of the only row that a query of Heddle's own gives; NULL is empty.
+    /// The values of the only row that a SELECT of Heddle's own gives; NULL is empty. It has no LIMIT:
+    /// one is put behind it, or the session's `sql_select_limit` would hold for it.
     pub async fn ask(&mut self, query: &[u8]) -> Result<Vec<Vec<u8>>, ConnectionError> {
         let mut packets = Vec::new();
-        self.run_rows(&[(Command::Query, query)], &mut packets)
+        let query = [query, b" LIMIT 1"].concat();
+        self.run_rows(&[(Command::Query, &query)], &mut packets)
             .await?;
         let row = last_row(&packets).unwrap_or_default();
         TextRow::new(row)

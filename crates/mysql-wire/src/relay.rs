@@ -23,9 +23,15 @@ use crate::status::Status;
 /// pass through it in pieces.
 pub const BUFFER_BYTES: usize = 16_384;
 
-/// The packet behind a CALL's OUT parameters is an OK without session changes to speak of; a longer
-/// packet is a row.
-const OUT_END_BYTES_MAX: usize = 4096;
+/// So far is looked for the end of a result whose beginning must say whether another follows. The
+/// servers send a smaller one in one piece, so nobody waits for its rows without need.
+const AHEAD_BYTES_MAX: usize = BUFFER_BYTES;
+
+/// So many rows that have come are looked over for their end where nothing depends on it.
+const AHEAD_ROWS_MAX: usize = 256;
+
+/// What ends rows is an OK without session changes to speak of; a longer packet is a row.
+const END_BYTES_MAX: usize = 4096;
 
 /// What kind of reply is expected: it depends on the command that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +112,8 @@ pub struct Relay {
     client_id: u32,
     /// A cursor was asked for.
     cursor: bool,
-    /// A result may be the OUT parameters of a CALL.
-    call: bool,
+    /// A result may be followed by others.
+    several: bool,
     client: Capabilities,
     server: Capabilities,
     /// The session changes that the client is to see.
@@ -147,7 +153,7 @@ impl Relay {
             state,
             client_id,
             cursor: expect == Expect::Cursor,
-            call: expect == Expect::Call,
+            several: expect == Expect::Call,
             client,
             server,
             shown: Shown::Usual,
@@ -164,6 +170,13 @@ impl Relay {
     /// Has the client see these session changes; without this, those that servers report by default.
     pub fn showing(mut self, shown: Shown) -> Relay {
         self.shown = shown;
+        self
+    }
+
+    /// Says that the command may have more than one result: a client without DEPRECATE_EOF is told so
+    /// in front of the rows.
+    pub fn of_several(mut self, several: bool) -> Relay {
+        self.several |= several;
         self
     }
 
@@ -207,9 +220,8 @@ impl Relay {
                 break;
             }
             if self.eof_due && !self.opens_cursor(&buffer[at..], header) {
-                let row = (whole && opaque).then_some(total);
-                match self.flags_ahead(&buffer[at..], row) {
-                    Ok(flags) => at += self.put_eof(buffer, at, flags),
+                match self.status_ahead(&buffer[at..]) {
+                    Ok(status) => at += self.put_eof(buffer, at, status),
                     Err(more) => {
                         need = more;
                         break;
@@ -227,7 +239,7 @@ impl Relay {
                 at += total;
                 self.after_column();
                 if self.eof_due && self.state == State::Done {
-                    at += self.put_eof(buffer, at, Status::empty());
+                    at += self.put_eof(buffer, at, self.status);
                 }
             } else {
                 wants_file = self.control(buffer, &mut at, header, on_change)?;
@@ -311,40 +323,46 @@ impl Relay {
         opens
     }
 
-    /// What the EOF behind column definitions must say of the rows to come: clients tell OUT
-    /// parameters from a result by it. They are one row, with the flags right behind it, so a CALL's
-    /// first row is held back until what follows it is known. `bytes` begin with that row, which ends
-    /// at `row` when all of it is there. `Err` is how many bytes must be there.
-    fn flags_ahead(&self, bytes: &[u8], row: Option<usize>) -> Result<Status, usize> {
-        let (true, State::Rows, Some(row)) = (self.call, self.state, row) else {
-            return Ok(Status::empty());
+    /// The flags of the EOF behind column definitions: by them clients tell OUT parameters from a
+    /// result, and the last result from others. The servers know them by then; here they stand in the
+    /// packet behind the rows, and the first row of one of several results waits for that unless it
+    /// is far away. `bytes` begin with the first packet behind the definitions. `Err` is how many
+    /// bytes must be there.
+    fn status_ahead(&self, bytes: &[u8]) -> Result<Status, usize> {
+        if self.state != State::Rows {
+            return Ok(self.status);
+        }
+        let guess = match self.several {
+            true => self.status | Status::MORE_RESULTS,
+            false => self.status,
         };
-        let header = Header::parse(&bytes[row..]).ok_or(row + HEADER_BYTES)?;
-        let end = row + HEADER_BYTES + header.payload_bytes;
-        if header.payload_bytes > OUT_END_BYTES_MAX {
-            return Ok(Status::empty());
+        let (mut at, mut rows) = (0, 0);
+        loop {
+            let header = Header::parse(&bytes[at.min(bytes.len())..]);
+            let end = at + HEADER_BYTES + header.map_or(0, |header| header.payload_bytes);
+            if end > AHEAD_BYTES_MAX {
+                return Ok(guess);
+            }
+            match header.and_then(|_| bytes.get(at + HEADER_BYTES..end)) {
+                None if self.several => return Err(end),
+                None | Some([0xFF, ..]) => return Ok(guess),
+                Some(payload @ [0xFE, ..]) if payload.len() <= END_BYTES_MAX => {
+                    let told = end_status(payload, self.server).unwrap_or(guess);
+                    return Ok(in_front(told));
+                }
+                Some(_) if rows == AHEAD_ROWS_MAX && !self.several => return Ok(guess),
+                Some(_) => (at, rows) = (end, rows + 1),
+            }
         }
-        let payload = bytes.get(row + HEADER_BYTES..end).ok_or(end)?;
-        if payload.first() != Some(&0xFE) {
-            return Ok(Status::empty());
-        }
-        let told = end_status(payload, self.server).unwrap_or(Status::empty());
-        let out = told.contains(Status::PS_OUT_PARAMS);
-        Ok(if out {
-            Status::PS_OUT_PARAMS | Status::MORE_RESULTS
-        } else {
-            Status::empty()
-        })
     }
 
-    /// Inserts the EOF that the client expects behind column definitions, with these flags too;
-    /// returns its length.
-    fn put_eof(&mut self, buffer: &mut Vec<u8>, at: usize, flags: Status) -> usize {
+    /// Inserts the EOF that the client expects behind column definitions; returns its length.
+    fn put_eof(&mut self, buffer: &mut Vec<u8>, at: usize, status: Status) -> usize {
         self.eof_due = false;
         let mut packet = vec![5, 0, 0, self.next_sequence];
         EofPacket {
             warnings: 0,
-            status: self.status | flags,
+            status,
         }
         .encode(&mut packet);
         self.shift = self.shift.wrapping_add(1);
@@ -363,6 +381,16 @@ impl Relay {
     pub fn file_sent(&mut self, file: &FileWalk) {
         self.next_sequence = file.next_sequence();
     }
+}
+
+/// What a server that ends its rows with these flags says in front of them.
+fn in_front(told: Status) -> Status {
+    let mut status = told - Status::SESSION_STATE_CHANGED - Status::SLOW;
+    // MySQL says this in front of OUT parameters, and not behind them.
+    if told.contains(Status::PS_OUT_PARAMS) {
+        status |= Status::MORE_RESULTS;
+    }
+    status
 }
 
 /// A packet is passed through in pieces only when it is larger than this and than the buffer.

@@ -246,7 +246,8 @@ impl Session {
         let more = !run.train.cars.is_empty();
         let server = connection.capabilities;
         let mut relay = Relay::new(expect, self.client.capabilities, server, self.status_now())
-            .showing(self.shown(connection, &run.shape));
+            .showing(self.shown(connection, &run.shape))
+            .of_several(run.shape.has_several_results());
         let mut changes = Changes::default();
         let mut forwarded = false;
         let mut file = false;

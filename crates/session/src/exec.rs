@@ -66,6 +66,11 @@ impl Shape {
         }
     }
 
+    /// The reply may have more than one result.
+    pub fn has_several_results(&self) -> bool {
+        self.class == Class::Call || self.facts.intersects(Facts::MULTIPLE | Facts::COMPOUND)
+    }
+
     /// Asks for what only the connection of the statement before knows.
     fn asks_back(&self) -> bool {
         self.facts

@@ -478,3 +478,29 @@ fn what_servers_do_not_report_follows_its_session_too() {
         }
     }
 }
+
+#[test]
+fn a_session_that_wants_no_rows_is_understood_all_the_same() {
+    let Some(stage) = Stage::shared() else { return };
+    stage.database("state_limit");
+    stage.everywhere("CREATE TABLE state_limit.t (a INT AUTO_INCREMENT PRIMARY KEY)");
+    let door = narrow(&stage);
+    let mut client = door.client();
+    let mut other = door.client();
+    client.run("SET sql_select_limit = 0");
+    client.run("SET @@lc_time_names = 'de_DE'");
+    client.run("SET NAMES latin1 COLLATE latin1_german2_ci");
+    client.run("SET @a = 6 * 7");
+    client.run("INSERT INTO state_limit.t VALUES (LAST_INSERT_ID(77))");
+    client.run("DO 1 / 0, CAST('x' AS INT)");
+    // Somebody else's statements on the only connection.
+    assert_eq!(other.value("SELECT @@sql_select_limit > 0"), "1");
+    other.run("INSERT INTO state_limit.t VALUES ()");
+    assert_eq!(client.rows("SHOW WARNINGS").len(), 2);
+    assert!(client.rows("SELECT 1").is_empty());
+    let sql = "SELECT @@lc_time_names, @@collation_connection, @a, LAST_INSERT_ID() LIMIT 1";
+    let row = client.rows(sql).remove(0);
+    let row: Vec<_> = row.into_iter().flatten().collect();
+    assert_eq!(row, ["de_DE", "latin1_german2_ci", "42", "77"]);
+    assert_eq!(door.counter("pool_opened").max(1), 1);
+}

@@ -118,7 +118,7 @@ impl Relay {
         if !described && !self.client.contains(Capabilities::DEPRECATE_EOF) {
             // The ends of the definitions are not optional.
             for _ in parts.iter().filter(|count| **count > 0) {
-                *at += self.put_eof(buffer, *at, Status::empty());
+                *at += self.put_eof(buffer, *at, self.status);
             }
         }
         self.state = match (reply.params, reply.columns) {

@@ -25,7 +25,9 @@ pub fn server() -> Capabilities {
 /// Relays `reply`, received in pieces of these lengths (the last one repeats). The receive buffer
 /// behaves as the session's: bytes that were forwarded are removed from its front.
 pub fn relay(reply: &[u8], expect: Expect, client: Capabilities, pieces: &[usize]) -> Relayed {
-    let mut walk = Relay::new(expect, client, server(), Status::AUTOCOMMIT);
+    let walk = Relay::new(expect, client, server(), Status::AUTOCOMMIT);
+    // Else what stands in front of rows may depend on how much of them has come.
+    let mut walk = walk.of_several(true);
     let mut result = Relayed {
         out: Vec::new(),
         done: false,
