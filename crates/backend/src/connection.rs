@@ -5,14 +5,14 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use channel::Channel;
-use farm::ServerId;
+use farm::{Engine, ServerId};
 use mysql_wire::Malformed;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::packet;
 use mysql_wire::query::NO_ATTRIBUTES;
 use mysql_wire::relay::{Expect, Outcome, Relay};
-use mysql_wire::reply::{ErrPacket, SessionChange, Shown, Tracking};
+use mysql_wire::reply::{ErrPacket, SessionChange, Shown};
 use mysql_wire::result::TextRow;
 use mysql_wire::status::Status;
 
@@ -21,6 +21,7 @@ use crate::pass::Pass;
 use crate::prepared::{Known, Prepared, Statements};
 use crate::residue::Placed;
 use crate::state::{NAMES, SessionState};
+use crate::tracking::{track_all, tracking_in};
 
 /// Receive room for replies to Heddle's own commands.
 const OWN_REPLY_BYTES: usize = 4096;
@@ -114,7 +115,10 @@ pub struct Connection {
     /// Nobody may use the connection once its lease ends.
     condemned: bool,
     pub(crate) seen: Seen,
-    shown: Shown,
+    pub(crate) shown: Shown,
+    /// Every change of data that the server makes here is in its binlog, and it says under which
+    /// GTID.
+    pub tells_gtids: bool,
     statements: Statements,
     /// The user variables that are set here; `None` when none are known to be.
     pub variables: Option<Box<Placed>>,
@@ -147,9 +151,19 @@ impl Connection {
             condemned: false,
             seen,
             shown: Shown::Usual,
+            tells_gtids: false,
             statements: Statements::default(),
             variables: None,
             statements_max: 1,
+        }
+    }
+
+    /// What software the server runs.
+    pub fn engine(&self) -> Engine {
+        if self.seen.version.contains("MariaDB") {
+            Engine::MariaDb
+        } else {
+            Engine::MySql
         }
     }
 
@@ -179,6 +193,11 @@ impl Connection {
     /// Has the connection closed when its lease ends: a command was sent in part only.
     pub fn condemn(&mut self) {
         self.condemned = true;
+    }
+
+    /// True where Heddle made the session READ ONLY.
+    pub fn is_guarded(&self) -> bool {
+        self.guarded
     }
 
     pub(crate) fn is_condemned(&self) -> bool {
@@ -281,12 +300,12 @@ impl Connection {
     /// After login: asks the server to report every change of state, makes the session READ ONLY
     /// where it must be, and learns the character sets that the handshake chose. One trip.
     pub(crate) async fn prepare_session(&mut self, read_only: bool) -> Result<(), ConnectionError> {
-        let ask: &[u8] = b"SELECT @@character_set_client, @@character_set_connection, \
-                           @@character_set_results, @@collation_connection, @@global.read_only, \
-                           @@global.session_track_system_variables, \
-                           @@global.session_track_schema LIMIT 1";
+        let ask: &[u8] = match self.engine() {
+            Engine::MariaDb => MARIADB_LOGIN,
+            Engine::MySql => MYSQL_LOGIN,
+        };
         let guard: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
-        let mut commands = vec![(Command::Query, TRACK_ALL)];
+        let mut commands = vec![(Command::Query, track_all(self.engine() == Engine::MySql))];
         if read_only {
             commands.push((Command::Query, guard));
         }
@@ -301,10 +320,11 @@ impl Connection {
         ];
         let mut login = SessionState::new(None);
         if let Some(row) = last_row(&packets) {
-            let writable = TextRow::new(row).nth(names.len());
-            if !read_only && !matches!(writable, Some(Ok(Some(b"0" | b"OFF")))) {
+            let said = |at: usize| TextRow::new(row).nth(at).and_then(Result::ok).flatten();
+            if !read_only && !matches!(said(names.len()), Some(b"0" | b"OFF")) {
                 return Err(read_only_server());
             }
+            self.tells_gtids = matches!(said(names.len() + 1), Some(b"1" | b"ON"));
             for (name, value) in names.iter().zip(TextRow::new(row)) {
                 let value = value.map_err(|source| ConnectionError::Protocol {
                     operation: "reading the login state",
@@ -312,7 +332,7 @@ impl Connection {
                 })?;
                 login = login.with_variable(name, value.unwrap_or_default());
             }
-            self.shown = Shown::of(tracking_in(TextRow::new(row).skip(names.len() + 1)));
+            self.shown = Shown::of(tracking_in(TextRow::new(row).skip(names.len() + 2)));
         }
         self.login = Rc::new(login);
         self.guarded = read_only;
@@ -371,41 +391,6 @@ impl Connection {
                 operation: "reading values",
                 source,
             })
-    }
-
-    /// The session changes that a client sees which has not asked for others.
-    pub fn shown(&self) -> &Shown {
-        &self.shown
-    }
-
-    /// Has the server report what a session asked for, for a statement that may look at that. Then
-    /// [`Connection::track_all`] must follow, or the session's state would be lost track of.
-    pub async fn track_as(&mut self, asked: Option<&Tracking>) -> Result<(), ConnectionError> {
-        let set = asked.map_or(TRACK_DEFAULT.to_vec(), |asked| {
-            let mut set = b"SET SESSION session_track_schema = ".to_vec();
-            set.extend_from_slice(if asked.schema { b"ON" } else { b"OFF" });
-            set.extend_from_slice(b", SESSION session_track_system_variables = '");
-            // Names of variables and `*`; what the server accepted has no quote.
-            set.extend(asked.variables.iter().filter(|byte| **byte != b'\''));
-            set.push(b'\'');
-            set
-        });
-        self.run(&[(Command::Query, &set)]).await.map(drop)
-    }
-
-    /// What the session now has the server report, and its database.
-    pub async fn ask_tracking(&mut self) -> Result<(Shown, Option<Vec<u8>>), ConnectionError> {
-        let ask = b"SELECT DATABASE(), @@session.session_track_system_variables, \
-                    @@session.session_track_schema";
-        let values = self.ask(ask).await?;
-        let database = values.first().filter(|name| !name.is_empty()).cloned();
-        let rest = values.iter().skip(1).map(|value| Ok(Some(&value[..])));
-        Ok((Shown::of(tracking_in(rest)), database))
-    }
-
-    /// Has the server report every change again.
-    pub async fn track_all(&mut self) -> Result<(), ConnectionError> {
-        self.run(&[(Command::Query, TRACK_ALL)]).await.map(drop)
     }
 
     /// Brings the connection into `wanted`. `Refused` leaves it sound when only the database was
@@ -517,6 +502,17 @@ impl Connection {
     }
 }
 
+/// What is asked after login: the character sets, whether the server takes writes, whether it gives
+/// GTIDs to all of them, and what sessions have it report by default.
+const MARIADB_LOGIN: &[u8] = b"SELECT @@character_set_client, @@character_set_connection, \
+    @@character_set_results, @@collation_connection, @@global.read_only, @@global.log_bin, \
+    @@global.session_track_system_variables, @@global.session_track_schema LIMIT 1";
+const MYSQL_LOGIN: &[u8] = b"SELECT @@character_set_client, @@character_set_connection, \
+    @@character_set_results, @@collation_connection, @@global.read_only, \
+    @@global.log_bin AND @@global.gtid_mode = 'ON', \
+    @@global.session_track_system_variables, @@global.session_track_schema, \
+    @@global.session_track_gtids LIMIT 1";
+
 /// ER_MAX_PREPARED_STMT_COUNT_REACHED.
 pub const TOO_MANY_STATEMENTS: u16 = 1461;
 
@@ -530,30 +526,6 @@ fn read_only_server() -> ConnectionError {
                    this statement"
             .to_vec(),
     }
-}
-
-/// Every change of state is reported; what clients see of it is decided by what they asked for.
-const TRACK_ALL: &[u8] = b"SET SESSION session_track_schema = ON, \
-                           SESSION session_track_system_variables = '*'";
-
-/// As a session has it that asked for nothing.
-const TRACK_DEFAULT: &[u8] = b"SET SESSION session_track_schema = DEFAULT, \
-                               SESSION session_track_system_variables = DEFAULT";
-
-/// The values of `session_track_system_variables` and `session_track_schema`.
-fn tracking_in<'a>(
-    mut values: impl Iterator<Item = Result<Option<&'a [u8]>, Malformed>>,
-) -> Tracking {
-    let mut next = || {
-        values
-            .next()
-            .and_then(Result::ok)
-            .flatten()
-            .unwrap_or_default()
-    };
-    let variables = next().into();
-    let schema = matches!(next(), b"1" | b"ON");
-    Tracking { variables, schema }
 }
 
 /// The error packet that ends these packets.

@@ -20,6 +20,7 @@ mod prepared;
 mod residue;
 mod state;
 mod terms;
+mod tracking;
 
 pub use connection::{Connection, ConnectionError, Owner, TOO_MANY_STATEMENTS};
 pub use login::Seen;

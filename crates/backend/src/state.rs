@@ -49,7 +49,11 @@ pub fn classify(name: &str) -> Tracked {
 }
 
 /// The variables by which a server is told what changes to report.
-pub const TRACKING: [&str; 2] = ["session_track_system_variables", "session_track_schema"];
+pub const TRACKING: [&str; 3] = [
+    "session_track_system_variables",
+    "session_track_schema",
+    "session_track_gtids",
+];
 
 /// Whether transactions are READ ONLY by default. On a connection that Heddle itself made READ ONLY
 /// this is never touched.

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use engine::{Link, Observation, Position, Version, requirements};
-use farm::{Engine, Mode, Status};
+use engine::{Link, Observation, Version, requirements};
+use farm::{Engine, Mode, Position, Status};
 
 use crate::commands::CommandError;
 use crate::identity;

@@ -19,6 +19,7 @@ pub mod events;
 mod identity;
 mod picture;
 mod probes;
+mod pulse;
 mod reach;
 mod record;
 mod restore;

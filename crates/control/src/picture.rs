@@ -2,29 +2,47 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use engine::{Observation, Thread};
-use farm::{Accounts, Group, Health, Server, ServerId, Snapshot};
+use farm::server::Fresh;
+use farm::{Accounts, Freshness, Group, Health, Position, Server, ServerId, Snapshot};
 
 use crate::record::{Records, ServerRecord};
 
-/// The snapshot of this epoch. A server without health is one that no probe has reached.
+/// What is known of a server beyond its record.
+#[derive(Clone, Debug)]
+pub(crate) struct Sight {
+    pub(crate) health: Health,
+    pub(crate) fresh: Arc<Freshness>,
+}
+
+/// The snapshot of this epoch. A server that is not in `sights` is one that no probe has reached.
 pub(crate) fn snapshot(
     records: &Records,
-    health: &HashMap<u32, Health>,
+    sights: &HashMap<u32, Sight>,
     accounts: &Arc<Accounts>,
     epoch: u64,
+    origin: Instant,
 ) -> Snapshot {
     let groups = records.groups.iter().map(|(name, kept)| {
         let servers = records.members(name).map(|(id, record)| {
-            let health = health.get(&id).cloned().unwrap_or_else(Health::unknown);
-            Arc::new(server(id, record, health))
+            let unknown = || Sight {
+                health: Health::unknown(),
+                fresh: Arc::default(),
+            };
+            let sight = sights.get(&id).cloned().unwrap_or_else(unknown);
+            Arc::new(server(id, record, sight))
         });
+        let servers: Vec<Arc<Server>> = servers.collect();
+        let engine = servers.first().map(|server| server.engine);
+        let fork = |text: &String| Position::parse(engine?, text);
         Arc::new(Group {
             name: name.as_str().into(),
             description: kept.value.description.clone(),
             active: kept.value.active,
-            servers: servers.collect(),
+            forks: kept.value.forks.iter().filter_map(fork).collect(),
+            servers,
         })
     });
     Snapshot {
@@ -32,10 +50,11 @@ pub(crate) fn snapshot(
         farm_id: records.farm_id.as_str().into(),
         groups: groups.collect(),
         accounts: Arc::clone(accounts),
+        ..Snapshot::empty("", origin)
     }
 }
 
-fn server(id: u32, record: &ServerRecord, health: Health) -> Server {
+fn server(id: u32, record: &ServerRecord, sight: Sight) -> Server {
     Server {
         id: ServerId(id),
         uuid: record.uuid.as_str().into(),
@@ -48,7 +67,8 @@ fn server(id: u32, record: &ServerRecord, health: Health) -> Server {
         weight: record.weight,
         engine: record.engine,
         version: record.version.as_str().into(),
-        health,
+        health: sight.health,
+        fresh: Fresh(sight.fresh),
     }
 }
 
@@ -61,7 +81,8 @@ pub(crate) fn same_but_gtids(a: &Snapshot, b: &Snapshot) -> bool {
         with_gtid == **b
     };
     let same_group = |a: &Arc<Group>, b: &Arc<Group>| {
-        (&a.name, &a.description, a.active) == (&b.name, &b.description, b.active)
+        (&a.name, &a.description, a.active, &a.forks)
+            == (&b.name, &b.description, b.active, &b.forks)
             && a.servers.len() == b.servers.len()
             && a.servers
                 .iter()
@@ -99,6 +120,13 @@ mod tests {
     use super::*;
     use crate::record::tests::{records, server as record};
 
+    fn sight(gtid: &str, read_only: bool) -> Sight {
+        Sight {
+            health: healthy(&observed(gtid, read_only)),
+            fresh: Arc::default(),
+        }
+    }
+
     fn observed(gtid: &str, read_only: bool) -> Observation {
         Observation {
             version: "10.11.6-MariaDB".to_owned(),
@@ -120,8 +148,8 @@ mod tests {
                 record("g", 2, Status::Replica),
             ],
         );
-        let health = HashMap::from([(1, healthy(&observed("0-1-5", false)))]);
-        let snapshot = snapshot(&records, &health, &Arc::default(), 7);
+        let sights = HashMap::from([(1, sight("0-1-5", false))]);
+        let snapshot = snapshot(&records, &sights, &Arc::default(), 7, Instant::now());
         assert_eq!(snapshot.epoch, 7);
         assert!(snapshot.writable());
         let group = snapshot.group("g").expect("the group");
@@ -135,12 +163,12 @@ mod tests {
     fn only_gtids_may_move_without_a_new_epoch() {
         let records = records("g", &[record("g", 1, Status::Primary)]);
         let make = |gtid, read_only| {
-            let health = HashMap::from([(1, healthy(&observed(gtid, read_only)))]);
-            snapshot(&records, &health, &Arc::default(), 1)
+            let sights = HashMap::from([(1, sight(gtid, read_only))]);
+            snapshot(&records, &sights, &Arc::default(), 1, Instant::now())
         };
         assert!(same_but_gtids(&make("0-1-5", false), &make("0-1-6", false)));
         assert!(!same_but_gtids(&make("0-1-5", false), &make("0-1-5", true)));
-        let empty = Snapshot::empty("farm");
+        let empty = Snapshot::empty("farm", Instant::now());
         assert!(!same_but_gtids(&make("0-1-5", false), &empty));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use engine::{Error, Link, Observation, probe};
-use farm::{Accounts, Health, Status};
+use farm::{Accounts, Freshness, Health, Status};
 use tokio::sync::{Notify, mpsc};
 
 use crate::commander::Read;
@@ -30,6 +30,8 @@ pub(crate) struct Seen {
     failures: u32,
     /// Whether it was ever found alive or dead; before that there is nothing to tell.
     known: bool,
+    /// How far its data reach.
+    pub(crate) fresh: Arc<Freshness>,
     /// Ends the pause before the next probe.
     pub(crate) wake: Arc<Notify>,
 }
@@ -41,6 +43,7 @@ impl Default for Seen {
             observation: None,
             failures: 0,
             known: false,
+            fresh: Arc::default(),
             wake: Arc::default(),
         }
     }
@@ -75,7 +78,11 @@ impl Seen {
             active(&Some(observation.clone())),
         );
         let turn = match (acks_before, acks_now) {
-            _ if self.is_dead() => Some(Turn::CameAlive),
+            _ if self.is_dead() => {
+                // A server that was away may come back with less than it had.
+                self.fresh.forget();
+                Some(Turn::CameAlive)
+            }
             (Some(true), Some(false)) => Some(Turn::AcksLost),
             (Some(false), Some(true)) => Some(Turn::AcksBack),
             _ => None,

@@ -25,6 +25,9 @@ pub(crate) struct GroupRecord {
     pub(crate) description: String,
     #[serde(default)]
     pub(crate) active: bool,
+    /// What the new primary had at the end of each timeline, the oldest first.
+    #[serde(default)]
+    pub(crate) forks: Vec<String>,
 }
 
 /// A server without what probes know of it.
@@ -389,6 +392,7 @@ pub(crate) mod tests {
         let group = GroupRecord {
             description: "d".to_owned(),
             active: true,
+            ..GroupRecord::default()
         };
         store
             .commit(empty.create_group("g", &group))

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Link, Observation, Position, Thread};
-use farm::{Engine, Mode, Status};
+use engine::{Link, Observation, Thread};
+use farm::{Engine, Mode, Position, Status};
 use meta::Transaction;
 
 use crate::admission::no_group;

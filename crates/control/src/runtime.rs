@@ -1,7 +1,7 @@
 //! The control plane itself: its state, its loops, its shutdown.
 //!
-//! Tasks, all owned by [`Control::run`]: one probe loop per server, the accounts loop, the store's
-//! watch, the restorer, and one short task per command that runs.
+//! Tasks, all owned by [`Control::run`]: one probe loop per server, one pulse per group with a
+//! follower per replica, the accounts loop, the store's watch, the restorer, and one short task per command that runs.
 //!
 //! Lock order: `changing` (held over a whole command that changes the farm), then `state`, then
 //! `events`. `state` and `events` are never held over an await.
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use farm::{Accounts, Health, Published, Snapshot};
+use farm::{Accounts, Interest, Published, Snapshot};
 use meta::{Outcome, Store, Transaction};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
@@ -21,6 +21,7 @@ use crate::commander::{Commander, Read, Request};
 use crate::commands::{Arguments, Call, CommandError, Table};
 use crate::error::Error;
 use crate::events::{Event, Ring};
+use crate::picture::Sight;
 use crate::probes::Seen;
 use crate::record::Records;
 use crate::sessions::Sessions;
@@ -62,6 +63,7 @@ pub struct Control {
     /// Held over a command that changes the farm, so that they run one at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) started: Instant,
+    pub(crate) interest: Arc<Interest>,
     store: Arc<dyn Store>,
     published: Arc<Published>,
     state: Mutex<State>,
@@ -91,6 +93,7 @@ impl Control {
             tally: Tally::default(),
             changing: tokio::sync::Mutex::new(()),
             started: Instant::now(),
+            interest: Arc::default(),
             store,
             published,
             state: Mutex::new(State {
@@ -123,12 +126,14 @@ impl Control {
         let mut loops = JoinSet::new();
         let mut commands = JoinSet::new();
         let mut probes: HashMap<u32, AbortHandle> = HashMap::new();
+        let mut pulses: HashMap<String, AbortHandle> = HashMap::new();
         loops.spawn(Arc::clone(&self).refresh_accounts(askers));
         loops.spawn(Arc::clone(&self).follow_store());
         loops.spawn(Arc::clone(&self).restore_when_needed());
         tokio::pin!(shutdown);
         loop {
             self.watch_servers(&mut loops, &mut probes);
+            self.watch_groups(&mut loops, &mut pulses);
             tokio::select! {
                 () = &mut shutdown => break,
                 () = self.servers_changed.notified() => {}
@@ -271,12 +276,40 @@ impl Control {
     }
 
     fn picture(&self, state: &State, epoch: u64) -> Snapshot {
-        let health: HashMap<u32, Health> = state
-            .seen
-            .iter()
-            .map(|(&id, seen)| (id, seen.health.clone()))
-            .collect();
-        picture::snapshot(&state.records, &health, &state.accounts, epoch)
+        let sights = state.seen.iter().map(|(&id, seen)| {
+            let sight = Sight {
+                health: seen.health.clone(),
+                fresh: Arc::clone(&seen.fresh),
+            };
+            (id, sight)
+        });
+        let sights: HashMap<u32, Sight> = sights.collect();
+        Snapshot {
+            interest: Arc::clone(&self.interest),
+            ..picture::snapshot(
+                &state.records,
+                &sights,
+                &state.accounts,
+                epoch,
+                self.started,
+            )
+        }
+    }
+
+    /// Starts a pulse for each group that has none.
+    fn watch_groups(
+        self: &Arc<Self>,
+        loops: &mut JoinSet<()>,
+        pulses: &mut HashMap<String, AbortHandle>,
+    ) {
+        pulses.retain(|_, task| !task.is_finished());
+        let groups: Vec<String> = lock(&self.state).records.groups.keys().cloned().collect();
+        for group in groups {
+            let pulse = || Arc::clone(self).feel_pulse(group.clone());
+            pulses
+                .entry(group.clone())
+                .or_insert_with(|| loops.spawn(pulse()));
+        }
     }
 
     /// Starts a probe loop for each server that has none, ends those of servers that left.

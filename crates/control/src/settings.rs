@@ -30,6 +30,10 @@ pub struct Settings {
     pub probe_interval_ms: u64,
     /// A probe without an answer by then has failed.
     pub probe_timeout_ms: u64,
+    /// Time between two heartbeats of a group with replicas.
+    pub heartbeat_interval_ms: u64,
+    /// Time between two looks at the servers' positions, while sessions could use them.
+    pub position_interval_ms: u64,
     /// So many failed probes in a row make a server dead; one answer makes it alive again.
     pub probe_failures: u32,
     /// Time between two readings of the accounts from the home group's primary.
@@ -52,6 +56,8 @@ impl Settings {
             credentials,
             probe_interval_ms: 500,
             probe_timeout_ms: 1000,
+            heartbeat_interval_ms: 500,
+            position_interval_ms: 50,
             probe_failures: 2,
             accounts_interval_ms: 1000,
             last_replica_wait_ms: engine::replication::ACK_WAIT_FOREVER_MS,

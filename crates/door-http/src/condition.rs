@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use control::Counters;
-use farm::Snapshot;
+use farm::{Server, Snapshot};
 use serde_json::{Value, json};
 
 use crate::metrics::{Family, Kind, Sample, write};
@@ -65,12 +65,14 @@ pub(crate) async fn snapshot(State(shared): State<Shared>) -> Json<Value> {
     Json(json(&shared.control.snapshot()))
 }
 
-/// The snapshot as serde writes it, each server with its `address` besides.
+/// The snapshot as serde writes it, each server with its `address` and `lag_us` besides.
 fn json(snapshot: &Snapshot) -> Value {
     let mut json = serde_json::to_value(snapshot).unwrap_or_default();
     for (g, group) in snapshot.groups.iter().enumerate() {
         for (s, server) in group.servers.iter().enumerate() {
-            json["groups"][g]["servers"][s]["address"] = server.address().into();
+            let server_json = &mut json["groups"][g]["servers"][s];
+            server_json["address"] = server.address().into();
+            server_json["lag_us"] = server.lag_us().into();
         }
     }
     json
@@ -106,6 +108,11 @@ fn of_control(snapshot: &Snapshot, counters: &Counters) -> Vec<Family> {
             "heddle_server_up",
             "1 while the server answers its probes.",
             servers_up(snapshot),
+        ),
+        gauge(
+            "heddle_server_lag_seconds",
+            "How far the server is behind its primary, by this router's heartbeat; absent while unknown.",
+            servers_lag(snapshot),
         ),
         gauge(
             "heddle_group_writable",
@@ -147,15 +154,26 @@ fn of_control(snapshot: &Snapshot, counters: &Counters) -> Vec<Family> {
 
 fn servers_up(snapshot: &Snapshot) -> Vec<Sample> {
     let servers = snapshot.groups.iter().flat_map(|group| &group.servers);
-    let up = servers.map(|server| {
-        let labels = [
-            ("server", &*server.address()),
-            ("group", &*server.group),
-            ("role", &*server.status.fabric_name().to_ascii_lowercase()),
-        ];
-        Sample::labelled(&labels, float(server.health.alive.into()))
-    });
-    up.collect()
+    servers
+        .map(|server| of_server(server, float(server.health.alive.into())))
+        .collect()
+}
+
+fn servers_lag(snapshot: &Snapshot) -> Vec<Sample> {
+    let servers = snapshot.groups.iter().flat_map(|group| &group.servers);
+    let known = servers.filter_map(|server| Some((server, server.lag_us()?)));
+    known
+        .map(|(server, lag_us)| of_server(server, float(lag_us) / 1e6))
+        .collect()
+}
+
+fn of_server(server: &Server, value: f64) -> Sample {
+    let labels = [
+        ("server", &*server.address()),
+        ("group", &*server.group),
+        ("role", &*server.status.fabric_name().to_ascii_lowercase()),
+    ];
+    Sample::labelled(&labels, value)
 }
 
 fn groups_writable(snapshot: &Snapshot) -> Vec<Sample> {
@@ -189,6 +207,7 @@ fn float(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Instant;
 
     use farm::{Engine, Group, Health, Mode, Server, ServerId, Status};
 
@@ -212,16 +231,18 @@ mod tests {
                 read_only,
                 ..Health::unknown()
             },
+            fresh: Default::default(),
         };
         let group = Group {
             name: "g".into(),
             description: String::new(),
             active: true,
+            forks: Vec::new(),
             servers: vec![Arc::new(server)],
         };
         Snapshot {
             groups: vec![Arc::new(group)],
-            ..Snapshot::empty("f")
+            ..Snapshot::empty("f", Instant::now())
         }
     }
 
@@ -231,7 +252,7 @@ mod tests {
         assert_eq!(reasons(&snapshot(true, false), false).len(), 1);
         assert!(reasons(&snapshot(false, true), true)[0].contains("is not alive: not probed yet"));
         assert!(reasons(&snapshot(true, true), true)[0].contains("is read-only"));
-        assert!(reasons(&Snapshot::empty("f"), true)[0].contains("no group"));
+        assert!(reasons(&Snapshot::empty("f", Instant::now()), true)[0].contains("no group"));
     }
 
     #[test]

@@ -93,26 +93,32 @@ fn section(group: &Group) -> String {
     };
     let mut html = format!(
         "<h2>Group {name} <small class={class}>{word}</small></h2>\n<p class=dim>{}</p>\n<table>\
-         <tr><th>server<th>role<th>mode<th>weight<th>state<th>position<th>version\n",
+         <tr><th>server<th>role<th>mode<th>weight<th>state<th>lag<th>position<th>version\n",
         escaped(&group.description)
     );
     for server in &group.servers {
         let (class, state) = state(server);
         html.push_str(&format!(
             "<tr><td>{} <span class=dim>{}</span><td>{}<td>{}<td>{}<td class={class}>{}\
-             <td><code>{}</code><td>{}\n",
+             <td>{}<td><code>{}</code><td>{}\n",
             escaped(&server.name),
             escaped(&server.address()),
             role(server.status),
             server.mode.name().to_ascii_lowercase(),
             server.weight,
             escaped(&state),
+            lag(server),
             escaped(&server.health.gtid),
             escaped(&server.version)
         ));
     }
     html.push_str("</table>\n");
     html
+}
+
+fn lag(server: &Server) -> String {
+    let ms = |us: u64| format!("{:.1} ms", us as f64 / 1000.0);
+    server.lag_us().map_or("unknown".to_owned(), ms)
 }
 
 fn role(status: Status) -> &'static str {
@@ -169,11 +175,13 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
     fn an_empty_farm_says_what_to_do() {
-        let html = render(&Snapshot::empty("f"), &[]);
+        let html = render(&Snapshot::empty("f", Instant::now()), &[]);
         assert!(html.contains("heddle group create NAME"));
         assert!(
             !html.contains("<script") && !html.contains("http://"),
@@ -187,6 +195,7 @@ mod tests {
             name: "g".into(),
             description: "<script>alert('x')</script>".to_owned(),
             active: false,
+            forks: Vec::new(),
             servers: Vec::new(),
         };
         let html = section(&group);

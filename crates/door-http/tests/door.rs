@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
 
 use control::{Control, Credentials, NoSessions, Settings};
 use door_http::{Door, Family, Kind, Metrics, Sample};
@@ -48,7 +49,10 @@ async fn house() -> House {
         replication_password: String::new(),
         tls: control::LinkTls::Off,
     };
-    let published = Arc::new(farm::Published::from_pointee(farm::Snapshot::empty("")));
+    let published = Arc::new(farm::Published::from_pointee(farm::Snapshot::empty(
+        "",
+        Instant::now(),
+    )));
     let settings = Settings::new(credentials);
     let control = Control::open(store, published, Arc::new(NoSessions), settings)
         .await

@@ -10,8 +10,8 @@
 
 pub mod accounts;
 mod error;
+pub mod heartbeat;
 mod link;
-mod position;
 pub mod probe;
 pub mod replication;
 pub mod requirements;
@@ -20,7 +20,6 @@ mod version;
 pub use accounts::accounts;
 pub use error::Error;
 pub use link::{Link, LinkTls, Login};
-pub use position::Position;
 pub use probe::{Acks, Observation, Replica, Thread, probe};
 pub use replication::{detach, drain, make_primary, make_replica, set_acks};
 pub use requirements::{Missing, Requirement, replication_settings};

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use engine::replication::{self, ACK_WAIT_FOREVER_MS, AcksSet};
-use engine::{Link, Login, Position, Thread, requirements};
-use farm::{AuthPlugin, Engine};
+use engine::{Link, Login, Thread, requirements};
+use farm::{AuthPlugin, Engine, Position};
 use testkit::{Client, Release, Server, wait_until};
 
 /// Generous: two cores run several servers and their clients.

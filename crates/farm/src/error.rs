@@ -85,6 +85,8 @@ errors! {
         "See `heddle group health`; start a server.";
     NO_GROUP 1105 "HY000" false "Heddle: the farm has no group yet"
         "heddle group create NAME, then heddle group add NAME ADDRESS.";
+    NOT_PREPARABLE 1295 "HY000" false "This command is not supported in the prepared statement protocol yet"
+        "Send statements about variables of Heddle's own as text.";
     BULK_NOT_AGREED 1295 "HY000" false "This command is not supported in the prepared statement protocol yet"
         "The client must take up MariaDB's bulk operations when it logs in.";
     TOO_MANY_STATEMENTS 1461 "42000" false "Can't create more than max_prepared_stmt_count statements"
@@ -111,6 +113,20 @@ errors! {
         "The text says what to change.";
     ADMIN_REQUIRED 1227 "42000" false "Access denied; you need the SUPER privilege for this operation"
         "Use an account with all privileges for commands that change the farm.";
+    HINT_INVALID 1231 "42000" false "Heddle: {}"
+        "See the hints in the README; a comment before the first word that begins with 'heddle' is one.";
+    SETTING_INVALID 1231 "42000" false "Variable '{}' can't be set to the value of '{}'{}"
+        "The text says which values there are.";
+    SETTING_UNKNOWN 1193 "HY000" false "Unknown system variable '{}'"
+        "Variables of Heddle's own: heddle_consistency, heddle_max_lag_ms, heddle_monotonic, heddle_token.";
+    SETTING_SESSION_ONLY 1228 "HY000" false "Variable '{}' is a SESSION variable and can't be used with SET GLOBAL"
+        "Defaults of the farm and of users are settings of the router.";
+    SETTINGS_MIXED 1105 "HY000" false "Heddle: its own variables are set by statements of their own, with values that are written out"
+        "Split the SET: one for heddle_… variables, one for the others.";
+    TOKEN_REFUSED 1231 "42000" false "Heddle: heddle_token is refused: {}"
+        "Take the token anew from the session that it came from.";
+    TOKEN_UNKNOWN 1105 "HY000" true "Heddle: this session has no token now: what it has written or read cannot be told"
+        "Servers without a binlog tell no GTIDs; else try again when the primary answers.";
     DIAGNOSTICS_GONE 1105 "HY000" false "Heddle: {} of the last statement is no longer known; its server connection has served others since"
         "Ask in the next statement after the one it is about.";
 }

@@ -5,18 +5,25 @@
 //! it without a lock.
 //!
 //! Invariants: a snapshot is consistent in itself (every primary named by a group is one of its
-//! servers); `epoch` grows with every publication; nothing here changes after publication.
+//! servers); `epoch` grows with every publication; nothing here changes after publication but
+//! [`Freshness`] and [`Interest`], which say so.
 //!
 //! Must not know: sockets, tasks, clocks, SQL text, the state store's format.
 
 pub mod account;
 pub mod error;
+pub mod freshness;
+pub mod position;
 pub mod server;
 pub mod snapshot;
 pub mod tls;
+pub mod token;
 
 pub use account::{Account, Accounts, AuthPlugin};
 pub use error::ClientError;
+pub use freshness::{Freshness, Interest};
+pub use position::Position;
 pub use server::{Engine, Health, Mode, Server, ServerId, Status};
 pub use snapshot::{Group, Published, Snapshot};
 pub use tls::{TlsDemand, TlsFacts};
+pub use token::{Token, TokenError};

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::freshness::Freshness;
+
 /// Names a server for as long as the farm lives; assigned once by the state store, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ServerId(pub u32);
@@ -174,12 +176,41 @@ pub struct Server {
     /// `@@version` as the server says it, for example `10.11.6-MariaDB-0+deb12u1`.
     pub version: Arc<str>,
     pub health: Health,
+    /// How far its data reach: the same from snapshot to snapshot.
+    #[serde(skip)]
+    pub fresh: Fresh,
+}
+
+/// A server's [`Freshness`], which makes no difference between two pictures of it.
+#[derive(Clone, Debug, Default)]
+pub struct Fresh(pub Arc<Freshness>);
+
+impl PartialEq for Fresh {
+    fn eq(&self, _: &Fresh) -> bool {
+        true
+    }
+}
+
+impl std::ops::Deref for Fresh {
+    type Target = Freshness;
+
+    fn deref(&self) -> &Freshness {
+        &self.0
+    }
 }
 
 impl Server {
     /// `host:port`, the form in which commands show and take a server's address.
     pub fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
+    }
+
+    /// How far it is behind the group's primary, in microseconds; `None` while nobody knows.
+    pub fn lag_us(&self) -> Option<u64> {
+        match self.status {
+            Status::Primary => Some(0),
+            _ => self.fresh.lag_us().filter(|_| self.health.alive),
+        }
     }
 
     /// True when reads may go there now.

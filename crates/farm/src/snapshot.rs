@@ -1,11 +1,14 @@
 //! The immutable picture of the farm that routing reads, and the cell through which it is replaced.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
 
 use crate::account::Accounts;
+use crate::freshness::Interest;
+use crate::position::Position;
 use crate::server::{Server, ServerId, Status};
 
 /// The cell that holds the current snapshot. Readers on the data plane call `load()`, which costs no
@@ -24,6 +27,12 @@ pub struct Snapshot {
     /// The accounts that may log in, as the primary of the home group has them.
     #[serde(skip)]
     pub accounts: Arc<Accounts>,
+    /// From here the times of [`crate::Freshness`] are counted.
+    #[serde(skip)]
+    pub origin: Instant,
+    /// What the data plane wants to know; the same from snapshot to snapshot.
+    #[serde(skip)]
+    pub interest: Arc<Interest>,
 }
 
 /// Servers that replicate one data set.
@@ -33,11 +42,20 @@ pub struct Group {
     pub description: String,
     /// An active group is watched and failed over; an inactive one is only served.
     pub active: bool,
+    /// Where the group's timelines ended, the oldest first: what the new primary had when it took
+    /// over. Tokens from before are checked against it.
+    #[serde(skip)]
+    pub forks: Vec<Position>,
     /// Ordered by id.
     pub servers: Vec<Arc<Server>>,
 }
 
 impl Group {
+    /// The number of the present timeline: 1 until a primary was lost, and one more with each.
+    pub fn timeline(&self) -> u32 {
+        u32::try_from(self.forks.len()).map_or(u32::MAX, |forks| forks.saturating_add(1))
+    }
+
     /// The server that takes the group's writes, whether or not it is alive.
     pub fn primary(&self) -> Option<&Arc<Server>> {
         self.servers
@@ -53,12 +71,14 @@ impl Group {
 
 impl Snapshot {
     /// A farm without groups, before the first publication.
-    pub fn empty(farm_id: &str) -> Snapshot {
+    pub fn empty(farm_id: &str, origin: Instant) -> Snapshot {
         Snapshot {
             epoch: 0,
             farm_id: farm_id.into(),
             groups: Vec::new(),
             accounts: Arc::new(Accounts::default()),
+            origin,
+            interest: Arc::default(),
         }
     }
 

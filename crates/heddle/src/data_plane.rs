@@ -9,7 +9,9 @@ use door_http::{Family, Kind, Metrics, Sample};
 use door_sql::{Door, Killer};
 use farm::error;
 use serde_json::Value;
-use session::{Answer, Operator, Reply, Settings as SessionSettings, Shared, Transport};
+use session::{
+    Answer, Consistency, Operator, Reply, Settings as SessionSettings, Shared, Transport,
+};
 
 use crate::settings::{BackendCredential, Settings};
 
@@ -47,6 +49,12 @@ pub fn options(
             statements_max: count(settings.statements_max),
             user_connections_max: u32::try_from(settings.user_connections_max).unwrap_or(u32::MAX),
             remember_passwords: settings.remember_passwords.0,
+            consistency: Consistency {
+                level: settings.consistency.0,
+                max_lag_ms: settings.max_lag_ms,
+                monotonic: settings.monotonic.0,
+                wait_ms: settings.session_wait_ms,
+            },
         },
         transport,
         published,

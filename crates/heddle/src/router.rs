@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control::{Control, Credentials};
 use door_sql::Door;
@@ -59,7 +59,7 @@ impl Router {
         let transport = Transport::new(settings.tls_clients.0, presented, servers);
         let transport = Arc::new(transport);
         let store = meta::Embedded::open(state).map_err(Failure::new)?;
-        let published = Arc::new(Published::from_pointee(Snapshot::empty("")));
+        let published = Arc::new(Published::from_pointee(Snapshot::empty("", Instant::now())));
         let data_plane = Arc::new(DataPlane::default());
         let control = Control::open(
             Arc::new(store),
@@ -158,6 +158,8 @@ fn control_settings(settings: &Settings) -> control::Settings {
     let mut told = control::Settings::new(credentials);
     told.probe_interval_ms = settings.probe_interval_ms;
     told.probe_timeout_ms = settings.probe_timeout_ms;
+    told.heartbeat_interval_ms = settings.heartbeat_interval_ms;
+    told.position_interval_ms = settings.position_interval_ms;
     told.probe_failures = u32::try_from(settings.probe_failures).unwrap_or(u32::MAX);
     told.accounts_interval_ms = settings.accounts_interval_ms;
     told.last_replica_wait_ms = settings.last_replica_wait_ms;

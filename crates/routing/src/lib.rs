@@ -9,7 +9,9 @@
 //! Must not know: sockets, tasks, clocks, the wire format.
 
 mod balance;
+mod level;
 mod plan;
 
 pub use balance::Balance;
+pub use level::{LastRead, Level, Need};
 pub use plan::{Plan, Reason, Refusal, Standing, plan};

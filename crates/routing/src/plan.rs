@@ -1,21 +1,22 @@
-//! The decision itself, in the order of its questions: held? hint? read? else the primary.
+//! The decision itself, in the order of its questions: held? hint? read? how new? else the primary.
 
 use farm::{ClientError, Group, Server, ServerId, Snapshot, error};
 use sqltext::{Class, MsHint};
 
 use crate::Balance;
+use crate::level::{Level, Need, Proof};
 
 /// What the session knows that matters for the choice.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing {
+pub struct Standing<'a> {
     /// A server whose connection the session holds: a transaction or a pin. Nothing moves then.
     pub held: Option<ServerId>,
     /// The server that served the statement before, for the hint `ms=last_used`.
     pub last_used: Option<ServerId>,
-    /// The session has written; its reads stay on the primary.
-    pub wrote: bool,
     /// Without autocommit any statement may open a transaction that later writes.
     pub autocommit: bool,
+    /// What a read of this statement needs. A hint may ask for another level.
+    pub need: Need<'a>,
 }
 
 /// Why the plan is what it is; shown by EXPLAIN and counted.
@@ -24,8 +25,13 @@ pub enum Reason {
     Held,
     Hint,
     Read,
-    /// A read, but this session has written or has no autocommit.
-    OwnWrites,
+    /// A read at the level strong.
+    Strong,
+    /// A read without autocommit.
+    NoAutocommit,
+    /// A read that no replica has the rows for: they lack what the session wrote or saw, or are too
+    /// far behind.
+    TooOld,
     /// A read, but no replica can serve.
     NoReplica,
     NotARead,
@@ -37,6 +43,10 @@ pub struct Plan {
     pub server: ServerId,
     /// The connection must be a READ ONLY session: the server is a replica.
     pub read_only: bool,
+    /// The server must first say that it has the floor of the need; it is waited for.
+    pub wait: bool,
+    /// More servers could have served if newer positions of them were known.
+    pub narrowed: bool,
     pub reason: Reason,
 }
 
@@ -49,12 +59,13 @@ pub struct Refusal {
 }
 
 /// Chooses the server for a statement of class `class`. `avoid` names the servers that have just
-/// failed this statement. Refuses only when no server that may serve it is alive.
+/// failed this statement, or that were waited for in vain. Refuses only when no server that may serve
+/// it is alive.
 pub fn plan(
     snapshot: &Snapshot,
     class: Class,
     hint: Option<MsHint>,
-    standing: &Standing,
+    standing: &Standing<'_>,
     avoid: &[ServerId],
     balance: &mut Balance,
 ) -> Result<Plan, Refusal> {
@@ -63,6 +74,8 @@ pub fn plan(
         return Ok(Plan {
             server,
             read_only,
+            wait: false,
+            narrowed: false,
             reason: Reason::Held,
         });
     }
@@ -71,32 +84,52 @@ pub fn plan(
         detail: String::new(),
     })?;
     let read = class == Class::Read;
+    let reads = Reads {
+        snapshot,
+        group,
+        avoid,
+    };
     match hint {
-        Some(MsHint::Master | MsHint::Strong) => return primary(group, read, Reason::Hint),
+        Some(MsHint::Master) => return primary(group, read, Reason::Hint),
+        Some(MsHint::Strong) if read => return primary(group, true, Reason::Hint),
         Some(MsHint::LastUsed) => {
             let last = standing.last_used.and_then(|id| group.server(id));
             if let Some(server) = last.filter(|s| s.serves_writes() || (read && s.serves_reads())) {
                 return Ok(on(server, Reason::Hint));
             }
         }
-        Some(MsHint::Slave | MsHint::Eventual) if read => {
-            return replica(group, avoid, balance, Reason::Hint);
+        Some(MsHint::Slave) if read => {
+            // Its author has chosen the server himself, whatever it has.
+            let any = Need {
+                level: Level::Eventual { max_lag_us: None },
+                last_read: None,
+                ..standing.need
+            };
+            return reads.plan(&any, balance, Reason::Hint);
+        }
+        Some(MsHint::Eventual | MsHint::Session) if read && standing.autocommit => {
+            return reads.plan(&standing.need, balance, Reason::Hint);
         }
         _ => {}
     }
     if !read {
         return primary(group, false, Reason::NotARead);
     }
-    if standing.wrote || !standing.autocommit {
-        return primary(group, true, Reason::OwnWrites);
+    if !standing.autocommit {
+        return primary(group, true, Reason::NoAutocommit);
     }
-    replica(group, avoid, balance, Reason::Read)
+    if standing.need.level == Level::Strong {
+        return primary(group, true, Reason::Strong);
+    }
+    reads.plan(&standing.need, balance, Reason::Read)
 }
 
 fn on(server: &Server, reason: Reason) -> Plan {
     Plan {
         server: server.id,
         read_only: !server.serves_writes(),
+        wait: false,
+        narrowed: false,
         reason,
     }
 }
@@ -113,36 +146,69 @@ fn primary(group: &Group, read: bool, reason: Reason) -> Result<Plan, Refusal> {
         })
 }
 
-/// A replica in its turn; the primary when there is none.
-fn replica(
-    group: &Group,
-    avoid: &[ServerId],
-    balance: &mut Balance,
-    reason: Reason,
-) -> Result<Plan, Refusal> {
-    let fit = |server: &&Server| {
-        server.status == farm::Status::Replica && server.serves_reads() && replicates(server)
-    };
-    let servers = group.servers.iter().map(|server| &**server).filter(fit);
-    let others = servers.clone().filter(|server| !avoid.contains(&server.id));
-    if let Some(server) = balance.choose(others) {
-        return Ok(on(server, reason));
-    }
-    // A server that has just failed is better than none, when no other is left.
-    primary(group, true, Reason::NoReplica)
-        .or_else(|refusal| {
-            balance
-                .choose(servers)
-                .map(|s| on(s, reason))
-                .ok_or(refusal)
-        })
-        .map_err(|_| Refusal {
-            error: error::NO_SERVER,
-            detail: group.name.to_string(),
-        })
+/// A group's replicas, for one read.
+struct Reads<'a> {
+    snapshot: &'a Snapshot,
+    group: &'a Group,
+    avoid: &'a [ServerId],
 }
 
-/// A replica whose applier stands still would serve ever older rows.
-fn replicates(server: &Server) -> bool {
-    server.health.sql_running != Some(false)
+impl Reads<'_> {
+    /// A replica in its turn that has what is needed; one that may have it and can be waited for;
+    /// the primary.
+    fn plan(
+        &self,
+        need: &Need<'_>,
+        balance: &mut Balance,
+        reason: Reason,
+    ) -> Result<Plan, Refusal> {
+        let servers = self.group.servers.iter().map(|server| &**server);
+        let serving = servers.filter(|server| serves(server));
+        let tried = |server: &Server| self.avoid.contains(&server.id);
+        let with = |proof: Proof| {
+            move |server: &Server| !tried(server) && need.proof(server, self.snapshot) == proof
+        };
+        let found = balance.choose(serving.clone(), with(Proof::Has));
+        let (found, wait) = match found {
+            Some(server) => (Some(server), false),
+            None => (balance.choose(serving.clone(), with(Proof::MayHave)), true),
+        };
+        let lacks = |server: &Server| need.proof(server, self.snapshot) != Proof::Has;
+        if let Some(server) = found {
+            return Ok(Plan {
+                wait,
+                narrowed: need.last_read.is_some() || wait || serving.clone().any(lacks),
+                ..on(server, reason)
+            });
+        }
+        let none = serving.clone().all(tried);
+        let reason = if none {
+            Reason::NoReplica
+        } else {
+            Reason::TooOld
+        };
+        primary(self.group, true, reason)
+            .map(|plan| Plan {
+                narrowed: !none,
+                ..plan
+            })
+            // A server that has just failed is better than none, and so are old rows where any age
+            // is allowed; what was promised is kept even then.
+            .or_else(|refusal| {
+                let kept = |server: &Server| need.proof(server, self.snapshot) == Proof::Has;
+                let server = balance.choose(serving, kept);
+                server.map(|s| on(s, reason)).ok_or(refusal)
+            })
+            .map_err(|_| Refusal {
+                error: error::NO_SERVER,
+                detail: self.group.name.to_string(),
+            })
+    }
+}
+
+/// A replica takes reads while its applier runs: standing still, it would serve ever older rows.
+fn serves(server: &Server) -> bool {
+    server.status == farm::Status::Replica
+        && server.serves_reads()
+        && server.health.sql_running != Some(false)
 }

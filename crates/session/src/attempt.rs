@@ -12,7 +12,7 @@ use sqltext::{Class, Facts};
 
 use crate::counters::count;
 use crate::end::End;
-use crate::exec::{Answer, Changes, Job, Loss, Run, Shape};
+use crate::exec::{Answer, Changes, Job, Loss, Run, ServerRefusal, Shape};
 use crate::session::Session;
 
 /// The command byte of COM_STMT_EXECUTE.
@@ -75,11 +75,11 @@ impl Session {
                 sqlstate,
                 message,
             }) => {
-                return Ok(Answer::Refused {
+                return Ok(Answer::Refused(ServerRefusal {
                     number,
                     sqlstate,
                     message,
-                });
+                }));
             }
             Err(_) => return Ok(Answer::LOST),
         };
@@ -355,6 +355,11 @@ impl Changes {
                         .with_database(database),
                 );
             }
+            SessionChange::Gtids(gtids) => self.note_gtid(gtids),
+            SessionChange::Variable {
+                name: b"last_gtid",
+                value,
+            } => self.note_gtid(value),
             SessionChange::Variable { name, value } => {
                 let name = String::from_utf8_lossy(name).to_ascii_lowercase();
                 match classify(&name) {
@@ -369,5 +374,14 @@ impl Changes {
             }
             _ => {}
         }
+    }
+
+    /// What one reply of several has written.
+    fn note_gtid(&mut self, gtid: &[u8]) {
+        let all = self.gtid.get_or_insert_default();
+        if !all.is_empty() {
+            all.push(b',');
+        }
+        all.extend_from_slice(gtid);
     }
 }

@@ -87,7 +87,7 @@ impl Session {
         self.statement_keys.clear();
         self.tracking = None;
         self.status = Status::AUTOCOMMIT;
-        self.wrote = false;
+        self.forget_promises();
         self.gets_diagnostics = false;
         self.diagnostics = Diagnostics::default();
         self.insert_id = 0;

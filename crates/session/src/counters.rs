@@ -28,6 +28,8 @@ counters! {
     statements "Commands that were sent to a server.";
     statements_pipelined "Statements that were sent before the one in front of them was answered.";
     reads_to_replicas "Statements that a replica served.";
+    reads_waited "Reads that waited for a replica to have what their session wrote.";
+    reads_waited_in_vain "Reads that went elsewhere because a replica did not have it in time.";
     retries "Statements that were sent again to another server.";
     reads_corrected "Statements that looked like reads and were repeated on the primary.";
     servers_lost "Statements whose server connection broke.";

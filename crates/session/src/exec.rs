@@ -12,11 +12,10 @@ use backend::{
 use farm::{Server, ServerId, Snapshot, error};
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::status::Status;
-use routing::{Plan, Refusal, Standing};
+use routing::{Level, Need, Plan, Refusal, Standing};
 use sqltext::{Class, Facts, MsHint, Verb};
 
 use crate::aside::Aside;
-use crate::client::Client;
 use crate::counters::count;
 use crate::end::End;
 use crate::per_core::Core;
@@ -34,8 +33,12 @@ pub(crate) struct Shape {
     pub digest: u64,
     /// The text may read or assign what the client has its server report.
     pub tracking: bool,
-    /// The text may change data; the session's reads stay on the primary from then on.
+    /// The text may change data; the session's reads must have that from then on.
     pub writes: bool,
+    /// The level that a hint asks for.
+    pub level: Option<Level>,
+    /// A hint cannot be followed.
+    pub bad_hint: bool,
 }
 
 impl Shape {
@@ -49,6 +52,8 @@ impl Shape {
             digest: 0,
             tracking: false,
             writes: false,
+            level: None,
+            bad_hint: false,
         }
     }
 
@@ -111,6 +116,16 @@ const WRITE_REFUSED: [u16; 3] = [1792, 1290, 1836];
 const STATEMENT_GONE: [u16; 2] = [1243, 1615];
 
 impl Run {
+    fn new(shape: Shape, job: Job) -> Run {
+        Run {
+            shape,
+            job,
+            pins: Pins::empty(),
+            train: Train::default(),
+            again: false,
+        }
+    }
+
     /// How the attempt ended when this error says nothing about the command itself: it is to run
     /// elsewhere, or again after the statement was prepared anew or others were closed for it.
     pub fn refusal(&self, outcome: &Outcome, read_only: bool) -> Option<Answer> {
@@ -139,11 +154,14 @@ pub(crate) enum Answer {
     /// The server's connection broke.
     Lost(Loss),
     /// Re-preparing was refused: this is the answer to the client's EXECUTE.
-    Refused {
-        number: u16,
-        sqlstate: [u8; 5],
-        message: Vec<u8>,
-    },
+    Refused(ServerRefusal),
+}
+
+/// A server's error as it is passed on.
+pub(crate) struct ServerRefusal {
+    pub number: u16,
+    pub sqlstate: [u8; 5],
+    pub message: Vec<u8>,
 }
 
 impl Answer {
@@ -180,6 +198,8 @@ pub(crate) struct Changes {
     pub told: Vec<String>,
     /// What the server reports was changed by a text that did not look like it.
     pub tracking: bool,
+    /// The GTIDs of what was written, in the engine's notation.
+    pub gtid: Option<Vec<u8>>,
     /// Something was set for the next transaction only.
     pub one_shot: bool,
     /// A replica refused the statement after part of its reply had been sent on.
@@ -189,14 +209,18 @@ pub(crate) struct Changes {
 impl Session {
     /// Runs the client's command to its answer, and those behind it that may go with it.
     pub(crate) async fn run_command(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        let (pins, train) = (Pins::empty(), Train::default());
-        #[rustfmt::skip]
-        let mut run = Run { shape, job, pins, train, again: false };
+        if shape.bad_hint {
+            return Box::pin(self.refuse_hint()).await;
+        }
+        let mut run = Run::new(shape, job);
         self.client.note_pipeline();
         // Servers that have failed this statement. Each is tried once, so the loop ends.
         let mut avoid = Vec::new();
         if self.is_known_writer(&shape) {
             (run.shape.class, run.shape.writes) = (Class::Other, true);
+        }
+        if self.may_prove(&shape) {
+            Box::pin(self.prove_writes()).await;
         }
         loop {
             let (plan, target) = match self.route(&run.shape, &avoid) {
@@ -222,18 +246,19 @@ impl Session {
                 self.give_back_after_error(lease, pins);
                 return Box::pin(self.turn_away(run.shape, job)).await;
             }
+            if plan.wait && !Box::pin(self.await_floor(&mut lease)).await {
+                avoid.push(plan.server);
+                self.give_back(lease);
+                continue;
+            }
             match self.attempt(&mut lease, &mut run, plan.read_only).await? {
                 Answer::Done(outcome, changes) => {
                     self.note_route(&run, &changes, plan.read_only);
                     return self.settle(lease, &run.shape, run.pins, outcome, changes);
                 }
-                Answer::Refused {
-                    number,
-                    sqlstate,
-                    message,
-                } => {
+                Answer::Refused(refusal) => {
                     self.give_back_after_error(lease, run.pins);
-                    return self.client.server_error(number, sqlstate, &message).await;
+                    return self.client.pass_refusal(&refusal).await;
                 }
                 Answer::Again => {
                     run.again = true;
@@ -321,14 +346,17 @@ impl Session {
             None if shape.asks_back() => self.last_server,
             None => None,
         };
+        let snapshot = self.core.shared.published.load();
+        self.core.heed(&snapshot.accounts);
+        self.promises.counts = snapshot.home().is_some_and(|home| home.servers.len() > 1);
+        let reads = self.promises.counts && shape.class == Class::Read && held.is_none();
+        let now_us = if reads { self.core.now_us() } else { 0 };
         let standing = Standing {
             held,
             last_used: self.last_server,
-            wrote: self.wrote,
             autocommit: self.status.contains(Status::AUTOCOMMIT),
+            need: self.need(shape, now_us),
         };
-        let snapshot = self.core.shared.published.load();
-        self.core.heed(&snapshot.accounts);
         let mut balance = self.core.balance.borrow_mut();
         let plan = routing::plan(
             &snapshot,
@@ -338,6 +366,9 @@ impl Session {
             avoid,
             &mut balance,
         )?;
+        if reads {
+            interest(&snapshot, &standing.need, &plan);
+        }
         let target = target(&snapshot, plan.server, plan.read_only).ok_or_else(|| Refusal {
             error: error::NO_SERVER,
             detail: "of this session".to_owned(),
@@ -399,6 +430,7 @@ impl Session {
             run.pins |= Pins::USER_VARIABLE;
         }
         self.ties = None;
+        self.lose_proof();
         let was_in_transaction = self.status.contains(Status::IN_TRANS);
         let cars = run.train.cars.iter().map(|car| car.shape);
         let tied = was_in_transaction
@@ -443,6 +475,19 @@ impl Session {
             return Err(End::Gone);
         }
         Ok(())
+    }
+}
+
+/// Tells the control plane what this read would have liked to know.
+fn interest(snapshot: &Snapshot, need: &Need<'_>, plan: &Plan) {
+    if plan.narrowed {
+        snapshot.interest.in_positions(need.now_us);
+    }
+    if let Level::Eventual {
+        max_lag_us: Some(bound_us),
+    } = need.level
+    {
+        snapshot.interest.in_bound(bound_us, need.now_us);
     }
 }
 
@@ -506,52 +551,5 @@ impl Core {
         };
         let key = self.pools.key(target.server, target.read_only, pass);
         self.pools.take(&target, key, state, 0).await
-    }
-}
-
-impl Client {
-    /// Answers a command for which no connection could be had.
-    pub(crate) async fn pool_error(
-        &mut self,
-        error: &PoolError,
-        target: &Target,
-    ) -> Result<(), End> {
-        match error {
-            PoolError::WaitTimeout { waited_ms } => {
-                self.error(&error::POOL_WAIT_TIMEOUT, &[&waited_ms.to_string()])
-                    .await
-            }
-            PoolError::Connection(ConnectionError::Refused {
-                number,
-                sqlstate,
-                message,
-            }) => self.server_error(*number, *sqlstate, message).await,
-            PoolError::Connection(ConnectionError::Credential { plugin }) => {
-                self.error(&error::AUTH_PLUGIN_UNSUPPORTED, &[plugin]).await
-            }
-            PoolError::Connection(cause) => {
-                let server = format!("{}:{}", target.host, target.port);
-                tracing::warn!(server, %cause, "server unreachable");
-                self.error(
-                    &error::SERVER_UNREACHABLE,
-                    &[&format!("{server} ({cause})")],
-                )
-                .await
-            }
-        }
-    }
-
-    /// Ends a login for which no connection could be had.
-    pub(crate) async fn refuse_pool(&mut self, error: &PoolError) -> End {
-        let nowhere = Target {
-            server: ServerId(0),
-            host: "primary".into(),
-            port: 0,
-            read_only: false,
-        };
-        match self.pool_error(error, &nowhere).await {
-            Ok(()) => End::Refused(error::SERVER_UNREACHABLE),
-            Err(end) => end,
-        }
     }
 }

@@ -16,6 +16,7 @@ mod assigned;
 mod attempt;
 mod client;
 mod command;
+mod consistency;
 mod counters;
 mod cursor;
 mod diagnostics;
@@ -27,11 +28,13 @@ mod local;
 mod local_file;
 mod login;
 mod offer;
+mod own_variables;
 mod per_core;
 mod pin;
 mod prepared;
 mod prove;
 mod query;
+mod refuse;
 mod registry;
 mod renew;
 mod rsa_key;
@@ -48,6 +51,7 @@ mod variables;
 
 use std::net::{SocketAddr, TcpStream};
 
+pub use crate::consistency::{Consistency, UNBOUNDED_MS};
 pub use crate::counters::Counters;
 pub use crate::local::{Answer, Operator, Reply};
 pub use crate::per_core::{Core, Settings, Shared};
@@ -57,6 +61,7 @@ pub use crate::secrets::{BackendCredential, Secrets};
 pub use crate::session::serve;
 pub use crate::transport::{ClientTls, Transport};
 pub use backend::{Limits, Secret, Terms};
+pub use routing::Level;
 
 /// What other threads tell a core.
 #[derive(Debug)]

@@ -107,6 +107,7 @@ impl Session {
             Ok(route) => route,
             Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
         };
+        let level = self.need(&shape, 0).level.name();
         let group = self
             .core
             .snapshot()
@@ -116,7 +117,9 @@ impl Session {
             ("group", group),
             ("server", Some(format!("{}:{}", target.host, target.port))),
             ("class", Some(format!("{:?}", shape.class).to_lowercase())),
+            ("level", Some(level.to_owned())),
             ("reason", Some(format!("{:?}", plan.reason))),
+            ("waits", Some(plan.wait.to_string())),
         ];
         let (columns, row): (Vec<String>, Vec<Option<String>>) = cells
             .into_iter()

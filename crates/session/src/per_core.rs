@@ -14,6 +14,7 @@ use sqltext::Scan;
 
 use crate::accounts::Changes;
 use crate::aside::{Aside, Line};
+use crate::consistency::Consistency;
 use crate::counters::Counters;
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
@@ -45,6 +46,7 @@ pub struct Settings {
     pub user_connections_max: u32,
     /// Passwords that clients prove by sending them may be kept in memory.
     pub remember_passwords: bool,
+    pub consistency: Consistency,
 }
 
 /// What all cores share.
@@ -172,6 +174,12 @@ impl Core {
     /// The farm as it is now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.shared.published.load_full()
+    }
+
+    /// Now, by the clock of the farm's snapshots, in microseconds.
+    pub(crate) fn now_us(&self) -> u64 {
+        let origin = self.shared.published.load().origin;
+        u64::try_from(origin.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     /// A prepared statement's text, shared with all who prepare the same.

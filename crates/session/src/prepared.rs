@@ -63,6 +63,10 @@ impl Session {
                 shape.class
             };
         }
+        if self.names_own(&shape) {
+            // Clients that hear this send the text as it is.
+            return self.client.error(&error::NOT_PREPARABLE, &[]).await;
+        }
         let text = self.identified(text, &shape);
         let id = self.next_statement_id();
         let key = self.statement_key(text);

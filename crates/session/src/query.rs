@@ -8,6 +8,7 @@ use mysql_wire::packet;
 use mysql_wire::relay::Expect;
 use sqltext::{Class, Facts, Verb};
 
+use crate::consistency::hinted;
 use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::per_core::Core;
@@ -31,6 +32,10 @@ impl Session {
         match (shape.class, shape.verb) {
             (Class::Local, _) => Box::pin(self.local()).await,
             (_, Verb::Kill { .. }) => Box::pin(self.kill_statement()).await,
+            _ if self.names_own(&shape) => match Box::pin(self.own_variables(&shape)).await {
+                Some(answered) => answered,
+                None => self.run_command(shape, Job::Frame(Expect::Results)).await,
+            },
             (Class::Show, _) => self.run_command(shape, Job::Frame(Expect::Results)).await,
             _ if self.asks_version_comment(&shape) => Box::pin(self.version_comment()).await,
             _ => self.run_command(shape, Job::Frame(Expect::Results)).await,
@@ -79,6 +84,11 @@ impl Core {
     pub(crate) fn shape(&self, text: &[u8], mode: &sqltext::Mode) -> Shape {
         let mut scan = self.scan.borrow_mut();
         scan.read(text, mode);
+        let level = match scan.hint.is_empty() {
+            true => Ok(None),
+            false => hinted(&scan.hint, text),
+        };
+        let bad_hint = level.is_err();
         Shape {
             class: scan.class,
             verb: scan.verb,
@@ -87,6 +97,8 @@ impl Core {
             digest: scan.digest,
             tracking: mentions_tracking(text, scan.class, scan.facts),
             writes: writes(text, scan.class, scan.verb, scan.facts),
+            level: level.unwrap_or_default(),
+            bad_hint,
         }
     }
 }

@@ -18,6 +18,7 @@ use sqltext::{Dialect, Mode, Multibyte};
 
 use crate::aside::Aside;
 use crate::client::Client;
+use crate::consistency::Promises;
 use crate::counters::count;
 use crate::diagnostics::Diagnostics;
 use crate::end::End;
@@ -50,8 +51,8 @@ pub struct Session {
     /// The flags of the last OK or EOF.
     pub(crate) status: Status,
     pub(crate) held: Option<Held>,
-    /// A statement of this session has changed data, so replicas may be behind it.
-    pub(crate) wrote: bool,
+    /// What its reads must have.
+    pub(crate) promises: Promises,
     /// The client uses GET DIAGNOSTICS: connections are kept for it from then on.
     pub(crate) gets_diagnostics: bool,
     pub(crate) diagnostics: Diagnostics,
@@ -158,7 +159,10 @@ impl Session {
         });
         count(&core.counters.sessions_opened);
         let mode = mode_of(&core);
+        #[rustfmt::skip]
+        let promises = Promises::new(&core.shared.settings.consistency);
         Session {
+            promises,
             state: Rc::new(SessionState::new(identity.database.as_deref())),
             core,
             client,
@@ -169,7 +173,6 @@ impl Session {
             mode,
             status: Status::AUTOCOMMIT,
             held: None,
-            wrote: false,
             gets_diagnostics: false,
             diagnostics: Diagnostics::default(),
             ties: None,

@@ -58,6 +58,9 @@ impl Session {
         if outcome.last_insert_id != 0 {
             self.note_insert_id(connection, outcome.last_insert_id);
         }
+        let failed = outcome.error.is_some();
+        let in_transaction = self.status.contains(Status::IN_TRANS);
+        self.note_promises(connection, shape, &changes, failed, in_transaction);
         self.last_server = Some(connection.server);
         self.last_connection = connection.id;
         if let Some(state) = changes.state {
@@ -68,7 +71,6 @@ impl Session {
         if let Some(status) = outcome.status {
             self.status = status;
         }
-        self.wrote |= shape.writes;
         if shape.facts.contains(Facts::ACCOUNTS) {
             self.core.shared.accounts_changed();
         }

@@ -1,5 +1,5 @@
-//! What a client has its server report of its session: `session_track_system_variables` and
-//! `session_track_schema`.
+//! What a client has its server report of its session: `session_track_system_variables`,
+//! `session_track_schema`, and on MySQL `session_track_gtids`.
 //!
 //! Heddle has every server connection report everything, for itself. What the client asked for stays
 //! with its session and decides what it hears. Only a statement that could see the difference, or
@@ -7,15 +7,16 @@
 
 use backend::{Connection, ConnectionError};
 use mysql_wire::reply::Shown;
+use mysql_wire::status::Status;
 use sqltext::{Class, Facts};
 
 use crate::exec::{Changes, Shape};
 use crate::session::Session;
 
-/// What both variables begin with.
-const NAMES: &[u8] = b"session_track_s";
+/// What their names begin with.
+const NAMES: &[u8] = b"session_track_";
 
-/// True for a text that may read or assign the two variables.
+/// True for a text that may read or assign the variables.
 pub(crate) fn mentions_tracking(text: &[u8], class: Class, facts: Facts) -> bool {
     let lists = class == Class::Show || facts.contains(Facts::SERVER_SCHEMA);
     let names = class == Class::Set
@@ -71,7 +72,7 @@ impl Session {
             Some(Shown::Asked(tracking)) => Some(&**tracking),
             _ => None,
         };
-        connection.track_as(asked).await
+        connection.track_as(asked, self.in_transaction()).await
     }
 
     /// After it: takes note of what it changed, and has everything reported again.
@@ -82,14 +83,21 @@ impl Session {
         changes: &mut Changes,
     ) -> Result<(), ConnectionError> {
         if Session::may_assign(shape) {
-            let (shown, database) = connection.ask_tracking().await?;
+            let gtids = matches!(&self.tracking, Some(Shown::Asked(asked)) if asked.gtids);
+            let asking = connection.ask_tracking(gtids, self.in_transaction());
+            let (shown, database) = asking.await?;
             self.tracking = (shown != *connection.shown()).then_some(shown);
             let state = changes.state.as_ref().unwrap_or(connection.state());
             if state.database() != database.as_deref() {
                 changes.state = Some(state.with_database(database.as_deref()));
             }
         }
-        connection.track_all().await
+        connection.track_all(self.in_transaction()).await
+    }
+
+    /// As the last reply said.
+    fn in_transaction(&self) -> bool {
+        self.status.contains(Status::IN_TRANS)
     }
 }
 
@@ -106,7 +114,7 @@ mod tests {
             Class::Other,
             asks
         ));
-        assert!(!mentions(
+        assert!(mentions(
             b"SELECT @@session_track_gtids",
             Class::Other,
             asks

@@ -5,14 +5,14 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::farm::{
     Account, Accounts, AuthPlugin, Group, Health, Mode, Published, ServerId, Snapshot, Status,
 };
 use mysql_wire::auth;
 use reactor::Io;
-use session::{BackendCredential, Limits, Operator, Reply, Settings, Transport};
+use session::{BackendCredential, Consistency, Limits, Operator, Reply, Settings, Transport};
 
 use crate::client::{Client, Failure, Login};
 use crate::server::{Release, Server};
@@ -131,6 +131,12 @@ impl Default for Tuning {
                 statements_max: 16_382,
                 user_connections_max: 0,
                 remember_passwords: true,
+                // Servers that do not replicate know nothing of each other.
+                consistency: Consistency {
+                    max_lag_ms: session::UNBOUNDED_MS,
+                    monotonic: false,
+                    ..Consistency::default()
+                },
             },
             transport: Arc::new(Transport::plain()),
             weights: Vec::new(),
@@ -181,13 +187,14 @@ impl Door {
             name: "g1".into(),
             description: String::new(),
             active: true,
+            forks: Vec::new(),
             servers: members.collect(),
         };
         let root = Account {
             admin: true,
             ..account("root", "localhost", "")
         };
-        let mut snapshot = Snapshot::empty("test");
+        let mut snapshot = Snapshot::empty("test", Instant::now());
         snapshot.epoch = 1;
         snapshot.groups = vec![Arc::new(group)];
         tuning.accounts.push(root);
@@ -328,6 +335,7 @@ fn member(index: usize, server: &Server, weight: f64) -> ::farm::Server {
             error: String::new(),
             ..Health::unknown()
         },
+        fresh: Default::default(),
     }
 }
 

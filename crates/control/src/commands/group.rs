@@ -61,7 +61,7 @@ impl Control {
         }
         let group = GroupRecord {
             description,
-            active: false,
+            ..GroupRecord::default()
         };
         self.commit(records.create_group(name, &group)).await?;
         done(Value::Bool(true))

@@ -170,7 +170,13 @@ impl Control {
     }
 }
 
-/// Fabric's columns. For the primary the columns about replication are false.
+/// Milliseconds behind the primary, by this router's heartbeat; null while they are not known.
+fn lag_ms(server: &Server) -> Value {
+    let ms = |us: u64| (us as f64 / 100.0).round() / 10.0;
+    server.lag_us().map_or(Value::Null, |us| ms(us).into())
+}
+
+/// Fabric's columns, and the lag. For the primary the columns about replication are false.
 fn health(group: &Group) -> Table {
     let mut table = Table::new(&[
         "uuid",
@@ -182,6 +188,7 @@ fn health(group: &Group) -> Table {
         "sql_not_running",
         "io_error",
         "sql_error",
+        "lag_ms",
     ]);
     for server in &group.servers {
         let [not_running, not_configured, io_not_running, sql_not_running] = replication(server);
@@ -195,6 +202,7 @@ fn health(group: &Group) -> Table {
             sql_not_running.into(),
             server.health.io_error.as_str().into(),
             server.health.sql_error.as_str().into(),
+            lag_ms(server),
         ]);
     }
     table

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control::{Call, CommandError, Commander, Control, Credentials, NoSessions, Settings};
 use farm::{Published, Server as Known, Snapshot};
@@ -37,7 +37,7 @@ impl Plane {
         settings.probe_interval_ms = 50;
         settings.accounts_interval_ms = 50;
         settings.step_timeout_ms = 20_000;
-        let published = Arc::new(Published::from_pointee(Snapshot::empty("")));
+        let published = Arc::new(Published::from_pointee(Snapshot::empty("", Instant::now())));
         let store = Arc::new(meta::Embedded::open(dir).expect("a store"));
         let (stop, stopped) = oneshot::channel::<()>();
         let (ready, is_ready) = mpsc::channel();

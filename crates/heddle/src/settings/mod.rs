@@ -11,7 +11,8 @@ use std::path::PathBuf;
 
 pub use file::read;
 pub use value::{
-    CompressServers, Io, LogFormat, LogLevel, OptionalPath, Switch, TlsClients, TlsServers,
+    CompressServers, Consistency, Io, LogFormat, LogLevel, OptionalPath, Switch, TlsClients,
+    TlsServers,
 };
 
 use value::{Raw, Value};
@@ -176,6 +177,18 @@ settings! {
         "A probe without an answer by then has failed.";
     probe_failures: u64 = "2" "probes" [1, 1000] Restart
         "So many failed probes in a row make a server dead; one answer makes it alive again.";
+    consistency: Consistency = "session" "" Restart
+        "The level of reads where nobody asks for another: eventual, session (what the session wrote is there), strong (the primary).";
+    max_lag_ms: u64 = "10000" "ms" [0, 4294967295] Restart
+        "Eventual reads go to replicas that are behind by no more; the greatest value is no bound.";
+    monotonic: Switch = "on" "" Restart
+        "Reads of one session never go back in time; off lets every read choose its server anew.";
+    session_wait_ms: u64 = "20" "ms" [0, 60000] Restart
+        "A read waits so long for a replica that lacks what its session wrote, then goes to the primary.";
+    heartbeat_interval_ms: u64 = "500" "ms" [10, 3600000] Restart
+        "Time between two heartbeats in a group with replicas, by which lag is measured: one small row in heddle.heartbeat.";
+    position_interval_ms: u64 = "50" "ms" [10, 60000] Restart
+        "Time between two looks at the servers' positions while sessions could use newer ones. Nothing is written for it.";
     accounts_interval_ms: u64 = "1000" "ms" [10, 3600000] Restart
         "Time between two readings of the accounts from the servers.";
     last_replica_wait_ms: u64 = "4294967295" "ms" [1, 4294967295] Restart

@@ -210,6 +210,24 @@ impl Value for CompressServers {
     }
 }
 
+/// What reads are promised where nobody asks for something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Consistency(pub session::Level);
+
+impl Value for Consistency {
+    const KIND: &'static str = "eventual, session or strong";
+
+    fn parse(raw: &Raw<'_>) -> Result<Consistency, String> {
+        use session::Level;
+        let words = [
+            ("eventual", Level::Eventual { max_lag_us: None }),
+            ("session", Level::Session),
+            ("strong", Level::Strong),
+        ];
+        choice(raw, &words).map(Consistency)
+    }
+}
+
 /// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch(pub bool);

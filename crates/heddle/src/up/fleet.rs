@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use farm::{Engine, Snapshot};
 use mysqld::{Binary, Options, Server};
@@ -361,7 +361,7 @@ mod tests {
         let (_home, place) = place();
         let keeps = |replicas| {
             let all = plan(&place, Engine::MariaDb, 1, replicas).expect("planned");
-            let snapshot = Snapshot::empty("test");
+            let snapshot = Snapshot::empty("test", Instant::now());
             all.iter()
                 .map(|one| options(&place, one, &all, &snapshot).keeps_unacknowledged)
                 .collect::<Vec<_>>()

@@ -7,13 +7,16 @@ use std::rc::Rc;
 
 use super::SessionChange;
 
-/// What `session_track_system_variables` and `session_track_schema` of a session are.
+/// What `session_track_system_variables`, `session_track_schema` and (MySQL) `session_track_gtids`
+/// of a session are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracking {
     /// Names with commas between them, or `*`.
     pub variables: Box<[u8]>,
     /// Changes of the default database.
     pub schema: bool,
+    /// The GTIDs of the session's own transactions.
+    pub gtids: bool,
 }
 
 /// The variables that servers report when nobody asked for more.
@@ -35,6 +38,7 @@ impl Tracking {
                 names.any(|listed| listed == b"*" || listed.eq_ignore_ascii_case(name))
             }
             SessionChange::Schema(_) => self.schema,
+            SessionChange::Gtids(_) => self.gtids,
             _ => true,
         }
     }
@@ -63,6 +67,7 @@ impl Shown {
     pub fn of(tracking: Tracking) -> Shown {
         let known = |name: &[u8]| USUAL.iter().any(|usual| usual.eq_ignore_ascii_case(name));
         let usual = tracking.schema
+            && !tracking.gtids
             && tracking.names().count() == USUAL.len()
             && tracking.names().all(known);
         if usual {
@@ -77,6 +82,7 @@ impl Shown {
         match (self, change) {
             (Shown::Asked(tracking), _) => tracking.shows(change),
             (Shown::Usual, SessionChange::Variable { name, .. }) => USUAL.contains(name),
+            (Shown::Usual, SessionChange::Gtids(_)) => false,
             (Shown::Usual | Shown::All, _) => true,
         }
     }
@@ -90,6 +96,7 @@ mod tests {
         Tracking {
             variables: variables.into(),
             schema,
+            gtids: false,
         }
     }
 
@@ -103,7 +110,13 @@ mod tests {
         assert!(some.shows(&variable(b"sql_mode")) && some.shows(&variable(b"time_zone")));
         assert!(!some.shows(&variable(b"autocommit")));
         assert!(!some.shows(&SessionChange::Schema(b"a")));
-        assert!(some.shows(&SessionChange::Gtids(b"a:1")));
+        let gtids = SessionChange::Gtids(b"a:1");
+        assert!(!some.shows(&gtids) && !Shown::Usual.shows(&gtids));
+        let asked = Tracking {
+            gtids: true,
+            ..some
+        };
+        assert!(asked.shows(&gtids) && Shown::of(asked).shows(&gtids));
         assert!(tracking(b"*", true).shows(&variable(b"anything")));
         assert!(!tracking(b"", true).shows(&variable(b"autocommit")));
         assert!(tracking(b"", true).shows(&SessionChange::Schema(b"a")));

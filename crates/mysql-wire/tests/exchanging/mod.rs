@@ -216,7 +216,11 @@ impl Sides {
 fn shown() -> Shown {
     let variables = b"sql_mode".as_slice().into();
     let schema = false;
-    Shown::of(Tracking { variables, schema })
+    Shown::of(Tracking {
+        variables,
+        schema,
+        gtids: false,
+    })
 }
 
 /// Builds an exchange from the input, relays it, and compares.

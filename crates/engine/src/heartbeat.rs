@@ -1,0 +1,101 @@
+//! Heartbeats: a row that changes on the primary, and how far a server has come.
+//!
+//! Each router has one row in `heddle.heartbeat`. That it changes is what counts: the change gives
+//! the primary a new GTID position, and a replica that has reached the position has everything that
+//! was committed before.
+
+use farm::{Engine, Position};
+
+use crate::error::Error;
+use crate::link::{Link, quoted, text_at};
+
+const MAKE: &str = "CREATE DATABASE IF NOT EXISTS heddle; \
+     CREATE TABLE IF NOT EXISTS heddle.heartbeat (\
+     router VARCHAR(64) CHARACTER SET ascii NOT NULL PRIMARY KEY, \
+     beats BIGINT UNSIGNED NOT NULL, \
+     at TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)\
+     ) ENGINE=InnoDB COMMENT='Written by each router; see group health'";
+
+/// What the server has executed, as one expression.
+fn executed(engine: Engine) -> &'static str {
+    match engine {
+        Engine::MariaDb => "@@global.gtid_current_pos",
+        Engine::MySql => "@@global.gtid_executed",
+    }
+}
+
+/// ER_NO_SUCH_TABLE and ER_BAD_DB_ERROR.
+const MISSING: [u16; 2] = [1146, 1049];
+
+/// Changes this router's row on a primary, making the table where it is missing. Returns what the
+/// primary holds afterwards. It may wait for as long as commits wait for replicas.
+pub async fn beat(link: &mut Link, router: &str, timeout_ms: u64) -> Result<Position, Error> {
+    const OPERATION: &str = "write a heartbeat";
+    let executed = executed(link.version().engine);
+    let router = quoted(router);
+    let sql = format!(
+        "INSERT INTO heddle.heartbeat (router, beats) VALUES ({router}, 1) \
+         ON DUPLICATE KEY UPDATE beats = beats + 1; SELECT {executed}"
+    );
+    let mut answer = link.sets(OPERATION, &sql, timeout_ms).await;
+    if let Err(error) = &answer
+        && error
+            .number()
+            .is_some_and(|number| MISSING.contains(&number))
+    {
+        link.run("make the heartbeat's table", MAKE, timeout_ms)
+            .await?;
+        answer = link.sets(OPERATION, &sql, timeout_ms).await;
+    }
+    let sets = answer?;
+    let cell = sets.last().and_then(|rows| rows.first());
+    read(link, OPERATION, cell.and_then(|row| text_at(row, 0)))
+}
+
+/// What a server has executed.
+pub async fn position(link: &mut Link, timeout_ms: u64) -> Result<Position, Error> {
+    const OPERATION: &str = "ask for the position";
+    let sql = format!("SELECT {}", executed(link.version().engine));
+    let cell = link.cell(OPERATION, &sql, timeout_ms).await?;
+    read(link, OPERATION, cell)
+}
+
+/// Waits on a replica until it has executed `target`, at most for `wait_ms`; returns what it has then.
+pub async fn reach(
+    link: &mut Link,
+    target: &Position,
+    wait_ms: u64,
+    timeout_ms: u64,
+) -> Result<Position, Error> {
+    const OPERATION: &str = "wait for a position";
+    let engine = link.version().engine;
+    let wait = wait_for(engine, &target.to_string(), wait_ms);
+    let sql = format!("DO {wait}; SELECT {}", executed(engine));
+    let cell = link.sets(OPERATION, &sql, wait_ms + timeout_ms).await?;
+    let row = cell.last().and_then(|rows| rows.first());
+    read(link, OPERATION, row.and_then(|row| text_at(row, 0)))
+}
+
+/// The expression by which a replica waits for a position; 0 when it came. The text must be that of
+/// a [`Position`].
+pub fn wait_for(engine: Engine, position: &str, wait_ms: u64) -> String {
+    let name = match engine {
+        Engine::MariaDb => "MASTER_GTID_WAIT",
+        Engine::MySql => "WAIT_FOR_EXECUTED_GTID_SET",
+    };
+    format!(
+        "{name}('{position}', {}.{:03})",
+        wait_ms / 1000,
+        wait_ms % 1000
+    )
+}
+
+fn read(link: &Link, operation: &'static str, cell: Option<String>) -> Result<Position, Error> {
+    // MySQL breaks long sets into lines.
+    let text = cell.unwrap_or_default().replace('\n', "");
+    Position::parse(link.version().engine, &text).ok_or_else(|| Error::Reply {
+        operation,
+        server: link.address().to_owned(),
+        what: format!("the position is {text:?}"),
+    })
+}

@@ -1,0 +1,451 @@
+//! What a session's reads are promised: its level, what it has written, what it has read, its token.
+//!
+//! A write's GTID comes with the server's OK packet and joins the session's floor: what every later
+//! read at the level `session` must have. Where a write has told none though it may have changed
+//! something (it failed half-way, its server was lost), the floor is unproved, and the primary is
+//! asked for its position before a replica serves again.
+
+use std::rc::Rc;
+
+use backend::{Connection, Lease};
+use farm::token::Promise;
+use farm::{ClientError, Engine, Position, Server, Snapshot, Token, error};
+use routing::{LastRead, Level, Need};
+use sqltext::{Class, Hints, MsHint, Verb};
+
+use crate::counters::count;
+use crate::end::End;
+use crate::exec::{Changes, Shape};
+use crate::session::Session;
+
+/// A bound of this many milliseconds is none.
+pub const UNBOUNDED_MS: u64 = u32::MAX as u64;
+
+/// The defaults of new sessions, and what holds for all.
+#[derive(Clone, Copy, Debug)]
+pub struct Consistency {
+    /// The bound of `Eventual` is that of `max_lag_ms`, whatever the level.
+    pub level: Level,
+    pub max_lag_ms: u64,
+    /// Reads of one session do not go back in time.
+    pub monotonic: bool,
+    /// How long a replica is waited for that lacks what a session wrote.
+    pub wait_ms: u64,
+}
+
+impl Default for Consistency {
+    fn default() -> Consistency {
+        Consistency {
+            level: Level::Session,
+            max_lag_ms: 10_000,
+            monotonic: true,
+            wait_ms: 20,
+        }
+    }
+}
+
+/// The bound of an eventual read.
+pub(crate) fn bound_us(max_lag_ms: u64) -> Option<u64> {
+    (max_lag_ms < UNBOUNDED_MS).then(|| max_lag_ms.saturating_mul(1000))
+}
+
+/// One session's promises.
+#[derive(Debug)]
+pub(crate) struct Promises {
+    pub level: Level,
+    pub max_lag_ms: u64,
+    pub monotonic: bool,
+    floor: Option<Box<Position>>,
+    /// It may have written more than `floor` says.
+    unproved: bool,
+    /// It has written where no GTID tells of it.
+    unlogged: bool,
+    last_read: Option<LastRead>,
+    /// The group has more than one server; else none of this matters.
+    pub counts: bool,
+}
+
+impl Promises {
+    pub fn new(defaults: &Consistency) -> Promises {
+        Promises {
+            level: defaults.level,
+            max_lag_ms: defaults.max_lag_ms,
+            monotonic: defaults.monotonic,
+            floor: None,
+            unproved: false,
+            unlogged: false,
+            last_read: None,
+            counts: false,
+        }
+    }
+
+    /// Nothing is promised any more of what was written and read so far.
+    pub fn forget(&mut self) {
+        self.floor = None;
+        self.unproved = false;
+        self.last_read = None;
+    }
+
+    /// The session has this from now on.
+    fn raise(&mut self, position: Position) {
+        match &mut self.floor {
+            Some(floor) => floor.join(&position),
+            None => self.floor = Some(Box::new(position)),
+        }
+    }
+}
+
+/// What the hints of a text ask of a read; an error is a hint that cannot be followed.
+pub(crate) fn hinted(hints: &Hints, text: &[u8]) -> Result<Option<Level>, String> {
+    let eventual = Level::Eventual { max_lag_us: None };
+    let mut level = match hints.ms {
+        Some(MsHint::Eventual) => Some(eventual),
+        Some(MsHint::Session) => Some(Level::Session),
+        Some(MsHint::Strong) => Some(Level::Strong),
+        _ => None,
+    };
+    if hints.heddle.is_empty() && hints.malformed.is_none() {
+        return Ok(level);
+    }
+    if let Some(word) = hints.malformed {
+        let word = String::from_utf8_lossy(word.of(text)).into_owned();
+        return Err(format!("the hint '{word}' is no key=value"));
+    }
+    if let Some(name) = hints.get(text, "consistency") {
+        level = Some(level_of(name).ok_or_else(|| {
+            let name = String::from_utf8_lossy(name);
+            format!("the hint consistency={name} is none of eventual, session, strong")
+        })?);
+    }
+    if let Some(lag) = hints.get(text, "max_lag_ms") {
+        let wrong = || {
+            let lag = String::from_utf8_lossy(lag);
+            format!("the hint max_lag_ms={lag} is no number of milliseconds")
+        };
+        let max_lag_us = bound_us(milliseconds(lag).ok_or_else(wrong)?);
+        match level.get_or_insert(eventual) {
+            Level::Eventual { max_lag_us: bound } => *bound = max_lag_us,
+            other => {
+                let name = other.name();
+                return Err(format!(
+                    "the hint max_lag_ms has no meaning at level {name}"
+                ));
+            }
+        }
+    }
+    Ok(level)
+}
+
+/// The level of this name, in any case.
+pub(crate) fn level_of(name: &[u8]) -> Option<Level> {
+    let eventual = Level::Eventual { max_lag_us: None };
+    let levels = [eventual, Level::Session, Level::Strong];
+    let named = |level: &Level| name.eq_ignore_ascii_case(level.name().as_bytes());
+    levels.into_iter().find(named)
+}
+
+/// A number of milliseconds up to [`UNBOUNDED_MS`].
+pub(crate) fn milliseconds(text: &[u8]) -> Option<u64> {
+    let number: u64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (number <= UNBOUNDED_MS).then_some(number)
+}
+
+impl Session {
+    /// What this statement needs, if it is a read.
+    pub(crate) fn need(&self, shape: &Shape, now_us: u64) -> Need<'_> {
+        let promises = &self.promises;
+        let level = match shape.level.unwrap_or(promises.level) {
+            Level::Eventual { max_lag_us: None } => Level::Eventual {
+                max_lag_us: bound_us(promises.max_lag_ms),
+            },
+            other => other,
+        };
+        Need {
+            level,
+            floor: promises.floor.as_deref(),
+            unproved: promises.unproved || promises.unlogged,
+            last_read: promises.last_read.filter(|_| promises.monotonic),
+            now_us,
+            wait_us: self.core.shared.settings.consistency.wait_ms * 1000,
+        }
+    }
+
+    /// After a reply: what was written, what was read, and what nobody can say.
+    pub(crate) fn note_promises(
+        &mut self,
+        connection: &Connection,
+        shape: &Shape,
+        changes: &Changes,
+        failed: bool,
+        in_transaction: bool,
+    ) {
+        if let Some(gtid) = &changes.gtid {
+            let text = String::from_utf8_lossy(gtid);
+            match Position::parse(connection.engine(), &text) {
+                Some(position) => self.promises.raise(position),
+                None => self.promises.unproved = true,
+            }
+        }
+        let may_write = shape.writes || (failed && shape.class == Class::Transaction);
+        if may_write && !connection.tells_gtids {
+            self.promises.unlogged = true;
+        } else if may_write && failed && (!in_transaction || shape.class != Class::Write) {
+            self.promises.unproved = true;
+        }
+        if self.promises.counts && (shape.class == Class::Read || shape.verb == Verb::Select) {
+            self.promises.last_read = Some(LastRead {
+                server: connection.server,
+                ended_us: self.core.now_us(),
+            });
+        }
+    }
+
+    /// Answers a statement whose hints cannot be followed.
+    pub(crate) async fn refuse_hint(&mut self) -> Result<(), End> {
+        let reason = {
+            let mut scan = self.core.scan.borrow_mut();
+            let text = &self.client.payload()[1..];
+            scan.read(text, &self.mode);
+            hinted(&scan.hint, text).err().unwrap_or_default()
+        };
+        self.client.error(&error::HINT_INVALID, &[&reason]).await
+    }
+
+    /// A statement was sent and nobody knows what became of it.
+    pub(crate) fn lose_proof(&mut self) {
+        self.promises.unproved = true;
+    }
+
+    /// Before a read: asks the primary how far it is, where the session may have written more than
+    /// it was told. Without an answer the session's reads stay on the primary.
+    pub(crate) async fn prove_writes(&mut self) {
+        let taken = self
+            .core
+            .take_from_primary(&self.identity.pass, &self.state)
+            .await;
+        let Ok(mut lease) = taken else { return };
+        let connection = lease.connection_mut();
+        let writable = !connection.is_guarded();
+        let Some(position) = executed(connection).await else {
+            return;
+        };
+        lease.release();
+        if writable {
+            self.promises.raise(position);
+            self.promises.unproved = false;
+        }
+    }
+
+    /// True when [`Session::prove_writes`] may let a replica serve this statement.
+    pub(crate) fn may_prove(&self, shape: &Shape) -> bool {
+        self.promises.unproved
+            && !self.promises.unlogged
+            && shape.class == Class::Read
+            && self.held.is_none()
+            && matches!(shape.level.unwrap_or(self.promises.level), Level::Session)
+    }
+
+    /// Waits on a replica until it has what the session's reads need; false when it has not come in
+    /// time, or the connection broke and is to be closed.
+    pub(crate) async fn await_floor(&self, lease: &mut Lease) -> bool {
+        let Some(floor) = self.promises.floor.as_deref() else {
+            return true;
+        };
+        count(&self.core.counters.reads_waited);
+        let connection = lease.connection_mut();
+        let wait_ms = self.core.shared.settings.consistency.wait_ms;
+        let seconds = format!("{}.{:03}", wait_ms / 1000, wait_ms % 1000);
+        let ask = match connection.engine() {
+            Engine::MariaDb => format!("SELECT MASTER_GTID_WAIT('{floor}', {seconds}) LIMIT 1"),
+            Engine::MySql => {
+                format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{floor}', {seconds}) LIMIT 1")
+            }
+        };
+        let Ok(answer) = connection.ask(ask.as_bytes()).await else {
+            connection.condemn();
+            return false;
+        };
+        let came = answer.first().is_some_and(|value| value == b"0");
+        if came {
+            let snapshot = self.core.shared.published.load();
+            if let Some(server) = snapshot.server(connection.server) {
+                server.fresh.raise(floor);
+            }
+        } else {
+            count(&self.core.counters.reads_waited_in_vain);
+        }
+        came
+    }
+
+    /// The session's token: what it has written and what it has read.
+    pub(crate) async fn token(&mut self) -> Result<String, ClientError> {
+        let snapshot = self.core.snapshot();
+        if self.promises.unproved {
+            self.prove_writes().await;
+        }
+        if self.promises.unproved || self.promises.unlogged {
+            return Err(error::TOKEN_UNKNOWN);
+        }
+        let mut promised = self.promises.floor.as_deref().cloned();
+        if let Some(last) = self.promises.last_read {
+            let server = snapshot.server(last.server);
+            let seen = self.position_after(server.map(|s| &**s), &last).await;
+            let seen = seen.ok_or(error::TOKEN_UNKNOWN)?;
+            match &mut promised {
+                Some(promised) => promised.join(&seen),
+                None => promised = Some(seen),
+            }
+        }
+        let group = snapshot.home().ok_or(error::NO_GROUP)?;
+        let promises = promised.into_iter().map(|position| Promise {
+            group: group.name.to_string(),
+            timeline: group.timeline(),
+            position,
+        });
+        let token = Token {
+            farm: snapshot.farm_id.to_string(),
+            groups: promises.collect(),
+        };
+        Ok(token.to_string())
+    }
+
+    /// A position that the server of a read has had since.
+    async fn position_after(&self, server: Option<&Server>, last: &LastRead) -> Option<Position> {
+        let server = server?;
+        if let Some(known) = server.fresh.known()
+            && known.asked_us > last.ended_us
+        {
+            return Some(known.position.clone());
+        }
+        self.ask_position(server).await
+    }
+
+    /// Asks a server for its position, on a connection of this session's account.
+    async fn ask_position(&self, server: &Server) -> Option<Position> {
+        let snapshot = self.core.snapshot();
+        let target = crate::exec::target(&snapshot, server.id, !server.serves_writes())?;
+        let pools = &self.core.pools;
+        let key = pools.key(server.id, target.read_only, &self.identity.pass);
+        let state = Rc::clone(&self.state);
+        let mut lease = pools.take(&target, key, &state, 0).await.ok()?;
+        let asked_us = self.core.now_us();
+        let position = executed(lease.connection_mut()).await?;
+        lease.release();
+        server.fresh.learn(position.clone(), asked_us);
+        Some(position)
+    }
+
+    /// Takes a token up: from now on the session's reads have what it promises. What the group's
+    /// primary does not have is refused, as nothing could ever fulfil it.
+    pub(crate) async fn take_token(&mut self, text: &str) -> Result<(), String> {
+        let snapshot = self.core.snapshot();
+        let token = Token::parse(text, &snapshot).map_err(|error| error.to_string())?;
+        for promise in token.groups {
+            self.check_promise(&snapshot, &promise).await?;
+            if snapshot
+                .home()
+                .is_some_and(|home| *home.name == *promise.group)
+            {
+                self.promises.raise(promise.position);
+            }
+        }
+        Ok(())
+    }
+
+    async fn check_promise(&self, snapshot: &Snapshot, promise: &Promise) -> Result<(), String> {
+        let group = snapshot.group(&promise.group);
+        let Some(primary) = group.and_then(|group| group.primary()) else {
+            return Err(format!("group '{}' has no primary now", promise.group));
+        };
+        if primary.fresh.covers(&promise.position) {
+            return Ok(());
+        }
+        match self.ask_position(primary).await {
+            Some(position) if position.covers(&promise.position) => Ok(()),
+            Some(_) => Err(format!(
+                "group '{}' does not have what it promises: it is from another time of this farm",
+                promise.group
+            )),
+            None => Err(format!(
+                "the primary of group '{}' cannot be asked whether it has what the token promises",
+                promise.group
+            )),
+        }
+    }
+
+    /// The session starts anew.
+    pub(crate) fn forget_promises(&mut self) {
+        self.promises = Promises::new(&self.core.shared.settings.consistency);
+    }
+}
+
+/// What the server of this connection has executed.
+async fn executed(connection: &mut Connection) -> Option<Position> {
+    let engine = connection.engine();
+    let ask: &[u8] = match engine {
+        Engine::MariaDb => b"SELECT @@global.gtid_current_pos LIMIT 1",
+        Engine::MySql => b"SELECT @@global.gtid_executed LIMIT 1",
+    };
+    let answer = connection.ask(ask).await.ok()?;
+    let text = String::from_utf8_lossy(answer.first()?).replace('\n', "");
+    Position::parse(engine, &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqltext::{Dialect, Mode, Scan};
+
+    fn level(text: &str) -> Result<Option<Level>, String> {
+        let mut scan = Scan::new();
+        scan.read(text.as_bytes(), &Mode::new(Dialect::MariaDb, 101_100));
+        hinted(&scan.hint, text.as_bytes())
+    }
+
+    #[test]
+    fn hints_ask_for_levels() {
+        let eventual = |max_lag_us| Ok(Some(Level::Eventual { max_lag_us }));
+        assert_eq!(level("SELECT 1"), Ok(None));
+        assert_eq!(level("/*ms=master*/ SELECT 1"), Ok(None));
+        assert_eq!(level("/*ms=strong*/ SELECT 1"), Ok(Some(Level::Strong)));
+        assert_eq!(level("/*ms=eventual*/ SELECT 1"), eventual(None));
+        assert_eq!(
+            level("/*heddle consistency=Session*/ SELECT 1"),
+            Ok(Some(Level::Session))
+        );
+        assert_eq!(
+            level("/*heddle max_lag_ms=50*/ SELECT 1"),
+            eventual(Some(50_000))
+        );
+        assert_eq!(
+            level("/*heddle consistency='eventual' max_lag_ms=0*/ SELECT 1"),
+            eventual(Some(0))
+        );
+    }
+
+    #[test]
+    fn hints_that_cannot_be_followed_say_why() {
+        for (hint, why) in [
+            (
+                "consistency=best",
+                "the hint consistency=best is none of eventual, session, strong",
+            ),
+            (
+                "max_lag_ms=-1",
+                "the hint max_lag_ms=-1 is no number of milliseconds",
+            ),
+            (
+                "max_lag_ms=5s",
+                "the hint max_lag_ms=5s is no number of milliseconds",
+            ),
+            (
+                "consistency=strong max_lag_ms=5",
+                "the hint max_lag_ms has no meaning at level strong",
+            ),
+            ("strong", "the hint 'strong' is no key=value"),
+        ] {
+            let text = format!("/*heddle {hint}*/ SELECT 1");
+            assert_eq!(level(&text), Err(why.to_owned()));
+        }
+    }
+}

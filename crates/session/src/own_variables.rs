@@ -1,0 +1,288 @@
+//! Heddle's own session variables: `SET heddle_consistency = 'strong'`, `SELECT @@heddle_token`.
+//!
+//! They live here and never reach a server. A SET that names one names only such, and so does a
+//! SELECT; their values are written out.
+
+use farm::error;
+use routing::Level;
+use sqltext::{Class, Facts, Literal, Scope, Verb};
+
+use crate::consistency::{UNBOUNDED_MS, level_of, milliseconds};
+use crate::end::End;
+use crate::exec::Shape;
+use crate::session::Session;
+
+const PREFIX: &[u8] = b"heddle_";
+
+/// What a SET gives one variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    Default,
+    Text(String),
+}
+
+/// Why a SET is refused.
+enum Refused {
+    Mixed,
+    Global(String),
+    Unknown(String),
+    Invalid(String, String, String),
+    Token(String),
+}
+
+/// What a checked SET does.
+enum Change {
+    Level(Level),
+    MaxLagMs(u64),
+    Monotonic(bool),
+    Token(Option<String>),
+}
+
+impl Session {
+    /// True for a SET or SELECT that names a variable of Heddle's own.
+    pub(crate) fn names_own(&self, shape: &Shape) -> bool {
+        let asks = shape.verb == Verb::Select && shape.facts.contains(Facts::SYSTEM_VARIABLE);
+        (asks || shape.class == Class::Set) && names_own(&self.client.payload()[1..])
+    }
+
+    /// Answers such a statement. `None`: it is the server's after all.
+    pub(crate) async fn own_variables(&mut self, shape: &Shape) -> Option<Result<(), End>> {
+        if shape.class == Class::Set {
+            let changes = match self.read_changes(shape)? {
+                Ok(changes) => changes,
+                Err(refused) => return Some(self.refuse_change(refused).await),
+            };
+            return Some(self.change_own(changes).await);
+        }
+        let text = self.client.payload()[1..].to_vec();
+        let asked = questions(&text)?;
+        Some(self.answer_own(&asked).await)
+    }
+
+    /// The changes that the current SET makes, all of them or none.
+    fn read_changes(&self, shape: &Shape) -> Option<Result<Vec<Change>, Refused>> {
+        let text = &self.client.payload()[1..];
+        let own = |name: &str| name.as_bytes().starts_with(PREFIX);
+        let items: Vec<_> = sqltext::assignments(text, &self.mode).collect();
+        let ours = items
+            .iter()
+            .filter(|item| item.scope != Scope::User && own(&item.name));
+        let count = ours.count();
+        if count == 0 {
+            return None;
+        }
+        if count < items.len() || shape.facts.contains(Facts::MULTIPLE) {
+            return Some(Err(Refused::Mixed));
+        }
+        let change = |item: &sqltext::Assignment<'_>| {
+            let name = item.name.to_string();
+            match item.scope {
+                Scope::Default | Scope::Session => {}
+                Scope::Statement => return Err(Refused::Mixed),
+                _ => return Err(Refused::Global(name)),
+            }
+            let word = String::from_utf8_lossy(item.value.of(text))
+                .trim()
+                .to_owned();
+            let value = match sqltext::literal(text, item.value, &self.mode) {
+                Some(Literal::Text(inner)) => {
+                    Value::Text(String::from_utf8_lossy(inner).into_owned())
+                }
+                _ if word.eq_ignore_ascii_case("default") => Value::Default,
+                _ => Value::Text(word),
+            };
+            self.change_of(name, value)
+        };
+        Some(items.iter().map(change).collect())
+    }
+
+    fn change_of(&self, name: String, value: Value) -> Result<Change, Refused> {
+        let defaults = &self.core.shared.settings.consistency;
+        match (name.as_str(), value) {
+            ("heddle_consistency", Value::Default) => Ok(Change::Level(defaults.level)),
+            ("heddle_consistency", Value::Text(text)) => match level_of(text.as_bytes()) {
+                Some(level) => Ok(Change::Level(level)),
+                None => {
+                    let values = "; it is one of eventual, session, strong";
+                    Err(Refused::Invalid(name, text, values.to_owned()))
+                }
+            },
+            ("heddle_max_lag_ms", Value::Default) => Ok(Change::MaxLagMs(defaults.max_lag_ms)),
+            ("heddle_max_lag_ms", Value::Text(text)) => match milliseconds(text.as_bytes()) {
+                Some(max_lag_ms) => Ok(Change::MaxLagMs(max_lag_ms)),
+                None => {
+                    let values = format!("; it is a number from 0 to {UNBOUNDED_MS} (no bound)");
+                    Err(Refused::Invalid(name, text, values))
+                }
+            },
+            ("heddle_monotonic", Value::Default) => Ok(Change::Monotonic(defaults.monotonic)),
+            ("heddle_monotonic", Value::Text(text)) => match text.to_ascii_lowercase().as_str() {
+                "on" | "1" | "true" => Ok(Change::Monotonic(true)),
+                "off" | "0" | "false" => Ok(Change::Monotonic(false)),
+                _ => Err(Refused::Invalid(name, text, "; it is ON or OFF".to_owned())),
+            },
+            ("heddle_token", Value::Default) => Ok(Change::Token(None)),
+            ("heddle_token", Value::Text(text)) => Ok(Change::Token(Some(text))),
+            _ => Err(Refused::Unknown(name)),
+        }
+    }
+
+    async fn change_own(&mut self, changes: Vec<Change>) -> Result<(), End> {
+        // What can still be refused comes first.
+        for change in &changes {
+            if let Change::Token(Some(token)) = change
+                && let Err(reason) = self.take_token(token).await
+            {
+                return self.refuse_change(Refused::Token(reason)).await;
+            }
+        }
+        for change in changes {
+            match change {
+                Change::Level(level) => self.promises.level = level,
+                Change::MaxLagMs(max_lag_ms) => self.promises.max_lag_ms = max_lag_ms,
+                Change::Monotonic(on) => self.promises.monotonic = on,
+                Change::Token(None) => self.promises.forget(),
+                Change::Token(Some(_)) => {}
+            }
+        }
+        self.client.ok(self.status_now()).await
+    }
+
+    async fn refuse_change(&mut self, refused: Refused) -> Result<(), End> {
+        let client = &mut self.client;
+        match refused {
+            Refused::Mixed => client.error(&error::SETTINGS_MIXED, &[]).await,
+            Refused::Global(name) => client.error(&error::SETTING_SESSION_ONLY, &[&name]).await,
+            Refused::Unknown(name) => client.error(&error::SETTING_UNKNOWN, &[&name]).await,
+            Refused::Invalid(name, value, values) => {
+                let value: String = value.chars().take(64).collect();
+                let details = [name.as_str(), &value, &values];
+                client.error(&error::SETTING_INVALID, &details).await
+            }
+            Refused::Token(reason) => client.error(&error::TOKEN_REFUSED, &[&reason]).await,
+        }
+    }
+
+    async fn answer_own(&mut self, asked: &[Question]) -> Result<(), End> {
+        let mut row = Vec::with_capacity(asked.len());
+        for question in asked {
+            let value = match question.name.as_str() {
+                "heddle_consistency" => self.promises.level.name().to_owned(),
+                "heddle_max_lag_ms" => self.promises.max_lag_ms.to_string(),
+                "heddle_monotonic" => u8::from(self.promises.monotonic).to_string(),
+                "heddle_token" => match Box::pin(self.token()).await {
+                    Ok(token) => token,
+                    Err(error) => return self.client.error(&error, &[]).await,
+                },
+                name => return self.client.error(&error::SETTING_UNKNOWN, &[name]).await,
+            };
+            row.push(Some(value.into_bytes()));
+        }
+        let columns: Vec<&str> = asked.iter().map(|q| q.title.as_str()).collect();
+        self.client.rows(&columns, &[row], self.status_now()).await
+    }
+}
+
+/// The text may name a variable of Heddle's own.
+fn names_own(text: &[u8]) -> bool {
+    text.windows(PREFIX.len())
+        .any(|part| part.eq_ignore_ascii_case(PREFIX))
+}
+
+/// One column of a SELECT of Heddle's own variables.
+#[derive(Debug, PartialEq, Eq)]
+struct Question {
+    /// In lower case.
+    name: String,
+    /// The alias, or the expression as it was written.
+    title: String,
+}
+
+/// The columns of `SELECT @@heddle_a [AS x], @@session.heddle_b [LIMIT 1]`; `None` for anything else.
+fn questions(text: &[u8]) -> Option<Vec<Question>> {
+    let text = std::str::from_utf8(text).ok()?.trim();
+    let text = text.strip_suffix(';').unwrap_or(text).trim_end();
+    let (select, list) = text.split_at_checked(6)?;
+    if !select.eq_ignore_ascii_case("select") || !list.starts_with([' ', '\t', '\r', '\n']) {
+        return None;
+    }
+    let lower = list.to_ascii_lowercase();
+    let list = match lower.rfind("limit") {
+        Some(at) if lower[at + 5..].trim() == "1" => &list[..at],
+        _ => list,
+    };
+    list.split(',').map(question).collect()
+}
+
+fn question(item: &str) -> Option<Question> {
+    let mut words = item.split_ascii_whitespace();
+    let expression = words.next()?;
+    let lower = expression.to_ascii_lowercase();
+    let name = lower.strip_prefix("@@")?;
+    let scoped = ["session.", "local."]
+        .iter()
+        .find_map(|s| name.strip_prefix(s));
+    let name = scoped.unwrap_or(name);
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !name.starts_with("heddle_") || !name.chars().all(plain) {
+        return None;
+    }
+    let alias = match (words.next(), words.next()) {
+        (None, _) => None,
+        (Some(word), alias @ Some(_)) if word.eq_ignore_ascii_case("as") => alias,
+        (alias, None) => alias,
+        _ => return None,
+    };
+    if words.next().is_some() {
+        return None;
+    }
+    let title = alias.unwrap_or(expression).trim_matches(['`', '\'', '"']);
+    Some(Question {
+        name: name.to_owned(),
+        title: title.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<Vec<(String, String)>> {
+        let asked = questions(text.as_bytes())?;
+        Some(asked.into_iter().map(|q| (q.name, q.title)).collect())
+    }
+
+    #[test]
+    fn questions_are_read_with_their_titles() {
+        let one = |name: &str, title: &str| (name.to_owned(), title.to_owned());
+        assert_eq!(
+            read("SELECT @@heddle_token"),
+            Some(vec![one("heddle_token", "@@heddle_token")])
+        );
+        assert_eq!(
+            read(
+                "select @@Session.heddle_consistency AS `level`, @@heddle_max_lag_ms lag LIMIT 1;"
+            ),
+            Some(vec![
+                one("heddle_consistency", "level"),
+                one("heddle_max_lag_ms", "lag")
+            ])
+        );
+        for text in [
+            "SELECT @@heddle_token, 1",
+            "SELECT @@heddle_token FROM t",
+            "SELECT @@heddle_token + 1",
+            "SELECT @@sql_mode",
+            "SELECTED @@heddle_token",
+            "SELECT",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        assert!(names_own(b"SET SESSION Heddle_Consistency = 1"));
+        assert!(!names_own(b"SET sql_mode = ''") && !names_own(b""));
+    }
+}

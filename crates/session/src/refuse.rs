@@ -1,0 +1,66 @@
+//! What a client hears when no connection of a server could be had, or when a server refused what
+//! Heddle did for the client's command.
+
+use backend::{ConnectionError, PoolError, Target};
+use farm::{ServerId, error};
+
+use crate::client::Client;
+use crate::end::End;
+use crate::exec::ServerRefusal;
+
+impl Client {
+    /// Passes a server's error on.
+    pub(crate) async fn pass_refusal(&mut self, refusal: &ServerRefusal) -> Result<(), End> {
+        let ServerRefusal {
+            number,
+            sqlstate,
+            message,
+        } = refusal;
+        self.server_error(*number, *sqlstate, message).await
+    }
+
+    /// Answers a command for which no connection could be had.
+    pub(crate) async fn pool_error(
+        &mut self,
+        error: &PoolError,
+        target: &Target,
+    ) -> Result<(), End> {
+        match error {
+            PoolError::WaitTimeout { waited_ms } => {
+                self.error(&error::POOL_WAIT_TIMEOUT, &[&waited_ms.to_string()])
+                    .await
+            }
+            PoolError::Connection(ConnectionError::Refused {
+                number,
+                sqlstate,
+                message,
+            }) => self.server_error(*number, *sqlstate, message).await,
+            PoolError::Connection(ConnectionError::Credential { plugin }) => {
+                self.error(&error::AUTH_PLUGIN_UNSUPPORTED, &[plugin]).await
+            }
+            PoolError::Connection(cause) => {
+                let server = format!("{}:{}", target.host, target.port);
+                tracing::warn!(server, %cause, "server unreachable");
+                self.error(
+                    &error::SERVER_UNREACHABLE,
+                    &[&format!("{server} ({cause})")],
+                )
+                .await
+            }
+        }
+    }
+
+    /// Ends a login for which no connection could be had.
+    pub(crate) async fn refuse_pool(&mut self, error: &PoolError) -> End {
+        let nowhere = Target {
+            server: ServerId(0),
+            host: "primary".into(),
+            port: 0,
+            read_only: false,
+        };
+        match self.pool_error(error, &nowhere).await {
+            Ok(()) => End::Refused(error::SERVER_UNREACHABLE),
+            Err(end) => end,
+        }
+    }
+}
