@@ -72,10 +72,10 @@ impl Connection {
         let own = self.engine() == Engine::MySql && !in_transaction;
         let ask: &[u8] = if own {
             b"SELECT DATABASE(), @@session.session_track_system_variables, \
-              @@session.session_track_schema, @@session.session_track_gtids LIMIT 1"
+              @@session.session_track_schema, @@session.session_track_gtids"
         } else {
             b"SELECT DATABASE(), @@session.session_track_system_variables, \
-              @@session.session_track_schema LIMIT 1"
+              @@session.session_track_schema"
         };
         let values = self.ask(ask).await?;
         let database = values.first().filter(|name| !name.is_empty()).cloned();

@@ -256,9 +256,9 @@ impl Session {
         let wait_ms = self.core.shared.settings.consistency.wait_ms;
         let seconds = format!("{}.{:03}", wait_ms / 1000, wait_ms % 1000);
         let ask = match connection.engine() {
-            Engine::MariaDb => format!("SELECT MASTER_GTID_WAIT('{floor}', {seconds}) LIMIT 1"),
+            Engine::MariaDb => format!("SELECT MASTER_GTID_WAIT('{floor}', {seconds})"),
             Engine::MySql => {
-                format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{floor}', {seconds}) LIMIT 1")
+                format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{floor}', {seconds})")
             }
         };
         let Ok(answer) = connection.ask(ask.as_bytes()).await else {
@@ -383,8 +383,8 @@ impl Session {
 async fn executed(connection: &mut Connection) -> Option<Position> {
     let engine = connection.engine();
     let ask: &[u8] = match engine {
-        Engine::MariaDb => b"SELECT @@global.gtid_current_pos LIMIT 1",
-        Engine::MySql => b"SELECT @@global.gtid_executed LIMIT 1",
+        Engine::MariaDb => b"SELECT @@global.gtid_current_pos",
+        Engine::MySql => b"SELECT @@global.gtid_executed",
     };
     let answer = connection.ask(ask).await.ok()?;
     let text = String::from_utf8_lossy(answer.first()?).replace('\n', "");
