@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use farm::{Engine, Snapshot};
 use mysqld::{Binary, Options, Server};
@@ -312,6 +312,8 @@ pub fn describe(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     fn place() -> (tempfile::TempDir, Place) {

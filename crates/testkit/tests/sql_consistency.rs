@@ -1,0 +1,227 @@
+//! Reads that keep their promises, on servers that really replicate: a replica that is late on
+//! purpose must never show a session less than it was promised.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use testkit::farm::Member;
+use testkit::{Client, Farm, Release, wait_until};
+
+/// For what takes a heartbeat or a probe or two on a busy machine.
+const SOON: Duration = Duration::from_secs(60);
+
+/// How late the late replica is.
+const DELAY_S: u64 = 3;
+
+/// A farm of a primary and two replicas, with a table.
+fn farm(release: Release) -> Option<Farm> {
+    let farm = Farm::start_on(release, &[])?;
+    let mut client = farm.client();
+    client.run("CREATE DATABASE promise");
+    client.run("CREATE TABLE promise.t (id INT PRIMARY KEY, n INT)");
+    Some(farm)
+}
+
+/// Has a replica apply everything that much later.
+fn delay(member: &Member, seconds: u64) {
+    let mut client = member.client();
+    client.run("STOP SLAVE");
+    client.run(&format!("CHANGE MASTER TO MASTER_DELAY = {seconds}"));
+    client.run("START SLAVE");
+}
+
+/// `lag_ms` of `group health`, by the order of the servers.
+fn lags(farm: &Farm) -> Vec<Option<f64>> {
+    let health = farm.json(&["group", "health", "g1"]);
+    health.iter().map(|row| row["lag_ms"].as_f64()).collect()
+}
+
+fn insert_and_read(client: &mut Client, id: usize) -> bool {
+    client.run(&format!("INSERT INTO promise.t VALUES ({id}, {id})"));
+    let found = client.value(&format!("SELECT COUNT(*) FROM promise.t WHERE id = {id}"));
+    found == "1"
+}
+
+/// The server that a statement would go to, and why.
+fn explained(client: &mut Client, sql: &str) -> Vec<String> {
+    let row = client.rows(&format!("HEDDLE EXPLAIN {sql}")).remove(0);
+    row.into_iter()
+        .map(|cell| cell.unwrap_or_default())
+        .collect()
+}
+
+const READ: &str = "SELECT id FROM promise.t";
+
+fn promises_are_kept(release: Release) {
+    let Some(farm) = farm(release) else { return };
+    let late = farm.member("g1-2");
+    let primary = format!("127.0.0.1:{}", farm.member("g1-1").port);
+    let late_address = format!("127.0.0.1:{}", late.port);
+    delay(&late, DELAY_S);
+
+    // Nobody but the heartbeat writes, and the lag is the delay all the same.
+    wait_until(SOON, "the delay is seen as lag, and only there", || {
+        let lags = lags(&farm);
+        let is =
+            |at: usize, low: f64, high: f64| lags[at].is_some_and(|lag| (low..high).contains(&lag));
+        let delay_ms = (DELAY_S * 1000) as f64;
+        is(0, 0.0, 1.0) && is(1, delay_ms - 1200.0, delay_ms * 4.0) && is(2, 0.0, 1000.0)
+    });
+
+    // What a session wrote it sees at once.
+    let mut writer = farm.client();
+    assert!((0..100).all(|id| insert_and_read(&mut writer, id)));
+
+    // So does everybody who takes its token up.
+    for id in 100..120 {
+        writer.run(&format!("INSERT INTO promise.t VALUES ({id}, {id})"));
+        let token = writer.value("SELECT @@heddle_token");
+        let mut reader = farm.client();
+        reader.run(&format!("SET heddle_token = '{token}'"));
+        assert_eq!(
+            reader.value("SELECT MAX(id) FROM promise.t"),
+            id.to_string()
+        );
+    }
+
+    // A bound keeps the late replica out; without one it serves, too.
+    let mut reader = farm.client();
+    reader.run("SET heddle_consistency = 'eventual', heddle_max_lag_ms = 1000");
+    for _ in 0..50 {
+        assert_ne!(explained(&mut reader, READ)[1], late_address);
+    }
+    reader.run("SET heddle_max_lag_ms = 4294967295, heddle_monotonic = off");
+    let to = (0..10).map(|_| explained(&mut reader, READ)[1].clone());
+    assert!(to.collect::<Vec<_>>().contains(&late_address));
+    reader.run("SET heddle_consistency = strong");
+    assert_eq!(explained(&mut reader, READ)[1], primary);
+
+    // Nobody steps back in time, whatever the level: once it saw the row, it sees it again.
+    let mut fickle = farm.client();
+    for id in 1000..1020 {
+        writer.run(&format!("INSERT INTO promise.t VALUES ({id}, {id})"));
+        let count = format!("SELECT COUNT(*) FROM promise.t WHERE id = {id}");
+        assert_eq!(fickle.value(&format!("/*ms=strong*/ {count}")), "1");
+        for _ in 0..5 {
+            assert_eq!(
+                fickle.value(&format!("/*ms=eventual*/ {count}")),
+                "1",
+                "{id}"
+            );
+        }
+    }
+
+    // The checks above would see it if nothing were promised.
+    let mut careless = farm.client();
+    careless.run("SET heddle_consistency = eventual, heddle_max_lag_ms = 4294967295");
+    careless.run("SET heddle_monotonic = off");
+    let kept = (2000..2020).filter(|id| insert_and_read(&mut careless, *id));
+    assert!(kept.count() < 20, "a late replica served none of the reads");
+}
+
+#[test]
+fn promises_are_kept_on_mariadb() {
+    promises_are_kept(Release::Installed);
+}
+
+#[test]
+fn promises_are_kept_on_mysql() {
+    promises_are_kept(Release::MySql80);
+}
+
+#[test]
+fn what_cannot_be_promised_is_refused_and_the_session_goes_on() {
+    let Some(farm) = farm(Release::Installed) else {
+        return;
+    };
+    let mut client = farm.client();
+    let id = farm.json(&["manage", "ping"])[0]["farm_id"].clone();
+    let Value::String(id) = id else {
+        panic!("an id")
+    };
+    for (statement, number) in [
+        ("SET heddle_consistency = 'best'".to_owned(), 1231),
+        ("SET heddle_consistency = NULL".to_owned(), 1231),
+        ("SET heddle_max_lag_ms = -5".to_owned(), 1231),
+        ("SET heddle_max_lag_ms = 'soon'".to_owned(), 1231),
+        ("SET heddle_monotonic = 2".to_owned(), 1231),
+        ("SET heddle_token = 'none'".to_owned(), 1231),
+        (
+            "SET heddle_token = '1;another-farm;g1@1=0-1-1'".to_owned(),
+            1231,
+        ),
+        (format!("SET heddle_token = '1;{id};g9@1=0-1-1'"), 1231),
+        (format!("SET heddle_token = '1;{id};g1@7=0-1-1'"), 1231),
+        // Nothing could ever fulfil it: there is no wait, and no read that fails later.
+        (
+            format!("SET heddle_token = '1;{id};g1@1=1-101-999999999'"),
+            1231,
+        ),
+        ("SET GLOBAL heddle_consistency = 'strong'".to_owned(), 1228),
+        ("SET heddle_consistensy = 'strong'".to_owned(), 1193),
+        (
+            "SET heddle_consistency = 'strong', sql_mode = ''".to_owned(),
+            1105,
+        ),
+        ("SELECT @@heddle_what".to_owned(), 1193),
+        ("/*heddle consistency=best*/ SELECT 1".to_owned(), 1231),
+        ("/*heddle max_lag_ms=-1*/ SELECT 1".to_owned(), 1231),
+    ] {
+        let refused = client.query(&statement).expect_err(&statement);
+        assert_eq!(refused.number(), number, "{statement}: {refused}");
+    }
+    assert_eq!(client.value("SELECT @@heddle_consistency"), "session");
+    client.run(&format!("SET heddle_token = '1;{id}'"));
+    // Texts that cannot be prepared say so in the way that drivers know.
+    let refused = client.prepare("SET heddle_consistency = ?");
+    assert_eq!(refused.err().map(|failure| failure.number()), Some(1295));
+    client.run("INSERT INTO promise.t VALUES (1, 1)");
+    assert_eq!(client.value("SELECT n FROM promise.t"), "1");
+}
+
+#[test]
+fn reads_follow_the_weights_though_sessions_stay_where_they_are() {
+    let Some(farm) = farm(Release::Installed) else {
+        return;
+    };
+    let uuids: Vec<Value> = farm.json(&["group", "lookup_servers", "g1"]);
+    let uuid = |name: &str| {
+        let port = farm.member(name).port.to_string();
+        let found = uuids.iter().find(|row| {
+            row["address"]
+                .as_str()
+                .is_some_and(|address| address.ends_with(&port))
+        });
+        found.expect("the server")["server_uuid"]
+            .as_str()
+            .expect("a text")
+            .to_owned()
+    };
+    farm.json(&["server", "set_weight", &uuid("g1-2"), "3"]);
+    let read = |name: &str| -> u64 {
+        let status = "SHOW GLOBAL STATUS LIKE 'Com_select'";
+        let mut client = farm.member(name).client();
+        client.rows(status)[0][1]
+            .as_deref()
+            .map_or(0, |n| n.parse().expect("a number"))
+    };
+    let mut client = farm.client();
+    let before = [read("g1-2"), read("g1-3")];
+    let mut reads = 0;
+    wait_until(
+        SOON,
+        "three reads in four go to the heavier replica",
+        || {
+            for _ in 0..2000 {
+                client.rows(READ);
+            }
+            reads += 2000;
+            let [heavy, light] = [read("g1-2") - before[0], read("g1-3") - before[1]];
+            // Probes and followers read, too, but not so much.
+            reads >= 8000 && {
+                let share = heavy as f64 / (heavy + light) as f64;
+                (share - 0.75).abs() < 0.04
+            }
+        },
+    );
+}
