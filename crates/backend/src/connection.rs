@@ -16,6 +16,7 @@ use mysql_wire::reply::{ErrPacket, SessionChange, Shown};
 use mysql_wire::result::TextRow;
 use mysql_wire::status::Status;
 
+use crate::defaults;
 use crate::login::Seen;
 use crate::pass::Pass;
 use crate::prepared::{Known, Prepared, Statements};
@@ -104,12 +105,16 @@ pub struct Connection {
     pub thread_id: u32,
     pub capabilities: Capabilities,
     pub owner: Owner,
+    /// What it has seen of the changes to what a login takes over.
+    pub(crate) defaults: defaults::Seen,
     /// As whom it is logged in; none for a connection outside the pools.
     pub(crate) pass: Option<Pass>,
     pub(crate) state: Rc<SessionState>,
     pub(crate) login: Rc<SessionState>,
     pub(crate) sock: Channel,
     pub(crate) idle_since_s: u64,
+    /// The server will not wait for long.
+    pub(crate) impatient: bool,
     /// Heddle made the session READ ONLY, and it stays so.
     guarded: bool,
     /// Nobody may use the connection once its lease ends.
@@ -142,11 +147,13 @@ impl Connection {
             thread_id,
             capabilities,
             owner: Owner::default(),
+            defaults: defaults::Seen::default(),
             pass: None,
             login: state.clone(),
             state,
             sock,
             idle_since_s: 0,
+            impatient: false,
             guarded: false,
             condemned: false,
             seen,
@@ -183,11 +190,6 @@ impl Connection {
     /// False for a connection that has broken, or has said something unasked, while nobody used it.
     pub fn is_quiet(&mut self) -> bool {
         self.sock.is_quiet()
-    }
-
-    /// Takes note of a state that a statement has brought about.
-    pub fn set_state(&mut self, state: Rc<SessionState>) {
-        self.state = state;
     }
 
     /// Has the connection closed when its lease ends: a command was sent in part only.
@@ -351,7 +353,7 @@ impl Connection {
         }
         self.run(&commands).await?;
         self.prepare_session(self.guarded).await?;
-        self.state = Rc::new(SessionState::new(self.state.database()));
+        self.set_state(Rc::new(SessionState::new(self.state.database())));
         self.statements = Statements::default();
         self.variables = None;
         self.owner = Owner::default();
@@ -408,7 +410,7 @@ impl Connection {
         if let Some(set) = self.state.set_statement(wanted, &self.login, self.guarded) {
             self.run(&[(Command::Query, &set)]).await?;
         }
-        self.state = wanted.clone();
+        self.set_state(wanted.clone());
         Ok(())
     }
 

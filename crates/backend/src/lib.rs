@@ -12,6 +12,8 @@
 //! Must not know: which server a statement should go to, what a client is, the state store.
 
 mod connection;
+mod defaults;
+mod lease;
 mod line;
 mod login;
 mod pass;
@@ -23,9 +25,11 @@ mod terms;
 mod tracking;
 
 pub use connection::{Connection, ConnectionError, Owner, TOO_MANY_STATEMENTS};
+pub use defaults::{Defaults, Global};
+pub use lease::Lease;
 pub use login::Seen;
 pub use pass::{Credential, Entitlement, Pass, Profile, Secret};
-pub use pool::{Key, Lease, Limits, PoolError, Pools, Target, Usage};
+pub use pool::{Key, Limits, PoolError, Pools, Target, Usage};
 pub use prepared::{Known, Prepared, Text, Texts};
 pub use residue::{
     Placed, Questions, Residue, VARIABLE_BYTES_MAX, Value, Variable, Warning, Warnings,

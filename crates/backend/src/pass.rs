@@ -85,6 +85,8 @@ pub struct Entitlement {
     pub host: Arc<str>,
     /// The way in which the client proved itself.
     pub way: AuthPlugin,
+    /// What stood for the account's global privileges and roles: a login keeps those that it found.
+    pub privileges: u64,
     /// The servers count the account's connections, so none may be idle for nobody.
     pub limited: bool,
 }
@@ -230,6 +232,7 @@ mod tests {
                 user: "app".into(),
                 host: "%".into(),
                 way: AuthPlugin::CachingSha2(Arc::from(&b"x"[..])),
+                privileges: 0,
                 limited: false,
             },
         }

@@ -12,6 +12,8 @@ use futures_channel::oneshot;
 use rustc_hash::FxHashMap;
 
 use crate::connection::{Connection, ConnectionError};
+use crate::defaults::Defaults;
+use crate::lease::Lease;
 use crate::line::Line;
 use crate::login::{self, Seen};
 use crate::pass::{Entitlement, Pass, Passes, Profile};
@@ -92,6 +94,7 @@ pub struct Usage {
 pub struct Pools {
     limits: Limits,
     terms: Arc<Terms>,
+    defaults: Arc<Defaults>,
     now_s: Cell<u64>,
     next_id: Cell<u64>,
     opened: Cell<u64>,
@@ -115,21 +118,13 @@ struct PerServer {
     promised: usize,
 }
 
-/// A connection in use. [`Lease::release`] gives it back; dropping closes it.
-pub struct Lease {
-    key: Key,
-    connection: Option<Connection>,
-    pools: Rc<Pools>,
-    /// The lease holds a place of the pool; false once the connection was given back.
-    holds_place: bool,
-}
-
 impl Pools {
     /// Pools without connections.
-    pub fn new(limits: Limits, terms: Arc<Terms>) -> Rc<Pools> {
+    pub fn new(limits: Limits, terms: Arc<Terms>, defaults: Arc<Defaults>) -> Rc<Pools> {
         Rc::new(Pools {
             limits,
             terms,
+            defaults,
             now_s: Cell::new(0),
             next_id: Cell::new(1),
             opened: Cell::new(0),
@@ -162,8 +157,8 @@ impl Pools {
     }
 
     /// Hands out a connection in state `wanted`: the one with id `prefer` if it is idle, else an
-    /// idle one with the fewest differences (the user variables of others are one), else a new one, else the next that comes free. Dropped
-    /// while it waits, it leaves nothing behind.
+    /// idle one with the fewest differences (the user variables of others are one), else a new one,
+    /// else the next that comes free. Dropped while it waits, it leaves nothing behind.
     pub async fn take(
         self: &Rc<Self>,
         target: &Target,
@@ -173,8 +168,9 @@ impl Pools {
     ) -> Result<Lease, PoolError> {
         if let Some(lease) = self.take_idle(key, wanted, prefer, false) {
             let connection = lease.connection();
-            let fresh = connection.idle_since_s + QUIET_CHECK_S >= self.now_s.get();
-            if fresh && SessionState::same(&connection.state, wanted) {
+            let fresh = connection.is_fresh(self.now_s.get());
+            let current = connection.defaults == self.defaults.now();
+            if fresh && current && SessionState::same(&connection.state, wanted) {
                 return Ok(lease);
             }
             return Box::pin(self.take_slowly(target, key, wanted, prefer, Some(lease))).await;
@@ -197,8 +193,11 @@ impl Pools {
             let idle = || self.take_idle(key, wanted, prefer, first_in_line);
             if let Some(mut lease) = found.take().or_else(idle) {
                 let connection = lease.connection_mut();
-                let fresh = connection.idle_since_s + QUIET_CHECK_S >= self.now_s.get();
+                let fresh = connection.is_fresh(self.now_s.get());
                 if !fresh && !connection.sock.is_quiet() {
+                    continue;
+                }
+                if connection.catch_up(&self.defaults).await.is_err() {
                     continue;
                 }
                 let Err(error) = connection.become_state(wanted).await else {
@@ -315,6 +314,7 @@ impl Pools {
         let mut lease = self.lease(key, None);
         let pass = self.passes.find(key.profile);
         let pass = pass.expect("who takes a connection has the pass of its key");
+        let defaults = self.defaults.now();
         let opening = async {
             let mut connection =
                 login::open(&self.terms, target, pass.profile(), wanted.database()).await?;
@@ -329,6 +329,7 @@ impl Pools {
             .unwrap_or(Err(ConnectionError::Timeout { operation }))?;
         self.note_seen(target.server, &connection.seen);
         connection.pass = Some(pass);
+        connection.defaults = defaults;
         connection.id = self.next_id.replace(self.next_id.get() + 1);
         connection.statements_max = self.limits.statements_max.max(1);
         self.opened.set(self.opened.get() + 1);
@@ -372,7 +373,7 @@ impl Pools {
         Ok(())
     }
 
-    fn put(&self, key: Key, mut connection: Connection) {
+    pub(crate) fn put(&self, key: Key, mut connection: Connection) {
         connection.idle_since_s = self.now_s.get();
         let mut servers = self.servers.borrow_mut();
         let server = servers.entry(key.server).or_default();
@@ -382,7 +383,7 @@ impl Pools {
         }
     }
 
-    fn give_up_place(&self, server: ServerId) {
+    pub(crate) fn give_up_place(&self, server: ServerId) {
         let mut servers = self.servers.borrow_mut();
         let server = servers.entry(server).or_default();
         server.count -= 1;
@@ -485,9 +486,6 @@ impl Pools {
     }
 }
 
-/// A connection that was idle for longer than this is asked whether it still lives before use.
-const QUIET_CHECK_S: u64 = 1;
-
 fn ends_with_sessions(connection: &Connection) -> bool {
     let pass = connection.pass.as_ref();
     pass.is_some_and(Pass::ends_with_sessions)
@@ -551,47 +549,6 @@ impl Drop for Place<'_> {
         if !server.line.leave(self.ticket) {
             server.promised -= 1;
             wake_next(server, None);
-        }
-    }
-}
-
-impl Lease {
-    /// Gives the connection back. It must be outside transactions and pins, with its reply read.
-    /// A condemned one is closed instead.
-    pub fn release(mut self) {
-        if self.connection().is_condemned() {
-            return;
-        }
-        if let Some(connection) = self.connection.take() {
-            self.holds_place = false;
-            self.pools.put(self.key, connection);
-        }
-    }
-
-    /// The key of the pool that the connection belongs to.
-    pub fn key(&self) -> Key {
-        self.key
-    }
-
-    /// The connection.
-    pub fn connection(&self) -> &Connection {
-        self.connection
-            .as_ref()
-            .expect("a lease has its connection until it is released")
-    }
-
-    /// The connection, to use it.
-    pub fn connection_mut(&mut self) -> &mut Connection {
-        self.connection
-            .as_mut()
-            .expect("a lease has its connection until it is released")
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if self.holds_place {
-            self.pools.give_up_place(self.key.server);
         }
     }
 }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
@@ -107,6 +108,15 @@ impl SessionState {
     pub fn with_variable(&self, name: &str, value: &[u8]) -> SessionState {
         let mut state = self.clone();
         state.variables.insert(name.into(), value.into());
+        state.hashed()
+    }
+
+    /// The same state with these variables as after login.
+    pub fn without_variables(&self, names: &[Arc<str>]) -> SessionState {
+        let mut state = self.clone();
+        for name in names {
+            state.variables.remove(&**name);
+        }
         state.hashed()
     }
 

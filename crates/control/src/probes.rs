@@ -248,7 +248,7 @@ impl Control {
             let read = Instant::now();
             match self.read_accounts(&mut link).await {
                 Ok(Some(accounts)) => {
-                    self.set_accounts(Accounts::new(accounts));
+                    self.set_accounts(accounts);
                     told.clear();
                 }
                 Ok(None) => {}
@@ -278,10 +278,7 @@ impl Control {
         }
     }
 
-    async fn read_accounts(
-        &self,
-        link: &mut Option<Link>,
-    ) -> Result<Option<Vec<farm::Account>>, Error> {
+    async fn read_accounts(&self, link: &mut Option<Link>) -> Result<Option<Accounts>, Error> {
         let primary = {
             let state = self.state();
             let home = state.records.groups.keys().next();

@@ -63,6 +63,7 @@ pub fn start(options: Options) -> io::Result<Door> {
         operator: options.operator,
         rsa_key: RsaKey::default(),
         secrets: Secrets::default(),
+        defaults: Default::default(),
         changes: Default::default(),
         backend_credentials: options.backend_credentials,
         seats: Default::default(),

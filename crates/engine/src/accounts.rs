@@ -1,8 +1,9 @@
 //! The accounts of a server, as the data plane needs them to admit clients.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use farm::{Account, AuthPlugin, Engine, TlsDemand};
+use farm::{Account, Accounts, AuthPlugin, Engine, TlsDemand};
 use mysql_wire::auth::{ed25519_public_parse, native_stage2_parse};
 use serde_json::Value;
 
@@ -26,19 +27,69 @@ const SUPER: u64 = 1 << 15;
 /// «access denied» as from the server itself.
 const NO_PASSWORD_FITS: AuthPlugin = AuthPlugin::Native(Some([0; 20]));
 
+/// What a login is given by roles, and privileges on databases, as two numbers that change with them.
+const GRANTS_MARIADB: &str = "SELECT \
+     (SELECT SUM(CRC32(CONCAT_WS(',', Host, User, Role, Admin_option))) FROM mysql.roles_mapping), \
+     (SELECT SUM(CRC32(CONCAT_WS(',', Host, Db, User, PRIVILEGES))) FROM mysql.db)";
+
+const GRANTS_MYSQL: &str = "SELECT CONCAT_WS(',', \
+     (SELECT SUM(CRC32(CONCAT_WS(',', FROM_HOST, FROM_USER, TO_HOST, TO_USER))) \
+         FROM mysql.role_edges), \
+     (SELECT SUM(CRC32(CONCAT_WS(',', HOST, USER, DEFAULT_ROLE_HOST, DEFAULT_ROLE_USER))) \
+         FROM mysql.default_roles), \
+     (SELECT SUM(CRC32(CONCAT_WS(',', USER, HOST, PRIV))) FROM mysql.global_grants), \
+     (SELECT SUM(CRC32(CONCAT_WS(',', u.User, u.Host, PRIVILEGES))) FROM mysql.user u \
+         JOIN mysql.role_edges ON User = FROM_USER AND Host = FROM_HOST), \
+     @@mandatory_roles, @@activate_all_roles_on_login), \
+     (SELECT SUM(CRC32(CONCAT_WS(',', Host, Db, User, PRIVILEGES))) FROM mysql.db)";
+
+/// The columns of `mysql.db`.
+const OF_DATABASE: &str = "Select_priv, Insert_priv, Update_priv, Delete_priv, Create_priv, \
+     Drop_priv, Grant_priv, References_priv, Index_priv, Alter_priv, Create_tmp_table_priv, \
+     Lock_tables_priv, Create_view_priv, Show_view_priv, Create_routine_priv, Alter_routine_priv, \
+     Execute_priv, Event_priv, Trigger_priv";
+
+/// The columns of MySQL's `mysql.user`.
+const OF_USER: &str = "Select_priv, Insert_priv, Update_priv, Delete_priv, Create_priv, Drop_priv, \
+     Reload_priv, Shutdown_priv, Process_priv, File_priv, Grant_priv, References_priv, Index_priv, \
+     Alter_priv, Show_db_priv, Super_priv, Create_tmp_table_priv, Lock_tables_priv, Execute_priv, \
+     Repl_slave_priv, Repl_client_priv, Create_view_priv, Show_view_priv, Create_routine_priv, \
+     Alter_routine_priv, Create_user_priv, Event_priv, Trigger_priv, Create_tablespace_priv, \
+     Create_role_priv, Drop_role_priv";
+
 /// Reads all accounts that may log in, roles left out.
-pub async fn accounts(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, Error> {
+pub async fn accounts(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
     match link.version().engine {
         Engine::MariaDb => mariadb(link, timeout_ms).await,
         Engine::MySql => mysql(link, timeout_ms).await,
     }
 }
 
-async fn mariadb(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, Error> {
+/// What stands for the roles' gifts, and for privileges on databases. A server that does not let them
+/// be read has them unchanged for ever.
+async fn grants(link: &mut Link, sql: &str, timeout_ms: u64) -> Result<[u64; 2], Error> {
+    let rows = match link.rows(OPERATION, sql, timeout_ms).await {
+        Err(error) if error.number().is_some() => return Ok([0, 0]),
+        rows => rows?,
+    };
+    let cell = |index| rows.first().and_then(|row| bytes_at(row, index));
+    Ok([digest(&cell(0)), digest(&cell(1))])
+}
+
+fn digest(of: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
+async fn mariadb(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
     let sql = "SELECT User, Host, Priv, UNIX_TIMESTAMP(), @@default_password_lifetime \
                FROM mysql.global_priv";
     let rows = link.rows(OPERATION, sql, timeout_ms).await?;
-    let account = |row: &_| {
+    let sql = GRANTS_MARIADB.replace("PRIVILEGES", OF_DATABASE);
+    let [mut roles, databases] = grants(link, &sql, timeout_ms).await?;
+    let mut accounts = Vec::with_capacity(rows.len());
+    for row in &rows {
         let user = text_at(row, 0).unwrap_or_default();
         let host = text_at(row, 1).unwrap_or_default();
         let json = bytes_at(row, 2).unwrap_or_default();
@@ -47,17 +98,32 @@ async fn mariadb(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, Error
             now_s: number(3).unwrap_or(0),
             lifetime_days: number(4).unwrap_or(0),
         };
-        from_global_priv(&user, &host, &json, &ages)
-    };
-    Ok(rows.iter().filter_map(account).collect())
+        match from_global_priv(&user, &host, &json, &ages) {
+            Some(account) => accounts.push(account),
+            None => roles = digest(&(roles, user, json)),
+        }
+    }
+    Ok(complete(accounts, roles, databases))
 }
 
-async fn mysql(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, Error> {
-    let sql = "SELECT User, Host, plugin, authentication_string, account_locked, Super_priv, \
-               max_user_connections, password_expired='Y' OR IFNULL(password_last_changed < NOW() - \
-               INTERVAL NULLIF(IFNULL(password_lifetime, @@default_password_lifetime), 0) DAY, 0), \
-               ssl_type, ssl_cipher, x509_issuer, x509_subject FROM mysql.user";
-    let rows = link.rows(OPERATION, sql, timeout_ms).await?;
+/// The accounts, whose own privileges are known, with what roles and databases add.
+fn complete(mut accounts: Vec<Account>, roles: u64, databases: u64) -> Accounts {
+    for account in &mut accounts {
+        account.privileges = digest(&(account.privileges, roles));
+    }
+    let mut accounts = Accounts::new(accounts);
+    accounts.databases = databases;
+    accounts
+}
+
+async fn mysql(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
+    let sql = format!(
+        "SELECT User, Host, plugin, authentication_string, account_locked, Super_priv, \
+         max_user_connections, password_expired='Y' OR IFNULL(password_last_changed < NOW() - \
+         INTERVAL NULLIF(IFNULL(password_lifetime, @@default_password_lifetime), 0) DAY, 0), \
+         ssl_type, ssl_cipher, x509_issuer, x509_subject, CONCAT({OF_USER}) FROM mysql.user"
+    );
+    let rows = link.rows(OPERATION, &sql, timeout_ms).await?;
     let account = |row: &_| {
         let cell = |index| text_at(row, index).unwrap_or_default();
         Account {
@@ -78,9 +144,16 @@ async fn mysql(link: &mut Link, timeout_ms: u64) -> Result<Vec<Account>, Error> 
             },
             connections_max: cell(6).parse().unwrap_or(0),
             admin: cell(5) == "Y",
+            privileges: digest(&cell(12)),
         }
     };
-    Ok(rows.iter().map(account).collect())
+    let accounts = rows.iter().map(account).collect();
+    // The roles come first: the columns of accounts have some names of those of databases.
+    let (roles, of_databases) = GRANTS_MYSQL.rsplit_once("PRIVILEGES").unwrap_or_default();
+    let roles = roles.replace("PRIVILEGES", OF_USER);
+    let sql = [&roles, OF_DATABASE, of_databases].concat();
+    let [roles, databases] = grants(link, &sql, timeout_ms).await?;
+    Ok(complete(accounts, roles, databases))
 }
 
 /// By which a password's age is judged.
@@ -123,6 +196,7 @@ fn from_global_priv(user: &str, host: &str, json: &[u8], ages: &Ages) -> Option<
             .and_then(|max| u32::try_from(max).ok())
             .unwrap_or(0),
         admin: access & SUPER != 0,
+        privileges: digest(&(access, privileges["default_role"].as_str())),
     })
 }
 

@@ -43,6 +43,9 @@ pub struct Account {
     pub connections_max: u32,
     /// True when the account may use the commands that change the farm (SUPER, or all privileges).
     pub admin: bool,
+    /// Stands for what a login is given by the account: its global privileges and its roles. Equal
+    /// while these are.
+    pub privileges: u64,
 }
 
 /// All accounts, ordered so that the first match is the one that the server would choose.
@@ -51,6 +54,9 @@ pub struct Accounts {
     ordered: Vec<Account>,
     /// Places in `ordered`, ascending, by name.
     by_user: HashMap<Arc<str>, Vec<usize>>,
+    /// Stands for the privileges on databases, which take effect when one is selected. Equal while
+    /// these are.
+    pub databases: u64,
 }
 
 impl Accounts {
@@ -71,6 +77,7 @@ impl Accounts {
         Accounts {
             ordered: accounts,
             by_user,
+            databases: 0,
         }
     }
 
@@ -94,6 +101,11 @@ impl Accounts {
     pub fn exactly(&self, user: &str, host: &str) -> Option<&Account> {
         let mut named = self.named(user).map(|place| &self.ordered[place]);
         named.find(|account| &*account.host == host)
+    }
+
+    /// All of them, the most specific host first.
+    pub fn iter(&self) -> impl Iterator<Item = &Account> {
+        self.ordered.iter()
     }
 
     /// How many accounts there are.
@@ -194,6 +206,7 @@ mod tests {
             tls: TlsDemand::None,
             connections_max: 0,
             admin: false,
+            privileges: 0,
         }
     }
 

@@ -63,6 +63,8 @@ errors! {
         "The client went away in the middle of a packet.";
     NET_READ_INTERRUPTED 1159 "08S01" false "Got timeout reading communication packets"
         "The client was silent for longer than handshake_timeout_s or idle_timeout_s.";
+    IDLE_TOO_LONG 4031 "HY000" false "The client was disconnected by the server because of inactivity. See wait_timeout and interactive_timeout for configuring this behavior."
+        "Connect again; raise the session's wait_timeout, or idle_timeout_s.";
     NET_UNCOMPRESS_ERROR 1157 "08S01" false "Couldn't uncompress communication packet"
         "The client broke the protocol; connect again, or without compression.";
     SECURE_TRANSPORT_REQUIRED 3159 "HY000" false "Connections using insecure transport are prohibited while --require_secure_transport=ON."

@@ -34,6 +34,9 @@ pub const SOCKET: &str = "auth_socket";
 /// Bytes of the random salt in a greeting, without the NUL behind it.
 pub const SALT_BYTES: usize = 20;
 
+/// In front of the proof of a certificate, in the text of an OK.
+const CERTIFICATE_PROOF: u8 = 1;
+
 /// `caching_sha2_password`, client: asks for the server's RSA key (a payload of this one byte).
 pub const REQUEST_KEY: u8 = 2;
 /// `sha256_password`, client: asks for the server's RSA key, in place of a password.
@@ -67,6 +70,23 @@ pub fn native_verify(
     let response: &[u8; 20] = response.try_into().ok()?;
     let stage1 = xor(response, &native_pad(stage2, salt));
     equal(&native_stage2(&stage1), stage2).then_some(stage1)
+}
+
+/// What MariaDB's OK of a login says under TLS: that whoever shows this certificate knows the account's
+/// password, so that a client need not know who signed it. `stored` is what the servers keep of the
+/// password, `salt` the greeting's, `fingerprint` SHA-256 of the certificate.
+pub fn certificate_proof(
+    stored: &[u8],
+    salt: &[u8; SALT_BYTES],
+    fingerprint: &[u8; 32],
+) -> Vec<u8> {
+    let digest = Sha256::new()
+        .chain_update(stored)
+        .chain_update(salt)
+        .chain_update(fingerprint)
+        .finalize();
+    let hex = digest.iter().map(|byte| format!("{byte:02X}"));
+    [&[CERTIFICATE_PROOF], hex.collect::<String>().as_bytes()].concat()
 }
 
 /// Reads stage 2 from `mysql.user`, as `PASSWORD()` prints it: `*` and 40 hex digits.

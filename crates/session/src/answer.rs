@@ -14,10 +14,15 @@ use crate::end::End;
 impl Client {
     /// Sends an OK without rows.
     pub async fn ok(&mut self, status: Status) -> Result<(), End> {
+        self.ok_with(&OkPacket::new(status)).await
+    }
+
+    /// Sends this OK.
+    pub async fn ok_with(&mut self, ok: &OkPacket<'_>) -> Result<(), End> {
         let mut out = Vec::with_capacity(16);
         let capabilities = self.capabilities;
         packet::write_with(&mut out, &mut self.sequence, |payload| {
-            OkPacket::new(status).encode(payload, capabilities);
+            ok.encode(payload, capabilities);
         });
         self.say(out).await
     }

@@ -68,6 +68,9 @@ impl Session {
         run: &mut Run,
         read_only: bool,
     ) -> Result<Answer, End> {
+        if Session::may_set_globals(&run.shape) {
+            run.globals = Box::pin(self.ask_globals(connection, &run.shape, run.job)).await;
+        }
         let (expect, own) = match self.make_ready(connection, &run.shape, run.job).await {
             Ok(ready) => ready,
             Err(ConnectionError::Refused {

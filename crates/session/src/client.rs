@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
-use channel::{Algorithm, Channel, PackError, Packing, Presented, Side};
+use channel::{Algorithm, Channel, Fingerprint, PackError, Packing, Presented, Side};
 use farm::{ClientError, error};
 use mysql_wire::Malformed;
 use mysql_wire::auth::SALT_BYTES;
@@ -54,6 +54,8 @@ pub struct Client {
     /// What proofs are made for, from the greeting to the last COM_CHANGE_USER, as on the servers:
     /// clients prove themselves anew with the salt that they have.
     pub salt: [u8; SALT_BYTES],
+    /// SHA-256 of the certificate that the client was shown.
+    pub fingerprint: Option<Box<Fingerprint>>,
     pub(crate) progress: Rc<Progress>,
     bytes_max: usize,
     /// What stood before the text of the current COM_QUERY; empty when it was nothing.
@@ -76,6 +78,7 @@ impl Client {
             sequence: 0,
             salt: [0; SALT_BYTES],
             capabilities,
+            fingerprint: None,
             progress: Rc::default(),
             bytes_max,
             attributes: Vec::new(),
@@ -98,6 +101,7 @@ impl Client {
     pub async fn start_tls(&mut self, presented: &Presented) -> io::Result<()> {
         let early = self.inbox.split_off(self.place().end);
         let config = presented.config.clone();
+        self.fingerprint = Some(Box::new(presented.fingerprint));
         self.sock.accept_tls(config, &early).await
     }
 

@@ -86,6 +86,7 @@ impl Session {
         self.statements.clear();
         self.statement_keys.clear();
         self.tracking = None;
+        self.take_defaults();
         self.status = Status::AUTOCOMMIT;
         self.forget_promises();
         self.gets_diagnostics = false;

@@ -7,7 +7,8 @@
 use std::rc::Rc;
 
 use backend::{
-    Connection, ConnectionError, Lease, Pass, PoolError, SessionState, TOO_MANY_STATEMENTS, Target,
+    Connection, ConnectionError, Global, Lease, Pass, PoolError, SessionState, TOO_MANY_STATEMENTS,
+    Target,
 };
 use farm::{Server, ServerId, Snapshot, error};
 use mysql_wire::relay::{Expect, Outcome};
@@ -103,6 +104,8 @@ pub(crate) struct Run {
     pub pins: Pins,
     /// The commands behind it that were sent with it and are not answered yet.
     pub train: Train,
+    /// What global variables were that it may set.
+    pub globals: Vec<Global>,
     /// The server had no room for a statement, or did not know it, once already.
     pub again: bool,
 }
@@ -122,6 +125,7 @@ impl Run {
             job,
             pins: Pins::empty(),
             train: Train::default(),
+            globals: Vec::new(),
             again: false,
         }
     }
@@ -238,6 +242,7 @@ impl Session {
                     continue;
                 }
                 Err(error) if self.does_without_database(&error) => continue,
+                Err(error) if self.does_without_kept(&error) => continue,
                 Err(error) => return self.client.pool_error(&error, &target).await,
             };
             run.pins = pins;
@@ -254,6 +259,7 @@ impl Session {
             match self.attempt(&mut lease, &mut run, plan.read_only).await? {
                 Answer::Done(outcome, changes) => {
                     self.note_route(&run, &changes, plan.read_only);
+                    self.note_globals(&run, &outcome, plan.server);
                     return self.settle(lease, &run.shape, run.pins, outcome, changes);
                 }
                 Answer::Refused(refusal) => {
@@ -402,6 +408,9 @@ impl Session {
         }
         if let Some(held) = self.held.take() {
             return Ok((held.lease, held.pins));
+        }
+        if self.defaults != self.core.shared.defaults.globals() {
+            self.keep_defaults();
         }
         let back = shape.asks_back() || shape.facts.contains(Facts::LAST_INSERT_ID);
         let prefer = match &self.variables {

@@ -19,6 +19,7 @@ mod command;
 mod consistency;
 mod counters;
 mod cursor;
+mod defaults;
 mod diagnostics;
 mod end;
 mod exec;

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use backend::{Limits, Pass, Pools, Text, Texts};
+use backend::{Defaults, Limits, Pass, Pools, Text, Texts};
 use farm::{Accounts, Engine, Published, Server, ServerId, Snapshot};
 use mysql_wire::relay::BUFFER_BYTES;
 use reactor::{Closer, Dealer};
@@ -60,6 +60,8 @@ pub struct Shared {
     pub secrets: Secrets,
     pub backend_credentials: Vec<BackendCredential>,
     pub seats: Arc<Seats>,
+    /// What clients did to that which logins take over from servers.
+    pub defaults: Arc<Defaults>,
     /// What clients did to accounts.
     pub changes: Changes,
     /// One for each core.
@@ -122,6 +124,10 @@ pub(crate) struct Handle {
     /// KILLs that have been sent to a server for this session and not been answered.
     pub killing: Cell<u32>,
     pub active_s: Cell<u64>,
+    /// The session's own `wait_timeout` in seconds; 0 while it has set none.
+    pub wait_timeout_s: Cell<u64>,
+    /// The client said nothing for so long that the session ends.
+    pub timed_out: Cell<bool>,
     /// The session waits for its client, not for a server.
     pub waits_for_client: Cell<bool>,
     /// The session holds a connection: a transaction is open, or something is pinned.
@@ -148,6 +154,7 @@ impl Core {
             pools: Pools::new(
                 shared.settings.pool.share(index, shared.counters.len()),
                 shared.transport.servers.clone(),
+                shared.defaults.clone(),
             ),
             line: Line::default(),
             shared,
@@ -215,12 +222,18 @@ impl Core {
 
     #[cold]
     fn review(&self, accounts: &Arc<Accounts>) {
-        *self.reviewed.borrow_mut() = accounts.clone();
+        let before = self.reviewed.replace(accounts.clone());
+        if before.databases != accounts.databases {
+            self.shared.defaults.database_changed();
+        }
         self.shared.secrets.review(accounts);
         self.pools.review(|entitlement| {
             let account = accounts.exactly(&entitlement.user, &entitlement.host);
             account.is_some_and(|account| {
-                !account.locked && !account.expired && account.ways.contains(&entitlement.way)
+                !account.locked
+                    && !account.expired
+                    && account.ways.contains(&entitlement.way)
+                    && account.privileges == entitlement.privileges
             })
         });
     }
@@ -261,9 +274,14 @@ impl Core {
         self.pools.tick(now_s, alive);
         let idle_s = self.shared.settings.idle_timeout_s;
         for handle in self.handles.borrow().values() {
+            let idle_s = match handle.wait_timeout_s.get() {
+                0 => idle_s,
+                own_s => own_s,
+            };
             if handle.waits_for_client.get() && handle.active_s.get() + idle_s < now_s {
+                handle.timed_out.set(true);
                 handle.killed.set(true);
-                handle.closer.close();
+                handle.closer.close_receive();
             }
             self.end_stalled(handle);
             self.tick_aside(handle, now_s);

@@ -425,6 +425,7 @@ impl Claim<'_> {
                 user: account.user.clone(),
                 host: account.host.clone(),
                 way,
+                privileges: account.privileges,
                 limited: account.connections_max != 0,
             },
         }

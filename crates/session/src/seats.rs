@@ -85,6 +85,7 @@ mod tests {
             tls: farm::TlsDemand::None,
             connections_max: 2,
             admin: false,
+            privileges: 0,
         };
         let seats = Arc::new(Seats::default());
         let one = seats.take(&account, 1).expect("the account's limit is 2");

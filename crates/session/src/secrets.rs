@@ -114,6 +114,7 @@ mod tests {
             tls: farm::TlsDemand::None,
             connections_max: 0,
             admin: false,
+            privileges: 0,
         }
     }
 

@@ -3,13 +3,15 @@
 use std::cell::{Cell, RefCell};
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use backend::{Lease, Pass, Prepared, SessionState};
 use channel::Channel;
-use farm::{ServerId, error};
+use farm::{AuthPlugin, ServerId, error};
+use mysql_wire::auth;
 use mysql_wire::command::Command;
-use mysql_wire::reply::Shown;
+use mysql_wire::reply::{OkPacket, Shown};
 use mysql_wire::statement::PrepareOk;
 use mysql_wire::status::Status;
 use reactor::Sock;
@@ -60,6 +62,9 @@ pub struct Session {
     pub(crate) ties: Option<Box<Ties>>,
     /// The user variables, once there are any.
     pub(crate) variables: Option<Box<Variables>>,
+    /// The edition of the global variables that it has, and those that it keeps from before.
+    pub(crate) defaults: u64,
+    pub(crate) kept: Vec<Arc<str>>,
     pub(crate) last_server: Option<ServerId>,
     /// The connection that ran the last statement; 0 for none.
     pub(crate) last_connection: u64,
@@ -145,6 +150,8 @@ impl Session {
             killed: Default::default(),
             killing: Default::default(),
             active_s: core.now_s.clone(),
+            wait_timeout_s: Default::default(),
+            timed_out: Default::default(),
             waits_for_client: Default::default(),
             holds: Default::default(),
             aside: Default::default(),
@@ -161,6 +168,7 @@ impl Session {
         let mode = mode_of(&core);
         #[rustfmt::skip]
         let promises = Promises::new(&core.shared.settings.consistency);
+        let defaults = core.shared.defaults.globals();
         Session {
             promises,
             state: Rc::new(SessionState::new(identity.database.as_deref())),
@@ -177,6 +185,8 @@ impl Session {
             diagnostics: Diagnostics::default(),
             ties: None,
             variables: None,
+            defaults,
+            kept: Vec::new(),
             last_server: None,
             last_connection: 0,
             statement: 0,
@@ -203,7 +213,24 @@ impl Session {
                 Err(error) => return Err(self.client.refuse_pool(&error).await),
             }
         }
-        self.client.ok(self.status).await
+        let vouched = self.vouch();
+        let ok = OkPacket {
+            info: &vouched,
+            ..OkPacket::new(self.status)
+        };
+        self.client.ok_with(&ok).await
+    }
+
+    /// What tells MariaDB's client that the certificate it was shown is that of somebody who knows
+    /// its password; empty where that cannot be said.
+    fn vouch(&self) -> Vec<u8> {
+        let way = &self.identity.pass.profile().entitlement.way;
+        match (&self.client.fingerprint, way, self.mode.dialect) {
+            (Some(shown), AuthPlugin::Native(Some(stage2)), Dialect::MariaDb) => {
+                auth::certificate_proof(stage2, &self.client.salt, shown)
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// The loop: one command after the other, until an end.
@@ -236,6 +263,10 @@ impl Session {
     /// hears that the router ends, and, as on the servers, nothing of a KILL.
     async fn killed(&mut self, commanded: bool) -> End {
         if !commanded {
+            if self.handle.timed_out.get() && tells_of_timeouts(&self.core) {
+                self.client.sequence = 0;
+                return self.client.refuse(&error::IDLE_TOO_LONG, &[]).await;
+            }
             if !self.core.draining.get() {
                 return End::Killed;
             }
@@ -322,6 +353,9 @@ impl Session {
         if let Some(sql_mode) = self.state.variable("sql_mode") {
             mode.set_sql_mode(&String::from_utf8_lossy(sql_mode));
         }
+        let own_s = self.state.variable("wait_timeout");
+        let own_s = own_s.and_then(|value| str::from_utf8(value).ok()?.parse().ok());
+        self.handle.wait_timeout_s.set(own_s.unwrap_or(0));
         if let Some(charset) = self.state.variable("character_set_client") {
             mode.multibyte = Multibyte::of_charset(&String::from_utf8_lossy(charset));
         }
@@ -340,6 +374,12 @@ fn mode_of(core: &Core) -> Mode {
         farm::Engine::MySql => Dialect::MySql,
     };
     Mode::new(dialect, version_number(&primary.version))
+}
+
+/// True where servers say why they close the connection of a client that was silent for too long.
+fn tells_of_timeouts(core: &Core) -> bool {
+    let mode = mode_of(core);
+    mode.dialect == Dialect::MySql && mode.version >= 80_024
 }
 
 /// `10.11.6-MariaDB` as 101106.

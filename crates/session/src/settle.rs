@@ -71,6 +71,9 @@ impl Session {
         if let Some(status) = outcome.status {
             self.status = status;
         }
+        if shape.facts.intersects(Facts::ACCOUNTS | Facts::DATABASE) {
+            self.core.shared.defaults.database_changed();
+        }
         if shape.facts.contains(Facts::ACCOUNTS) {
             self.core.shared.accounts_changed();
         }

@@ -210,6 +210,13 @@ impl Head {
         }
     }
 
+    /// The statement makes, alters or drops a database.
+    pub fn changes_database(&self) -> bool {
+        let at = if self.kw(1) == Kw::OR { 3 } else { 1 };
+        matches!(self.kw(0), Kw::CREATE | Kw::ALTER | Kw::DROP)
+            && matches!(self.kw(at), Kw::DATABASE | Kw::SCHEMA)
+    }
+
     /// A semicolon in the statement does not end it.
     pub fn has_body(&self) -> bool {
         match self.kw(0) {

@@ -70,6 +70,8 @@ bitflags::bitflags! {
         /// May change an account or what it may do: CREATE, ALTER, DROP and RENAME of users and
         /// roles, GRANT, REVOKE, SET PASSWORD, SET DEFAULT ROLE, FLUSH.
         const ACCOUNTS = 1 << 28;
+        /// CREATE, ALTER or DROP of a database.
+        const DATABASE = 1 << 29;
     }
 }
 

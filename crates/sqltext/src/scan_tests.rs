@@ -249,6 +249,22 @@ fn changes_of_accounts_are_seen() {
 }
 
 #[test]
+fn changes_of_databases_are_seen() {
+    for text in [
+        "CREATE DATABASE d",
+        "create or replace schema d",
+        "ALTER DATABASE CHARACTER SET latin1",
+        "DROP SCHEMA IF EXISTS d",
+        "DROP DATABASE d; CREATE TABLE t (a INT)",
+    ] {
+        assert!(read(text).facts.contains(Facts::DATABASE), "{text}");
+    }
+    for text in ["CREATE TABLE `database` (a INT)", "SELECT DATABASE()"] {
+        assert!(!read(text).facts.contains(Facts::DATABASE), "{text}");
+    }
+}
+
+#[test]
 fn variables_hidden_by_a_comment_are_not_lost() {
     let facts = read("SELECT @@session/**/.last_insert_id").facts;
     assert_eq!(facts, Facts::LAST_INSERT_ID | Facts::SYSTEM_VARIABLE);

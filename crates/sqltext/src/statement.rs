@@ -127,6 +127,7 @@ impl Statement {
         let (verb, class, more) = classify::classify(&self.head, seen, self.with);
         let mut facts = seen | more;
         facts.set(Facts::ACCOUNTS, self.head.changes_accounts());
+        facts.set(Facts::DATABASE, self.head.changes_database());
         let query = matches!(verb, Verb::Select | Verb::Values | Verb::Table);
         if !query {
             // INSERT INTO, DROP PROCEDURE and their like.

@@ -159,6 +159,7 @@ pub fn account(user: &str, host: &str, password: &str) -> Account {
         tls: ::farm::TlsDemand::None,
         connections_max: 0,
         admin: false,
+        privileges: 0,
     }
 }
 
@@ -198,10 +199,10 @@ impl Door {
         snapshot.epoch = 1;
         snapshot.groups = vec![Arc::new(group)];
         tuning.accounts.push(root);
-        if tuning.live_accounts {
-            tuning.accounts = accounts_of(servers[0].address());
-        }
-        snapshot.accounts = Arc::new(Accounts::new(tuning.accounts));
+        snapshot.accounts = Arc::new(match tuning.live_accounts {
+            true => accounts_of(servers[0].address()),
+            false => Accounts::new(tuning.accounts),
+        });
         let published = Arc::new(Published::from_pointee(snapshot));
         let inner = door_sql::start(door_sql::Options {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -358,7 +359,7 @@ impl Operator for NoCommands {
         let published = self.published.clone();
         std::thread::spawn(move || {
             let mut snapshot = Snapshot::clone(&published.load());
-            snapshot.accounts = Arc::new(Accounts::new(accounts_of(primary)));
+            snapshot.accounts = Arc::new(accounts_of(primary));
             published.store(Arc::new(snapshot));
             done();
         });
@@ -366,7 +367,7 @@ impl Operator for NoCommands {
 }
 
 /// The accounts of a server, read as the control plane reads them.
-fn accounts_of(server: SocketAddr) -> Vec<Account> {
+fn accounts_of(server: SocketAddr) -> Accounts {
     let login = engine::Login {
         host: server.ip().to_string(),
         port: server.port(),

@@ -210,3 +210,28 @@ fn each_core_can_serve_with_fewer_connections_than_cores() {
         assert!(door.counter("pool_opened") <= 1 + limit as u64);
     }
 }
+
+#[test]
+fn who_is_silent_for_longer_than_its_own_wait_timeout_is_ended() {
+    for release in Release::ALL {
+        let Some(stage) = Stage::start_with(release) else {
+            continue;
+        };
+        stage.everywhere("CREATE TABLE stage.t (a INT) ENGINE=InnoDB");
+        let door = stage.door();
+        let mut patient = door.client();
+        let mut silent = door.client();
+        silent.run("SET SESSION wait_timeout = 1, interactive_timeout = 1000");
+        assert_eq!(silent.value("SELECT @@wait_timeout"), "1");
+        silent.run("BEGIN");
+        silent.run("INSERT INTO stage.t VALUES (1)");
+        let end = silent
+            .read_packet()
+            .expect_err("the servers of this age say nothing");
+        assert!(matches!(end, Failure::Io(_)), "{end}");
+        assert_eq!(patient.value("SELECT @@wait_timeout"), "28800");
+        wait_until(PATIENCE, "its transaction is over", || {
+            patient.value("SELECT COUNT(*) FROM stage.t FOR UPDATE") == "0"
+        });
+    }
+}

@@ -423,3 +423,41 @@ fn accounts_get_what_they_require() {
         }
     }
 }
+
+/// Logs in with MariaDB's client from 11.4, which wants a certificate that it can trust, or the proof
+/// that who shows it knows the password. Gives what it prints.
+fn by_mariadbs_client(release: Release, plugin: &str) -> Option<String> {
+    let client = Release::MariaDb114.binary().ok()?;
+    let client = client.path.with_file_name("mariadb");
+    let stage = Stage::start_with(release)?;
+    let authority = Authority::new("a CA of nobody");
+    let pair = authority.sign("router", &["elsewhere"]);
+    let door = stage.door_with(|tuning| {
+        tuning.live_accounts = true;
+        tuning.transport = transport(ClientTls::Preferred, &pair);
+    });
+    let account = format!("CREATE USER app@'%' IDENTIFIED {plugin} 'secret'");
+    door.client().run(&account);
+    let mut command = std::process::Command::new(client);
+    command
+        // What it knows as an address of its own machine it trusts.
+        .args(["--no-defaults", "-h127.1", "-uapp", "-psecret", "-N"])
+        .arg(format!("-P{}", door.address().port()))
+        .args(["-e", "SELECT CURRENT_USER()"]);
+    let output = command.output().expect("the client runs");
+    let text = [output.stdout, output.stderr].concat();
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn a_certificate_that_nobody_signed_is_proved_to_mariadbs_client() {
+    for release in [Release::Installed, Release::MariaDb114] {
+        let said = by_mariadbs_client(release, "BY");
+        assert_eq!(said.as_deref().unwrap_or("app@%\n"), "app@%\n");
+    }
+    // In front of MySQL there is no such proof.
+    let plugin = "WITH mysql_native_password BY";
+    if let Some(said) = by_mariadbs_client(Release::MySql80, plugin) {
+        assert!(said.contains("ERROR 2026"), "{said}");
+    }
+}

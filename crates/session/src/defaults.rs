@@ -1,0 +1,138 @@
+//! Global variables that a client sets: sessions that begin later have the new values, and those that
+//! are there keep what they found at login, as on a server.
+//!
+//! A session that is older than a change takes the value from before among its own variables, so that
+//! it follows it over connections. The value is asked for before the statement runs, and only of
+//! variables that sessions have, too.
+
+use backend::{Connection, ConnectionError, Global, PoolError, Tracked, classify};
+use farm::ServerId;
+use mysql_wire::relay::Outcome;
+use sqltext::{Facts, Scope, Verb};
+use std::rc::Rc;
+
+use crate::exec::{Job, Run, Shape};
+use crate::session::Session;
+
+/// Both are set by SET GLOBAL TRANSACTION; a server has them under one of the names at least.
+const TRANSACTION: [&str; 4] = [
+    "transaction_isolation",
+    "tx_isolation",
+    "transaction_read_only",
+    "tx_read_only",
+];
+
+/// Each changes the other one.
+const COLLATION: [&str; 2] = ["character_set_server", "collation_server"];
+
+/// What a login says itself, or its database does.
+const OF_LOGIN: [&str; 6] = [
+    "character_set_client",
+    "character_set_connection",
+    "character_set_results",
+    "collation_connection",
+    "character_set_database",
+    "collation_database",
+];
+
+impl Session {
+    /// True for a text that may set global variables.
+    pub(crate) fn may_set_globals(shape: &Shape) -> bool {
+        shape.facts.contains(Facts::GLOBAL_SETTING) && Session::may_assign(shape)
+    }
+
+    /// What the global variables are that the text is about to set.
+    pub(crate) async fn ask_globals(
+        &self,
+        connection: &mut Connection,
+        shape: &Shape,
+        job: Job,
+    ) -> Vec<Global> {
+        let mut before = Vec::new();
+        for name in self.globals(shape, job) {
+            let query = format!("SELECT @@global.{name}, @@session.{name}");
+            match connection.ask(query.as_bytes()).await {
+                Ok(values) => before.extend(values.first().map(|value| Global {
+                    name: name.into(),
+                    value: value[..].into(),
+                })),
+                // No session has it.
+                Err(ConnectionError::Refused { .. }) => {}
+                // The statement itself will find that out.
+                Err(_) => break,
+            }
+        }
+        before
+    }
+
+    /// The global variables that the text sets.
+    fn globals(&self, shape: &Shape, job: Job) -> Vec<String> {
+        if matches!(shape.verb, Verb::SetTransaction { global: true, .. }) {
+            return TRANSACTION.map(str::to_owned).to_vec();
+        }
+        let mut names = Vec::new();
+        for statement in self.text(job).split(|byte| *byte == b';') {
+            for item in sqltext::assignments(statement.trim_ascii_start(), &self.mode) {
+                let global = matches!(item.scope, Scope::Global | Scope::Persist);
+                let name = item.name.into_owned();
+                let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+                let moves = classify(&name) == Tracked::State && !OF_LOGIN.contains(&&*name);
+                if global && moves && name.bytes().all(word) {
+                    names.push(name);
+                }
+            }
+        }
+        if names.iter().any(|name| COLLATION.contains(&&**name)) {
+            names.retain(|name| !COLLATION.contains(&&**name));
+            names.extend(COLLATION.map(str::to_owned));
+        }
+        names
+    }
+
+    /// After a statement that may have set global variables of this server.
+    pub(crate) fn note_globals(&self, run: &Run, outcome: &Outcome, server: ServerId) {
+        let several = run.shape.facts.contains(Facts::MULTIPLE);
+        if outcome.error.is_none() || several {
+            let defaults = &self.core.shared.defaults;
+            defaults.globals_changed(server, &run.globals);
+        }
+    }
+
+    /// Takes what was changed since among the session's own variables.
+    #[cold]
+    pub(crate) fn keep_defaults(&mut self) {
+        let defaults = self.core.shared.defaults.clone();
+        let (then, now) = (self.defaults, defaults.globals());
+        let mut state = (*self.state).clone();
+        for Global { name, value } in defaults.since(then) {
+            if state.variable(&name).is_none() {
+                state = state.with_variable(&name, &value);
+                self.kept.push(name);
+            }
+        }
+        self.defaults = now;
+        self.set_state(Rc::new(state));
+    }
+
+    /// The session begins, or begins anew: it has what servers have now.
+    pub(crate) fn take_defaults(&mut self) {
+        self.defaults = self.core.shared.defaults.globals();
+        self.kept = Vec::new();
+    }
+
+    /// After a server refused the session's state: it may be for a variable that this account may
+    /// not set, or nobody. The session goes on with the new values then. False when there are none.
+    pub(crate) fn does_without_kept(&mut self, error: &PoolError) -> bool {
+        let refused = matches!(
+            error,
+            PoolError::Connection(ConnectionError::Refused { .. })
+        );
+        if !refused || self.kept.is_empty() {
+            return false;
+        }
+        let kept = std::mem::take(&mut self.kept);
+        let state = self.state.without_variables(&kept);
+        self.set_state(Rc::new(state));
+        true
+    }
+}
