@@ -1,7 +1,8 @@
 //! Where a statement goes: a pure function of the statement, the session's standing and the farm.
 //!
 //! Job: [`plan`] turns what the tokenizer and the session know into one server, or into a refusal
-//! with its reason. [`Balance`] remembers whose turn it is among replicas.
+//! with its reason. [`Balance`] remembers whose turn it is among replicas. [`rules`] tells what an
+//! operator wants done with a statement before that.
 //!
 //! Invariants: a statement that is not surely a read never gets a replica; inside a transaction or a
 //! pin nothing moves; a server that is not alive is never chosen.
@@ -11,6 +12,7 @@
 mod balance;
 mod level;
 mod plan;
+pub mod rules;
 
 pub use balance::Balance;
 pub use level::{LastRead, Level, Need};

@@ -5,6 +5,7 @@ use sqltext::{Class, MsHint};
 
 use crate::Balance;
 use crate::level::{Level, Need, Proof};
+use crate::rules::Servers;
 
 /// What the session knows that matters for the choice.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,8 @@ pub struct Standing<'a> {
     pub autocommit: bool,
     /// What a read of this statement needs. A hint may ask for another level.
     pub need: Need<'a>,
+    /// Reads go to these only, and to the primary where none of them can serve.
+    pub among: Option<&'a Servers>,
 }
 
 /// Why the plan is what it is; shown by EXPLAIN and counted.
@@ -25,6 +28,8 @@ pub enum Reason {
     Held,
     Hint,
     Read,
+    /// A read for which a rule names the servers.
+    Rule,
     /// A read at the level strong.
     Strong,
     /// A read without autocommit.
@@ -88,12 +93,14 @@ pub fn plan(
         snapshot,
         group,
         avoid,
+        among: standing.among,
     };
     match hint {
         Some(MsHint::Master) => return primary(group, read, Reason::Hint),
         Some(MsHint::Strong) if read => return primary(group, true, Reason::Hint),
         Some(MsHint::LastUsed) => {
             let last = standing.last_used.and_then(|id| group.server(id));
+            let last = last.filter(|s| !read || standing.among.is_none_or(|a| a.contain(s)));
             if let Some(server) = last.filter(|s| s.serves_writes() || (read && s.serves_reads())) {
                 return Ok(on(server, Reason::Hint));
             }
@@ -121,7 +128,8 @@ pub fn plan(
     if standing.need.level == Level::Strong {
         return primary(group, true, Reason::Strong);
     }
-    reads.plan(&standing.need, balance, Reason::Read)
+    let reason = standing.among.map_or(Reason::Read, |_| Reason::Rule);
+    reads.plan(&standing.need, balance, reason)
 }
 
 fn on(server: &Server, reason: Reason) -> Plan {
@@ -151,9 +159,26 @@ struct Reads<'a> {
     snapshot: &'a Snapshot,
     group: &'a Group,
     avoid: &'a [ServerId],
+    among: Option<&'a Servers>,
 }
 
 impl Reads<'_> {
+    /// A replica that takes reads; of servers that a rule names also the primary.
+    fn serves(&self, server: &Server) -> bool {
+        match self.among {
+            None => serves(server),
+            Some(among) => among.contain(server) && (is_primary(server) || serves(server)),
+        }
+    }
+
+    /// How the server stands to the need; the primary has everything.
+    fn proof(&self, need: &Need<'_>, server: &Server) -> Proof {
+        match is_primary(server) {
+            true => Proof::Has,
+            false => need.proof(server, self.snapshot),
+        }
+    }
+
     /// A replica in its turn that has what is needed; one that may have it and can be waited for;
     /// the primary.
     fn plan(
@@ -163,17 +188,17 @@ impl Reads<'_> {
         reason: Reason,
     ) -> Result<Plan, Refusal> {
         let servers = self.group.servers.iter().map(|server| &**server);
-        let serving = servers.filter(|server| serves(server));
+        let serving = servers.filter(|server| self.serves(server));
         let tried = |server: &Server| self.avoid.contains(&server.id);
         let with = |proof: Proof| {
-            move |server: &Server| !tried(server) && need.proof(server, self.snapshot) == proof
+            move |server: &Server| !tried(server) && self.proof(need, server) == proof
         };
         let found = balance.choose(serving.clone(), with(Proof::Has));
         let (found, wait) = match found {
             Some(server) => (Some(server), false),
             None => (balance.choose(serving.clone(), with(Proof::MayHave)), true),
         };
-        let lacks = |server: &Server| need.proof(server, self.snapshot) != Proof::Has;
+        let lacks = |server: &Server| self.proof(need, server) != Proof::Has;
         if let Some(server) = found {
             return Ok(Plan {
                 wait,
@@ -195,7 +220,7 @@ impl Reads<'_> {
             // A server that has just failed is better than none, and so are old rows where any age
             // is allowed; what was promised is kept even then.
             .or_else(|refusal| {
-                let kept = |server: &Server| need.proof(server, self.snapshot) == Proof::Has;
+                let kept = |server: &Server| self.proof(need, server) == Proof::Has;
                 let server = balance.choose(serving, kept);
                 server.map(|s| on(s, reason)).ok_or(refusal)
             })
@@ -204,6 +229,10 @@ impl Reads<'_> {
                 detail: self.group.name.to_string(),
             })
     }
+}
+
+fn is_primary(server: &Server) -> bool {
+    server.status == farm::Status::Primary && server.serves_reads()
 }
 
 /// A replica takes reads while its applier runs: standing still, it would serve ever older rows.

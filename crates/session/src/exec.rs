@@ -362,6 +362,7 @@ impl Session {
             last_used: self.last_server,
             autocommit: self.status.contains(Status::AUTOCOMMIT),
             need: self.need(shape, now_us),
+            among: None,
         };
         let mut balance = self.core.balance.borrow_mut();
         let plan = routing::plan(

@@ -81,26 +81,9 @@ impl Hints {
 
     fn read_comments(&mut self, text: &[u8]) {
         let mut at = 0;
-        loop {
-            while text
-                .get(at)
-                .is_some_and(|byte| matches!(byte, b' ' | 0x09..=0x0D))
-            {
-                at += 1;
-            }
-            if !text[at..].starts_with(b"/*") {
-                return;
-            }
-            // Executable comments and optimizer hints are not for us; the first token may be inside.
-            if matches!(text.get(at + 2), Some(b'!' | b'+')) || text[at + 2..].starts_with(b"M!") {
-                return;
-            }
-            let body = at + 2;
-            let Some(length) = text[body..].windows(2).position(|pair| pair == b"*/") else {
-                return;
-            };
-            self.comment(text, body, body + length);
-            at = body + length + 2;
+        while let Some((start, end)) = next_comment(text, at) {
+            self.comment(text, start, end);
+            at = end + 2;
         }
     }
 
@@ -172,6 +155,36 @@ impl Hints {
         }
         out.extend_from_slice(b"*/");
     }
+}
+
+/// The comments in front of a text's first token, trimmed, in their order.
+pub fn leading_comments(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let (start, end) = next_comment(text, at)?;
+        at = end + 2;
+        Some(text[start..end].trim_ascii())
+    })
+}
+
+/// Where the content of the comment lies that begins at `at` or behind blanks there.
+fn next_comment(text: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    while text
+        .get(at)
+        .is_some_and(|byte| matches!(byte, b' ' | 0x09..=0x0D))
+    {
+        at += 1;
+    }
+    if !text[at..].starts_with(b"/*") {
+        return None;
+    }
+    // Executable comments and optimizer hints are not for us; the first token may be inside.
+    if matches!(text.get(at + 2), Some(b'!' | b'+')) || text[at + 2..].starts_with(b"M!") {
+        return None;
+    }
+    let body = at + 2;
+    let length = text[body..].windows(2).position(|pair| pair == b"*/")?;
+    Some((body, body + length))
 }
 
 fn begins_with_word(body: &[u8], word: &str) -> bool {
