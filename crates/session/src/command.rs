@@ -113,6 +113,10 @@ impl Session {
         let plugin = match change.plugin {
             // Its salt is longer than the greeting's, so the client is asked with a new one.
             Some(plugin) if plugin == auth::ED25519.as_bytes() => &b""[..],
+            // MySQL's C library has its plugin wait for a salt, and says nothing before that.
+            Some(plugin) if plugin == auth::CACHING_SHA2.as_bytes() && change.auth.is_empty() => {
+                b""
+            }
             Some(plugin) => plugin,
             None => auth::NATIVE.as_bytes(),
         };

@@ -32,6 +32,8 @@ pub struct Login<'a> {
     pub compress: Option<Algorithm>,
     /// The plugin that the first proof is for; the server's own default when there is none.
     pub plugin: Option<&'a str>,
+    /// COM_CHANGE_USER brings no proof: the client's plugin first waits for a salt.
+    pub waits_for_salt: bool,
 }
 
 impl Default for Login<'_> {
@@ -56,6 +58,7 @@ impl Default for Login<'_> {
             tls: None,
             compress: None,
             plugin: None,
+            waits_for_salt: false,
         }
     }
 }
@@ -162,8 +165,8 @@ impl Client {
     /// most drivers do; without, the server has to ask.
     pub fn change_user(&mut self, login: &Login<'_>) -> Result<(), Failure> {
         let proof = match login.plugin {
-            Some(plugin) => scramble(plugin, login.password, &self.salt)?,
-            None => Vec::new(),
+            Some(plugin) if !login.waits_for_salt => scramble(plugin, login.password, &self.salt)?,
+            _ => Vec::new(),
         };
         let message = handshake::ChangeUser {
             user: login.user.as_bytes(),
