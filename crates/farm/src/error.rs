@@ -93,13 +93,13 @@ errors! {
         "The client must take up MariaDB's bulk operations when it logs in.";
     TOO_MANY_STATEMENTS 1461 "42000" false "Can't create more than max_prepared_stmt_count statements"
         "Close prepared statements, or raise statements_max.";
-    SERVER_LOST 2013 "HY000" false "Lost connection to server {} during query"
+    SERVER_LOST 1158 "08S01" false "Lost connection to server {} during query"
         "The server died or closed the connection; its statement may or may not have run.";
-    SERVER_LOST_IN_RESULT 2013 "HY000" true "Lost connection to server {} while it sent a result"
+    SERVER_LOST_IN_RESULT 1158 "08S01" true "Lost connection to server {} while it sent a result"
         "Run the read again.";
     SESSION_LOST_PIN 1105 "HY000" false "Heddle: the server connection that held this session's {} was lost"
         "Create it again; the session itself goes on.";
-    SERVER_UNREACHABLE 2003 "HY000" true "Can't connect to server {}"
+    SERVER_UNREACHABLE 1429 "HY000" true "Can't connect to server {}"
         "See `heddle group health`.";
     UNKNOWN_THREAD 1094 "HY000" false "Unknown thread id: {}"
         "SHOW PROCESSLIST lists the ids.";
@@ -162,6 +162,15 @@ mod tests {
                 error.name
             );
         }
+    }
+
+    /// MariaDB's C library shows an error packet with such a number as 2027, a malformed packet.
+    #[test]
+    fn no_number_is_one_of_the_client_libraries_own() {
+        let of_libraries = ALL
+            .iter()
+            .find(|error| (2000..3000).contains(&error.number));
+        assert_eq!(of_libraries.map(|error| error.name), None);
     }
 
     #[test]

@@ -243,7 +243,7 @@ fn a_transaction_dies_with_its_connection_and_says_so() {
                     .expect_err("lost")
             }
         };
-        assert_eq!(lost.number(), 2013, "{lost}");
+        assert_eq!(lost.number(), 1158, "{lost}");
         assert_eq!(client.value("SELECT COUNT(*) FROM t"), "0");
         assert!(!client.status.contains(Status::IN_TRANS));
     }
