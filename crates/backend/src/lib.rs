@@ -14,6 +14,7 @@
 mod connection;
 mod defaults;
 mod lease;
+mod limits;
 mod line;
 mod login;
 mod pass;
@@ -27,9 +28,10 @@ mod tracking;
 pub use connection::{Connection, ConnectionError, Owner, TOO_MANY_STATEMENTS};
 pub use defaults::{Defaults, Global};
 pub use lease::Lease;
+pub use limits::Limits;
 pub use login::Seen;
 pub use pass::{Credential, Entitlement, Pass, Profile, Secret};
-pub use pool::{Key, Limits, PoolError, Pools, Target, Usage};
+pub use pool::{Key, PoolError, Pools, Target, Usage};
 pub use prepared::{Known, Prepared, Text, Texts};
 pub use residue::{
     Placed, Questions, Residue, VARIABLE_BYTES_MAX, Value, Variable, Warning, Warnings,

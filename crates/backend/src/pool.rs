@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use crate::connection::{Connection, ConnectionError};
 use crate::defaults::Defaults;
 use crate::lease::Lease;
+use crate::limits::Limits;
 use crate::line::Line;
 use crate::login::{self, Seen};
 use crate::pass::{Entitlement, Pass, Passes, Profile};
@@ -36,33 +37,6 @@ pub struct Key {
     pub server: ServerId,
     pub read_only: bool,
     profile: u32,
-}
-
-/// The limits of all cores' pools together, or of one core's.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Connections per server, in use and idle together.
-    pub connections_max: usize,
-    /// Prepared statements that one connection keeps at its server.
-    pub statements_max: usize,
-    /// An idle connection is closed after this many seconds.
-    pub idle_s: u64,
-    /// How long a session waits for a connection.
-    pub wait_ms: u64,
-    /// How long opening a connection, login included, may take.
-    pub connect_ms: u64,
-}
-
-impl Limits {
-    /// The part of one core out of `cores`. The parts add up to the whole, but each core has a
-    /// connection at least: without one it could serve nobody.
-    pub fn share(self, core: usize, cores: usize) -> Limits {
-        let extra = usize::from(core < self.connections_max % cores);
-        Limits {
-            connections_max: (self.connections_max / cores + extra).max(1),
-            ..self
-        }
-    }
 }
 
 /// No connection could be had.
@@ -469,6 +443,13 @@ impl Pools {
             server.count -= server.idle.len();
             server.idle.clear();
         }
+    }
+
+    /// Connections to one server that are in use.
+    pub fn in_use(&self, server: ServerId) -> usize {
+        let servers = self.servers.borrow();
+        let server = servers.get(&server);
+        server.map_or(0, |server| server.count - server.idle.len())
     }
 
     /// What is in use now.

@@ -21,8 +21,8 @@ use mysql_wire::packet;
 use mysql_wire::reply::ErrPacket;
 use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
 use session::{
-    BackendCredential, Core, Counters, Message, Operator, RsaKey, Secrets, Settings, Shared,
-    Transport,
+    BackendCredential, Core, Counters, Message, Operator, Preferences, RsaKey, Secrets, Settings,
+    Shared, Transport,
 };
 
 use crate::clients::Clients;
@@ -41,6 +41,7 @@ pub struct Options {
     pub operator: Arc<dyn Operator>,
     /// What the configuration gives to log in to servers with.
     pub backend_credentials: Vec<BackendCredential>,
+    pub preferences: Preferences,
 }
 
 /// The running door.
@@ -66,6 +67,7 @@ pub fn start(options: Options) -> io::Result<Door> {
         defaults: Default::default(),
         changes: Default::default(),
         backend_credentials: options.backend_credentials,
+        preferences: options.preferences,
         seats: Default::default(),
         counters: (0..threads)
             .map(|_| Arc::new(Counters::default()))

@@ -10,7 +10,8 @@ use door_sql::{Door, Killer};
 use farm::error;
 use serde_json::Value;
 use session::{
-    Answer, Consistency, Operator, Reply, Settings as SessionSettings, Shared, Transport,
+    Answer, Consistency, Operator, Preferences, Reads, Reply, Settings as SessionSettings, Shared,
+    Slowness, Transient, Transport,
 };
 
 use crate::settings::{BackendCredential, Settings};
@@ -49,6 +50,16 @@ pub fn options(
             statements_max: count(settings.statements_max),
             user_connections_max: u32::try_from(settings.user_connections_max).unwrap_or(u32::MAX),
             remember_passwords: settings.remember_passwords.0,
+            reads: Reads {
+                failover: settings.read_failover.0,
+                stickiness: settings.trx_stickiness.0,
+                transient: Transient {
+                    errors: settings.transient_errors.0,
+                    tries: u32::try_from(settings.transient_error_tries).unwrap_or(u32::MAX),
+                    pause_us: settings.transient_error_pause_us,
+                },
+                master_on_write: settings.master_on_write.0,
+            },
             consistency: Consistency {
                 level: settings.consistency.0,
                 max_lag_ms: settings.max_lag_ms,
@@ -59,6 +70,14 @@ pub fn options(
         transport,
         published,
         operator: Arc::new(Commands(commander)),
+        preferences: Preferences {
+            strategy: settings.balance.0,
+            slowness: Slowness {
+                least_us: settings.slow_replica_ms * 1000,
+                factor: u32::try_from(settings.slow_replica_factor).unwrap_or(u32::MAX),
+            },
+            near: settings.near.0.clone(),
+        },
         backend_credentials: settings
             .backend_credentials
             .iter()

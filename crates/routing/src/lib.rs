@@ -14,6 +14,6 @@ mod level;
 mod plan;
 pub mod rules;
 
-pub use balance::Balance;
+pub use balance::{Balance, Near, Preferences, Slowness, Strategy, Turn};
 pub use level::{LastRead, Level, Need};
 pub use plan::{Plan, Reason, Refusal, Standing, plan};

@@ -1,9 +1,9 @@
 //! The decision itself, in the order of its questions: held? hint? read? how new? else the primary.
 
 use farm::{ClientError, Group, Server, ServerId, Snapshot, error};
-use sqltext::{Class, MsHint};
+use sqltext::MsHint;
 
-use crate::Balance;
+use crate::balance::{Balance, Turn};
 use crate::level::{Level, Need, Proof};
 use crate::rules::Servers;
 
@@ -14,6 +14,8 @@ pub struct Standing<'a> {
     pub held: Option<ServerId>,
     /// The server that served the statement before, for the hint `ms=last_used`.
     pub last_used: Option<ServerId>,
+    /// The replica that served the read before, for balance that stays with it.
+    pub last_replica: Option<ServerId>,
     /// Without autocommit any statement may open a transaction that later writes.
     pub autocommit: bool,
     /// What a read of this statement needs. A hint may ask for another level.
@@ -63,16 +65,18 @@ pub struct Refusal {
     pub detail: String,
 }
 
-/// Chooses the server for a statement of class `class`. `avoid` names the servers that have just
+/// Chooses the server for a statement. `read`: it surely reads, or begins a transaction that does
+/// nothing else; then the replica that serves it keeps the transaction. `avoid` names the servers that have just
 /// failed this statement, or that were waited for in vain. Refuses only when no server that may serve
 /// it is alive.
 pub fn plan(
     snapshot: &Snapshot,
-    class: Class,
+    read: bool,
     hint: Option<MsHint>,
     standing: &Standing<'_>,
     avoid: &[ServerId],
     balance: &mut Balance,
+    in_use: &dyn Fn(ServerId) -> usize,
 ) -> Result<Plan, Refusal> {
     if let Some(server) = standing.held {
         let read_only = snapshot.server(server).is_some_and(|s| !s.serves_writes());
@@ -88,12 +92,16 @@ pub fn plan(
         error: error::NO_GROUP,
         detail: String::new(),
     })?;
-    let read = class == Class::Read;
     let reads = Reads {
         snapshot,
         group,
         avoid,
         among: standing.among,
+        turn: Turn {
+            now_us: standing.need.now_us,
+            last: standing.last_replica,
+            in_use,
+        },
     };
     match hint {
         Some(MsHint::Master) => return primary(group, read, Reason::Hint),
@@ -160,6 +168,7 @@ struct Reads<'a> {
     group: &'a Group,
     avoid: &'a [ServerId],
     among: Option<&'a Servers>,
+    turn: Turn<'a>,
 }
 
 impl Reads<'_> {
@@ -193,10 +202,13 @@ impl Reads<'_> {
         let with = |proof: Proof| {
             move |server: &Server| !tried(server) && self.proof(need, server) == proof
         };
-        let found = balance.choose(serving.clone(), with(Proof::Has));
+        let found = balance.choose(serving.clone(), with(Proof::Has), &self.turn);
         let (found, wait) = match found {
             Some(server) => (Some(server), false),
-            None => (balance.choose(serving.clone(), with(Proof::MayHave)), true),
+            None => (
+                balance.choose(serving.clone(), with(Proof::MayHave), &self.turn),
+                true,
+            ),
         };
         let lacks = |server: &Server| self.proof(need, server) != Proof::Has;
         if let Some(server) = found {
@@ -221,7 +233,7 @@ impl Reads<'_> {
             // is allowed; what was promised is kept even then.
             .or_else(|refusal| {
                 let kept = |server: &Server| self.proof(need, server) == Proof::Has;
-                let server = balance.choose(serving, kept);
+                let server = balance.choose(serving, kept, &self.turn);
                 server.map(|s| on(s, reason)).ok_or(refusal)
             })
             .map_err(|_| Refusal {

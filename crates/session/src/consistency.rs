@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use backend::{Connection, Lease};
 use farm::token::Promise;
-use farm::{ClientError, Engine, Position, Server, Snapshot, Token, error};
+use farm::{ClientError, Engine, Position, Server, ServerId, Snapshot, Token, error};
 use routing::{LastRead, Level, Need};
 use sqltext::{Class, Hints, MsHint, Verb};
 
@@ -61,6 +61,11 @@ pub(crate) struct Promises {
     /// It has written where no GTID tells of it.
     unlogged: bool,
     last_read: Option<LastRead>,
+    /// It has written at all.
+    wrote: bool,
+    last_replica: Option<ServerId>,
+    /// When the read under way was planned; 0 for none.
+    pub began_us: u64,
     /// The group has more than one server; else none of this matters.
     pub counts: bool,
 }
@@ -75,8 +80,16 @@ impl Promises {
             unproved: false,
             unlogged: false,
             last_read: None,
+            wrote: false,
+            last_replica: None,
+            began_us: 0,
             counts: false,
         }
+    }
+
+    /// The replica that served the last read of a replica.
+    pub fn last_replica(&self) -> Option<ServerId> {
+        self.last_replica
     }
 
     /// Nothing is promised any more of what was written and read so far.
@@ -160,6 +173,8 @@ impl Session {
             },
             other => other,
         };
+        let to_primary = self.core.shared.settings.reads.master_on_write && promises.wrote;
+        let level = if to_primary { Level::Strong } else { level };
         Need {
             level,
             floor: promises.floor.as_deref(),
@@ -192,11 +207,19 @@ impl Session {
         } else if may_write && failed && (!in_transaction || shape.class != Class::Write) {
             self.promises.unproved = true;
         }
+        self.promises.wrote |= shape.writes;
+        let began_us = std::mem::take(&mut self.promises.began_us);
         if self.promises.counts && (shape.class == Class::Read || shape.verb == Verb::Select) {
-            self.promises.last_read = Some(LastRead {
-                server: connection.server,
-                ended_us: self.core.now_us(),
-            });
+            let (server, ended_us) = (connection.server, self.core.now_us());
+            self.promises.last_read = Some(LastRead { server, ended_us });
+            if connection.is_guarded() {
+                self.promises.last_replica = Some(server);
+                if began_us > 0 {
+                    let took_us = ended_us.saturating_sub(began_us);
+                    let mut balance = self.core.balance.borrow_mut();
+                    balance.answered(server, took_us, ended_us);
+                }
+            }
         }
     }
 

@@ -30,6 +30,7 @@ counters! {
     reads_to_replicas "Statements that a replica served.";
     reads_waited "Reads that waited for a replica to have what their session wrote.";
     reads_waited_in_vain "Reads that went elsewhere because a replica did not have it in time.";
+    transient_error_retries "Statements repeated after an error that passes by itself.";
     retries "Statements that were sent again to another server.";
     reads_corrected "Statements that looked like reads and were repeated on the primary.";
     servers_lost "Statements whose server connection broke.";

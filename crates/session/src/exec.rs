@@ -13,7 +13,7 @@ use backend::{
 use farm::{Server, ServerId, Snapshot, error};
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::status::Status;
-use routing::{Level, Need, Plan, Refusal, Standing};
+use routing::{Level, Need, Plan, Reason, Refusal, Standing};
 use sqltext::{Class, Facts, MsHint, Verb};
 
 use crate::aside::Aside;
@@ -21,6 +21,7 @@ use crate::counters::count;
 use crate::end::End;
 use crate::per_core::Core;
 use crate::pin::Pins;
+use crate::reads::Transient;
 use crate::session::Session;
 use crate::train::Train;
 
@@ -108,6 +109,8 @@ pub(crate) struct Run {
     pub globals: Vec<Global>,
     /// The server had no room for a statement, or did not know it, once already.
     pub again: bool,
+    /// Errors that pass by themselves: the statement may be repeated so often.
+    pub transient: Transient,
 }
 
 /// What a READ ONLY session or a read-only server says to a write: nothing has been done.
@@ -119,17 +122,6 @@ const WRITE_REFUSED: [u16; 3] = [1792, 1290, 1836];
 const STATEMENT_GONE: [u16; 2] = [1243, 1615];
 
 impl Run {
-    fn new(shape: Shape, job: Job) -> Run {
-        Run {
-            shape,
-            job,
-            pins: Pins::empty(),
-            train: Train::default(),
-            globals: Vec::new(),
-            again: false,
-        }
-    }
-
     /// How the attempt ended when this error says nothing about the command itself: it is to run
     /// elsewhere, or again after the statement was prepared anew or others were closed for it.
     pub fn refusal(&self, outcome: &Outcome, read_only: bool) -> Option<Answer> {
@@ -138,6 +130,7 @@ impl Run {
         match self.job {
             Job::Prepare(_) if first && number == TOO_MANY_STATEMENTS => Some(Answer::Again),
             Job::Execute(_) if first && STATEMENT_GONE.contains(&number) => Some(Answer::Again),
+            _ if first && self.transient.allows(number) => Some(Answer::Transient),
             _ => {
                 let guarded = read_only && self.shape.class == Class::Read;
                 let refused = guarded && WRITE_REFUSED.contains(&number);
@@ -153,6 +146,8 @@ pub(crate) enum Answer {
     Done(Outcome, Changes),
     /// A replica refused to write; the client has seen nothing.
     WritesOnReplica,
+    /// The server refused for a reason that passes; the client has seen nothing.
+    Transient,
     /// Nothing was done, and the statement must be prepared anew; the client has seen nothing.
     Again,
     /// The server's connection broke.
@@ -216,13 +211,9 @@ impl Session {
         if shape.bad_hint {
             return Box::pin(self.refuse_hint()).await;
         }
-        let mut run = Run::new(shape, job);
-        self.client.note_pipeline();
+        let mut run = self.new_run(shape, job);
         // Servers that have failed this statement. Each is tried once, so the loop ends.
         let mut avoid = Vec::new();
-        if self.is_known_writer(&shape) {
-            (run.shape.class, run.shape.writes) = (Class::Other, true);
-        }
         if self.may_prove(&shape) {
             Box::pin(self.prove_writes()).await;
         }
@@ -232,13 +223,11 @@ impl Session {
                 Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
             };
             // Until the reply begins, a read that nothing holds may go to another server.
-            let free = self.held.is_none()
-                && run.shape.class == Class::Read
-                && !avoid.contains(&plan.server);
+            let free = self.may_move(&run.shape) && !avoid.contains(&plan.server);
             let (mut lease, pins) = match self.checkout(&plan, &target, &run.shape).await {
                 Ok(taken) => taken,
                 Err(error) if free && elsewhere_may_help(&error, plan.read_only) => {
-                    avoid.push(plan.server);
+                    self.pass_over(plan.server, &mut avoid);
                     continue;
                 }
                 Err(error) if self.does_without_database(&error) => continue,
@@ -256,7 +245,9 @@ impl Session {
                 self.give_back(lease);
                 continue;
             }
-            match self.attempt(&mut lease, &mut run, plan.read_only).await? {
+            // In a transaction of the client's own its READ ONLY is answered like the server's.
+            let guarded = plan.read_only && plan.reason != Reason::Held;
+            match self.attempt(&mut lease, &mut run, guarded).await? {
                 Answer::Done(outcome, changes) => {
                     self.note_route(&run, &changes, plan.read_only);
                     self.note_globals(&run, &outcome, plan.server);
@@ -272,11 +263,15 @@ impl Session {
                         .await;
                     self.give_back_after_error(lease, run.pins);
                 }
+                Answer::Transient => {
+                    self.give_back_after_error(lease, run.pins);
+                    Box::pin(self.pause_before_retry(&mut run)).await;
+                }
                 Answer::WritesOnReplica => self.correct(&mut run, lease),
                 // Only a READ ONLY session surely had no effect: on the primary a function may write.
                 Answer::Lost(loss) if free && plan.read_only && !loss.forwarded => {
                     count(&self.core.counters.retries);
-                    avoid.push(plan.server);
+                    self.pass_over(plan.server, &mut avoid);
                     self.leave_train(&mut run);
                 }
                 Answer::Lost(loss) => return self.lost(run, &target, loss).await,
@@ -355,23 +350,28 @@ impl Session {
         let snapshot = self.core.shared.published.load();
         self.core.heed(&snapshot.accounts);
         self.promises.counts = snapshot.home().is_some_and(|home| home.servers.len() > 1);
-        let reads = self.promises.counts && shape.class == Class::Read && held.is_none();
+        let begins = self.begins_reading(shape);
+        let read = shape.class == Class::Read || begins;
+        let reads = self.promises.counts && read && held.is_none();
         let now_us = if reads { self.core.now_us() } else { 0 };
+        self.promises.began_us = now_us;
         let standing = Standing {
             held,
             last_used: self.last_server,
-            autocommit: self.status.contains(Status::AUTOCOMMIT),
+            last_replica: self.promises.last_replica(),
+            autocommit: begins || self.status.contains(Status::AUTOCOMMIT),
             need: self.need(shape, now_us),
             among: None,
         };
         let mut balance = self.core.balance.borrow_mut();
         let plan = routing::plan(
             &snapshot,
-            shape.class,
+            read,
             shape.hint,
             &standing,
             avoid,
             &mut balance,
+            &|server| self.core.pools.in_use(server),
         )?;
         if reads {
             interest(&snapshot, &standing.need, &plan);

@@ -35,6 +35,7 @@ mod pin;
 mod prepared;
 mod prove;
 mod query;
+mod reads;
 mod refuse;
 mod registry;
 mod renew;
@@ -56,13 +57,14 @@ pub use crate::consistency::{Consistency, UNBOUNDED_MS};
 pub use crate::counters::Counters;
 pub use crate::local::{Answer, Operator, Reply};
 pub use crate::per_core::{Core, Settings, Shared};
+pub use crate::reads::{Failover, Reads, Stickiness, Transient};
 pub use crate::registry::{Entry, Registry};
 pub use crate::rsa_key::RsaKey;
 pub use crate::secrets::{BackendCredential, Secrets};
 pub use crate::session::serve;
 pub use crate::transport::{ClientTls, Transport};
 pub use backend::{Limits, Secret, Terms};
-pub use routing::Level;
+pub use routing::{Level, Near, Preferences, Slowness, Strategy};
 
 /// What other threads tell a core.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use backend::{Defaults, Limits, Pass, Pools, Text, Texts};
 use farm::{Accounts, Engine, Published, Server, ServerId, Snapshot};
 use mysql_wire::relay::BUFFER_BYTES;
 use reactor::{Closer, Dealer};
-use routing::Balance;
+use routing::{Balance, Preferences};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::Scan;
 
@@ -16,6 +16,7 @@ use crate::accounts::Changes;
 use crate::aside::{Aside, Line};
 use crate::consistency::Consistency;
 use crate::counters::Counters;
+use crate::reads::Reads;
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
 use crate::seats::Seats;
@@ -47,6 +48,7 @@ pub struct Settings {
     /// Passwords that clients prove by sending them may be kept in memory.
     pub remember_passwords: bool,
     pub consistency: Consistency,
+    pub reads: Reads,
 }
 
 /// What all cores share.
@@ -59,6 +61,8 @@ pub struct Shared {
     pub rsa_key: RsaKey,
     pub secrets: Secrets,
     pub backend_credentials: Vec<BackendCredential>,
+    /// How reads are spread.
+    pub preferences: Preferences,
     pub seats: Arc<Seats>,
     /// What clients did to that which logins take over from servers.
     pub defaults: Arc<Defaults>,
@@ -147,6 +151,7 @@ const WRITERS_MAX: usize = 10_000;
 impl Core {
     /// The core's things, empty.
     pub fn new(index: usize, shared: Arc<Shared>, dealer: Dealer<Message>) -> Rc<Core> {
+        let balance = Balance::new(shared.preferences.clone(), index as u64 + 1);
         let core = Rc::new(Core {
             index,
             dealer,
@@ -159,7 +164,7 @@ impl Core {
             line: Line::default(),
             shared,
             scan: RefCell::new(Scan::new()),
-            balance: RefCell::default(),
+            balance: RefCell::new(balance),
             handles: RefCell::default(),
             writers: RefCell::default(),
             texts: RefCell::default(),

@@ -12,7 +12,10 @@ use ::farm::{
 };
 use mysql_wire::auth;
 use reactor::Io;
-use session::{BackendCredential, Consistency, Limits, Operator, Reply, Settings, Transport};
+use session::{
+    BackendCredential, Consistency, Limits, Operator, Preferences, Reads, Reply, Settings,
+    Transport,
+};
 
 use crate::client::{Client, Failure, Login};
 use crate::server::{Release, Server};
@@ -106,6 +109,7 @@ pub struct Tuning {
     /// The accounts are those of the primary, read whenever the door asks; `accounts` is unused.
     pub live_accounts: bool,
     pub backend_credentials: Vec<BackendCredential>,
+    pub preferences: Preferences,
 }
 
 impl Default for Tuning {
@@ -132,6 +136,7 @@ impl Default for Tuning {
                 user_connections_max: 0,
                 remember_passwords: true,
                 // Servers that do not replicate know nothing of each other.
+                reads: Reads::default(),
                 consistency: Consistency {
                     max_lag_ms: session::UNBOUNDED_MS,
                     monotonic: false,
@@ -143,6 +148,7 @@ impl Default for Tuning {
             accounts: Vec::new(),
             live_accounts: false,
             backend_credentials: Vec::new(),
+            preferences: Preferences::default(),
         }
     }
 }
@@ -212,6 +218,7 @@ impl Door {
             settings: tuning.settings,
             transport: tuning.transport,
             backend_credentials: tuning.backend_credentials,
+            preferences: tuning.preferences,
             published: published.clone(),
             operator: Arc::new(NoCommands {
                 published: published.clone(),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use farm::{Mode, Status};
-use testkit::client::Login;
+use session::{Failover, Level, Stickiness, Transient};
+use testkit::client::{Login, Reply};
 use testkit::{Client, Door, Server, Stage, wait_until};
 
 const WHO: &str = "SELECT name FROM stage.who";
@@ -255,4 +256,120 @@ fn without_a_primary_writes_fail_and_reads_go_on() {
     stage.primary.client().query("CREATE DATABASE IF NOT EXISTS route_down; CREATE TABLE IF NOT EXISTS route_down.t (a INT)").expect("made");
     door.change(0, |server| server.health.alive = true);
     client.run(write);
+}
+
+#[test]
+fn transactions_that_only_read_may_be_a_replicas() {
+    let Some(stage) = Stage::shared() else { return };
+    stage.database("route_trx");
+    stage.everywhere("CREATE TABLE route_trx.t (a INT)");
+    let door = stage.door();
+    let mut client = door.client();
+    for begin in [
+        "START TRANSACTION READ ONLY",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    ] {
+        client.run(begin);
+        assert_eq!(client.value(WHO), "replica");
+        assert_eq!(
+            client.value(&format!("/*ms=master*/ {WHO}")),
+            "replica",
+            "nothing moves"
+        );
+        let refused = client.query("INSERT INTO route_trx.t VALUES (1)");
+        assert_eq!(
+            refused.map_err(|failure| failure.number()).err(),
+            Some(1792)
+        );
+        assert_eq!(client.value(WHO), "replica");
+        client.run("COMMIT");
+    }
+    client.run("START TRANSACTION");
+    assert_eq!(client.value(WHO), "primary");
+    client.run("COMMIT");
+    client.run("SET autocommit = 0");
+    client.run("START TRANSACTION READ ONLY");
+    assert_eq!(client.value(WHO), "replica");
+    client.run("ROLLBACK");
+    assert_eq!(client.value(WHO), "primary");
+    client.run("COMMIT");
+
+    let door = stage.door_with(|tuning| tuning.settings.reads.stickiness = Stickiness::Master);
+    let mut client = door.client();
+    client.run("START TRANSACTION READ ONLY");
+    assert_eq!(client.value(WHO), "primary");
+}
+
+#[test]
+fn errors_that_pass_are_met_by_repetition() {
+    let Some(stage) = Stage::shared() else { return };
+    stage.database("route_retry");
+    stage.everywhere("CREATE TABLE route_retry.t (a INT)");
+    stage.everywhere(
+        "CREATE PROCEDURE route_retry.p(enough INT) BEGIN INSERT INTO route_retry.t VALUES (1); \
+         IF (SELECT COUNT(*) FROM route_retry.t) < enough THEN \
+         SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1297, MESSAGE_TEXT = 'try again'; END IF; END",
+    );
+    let door = stage.door_with(|tuning| {
+        tuning.settings.reads.transient = Transient {
+            errors: [1297, 0, 0, 0, 0, 0, 0, 0],
+            tries: 2,
+            pause_us: 100,
+        };
+    });
+    let mut client = door.client();
+    client.run("CALL route_retry.p(3)");
+    assert_eq!(door.counter("transient_error_retries"), 2);
+    let failed = client.query("CALL route_retry.p(30)");
+    assert_eq!(failed.map_err(|failure| failure.number()).err(), Some(1297));
+    assert_eq!(door.counter("transient_error_retries"), 4);
+    // Nobody knows what a transaction has lost: it is the client's to repeat.
+    let mut client = door.client();
+    client.run("BEGIN");
+    let failed = client.query("CALL route_retry.p(30)");
+    assert_eq!(failed.map_err(|failure| failure.number()).err(), Some(1297));
+    assert_eq!(door.counter("transient_error_retries"), 4);
+}
+
+#[test]
+fn a_session_that_has_written_may_be_kept_on_the_primary() {
+    let Some(stage) = Stage::shared() else { return };
+    stage.database("route_mow");
+    stage.everywhere("CREATE TABLE route_mow.t (a INT)");
+    let door = stage.door_with(|tuning| {
+        tuning.settings.reads.master_on_write = true;
+        tuning.settings.consistency.level = Level::Eventual { max_lag_us: None };
+    });
+    let mut client = door.client();
+    assert_eq!(client.value(WHO), "replica");
+    client.run("INSERT INTO route_mow.t VALUES (1)");
+    assert_eq!(client.value(WHO), "primary");
+    assert_eq!(client.value(&format!("/*ms=slave*/ {WHO}")), "replica");
+    assert_eq!(door.client().value(WHO), "replica");
+}
+
+#[test]
+fn what_becomes_of_a_read_whose_replica_is_gone_is_a_setting() {
+    let Some(stage) = Stage::shared() else { return };
+    let Some(third) = third() else { return };
+    let servers = [&stage.primary, &stage.replica, &third];
+    let gone = testkit::server::free_port();
+    for (failover, expected) in [
+        (Failover::LoopBeforeMaster, Ok("third")),
+        (Failover::Master, Ok("primary")),
+        (Failover::Disabled, Err(2003)),
+    ] {
+        let door = Door::start(&servers, |tuning| {
+            tuning.settings.reads.failover = failover;
+            tuning.weights = vec![1.0, 1000.0, 1.0];
+        });
+        door.change(1, |server| server.port = gone);
+        let answer = door.client().query(WHO);
+        let name = match answer.as_deref() {
+            Ok([Reply::Rows(rows)]) => Ok(rows.text()[0][0].clone().unwrap_or_default()),
+            Ok(_) => panic!("rows"),
+            Err(failure) => Err(failure.number()),
+        };
+        assert_eq!(name, expected.map(str::to_owned), "{failover:?}");
+    }
 }

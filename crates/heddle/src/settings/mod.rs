@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 pub use file::read;
 pub use value::{
-    CompressServers, Consistency, Io, LogFormat, LogLevel, OptionalPath, Switch, TlsClients,
-    TlsServers,
+    Balance, CompressServers, Consistency, ErrorNumbers, Io, LogFormat, LogLevel, NearServers,
+    OptionalPath, ReadFailover, Switch, TlsClients, TlsServers, TrxStickiness,
 };
 
 use value::{Raw, Value};
@@ -185,6 +185,26 @@ settings! {
         "Reads of one session never go back in time; off lets every read choose its server anew.";
     session_wait_ms: u64 = "20" "ms" [0, 60000] Restart
         "A read waits so long for a replica that lacks what its session wrote, then goes to the primary.";
+    balance: Balance = "round_robin" "" Restart
+        "How reads are spread over replicas that would do: round_robin, random, least_connections, fastest (latest answers), sticky (a session stays). Weights count in all.";
+    near: NearServers = "" "" Restart
+        "Servers that reads prefer while they would do: networks (10.1.0.0/16), addresses, host names, server names.";
+    slow_replica_ms: u64 = "500" "ms" [0, 3600000] Restart
+        "A replica whose answers take longer on average, and slow_replica_factor times as long as the fastest one's, gets no reads for a second, then for two, up to 30; 0 never puts one out.";
+    slow_replica_factor: u64 = "10" "times" [2, 1000000] Restart
+        "See slow_replica_ms.";
+    read_failover: ReadFailover = "loop_before_master" "" Restart
+        "Where a read goes whose replica cannot be reached: loop_before_master (the other replicas, then the primary), master (the primary), disabled (the client gets the error).";
+    trx_stickiness: TrxStickiness = "on" "" Restart
+        "on: START TRANSACTION READ ONLY may run on a replica; master: every transaction runs on the primary.";
+    master_on_write: Switch = "off" "" Restart
+        "After its first write everything of a session goes to the primary.";
+    transient_errors: ErrorNumbers = "" "" Restart
+        "Numbers of server errors that pass by themselves, up to eight, for example 1297: outside transactions the statement is repeated.";
+    transient_error_tries: u64 = "1" "times" [0, 65535] Restart
+        "How often a statement is repeated after such an error.";
+    transient_error_pause_us: u64 = "100" "us" [0, 30000000] Restart
+        "Pause before each repetition.";
     heartbeat_interval_ms: u64 = "500" "ms" [10, 3600000] Restart
         "Time between two heartbeats in a group with replicas, by which lag is measured: one small row in heddle.heartbeat.";
     position_interval_ms: u64 = "50" "ms" [10, 60000] Restart

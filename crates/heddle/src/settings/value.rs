@@ -228,6 +228,96 @@ impl Value for Consistency {
     }
 }
 
+/// How reads are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Balance(pub session::Strategy);
+
+impl Value for Balance {
+    const KIND: &'static str = "round_robin, random, least_connections, fastest or sticky";
+
+    fn parse(raw: &Raw<'_>) -> Result<Balance, String> {
+        use session::Strategy;
+        let words = [
+            ("round_robin", Strategy::RoundRobin),
+            ("random", Strategy::Random),
+            ("least_connections", Strategy::LeastConnections),
+            ("fastest", Strategy::Fastest),
+            ("sticky", Strategy::Sticky),
+        ];
+        choice(raw, &words).map(Balance)
+    }
+}
+
+/// Servers that reads prefer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NearServers(pub Vec<session::Near>);
+
+impl Value for NearServers {
+    const KIND: &'static str = "list of networks, addresses or names";
+
+    fn parse(raw: &Raw<'_>) -> Result<NearServers, String> {
+        let items = <Vec<String> as Value>::parse(raw)?;
+        let near = items.iter().map(|item| session::Near::parse(item));
+        near.collect::<Result<_, _>>().map(NearServers)
+    }
+}
+
+/// Where a read goes whose server cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadFailover(pub session::Failover);
+
+impl Value for ReadFailover {
+    const KIND: &'static str = "loop_before_master, master or disabled";
+
+    fn parse(raw: &Raw<'_>) -> Result<ReadFailover, String> {
+        use session::Failover;
+        let words = [
+            ("loop_before_master", Failover::LoopBeforeMaster),
+            ("master", Failover::Master),
+            ("disabled", Failover::Disabled),
+        ];
+        choice(raw, &words).map(ReadFailover)
+    }
+}
+
+/// Which transactions a replica may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrxStickiness(pub session::Stickiness);
+
+impl Value for TrxStickiness {
+    const KIND: &'static str = "on or master";
+
+    fn parse(raw: &Raw<'_>) -> Result<TrxStickiness, String> {
+        use session::Stickiness;
+        let words = [("on", Stickiness::On), ("master", Stickiness::Master)];
+        choice(raw, &words).map(TrxStickiness)
+    }
+}
+
+/// Numbers of server errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorNumbers(pub [u16; 8]);
+
+impl Value for ErrorNumbers {
+    const KIND: &'static str = "list of error numbers";
+
+    fn parse(raw: &Raw<'_>) -> Result<ErrorNumbers, String> {
+        let items = <Vec<String> as Value>::parse(raw)?;
+        let mut errors = ErrorNumbers([0; 8]);
+        if items.len() > errors.0.len() {
+            return Err(format!("has more than {} numbers", errors.0.len()));
+        }
+        for (place, item) in errors.0.iter_mut().zip(&items) {
+            *place = item
+                .parse()
+                .ok()
+                .filter(|number| (1..=9999).contains(number))
+                .ok_or_else(|| format!("'{item}' is no error number from 1 to 9999"))?;
+        }
+        Ok(errors)
+    }
+}
+
 /// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch(pub bool);

@@ -1,0 +1,131 @@
+//! What operators decide about reads that fail, errors that pass, and sessions that have written.
+
+use std::time::Duration;
+
+use farm::{ServerId, Status as Role};
+use mysql_wire::status::Status;
+use sqltext::{Class, Verb};
+
+use crate::counters::count;
+use crate::exec::{Job, Run, Shape};
+use crate::pin::Pins;
+use crate::session::Session;
+use crate::train::Train;
+
+/// Where a read goes whose server cannot be reached. The names are those of mysqlnd_ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Failover {
+    /// The client gets the error.
+    Disabled,
+    /// To the primary.
+    Master,
+    /// To the other replicas, then to the primary.
+    #[default]
+    LoopBeforeMaster,
+}
+
+/// Which transactions stay where. Inside one nothing moves, in either case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stickiness {
+    /// Every transaction is the primary's.
+    Master,
+    /// START TRANSACTION READ ONLY may run on a replica.
+    #[default]
+    On,
+}
+
+/// Errors that pass by themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transient {
+    /// Their numbers; 0 is none.
+    pub errors: [u16; 8],
+    /// How often a statement is repeated.
+    pub tries: u32,
+    pub pause_us: u64,
+}
+
+impl Transient {
+    /// True when a statement that met this error may be repeated.
+    pub(crate) fn allows(&self, number: u16) -> bool {
+        self.tries > 0 && number != 0 && self.errors.contains(&number)
+    }
+}
+
+/// Settings of reads beyond their consistency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    pub failover: Failover,
+    pub stickiness: Stickiness,
+    pub transient: Transient,
+    /// After a session's first write everything of it goes to the primary.
+    pub master_on_write: bool,
+}
+
+impl Session {
+    /// A command before its first attempt. What fails in a transaction is not repeated: the server
+    /// may have rolled back more than the statement.
+    pub(crate) fn new_run(&mut self, mut shape: Shape, job: Job) -> Run {
+        self.client.note_pipeline();
+        if self.is_known_writer(&shape) {
+            (shape.class, shape.writes) = (Class::Other, true);
+        }
+        let alone =
+            self.status.contains(Status::AUTOCOMMIT) && !self.status.contains(Status::IN_TRANS);
+        let settings = self.core.shared.settings.reads.transient;
+        Run {
+            shape,
+            job,
+            pins: Pins::empty(),
+            train: Train::default(),
+            globals: Vec::new(),
+            again: false,
+            transient: if alone {
+                settings
+            } else {
+                Transient::default()
+            },
+        }
+    }
+
+    /// True for a read that nothing holds and that may go elsewhere when its server fails.
+    pub(crate) fn may_move(&self, shape: &Shape) -> bool {
+        self.held.is_none()
+            && shape.class == Class::Read
+            && self.core.shared.settings.reads.failover != Failover::Disabled
+    }
+
+    /// True for the begin of a transaction that a replica may have.
+    pub(crate) fn begins_reading(&self, shape: &Shape) -> bool {
+        let begins = matches!(
+            shape.verb,
+            Verb::Begin {
+                read_only: true,
+                ..
+            }
+        );
+        begins && self.core.shared.settings.reads.stickiness == Stickiness::On
+    }
+
+    /// A server failed this read: it goes elsewhere.
+    pub(crate) fn pass_over(&self, server: ServerId, avoid: &mut Vec<ServerId>) {
+        avoid.push(server);
+        let now_us = self.core.now_us();
+        self.core.balance.borrow_mut().failed(server, now_us);
+        if self.core.shared.settings.reads.failover == Failover::Master {
+            let snapshot = self.core.shared.published.load();
+            let servers = snapshot.home().into_iter().flat_map(|home| &home.servers);
+            let replicas = servers.filter(|server| server.status != Role::Primary);
+            avoid.extend(replicas.map(|server| server.id));
+        }
+    }
+
+    /// Waits before a statement is repeated.
+    pub(crate) async fn pause_before_retry(&self, run: &mut Run) {
+        run.transient.tries = run.transient.tries.saturating_sub(1);
+        count(&self.core.counters.transient_error_retries);
+        let pause = Duration::from_micros(run.transient.pause_us);
+        if !pause.is_zero() {
+            reactor::sleep(pause).await;
+        }
+    }
+}
