@@ -57,6 +57,14 @@ pub struct Plan {
     pub reason: Reason,
 }
 
+impl Plan {
+    /// What the server refuses to write goes to the primary. In a transaction of the client's own
+    /// that is READ ONLY the refusal is its answer.
+    pub fn guards(&self) -> bool {
+        self.read_only && self.reason != Reason::Held
+    }
+}
+
 /// No server can serve the statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {

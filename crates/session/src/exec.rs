@@ -13,7 +13,7 @@ use backend::{
 use farm::{Server, ServerId, Snapshot, error};
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::status::Status;
-use routing::{Level, Need, Plan, Reason, Refusal, Standing};
+use routing::{Level, Need, Plan, Refusal, Standing};
 use sqltext::{Class, Facts, MsHint, Verb};
 
 use crate::aside::Aside;
@@ -245,9 +245,7 @@ impl Session {
                 self.give_back(lease);
                 continue;
             }
-            // In a transaction of the client's own its READ ONLY is answered like the server's.
-            let guarded = plan.read_only && plan.reason != Reason::Held;
-            match self.attempt(&mut lease, &mut run, guarded).await? {
+            match self.attempt(&mut lease, &mut run, plan.guards()).await? {
                 Answer::Done(outcome, changes) => {
                     self.note_route(&run, &changes, plan.read_only);
                     self.note_globals(&run, &outcome, plan.server);

@@ -357,7 +357,7 @@ fn what_becomes_of_a_read_whose_replica_is_gone_is_a_setting() {
     for (failover, expected) in [
         (Failover::LoopBeforeMaster, Ok("third")),
         (Failover::Master, Ok("primary")),
-        (Failover::Disabled, Err(2003)),
+        (Failover::Disabled, Err(1429)),
     ] {
         let door = Door::start(&servers, |tuning| {
             tuning.settings.reads.failover = failover;
