@@ -183,7 +183,10 @@ SELECT COUNT(*) FROM t WHERE id = 100;
 -- change user: mysql
 SELECT DATABASE();
 -- change user: no_such_db
-# MariaDB would go on after the refusal; through Heddle the connection ends, as on MySQL.
+-- engine: mariadb
+-- exception type: at times, on a connection that another session's @a was on, it is NULL and not unknown
+-- exception length: at times, as above
+SELECT @a, @@sql_mode, DATABASE();
 -- quit
 -- change user
 SELECT DATABASE();

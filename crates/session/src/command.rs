@@ -1,13 +1,13 @@
 //! The commands that are neither text nor prepared statements.
 
-use farm::error;
+use farm::{ClientError, error};
 use mysql_wire::command::Command;
 use mysql_wire::handshake::ChangeUser;
 use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
 use sqltext::{Class, Dialect};
 
-use backend::SessionState;
+use backend::{Pass, SessionState};
 use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
 use std::rc::Rc;
@@ -20,7 +20,21 @@ use crate::exec::{Job, Shape};
 use crate::pin::Pins;
 use crate::prove::{Claim, Offer};
 use crate::renew::renew;
+use crate::seats::Seat;
 use crate::session::Session;
+
+/// Refusals that are about an account or what it may use, and not about its client.
+const OF_ACCOUNTS: [ClientError; 8] = [
+    error::ACCESS_DENIED,
+    error::ACCOUNT_LOCKED,
+    error::PASSWORD_EXPIRED,
+    error::AUTH_PLUGIN_UNSUPPORTED,
+    error::USER_LIMIT_REACHED,
+    error::TOO_MANY_USER_CONNECTIONS,
+    // What a server refused itself, such as a database.
+    error::SERVER_UNREACHABLE,
+    error::POOL_WAIT_TIMEOUT,
+];
 
 impl Session {
     /// COM_INIT_DB: the server reports the new database like any other change of state.
@@ -50,25 +64,28 @@ impl Session {
     /// COM_RESET_CONNECTION: the session is as after login, in its current database.
     pub(crate) async fn reset(&mut self) -> Result<(), End> {
         self.forget_everything().await;
+        if self.mode.dialect == Dialect::MySql {
+            self.take_server_charsets().await;
+        } else {
+            let state = SessionState::new(self.state.database());
+            self.set_state(Rc::new(state));
+        }
+        self.client.ok(self.status_now()).await
+    }
+
+    /// The session is as after login, but its character sets are the servers' own. A server that
+    /// cannot be asked leaves those of the login.
+    async fn take_server_charsets(&mut self) {
         let mut state = SessionState::new(self.state.database());
-        if self.mode.dialect == Dialect::MySql
-            && let Ok(mut lease) = self
-                .core
-                .take_from_primary(&self.identity.pass, &self.state)
-                .await
-        {
-            // A server that cannot be asked leaves the character sets of the login.
-            let asked = lease
-                .connection_mut()
-                .ask_reset_state(state.database())
-                .await;
-            if let Ok(asked) = asked {
+        let (core, pass) = (self.core.clone(), self.identity.pass.clone());
+        if let Ok(mut lease) = core.take_from_primary(&pass, &self.state).await {
+            let asking = lease.connection_mut().ask_reset_state(state.database());
+            if let Ok(asked) = asking.await {
                 state = asked;
                 lease.release();
             }
         }
         self.set_state(Rc::new(state));
-        self.client.ok(self.status_now()).await
     }
 
     /// Ends what belongs to the session so far. A held connection is renewed first, so that its locks
@@ -98,8 +115,9 @@ impl Session {
         self.last_server = None;
     }
 
-    /// COM_CHANGE_USER: another login on the same connection. Refused, the connection ends, as the
-    /// servers end it.
+    /// COM_CHANGE_USER: another login on the same connection. Refused, MySQL ends the connection, and
+    /// on MariaDB the client stays who it was, with nothing set, in its database, and with the character
+    /// sets of the server.
     pub(crate) async fn change_user(&mut self) -> Result<(), End> {
         let payload = self.client.payload()[1..].to_vec();
         let Ok(change) = ChangeUser::decode(&payload, self.client.capabilities) else {
@@ -110,6 +128,38 @@ impl Session {
                 .await);
         };
         self.forget_everything().await;
+        // The client gives its place up and needs one again, perhaps of the same account.
+        self.identity.seat = None;
+        let (pass, admin) = (self.identity.pass.clone(), self.identity.admin);
+        let database = self.state.database().map(<[u8]>::to_vec);
+        let changed = self.become_user(change).await;
+        let stays = self.mode.dialect == Dialect::MariaDb;
+        match changed {
+            Err(End::Refused(why)) if stays && OF_ACCOUNTS.contains(&why) => {
+                let (seat, database) = (self.seat_again(&pass), database.as_deref());
+                let Some(seat) = seat else {
+                    return Err(End::Refused(why));
+                };
+                self.take_identity(pass, database, admin, seat);
+                self.take_server_charsets().await;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// A place for the account that the session had.
+    fn seat_again(&self, pass: &Pass) -> Option<Seat> {
+        let shared = &self.core.shared;
+        let accounts = shared.published.load().accounts.clone();
+        let entitlement = &pass.profile().entitlement;
+        let account = accounts.exactly(&entitlement.user, &entitlement.host)?;
+        let connections_max = shared.settings.user_connections_max;
+        shared.seats.take(account, connections_max).ok()
+    }
+
+    /// Proves the new user and begins as it. The client has been told when this fails.
+    async fn become_user(&mut self, change: ChangeUser<'_>) -> Result<(), End> {
         let plugin = match change.plugin {
             // Its salt is longer than the greeting's, so the client is asked with a new one.
             Some(plugin) if plugin == auth::ED25519.as_bytes() => &b""[..],
@@ -127,8 +177,6 @@ impl Session {
                 .unwrap_or(self.identity.pass.profile().collation),
             flags: self.identity.pass.profile().flags,
         };
-        // The client gives its place up and needs one again, perhaps of the same account.
-        self.identity.seat = None;
         let core = self.core.clone();
         let limit = Duration::from_secs(core.shared.settings.handshake_timeout_s);
         let proof = core.authenticate(&mut self.client, self.peer.ip(), claim);
@@ -137,17 +185,19 @@ impl Session {
             return Err(self.client.refuse(&error::NET_READ_INTERRUPTED, &[]).await);
         };
         let admission = proved?;
-        let database = change
-            .database
-            .filter(|name| !name.is_empty())
-            .map(<[u8]>::to_vec);
-        *self.handle.user.borrow_mut() = admission.profile.user.clone();
-        self.set_state(Rc::new(SessionState::new(database.as_deref())));
-        self.identity.database = database;
-        self.identity.admin = admission.admin;
-        self.identity.seat = Some(admission.seat);
-        self.set_pass(core.pools.pass(admission.profile));
+        let database = change.database.filter(|name| !name.is_empty());
+        let pass = core.pools.pass(admission.profile);
+        self.take_identity(pass, database, admission.admin, admission.seat);
         self.begin().await
+    }
+
+    fn take_identity(&mut self, pass: Pass, database: Option<&[u8]>, admin: bool, seat: Seat) {
+        *self.handle.user.borrow_mut() = pass.profile().user.clone();
+        self.set_state(Rc::new(SessionState::new(database)));
+        self.identity.database = database.map(<[u8]>::to_vec);
+        self.identity.admin = admin;
+        self.identity.seat = Some(seat);
+        self.set_pass(pass);
     }
 
     /// COM_SET_OPTION: several statements in one text, allowed (0) or not (1).

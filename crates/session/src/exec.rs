@@ -230,8 +230,7 @@ impl Session {
                     self.pass_over(plan.server, &mut avoid);
                     continue;
                 }
-                Err(error) if self.does_without_database(&error) => continue,
-                Err(error) if self.does_without_kept(&error) => continue,
+                Err(error) if self.does_without(&error) => continue,
                 Err(error) => return self.client.pool_error(&error, &target).await,
             };
             run.pins = pins;
@@ -295,6 +294,12 @@ impl Session {
         self.core.learn_writer(run.shape.digest);
         count(&self.core.counters.reads_corrected);
         (run.shape.class, run.shape.writes) = (Class::Other, true);
+    }
+
+    /// After a server refused the session's state: it goes on with less of it. False when there is
+    /// nothing that it could do without.
+    fn does_without(&mut self, error: &PoolError) -> bool {
+        self.does_without_database(error) || self.does_without_kept(error)
     }
 
     /// After a server refused the session's database, which somebody dropped: the session goes on

@@ -10,8 +10,9 @@ use backend::{Lease, Pass, Prepared, SessionState};
 use channel::Channel;
 use farm::{AuthPlugin, ServerId, error};
 use mysql_wire::auth;
+use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
-use mysql_wire::reply::{OkPacket, Shown};
+use mysql_wire::reply::{OkPacket, SessionChange, Shown};
 use mysql_wire::statement::PrepareOk;
 use mysql_wire::status::Status;
 use reactor::Sock;
@@ -213,11 +214,16 @@ impl Session {
                 Err(error) => return Err(self.client.refuse_pool(&error).await),
             }
         }
-        let vouched = self.vouch();
-        let ok = OkPacket {
-            info: &vouched,
-            ..OkPacket::new(self.status)
-        };
+        let (info, mut session_state) = (self.vouch(), Vec::new());
+        let mut ok = OkPacket::new(self.status);
+        let tracks = self.client.capabilities;
+        if let Some(database) = &self.identity.database
+            && tracks.contains(Capabilities::SESSION_TRACK)
+        {
+            SessionChange::Schema(database).encode(&mut session_state);
+            ok.status |= Status::SESSION_STATE_CHANGED;
+        }
+        (ok.info, ok.session_state) = (&info, &session_state);
         self.client.ok_with(&ok).await
     }
 

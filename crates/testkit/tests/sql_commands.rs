@@ -6,7 +6,7 @@ use mysql_wire::auth;
 use mysql_wire::command::Command;
 use testkit::client::{Login, Reply};
 use testkit::door::account;
-use testkit::{Client, Door, Stage, wait_until};
+use testkit::{Client, Door, Release, Stage, wait_until};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -148,22 +148,77 @@ fn another_user_on_the_same_connection() {
             ..app.clone()
         },
     ] {
-        let mut client = door.client();
+        let mut client = door.client_in("stage");
+        client.run("SET @a = 1, sql_mode = ''");
         let failure = client.change_user(&wrong).expect_err("refused");
         assert!(failure.to_string().starts_with("1045 (28000)"), "{failure}");
-        assert!(client.is_closed_within(SOON));
+        stays_as_it_was(&mut client);
     }
     let nowhere = Login {
         database: Some("no_such_database"),
         ..Login::default()
     };
-    let mut client = door.client();
+    let mut client = door.client_in("stage");
+    client.run("SET @a = 1, sql_mode = ''");
     assert_eq!(
         client.change_user(&nowhere).expect_err("refused").number(),
         1049
     );
-    assert!(client.is_closed_within(SOON));
+    stays_as_it_was(&mut client);
     drop(door);
+}
+
+/// MariaDB refuses another user and goes on with the one before; MySQL closes the connection.
+fn stays_as_it_was(client: &mut Client) {
+    let row = client.rows("SELECT @a, @@sql_mode = '', DATABASE(), CURRENT_USER()");
+    let row: Vec<_> = row[0].iter().map(Option::as_deref).collect();
+    assert_eq!(
+        row,
+        [None, Some("0"), Some("stage"), Some("root@localhost")]
+    );
+}
+
+#[test]
+fn another_user_that_mysql_refuses_is_the_end() {
+    let Some(stage) = Stage::start_with(Release::MySql80) else {
+        return;
+    };
+    let door = stage.door();
+    for (user, database, number) in [
+        ("nobody", None, 1045),
+        ("root", Some("no_such_database"), 1049),
+    ] {
+        let wrong = Login {
+            user,
+            database,
+            ..Login::default()
+        };
+        let mut client = door.client();
+        assert_eq!(
+            client.change_user(&wrong).expect_err("refused").number(),
+            number
+        );
+        assert!(client.is_closed_within(SOON));
+    }
+}
+
+#[test]
+fn the_database_of_a_login_is_reported() {
+    let Some(stage) = Stage::shared() else { return };
+    let door = stage.door();
+    for address in [stage.primary.address(), door.address()] {
+        let login = |database| Login {
+            database,
+            ..Login::default()
+        };
+        let mut client = Client::login(address, &login(Some("stage"))).expect("logged in");
+        let done = client.change_user(&login(Some("mysql"))).expect("root");
+        assert_eq!(done.session_state, b"\x01\x06\x05mysql");
+        let done = client.change_user(&login(Some("mysql"))).expect("root");
+        assert_eq!(done.session_state, b"\x01\x06\x05mysql");
+        let done = client.change_user(&login(None)).expect("root");
+        assert!(done.session_state.is_empty());
+    }
 }
 
 /// MariaDB's Connector/C proves itself with the greeting's salt, whatever it is asked.

@@ -7,11 +7,11 @@ use channel::Algorithm;
 use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::handshake::{self, AuthMore, AuthSwitch, Greeting};
-use mysql_wire::reply::{self, OkPacket};
+use mysql_wire::reply;
 use rsa::pkcs8::DecodePublicKey;
 
 use super::stream::Stream;
-use super::{Client, Failure, PATIENCE};
+use super::{Client, Done, Failure, PATIENCE};
 
 /// How to log in. `..Login::default()` gives what a usual client asks for.
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ impl Client {
 
     /// COM_CHANGE_USER. With `login.plugin` the proof is made for the salt that the client has, as
     /// most drivers do; without, the server has to ask.
-    pub fn change_user(&mut self, login: &Login<'_>) -> Result<(), Failure> {
+    pub fn change_user(&mut self, login: &Login<'_>) -> Result<Done, Failure> {
         let proof = match login.plugin {
             Some(plugin) if !login.waits_for_salt => scramble(plugin, login.password, &self.salt)?,
             _ => Vec::new(),
@@ -184,7 +184,7 @@ impl Client {
     }
 
     /// Answers the plugin's questions until OK or ERR.
-    fn authenticate(&mut self, password: &str, plugin: &str, salt: &[u8]) -> Result<(), Failure> {
+    fn authenticate(&mut self, password: &str, plugin: &str, salt: &[u8]) -> Result<Done, Failure> {
         let (mut plugin, mut salt) = (plugin.to_owned(), salt.to_vec());
         loop {
             let payload = self.read_packet()?;
@@ -192,9 +192,7 @@ impl Client {
                 return Err(self.server_failure(&payload));
             }
             if reply::is_ok(&payload) {
-                let ok = OkPacket::decode(&payload, self.capabilities)?;
-                self.status = ok.status;
-                return Ok(());
+                return self.done(&payload);
             }
             if AuthMore::is(&payload) {
                 match AuthMore::decode(&payload)?.0 {

@@ -167,7 +167,7 @@ impl Client {
         self.done(&payload)
     }
 
-    fn done(&mut self, payload: &[u8]) -> Result<Done, Failure> {
+    pub(super) fn done(&mut self, payload: &[u8]) -> Result<Done, Failure> {
         let ok = OkPacket::decode(payload, self.capabilities)?;
         self.status = ok.status;
         Ok(Done {

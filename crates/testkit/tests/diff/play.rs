@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
-use mysql_wire::status::Status;
 use testkit::Client;
 use testkit::client::Login;
 
@@ -178,9 +177,7 @@ impl Player<'_> {
         }
     }
 
-    /// The questions of the authentication differ between connections; only the outcome is noted. Its
-    /// OK names the database and the character sets when it comes from a server, and nothing when it
-    /// comes from Heddle, which has not asked one.
+    /// The questions of the authentication differ between connections; only the outcome is noted.
     fn change_user(&self, seat: &mut Seat, database: Option<&str>) -> Transcript {
         let login = Login {
             database,
@@ -190,10 +187,7 @@ impl Player<'_> {
         seat.statements.clear();
         let changed = seat.client.change_user(&login);
         let said = match changed {
-            Ok(()) => {
-                let status = seat.client.status - Status::SESSION_STATE_CHANGED;
-                format!("changed, {status:?}")
-            }
+            Ok(done) => format!("{:?} {}", done.status, done.session_state.escape_ascii()),
             Err(failure) => failure.to_string(),
         };
         Transcript {
