@@ -5,7 +5,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build check test bench-door bench-connect bench-pipeline bench-idle compat fuzz soak clean
+.PHONY: help run build check test test-consistency bench-door bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,11 @@ compat: build ## real drivers and their own test suites, straight and through He
 	@scripts/install.sh compat
 	@python3 test/compat/run.py $(if $(ONLY),--only $(ONLY),--suites)
 
+test-consistency: build ## CHECKS (1000000) of reads' promises while replicas are late on purpose; then the checker's own check
+	@scripts/install.sh bench
+	@python3 test/e2e/consistency.py
+	@python3 test/e2e/consistency.py --checks 4000 --weaken
+
 bench-connect: build ## connections per second and CPU per connection, straight and through Heddle (ROUNDS=2 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/connect.py
@@ -49,6 +54,10 @@ bench-connect: build ## connections per second and CPU per connection, straight 
 bench-pipeline: build ## INSERTs one by one and without waiting, straight and through Heddle (ROUNDS=1 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/pipeline.py
+
+bench-consistency: build ## CPU per read at the level session against eventual (ROUNDS=1 SECONDS=3 for a quick look)
+	@scripts/install.sh bench
+	@python3 bench/consistency.py
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (600) each; FUZZ_TARGETS="a b" picks
 	@scripts/install.sh fuzz
