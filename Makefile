@@ -38,9 +38,9 @@ bench-idle: build ## memory and server connections of 10,000 idle clients (CLIEN
 	@scripts/install.sh bench
 	@python3 bench/idle.py
 
-compat: build ## real drivers and their own test suites, straight and through Heddle (ONLY=name,… picks)
+compat: build ## real drivers and their own test suites, straight and through Heddle (ONLY=name,… picks; FLAGS="--tls --engine mysql --mysqld PATH")
 	@scripts/install.sh compat
-	@python3 test/compat/run.py $(if $(ONLY),--only $(ONLY),--suites)
+	@python3 test/compat/run.py $(if $(ONLY),--only $(ONLY),--suites) $(FLAGS)
 
 test-consistency: build ## CHECKS (1000000) of reads' promises while replicas are late on purpose; then the checker's own check
 	@scripts/install.sh bench

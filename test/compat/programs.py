@@ -11,14 +11,16 @@ PYTHON, NODE, JAVA, GO, RUST = Python(), Node(), Java(), Go(), Rust()
 
 class Program:
     """`prepare` installs what is missing and gives the command and the driver's version, or raises
-    Missing. `known` names steps that differ through Heddle, each with the reason."""
+    Missing. `tls` says whether the driver is built with it; `known` names steps that differ through Heddle, each with the reason."""
 
-    def __init__(self, name, driver, prepare, quick=False, known=None):
+    def __init__(self, name, driver, prepare, quick=False, known=None, known_mysql=None, tls=True):
         self.name = name
         self.driver = driver
         self.prepare = prepare
         self.quick = quick
         self.known = known or {}
+        self.known_mysql = known_mysql or {}
+        self.tls = tls
 
 
 def python(script, *packages, arguments=()):
@@ -86,6 +88,7 @@ CLIENT = ("mariadb", "mariadb-client")
 DUMP = ("mariadb-dump", "mariadb-client")
 
 OTHER_ID = "CONNECTION_ID() is the server connection's"
+RSA = "a wrong login without TLS is refused before the client has to ask for the server's key"
 
 PROGRAMS = [
     Program("mysqli", "PHP mysqli", php("mysqli.php", "mysqli"), quick=True),
@@ -105,11 +108,14 @@ PROGRAMS = [
     Program("mysql2", "Node mysql2", node("mysql2.js", "mysql2"),
             known={"connects": OTHER_ID}),
     Program("mariadb-node", "Node mariadb", node("mariadb.js", "mariadb"),
-            known={"connects": OTHER_ID}),
+            known={"connects": OTHER_ID},
+            known_mysql={"errors": RSA, "reset_and_change_user": "the text holds the connection's id",
+                         "pools": "the driver resets nothing on MySQL, so chance says which connection comes"}),
     Program("connector-j", "MySQL Connector/J", java("compat.ConnectorJ", "mysql-connector-j")),
-    Program("mariadb-java", "MariaDB Connector/J", java("compat.MariaDb", "mariadb-java-client")),
+    Program("mariadb-java", "MariaDB Connector/J", java("compat.MariaDb", "mariadb-java-client"),
+            known_mysql={"wrong_login": RSA}),
     Program("go", "go-sql-driver/mysql", go),
-    Program("rust", "Rust mysql_async", rust),
+    Program("rust", "Rust mysql_async", rust, tls=False),
     Program("dbd-mysql", "Perl DBD::mysql", perl("DBD::mysql", "libdbd-mysql-perl")),
     Program("dbd-mariadb", "Perl DBD::MariaDB", perl("DBD::MariaDB", "libdbd-mariadb-perl")),
 ]

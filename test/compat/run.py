@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs programs of real drivers straight against a server and through Heddle, and compares.
 
-Usage: test/compat/run.py [--heddle PATH] [--engine mariadb|mysql] [--mysqld PATH] [--quick] [--suites]
-[--only NAME,…] [--list] [--keep DIR]. A farm of one primary and one replica is started with `heddle up`; straight means its
+Usage: test/compat/run.py [--heddle PATH] [--engine mariadb|mysql] [--mysqld PATH] [--tls] [--quick]
+[--suites] [--only NAME,…] [--list] [--keep DIR]. A farm of one primary and one replica is started with `heddle up`; straight means its
 primary. A program prints steps (`== name`) and lines; a step whose lines differ is a difference, unless the
 program's entry knows it with a reason. The exit code is 0 when nothing else differs and nothing failed.
 """
@@ -24,26 +24,37 @@ from programs import NODE, PROGRAMS  # noqa: E402
 from suites import SUITES  # noqa: E402
 from tools import Missing, program  # noqa: E402
 
-PROGRAM_TIMEOUT_S = 120
+PROGRAM_TIMEOUT_S = 300
 LOGIN_PATIENCE_S = 15
 USER, PASSWORD = "compat", "compat_pass"
 SETUP = f"""
 CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}';
 GRANT ALL ON *.* TO {USER}@'%' WITH GRANT OPTION;
+CREATE DATABASE compat_numbers;
 """
+# What MariaDB's sequence engine has in every database, and a server that lets clients load their files.
+SETUP_MYSQL = """
+SET GLOBAL local_infile = ON;
+SET cte_max_recursion_depth = 100000;
+""" + "".join(f"""
+CREATE TABLE compat_numbers.seq_1_to_{last} (seq BIGINT UNSIGNED NOT NULL PRIMARY KEY);
+INSERT INTO compat_numbers.seq_1_to_{last}
+  WITH RECURSIVE n (seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n WHERE seq < {last}) SELECT seq FROM n;
+""" for last in (50, 100, 1000, 5000, 20000, 50000))
 
 
 class Target:
     """Where programs connect: the primary itself, or Heddle in front of it."""
 
-    def __init__(self, name, address, folder):
+    def __init__(self, name, address, folder, tls=False):
         self.name = name
+        self.tls = tls
         self.host, self.port = address.rsplit(":", 1)
         self.folder = folder
 
     def client(self, user, password, *statements):
         command = [program("mariadb", "mariadb-client"), "--host", self.host, "--port", self.port, "--user", user,
-                   f"--password={password}", "--batch", "--skip-column-names", "--execute", ";".join(statements)]
+                   f"--password={password}", "--batch", "--skip-column-names", *(["--ssl"] if self.tls else []), "--execute", ";".join(statements)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise Failed(f"{self.name}: {done.stderr.strip()}")
@@ -56,7 +67,7 @@ class Target:
 
     def environment(self, database):
         return {**os.environ, "COMPAT_HOST": self.host, "COMPAT_PORT": self.port, "COMPAT_USER": USER,
-                "COMPAT_PASSWORD": PASSWORD, "COMPAT_DATABASE": database, "COMPAT_FOLDER": self.folder,
+                "COMPAT_PASSWORD": PASSWORD, "COMPAT_DATABASE": database, "COMPAT_TLS": "1" if self.tls else "", "COMPAT_FOLDER": self.folder,
                 "NODE_PATH": NODE.modules, "TZ": "UTC", "LC_ALL": "C.UTF-8"}
 
 
@@ -88,19 +99,21 @@ def run_program(entry, command, target, keep):
     return code, output
 
 
-def compare(entry, straight, heddle):
-    """The verdict on one program: (word, list of lines that tell what differs)."""
+def compare(entry, straight, heddle, all_expected):
+    """The verdict on one program: (word, list of lines that tell what differs). The programs are written
+    for MariaDB: on MySQL `all_expected` is false, and an error is one more thing that must be the same."""
     code, output = straight
-    if code != 0 or "\nunexpected:" in output:
+    if code != 0 or (all_expected and "\nunexpected:" in output):
         bad = [line for line in output.splitlines() if line.startswith("unexpected:")]
         return "broken straight", [f"exit {code}", *bad[:5], *output.splitlines()[-3:]]
+    known = entry.known if all_expected else {**entry.known, **entry.known_mysql}
     one, other = steps_of(output), steps_of(heddle[1])
     lines, unknown = [], 0
     for name in list(dict.fromkeys([*one, *other])):
         if one.get(name) == other.get(name):
             lines += [f"{name}: listed as different, but is the same"] if name in entry.known else []
             continue
-        reason = entry.known.get(name)
+        reason = known.get(name)
         if reason:
             lines.append(f"{name}: known: {reason}")
             continue
@@ -123,16 +136,19 @@ def table(rows):
         print("  ".join(str(cell).ljust(width) for cell, width in zip(row, widths)).rstrip())
 
 
-def run_programs(entries, targets, keep):
+def run_programs(entries, targets, keep, all_expected):
     rows, failed, details = [("program", "driver", "version", "seconds", "through Heddle")], 0, []
     for entry in entries:
         begin = time.monotonic()
         try:
+            if targets[1].tls and not entry.tls:
+                raise Missing("built without TLS")
             command, version = entry.prepare()
         except Missing as missing:
             rows.append((entry.name, entry.driver, "-", "-", f"skipped: {missing}"))
             continue
-        verdict, lines = compare(entry, *[run_program(entry, command, target, keep) for target in targets])
+        outputs = [run_program(entry, command, target, keep) for target in targets]
+        verdict, lines = compare(entry, *outputs, all_expected)
         seconds = f"{time.monotonic() - begin:.1f}"
         rows.append((entry.name, entry.driver, version, seconds, verdict))
         print(f"{entry.name}: {verdict}", flush=True)
@@ -178,6 +194,16 @@ def wait_for_login(target):
             time.sleep(0.2)
 
 
+def targets_of(farm, options):
+    """The primary and Heddle, with the account that the programs use."""
+    primary = next(server for server in farm.servers() if server["name"].endswith("-1"))
+    targets = [Target("straight", address_of(primary), farm.folder),
+               Target("heddle", farm.address, farm.folder, options.tls)]
+    targets[0].client("root", "", SETUP, SETUP_MYSQL if options.engine == "mysql" else "")
+    print(f"servers: {wait_for_login(targets[1])}", flush=True)
+    return targets
+
+
 def choose(entries, only):
     if not only:
         return entries
@@ -189,6 +215,7 @@ def arguments():
     parser.add_argument("--heddle", default=os.path.join(ROOT, "bin/heddle"), help="the program under test")
     parser.add_argument("--engine", choices=["mariadb", "mysql"], default="mariadb")
     parser.add_argument("--mysqld", help="the server program, for `heddle up --mysqld`")
+    parser.add_argument("--tls", action="store_true", help="connections to Heddle are by TLS, as it then requires")
     parser.add_argument("--quick", action="store_true", help="a few programs whose drivers the distribution has")
     parser.add_argument("--suites", action="store_true", help="the drivers' own test suites, too")
     parser.add_argument("--only", type=lambda text: text.split(","), help="names of programs and suites")
@@ -208,17 +235,19 @@ def main():
     die_on_signals()
     keep = os.path.abspath(options.keep) if options.keep else tempfile.mkdtemp(prefix="heddle-compat-")
     os.makedirs(keep, exist_ok=True)
+    extra = ["--engine", options.engine] + (["--mysqld", options.mysqld] if options.mysqld else [])
+    extra += ["--set", "tls_clients=required"] if options.tls else []
+    failed = passed = 0
     try:
-        extra = ["--engine", options.engine] + (["--mysqld", options.mysqld] if options.mysqld else [])
-        with Farm(os.path.abspath(options.heddle), 1, extra) as farm:
-            primary = next(server for server in farm.servers() if server["name"].endswith("-1"))
-            targets = [Target("straight", address_of(primary), farm.folder), Target("heddle", farm.address, farm.folder)]
-            targets[0].client("root", "", SETUP)
-            print(f"servers: {wait_for_login(targets[1])}", flush=True)
-            failed, passed = run_programs(programs, targets, keep) if programs else (0, 0)
-            if suites:
-                print(flush=True)
-                more = run_suites(suites, targets, keep)
+        if programs:
+            with Farm(os.path.abspath(options.heddle), 1, extra) as farm:
+                targets = targets_of(farm, options)
+                failed, passed = run_programs(programs, targets, keep, options.engine == "mariadb")
+        if suites:
+            print(flush=True)
+            # They read on one connection what another has just written, and know of no levels.
+            with Farm(os.path.abspath(options.heddle), 1, [*extra, "--set", "consistency=strong"]) as farm:
+                more = run_suites(suites, targets_of(farm, options), keep)
                 failed, passed = failed + more[0], passed + more[1]
     except (Failed, OSError) as error:
         sys.exit(f"compat: FAILED: {error}")

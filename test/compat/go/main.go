@@ -25,6 +25,9 @@ func config() *mysql.Config {
 	config.Addr = os.Getenv("COMPAT_HOST") + ":" + os.Getenv("COMPAT_PORT")
 	config.DBName = os.Getenv("COMPAT_DATABASE")
 	config.ParseTime = true
+	if os.Getenv("COMPAT_TLS") != "" {
+		config.TLSConfig = "skip-verify"
+	}
 	return config
 }
 

@@ -95,7 +95,7 @@ run({
   async streams() {
     const connection = await connect();
     let sum = 0;
-    for await (const row of connection.queryStream("SELECT seq, REPEAT('x', 100) AS x FROM seq_1_to_20000")) sum += Number(row.seq);
+    for await (const row of connection.queryStream("SELECT seq, REPEAT('x', 100) AS x FROM compat_numbers.seq_1_to_20000")) sum += Number(row.seq);
     say(sum);
     await connection.end();
   },

@@ -114,10 +114,10 @@ run({
   async streams() {
     const connection = mysql.createConnection(settings);
     let sum = 0;
-    for await (const row of connection.query("SELECT seq, REPEAT('x', 100) FROM seq_1_to_20000").stream()) sum += row.seq;
+    for await (const row of connection.query("SELECT seq, REPEAT('x', 100) FROM compat_numbers.seq_1_to_20000").stream()) sum += row.seq;
     say(sum);
     sum = 0;
-    for await (const row of connection.execute('SELECT seq FROM seq_1_to_1000').stream()) sum += row.seq;
+    for await (const row of connection.execute('SELECT seq FROM compat_numbers.seq_1_to_1000').stream()) sum += row.seq;
     say(sum);
     connection.destroy();
   },

@@ -4,6 +4,8 @@
 const settings = {
   host: process.env.COMPAT_HOST, port: Number(process.env.COMPAT_PORT), user: process.env.COMPAT_USER,
   password: process.env.COMPAT_PASSWORD, database: process.env.COMPAT_DATABASE,
+  // Every connection is by TLS; whose certificate it is does not matter here.
+  ...(process.env.COMPAT_TLS ? { ssl: { rejectUnauthorized: false } } : {}),
 };
 
 function printable(key, value) {

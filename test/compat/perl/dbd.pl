@@ -17,6 +17,8 @@ sub connected {
   my $more = delete $options{dsn} // '';
   my $password = delete $options{password} // $ENV{COMPAT_PASSWORD};
   my $dsn = "DBI:$driver:database=$database;host=$ENV{COMPAT_HOST};port=$ENV{COMPAT_PORT}$more";
+  # Over MariaDB's client library the modules cannot insist on TLS; Heddle does.
+  $dsn .= ";${prefix}_ssl=1;${prefix}_ssl_optional=1" if $ENV{COMPAT_TLS};
   my %utf8 = $driver eq 'mysql' ? (mysql_enable_utf8mb4 => 1) : ();
   return DBI->connect($dsn, $ENV{COMPAT_USER}, $password, {RaiseError => 1, PrintError => 0, %utf8, %options});
 }
@@ -108,7 +110,7 @@ my @steps = (
     my $db = connected();
     # DBD::MariaDB gives no rows with its own use_result, on any server.
     my $unbuffered = $driver eq 'mysql' ? {mysql_use_result => 1} : {};
-    my $select = $db->prepare('SELECT seq, REPEAT("x", 100) FROM seq_1_to_20000', $unbuffered);
+    my $select = $db->prepare('SELECT seq, REPEAT("x", 100) FROM compat_numbers.seq_1_to_20000', $unbuffered);
     $select->execute;
     my $sum = 0;
     while (my $row = $select->fetchrow_arrayref) { $sum += $row->[0] }

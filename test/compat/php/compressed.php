@@ -8,7 +8,7 @@ function connect(): mysqli
 {
     $link = mysqli_init();
     $link->real_connect(setting('HOST'), setting('USER'), setting('PASSWORD'), setting('DATABASE'), (int) setting('PORT'), null,
-        MYSQLI_CLIENT_COMPRESS);
+        MYSQLI_CLIENT_COMPRESS | tls_flags());
     return $link;
 }
 

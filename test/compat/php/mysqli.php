@@ -9,7 +9,7 @@ function connect(string $host = '', int $flags = 0, ?string $password = null, ?s
     $link = mysqli_init();
     $link->options(MYSQLI_OPT_LOCAL_INFILE, true);
     $link->real_connect($host . setting('HOST'), setting('USER'), $password ?? setting('PASSWORD'), $database ?? setting('DATABASE'),
-        (int) setting('PORT'), null, $flags);
+        (int) setting('PORT'), null, $flags | tls_flags());
     $link->set_charset('utf8mb4');
     return $link;
 }
@@ -145,17 +145,17 @@ run([
     },
     'unbuffered' => function () {
         $link = connect();
-        $result = $link->query('SELECT seq, REPEAT("x", 100) FROM seq_1_to_20000', MYSQLI_USE_RESULT);
+        $result = $link->query('SELECT seq, REPEAT("x", 100) FROM compat_numbers.seq_1_to_20000', MYSQLI_USE_RESULT);
         $sum = 0;
         while ($row = $result->fetch_row()) {
             $sum += $row[0];
         }
         say($sum);
-        $result = $link->query('SELECT seq FROM seq_1_to_20000', MYSQLI_USE_RESULT);
+        $result = $link->query('SELECT seq FROM compat_numbers.seq_1_to_20000', MYSQLI_USE_RESULT);
         say($result->fetch_row());
         $result->free();
         say($link->query("SELECT 'alive'")->fetch_row());
-        $cursor = $link->prepare('SELECT seq FROM seq_1_to_1000');
+        $cursor = $link->prepare('SELECT seq FROM compat_numbers.seq_1_to_1000');
         $cursor->attr_set(MYSQLI_STMT_ATTR_CURSOR_TYPE, MYSQLI_CURSOR_TYPE_READ_ONLY);
         $cursor->execute();
         $cursor->bind_result($number);
@@ -219,7 +219,7 @@ run([
         say($link->affected_rows, $link->info);
         $link->query('SELECT 1/0');
         say($link->warning_count, $link->get_warnings() ? $link->get_warnings()->message : null);
-        $link->query('SELECT SQL_CALC_FOUND_ROWS seq FROM seq_1_to_50 LIMIT 3');
+        $link->query('SELECT SQL_CALC_FOUND_ROWS seq FROM compat_numbers.seq_1_to_50 LIMIT 3');
         say($link->query('SELECT FOUND_ROWS()')->fetch_row());
     },
     'kill_query' => function () {

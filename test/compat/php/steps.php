@@ -16,6 +16,12 @@ function say(mixed ...$words): void
     echo implode(' ', $lines), "\n";
 }
 
+/** With COMPAT_TLS every program connects by TLS; whose certificate it is does not matter here. */
+function tls_flags(): int
+{
+    return setting('TLS') ? MYSQLI_CLIENT_SSL | MYSQLI_CLIENT_SSL_DONT_VERIFY_SERVER_CERT : 0;
+}
+
 /** Bytes that are no UTF-8 are shown as hex, since JSON cannot hold them. */
 function printable(mixed $word): mixed
 {

@@ -11,10 +11,10 @@ import mysql.connector
 import mysql.connector.pooling
 
 import dbapi
-from steps import DATABASE, HOST, PASSWORD, PORT, USER, run, say, step
+from steps import DATABASE, HOST, PASSWORD, PORT, TLS, USER, run, say, step
 
 OPTIONS = dict(host=HOST, port=PORT, user=USER, password=PASSWORD, database=DATABASE, charset="utf8mb4",
-               use_pure=sys.argv[1] == "pure", ssl_disabled=True, allow_local_infile=True)
+               use_pure=sys.argv[1] == "pure", ssl_disabled=not TLS, allow_local_infile=True)
 
 
 def connect(**changes):

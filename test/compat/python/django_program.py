@@ -6,13 +6,13 @@ import decimal
 import django
 from django.conf import settings
 
-from steps import DATABASE, HOST, PASSWORD, PORT, USER, run, say, step
+from steps import DATABASE, HOST, PASSWORD, PORT, TLS, USER, run, say, step
 
 settings.configure(
     DATABASES={"default": {
         "ENGINE": "django.db.backends.mysql", "HOST": HOST, "PORT": PORT, "USER": USER, "PASSWORD": PASSWORD,
         "NAME": DATABASE, "CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"charset": "utf8mb4", "isolation_level": "read committed"}}},
+        "OPTIONS": {"charset": "utf8mb4", "isolation_level": "read committed", **({"ssl_mode": "REQUIRED"} if TLS else {})}}},
     INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", "django.contrib.sessions"],
     DEFAULT_AUTO_FIELD="django.db.models.BigAutoField", USE_TZ=True)
 django.setup()

@@ -7,12 +7,13 @@ import MySQLdb.cursors
 from MySQLdb.constants import CLIENT
 
 import dbapi
-from steps import DATABASE, FOLDER, HOST, PASSWORD, PORT, USER, run, say, step
+from steps import DATABASE, FOLDER, HOST, PASSWORD, PORT, TLS, USER, run, say, step
 
 
 def connect(**changes):
     options = dict(host=HOST, port=PORT, user=USER, password=PASSWORD, database=DATABASE, charset="utf8mb4",
                    local_infile=1, client_flag=CLIENT.MULTI_RESULTS)
+    options.update({"ssl_mode": "REQUIRED"} if TLS else {})
     options.update(changes)
     return MySQLdb.connect(**options)
 
@@ -24,7 +25,7 @@ dbapi.register(MySQLdb, connect)
 def streaming():
     connection = connect(cursorclass=MySQLdb.cursors.SSDictCursor)
     cursor = connection.cursor()
-    cursor.execute("SELECT seq FROM seq_1_to_20000")
+    cursor.execute("SELECT seq FROM compat_numbers.seq_1_to_20000")
     say(cursor.fetchone(), sum(row["seq"] for row in cursor))
     cursor.close()
     cursor = connection.cursor()

@@ -7,12 +7,12 @@ import pymysql.cursors
 from pymysql.constants import CLIENT
 
 import dbapi
-from steps import DATABASE, FOLDER, HOST, PASSWORD, PORT, USER, run, say, step
+from steps import DATABASE, FOLDER, HOST, PASSWORD, PORT, TLS, USER, run, say, step
 
 
 def connect(**changes):
     options = dict(host=HOST, port=PORT, user=USER, password=PASSWORD, database=DATABASE, charset="utf8mb4",
-                   local_infile=True)
+                   local_infile=True, **({"ssl": {"verify_mode": "none", "check_hostname": False}} if TLS else {}))
     options.update(changes)
     return pymysql.connect(**options)
 
@@ -27,11 +27,11 @@ def dict_and_unbuffered_cursors():
         say(cursor.fetchall())
     with connect(autocommit=True) as connection:
         with connection.cursor(pymysql.cursors.SSCursor) as cursor:
-            cursor.execute("SELECT seq, REPEAT('x', 200) FROM seq_1_to_20000")
+            cursor.execute("SELECT seq, REPEAT('x', 200) FROM compat_numbers.seq_1_to_20000")
             say(cursor.fetchone()[0], sum(row[0] for row in cursor))
         # Closed with rows unread: the driver reads them away, and the connection is usable again.
         with connection.cursor(pymysql.cursors.SSCursor) as cursor:
-            cursor.execute("SELECT seq FROM seq_1_to_5000")
+            cursor.execute("SELECT seq FROM compat_numbers.seq_1_to_5000")
             say(cursor.fetchmany(3))
         with connection.cursor() as cursor:
             cursor.execute("SELECT 'again'")

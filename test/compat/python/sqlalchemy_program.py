@@ -7,10 +7,10 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 from sqlalchemy.dialects.mysql import insert
 
-from steps import DATABASE, HOST, PASSWORD, PORT, USER, run, say, step
+from steps import DATABASE, HOST, PASSWORD, PORT, TLS, USER, run, say, step
 
 URL = sa.URL.create("mysql+pymysql", USER, PASSWORD, HOST, PORT, DATABASE, query={"charset": "utf8mb4"})
-engine = sa.create_engine(URL, pool_size=4, pool_pre_ping=True, pool_recycle=100)
+engine = sa.create_engine(URL, connect_args={"ssl": {"verify_mode": "none", "check_hostname": False}} if TLS else {}, pool_size=4, pool_pre_ping=True, pool_recycle=100)
 
 
 class Base(orm.DeclarativeBase):

@@ -15,6 +15,8 @@ USER = os.environ["COMPAT_USER"]
 PASSWORD = os.environ["COMPAT_PASSWORD"]
 DATABASE = os.environ["COMPAT_DATABASE"]
 FOLDER = os.environ["COMPAT_FOLDER"]
+# Every connection is by TLS; whose certificate it is does not matter here.
+TLS = bool(os.environ["COMPAT_TLS"])
 
 # One value of every kind that an application stores.
 VALUES = {

@@ -4,7 +4,7 @@
 set -u
 client() {
   mariadb --host="$COMPAT_HOST" --port="$COMPAT_PORT" --user="$COMPAT_USER" --password="$COMPAT_PASSWORD" \
-    --default-character-set=utf8mb4 "$@" "$COMPAT_DATABASE" 2>&1
+    --default-character-set=utf8mb4 ${COMPAT_TLS:+--ssl} "$@" "$COMPAT_DATABASE" 2>&1
 }
 
 echo "== batch"
@@ -105,7 +105,7 @@ USE information_schema
 SELECT DATABASE();
 \s
 SQL
-client --quick --execute 'SELECT seq FROM seq_1_to_50000' | md5sum
+client --quick --execute 'SELECT seq FROM compat_numbers.seq_1_to_50000' | md5sum
 client --xml --execute 'SELECT 1 AS a, NULL AS b'
 client --html --execute "SELECT '<' AS a"
 client --batch --raw --skip-column-names --execute 'SELECT "a\tb\nc"'

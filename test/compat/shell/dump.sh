@@ -1,7 +1,7 @@
 #!/bin/bash
 # mariadb-dump through the address under test, in the ways people use it; restored through it; compared.
 set -u
-at=(--host="$COMPAT_HOST" --port="$COMPAT_PORT" --user="$COMPAT_USER" --password="$COMPAT_PASSWORD")
+at=(--host="$COMPAT_HOST" --port="$COMPAT_PORT" --user="$COMPAT_USER" --password="$COMPAT_PASSWORD" ${COMPAT_TLS:+--ssl})
 client() { mariadb "${at[@]}" --default-character-set=utf8mb4 "$@" 2>&1; }
 dump() { mariadb-dump "${at[@]}" --skip-dump-date --default-character-set=utf8mb4 "$@" 2>&1; }
 # Host names, moments of creation, estimates and the position in the binlog are what may differ.
@@ -18,7 +18,7 @@ CREATE TABLE kinds (id INT AUTO_INCREMENT PRIMARY KEY, t TINYINT, b BIGINT UNSIG
 INSERT INTO kinds (t, b, d, f, s, x, day, moment, doc, e, bits)
   SELECT seq % 100, 18446744073709551615 - seq, seq / 7, seq * 1.1e50, CONCAT('ü🧵\'"\\', seq), UNHEX(LPAD(HEX(seq), 8, '0')),
     '2024-02-29' + INTERVAL seq DAY, '2024-01-01 00:00:00.123456' + INTERVAL seq HOUR, JSON_OBJECT('n', seq), 'b', seq % 512
-  FROM seq_1_to_5000;
+  FROM compat_numbers.seq_1_to_5000;
 INSERT INTO kinds (t) VALUES (NULL);
 CREATE TABLE child (id INT PRIMARY KEY, kind INT, FOREIGN KEY (kind) REFERENCES kinds (id) ON DELETE CASCADE);
 INSERT INTO child VALUES (1, 1), (2, 5);
@@ -46,11 +46,11 @@ for options in "--single-transaction --routines --triggers --events" "--lock-tab
 done
 
 echo "== restore"
-dump --single-transaction --routines --triggers --events "$COMPAT_DATABASE" >"$COMPAT_FOLDER/first.sql"
+dump --single-transaction --routines --triggers --events "$COMPAT_DATABASE" | stable >"$COMPAT_FOLDER/first.sql"
 client --execute "DROP DATABASE IF EXISTS $restored; CREATE DATABASE $restored CHARACTER SET utf8mb4"
 client "$restored" <"$COMPAT_FOLDER/first.sql"
 dump --single-transaction --routines --triggers --events "$restored" |
-  sed "s/$restored/$COMPAT_DATABASE/g" >"$COMPAT_FOLDER/second.sql"
+  stable | sed "s/$restored/$COMPAT_DATABASE/g" >"$COMPAT_FOLDER/second.sql"
 diff "$COMPAT_FOLDER/first.sql" "$COMPAT_FOLDER/second.sql" && echo equal
 client "$restored" --execute "CALL count_kinds(); SELECT f(), COUNT(*) FROM seen; CHECKSUM TABLE kinds, child"
 

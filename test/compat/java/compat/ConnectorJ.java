@@ -12,7 +12,7 @@ public final class ConnectorJ {
   private ConnectorJ() {}
 
   public static void main(String[] arguments) {
-    Steps steps = new Steps("mysql", "&sslMode=DISABLED&allowPublicKeyRetrieval=true&characterEncoding=UTF-8&connectionTimeZone=UTC");
+    Steps steps = new Steps("mysql", (Steps.TLS ? "&sslMode=REQUIRED" : "&sslMode=DISABLED") + "&allowPublicKeyRetrieval=true&characterEncoding=UTF-8&connectionTimeZone=UTC");
     Jdbc.register(steps, "client", "");
     Jdbc.register(steps, "server", "&useServerPrepStmts=true&cachePrepStmts=true&useCursorFetch=true");
     Jdbc.register(steps, "rewritten", "&rewriteBatchedStatements=true&useAffectedRows=true&useLocalSessionState=true&cacheServerConfiguration=true");

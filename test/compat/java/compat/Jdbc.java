@@ -211,13 +211,13 @@ final class Jdbc {
     try (Connection connection = steps.connect(options); Statement statement = connection.createStatement()) {
       statement.setFetchSize(options.contains("useCursorFetch") ? 100 : streamSize(connection));
       long sum = 0;
-      try (ResultSet found = statement.executeQuery("SELECT seq, REPEAT('x', 100) FROM seq_1_to_20000")) {
+      try (ResultSet found = statement.executeQuery("SELECT seq, REPEAT('x', 100) FROM compat_numbers.seq_1_to_20000")) {
         while (found.next()) {
           sum += found.getLong(1);
         }
       }
       say(sum);
-      try (ResultSet found = statement.executeQuery("SELECT seq FROM seq_1_to_20000")) {
+      try (ResultSet found = statement.executeQuery("SELECT seq FROM compat_numbers.seq_1_to_20000")) {
         found.next();
         say(found.getLong(1));
       }

@@ -13,7 +13,7 @@ public final class MariaDb {
   private MariaDb() {}
 
   public static void main(String[] arguments) {
-    Steps steps = new Steps("mariadb", "&sslMode=disable");
+    Steps steps = new Steps("mariadb", Steps.TLS ? "&sslMode=trust" : "&sslMode=disable");
     Jdbc.register(steps, "text", "");
     Jdbc.register(steps, "binary", "&useServerPrepStmts=true&useBulkStmts=true");
     Jdbc.register(steps, "pipelined", "&useServerPrepStmts=true&disablePipeline=false&useBulkStmts=false&useAffectedRows=true");

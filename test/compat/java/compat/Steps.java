@@ -15,6 +15,8 @@ import java.util.Map;
 /** What the Java programs share: where to connect, and steps whose output is compared. */
 final class Steps {
   static final String DATABASE = System.getenv("COMPAT_DATABASE");
+  /** Every connection is by TLS; whose certificate it is does not matter here. */
+  static final boolean TLS = !System.getenv("COMPAT_TLS").isEmpty();
   static final String FOLDER = System.getenv("COMPAT_FOLDER");
 
   interface Step {

@@ -153,7 +153,7 @@ async fn statements() -> Outcome {
     say(conn.exec_first::<i32, _, _>(&statement, (1, 2)).await?);
     conn.close(statement).await?;
     let mut sum = 0u64;
-    let mut stream = conn.exec_stream::<(u64, String), _, _>("SELECT seq, REPEAT('x', 100) FROM seq_1_to_20000", ()).await?;
+    let mut stream = conn.exec_stream::<(u64, String), _, _>("SELECT seq, REPEAT('x', 100) FROM compat_numbers.seq_1_to_20000", ()).await?;
     while let Some(row) = stream.next().await {
         sum += row?.0;
     }
