@@ -22,6 +22,7 @@ mod pool;
 mod prepared;
 mod residue;
 mod state;
+mod table;
 mod terms;
 mod tracking;
 
@@ -38,4 +39,5 @@ pub use residue::{
     text_expression,
 };
 pub use state::{SessionState, TRACKING, Tracked, classify};
+pub use table::Table;
 pub use terms::Terms;

@@ -294,13 +294,13 @@ pub fn text_expression(text: &[u8], collation: &str) -> Rc<[u8]> {
     string(hex.as_bytes(), collation).into_bytes().into()
 }
 
-struct ResultSet<'a> {
-    columns: Vec<&'a [u8]>,
-    rows: Vec<&'a [u8]>,
+pub(crate) struct ResultSet<'a> {
+    pub columns: Vec<&'a [u8]>,
+    pub rows: Vec<&'a [u8]>,
 }
 
 /// The result sets among the packets of replies without EOF packets.
-fn results(packets: &[u8]) -> Vec<ResultSet<'_>> {
+pub(crate) fn results(packets: &[u8]) -> Vec<ResultSet<'_>> {
     let mut all = Vec::new();
     let mut packets = payloads(packets);
     while let Some(first) = packets.next() {

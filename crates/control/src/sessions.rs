@@ -14,12 +14,17 @@ pub struct SessionInfo {
     /// For how long the session has been in this state.
     pub time_ms: u64,
     pub state: String,
-    /// The server that the session holds, empty when it holds none.
+    /// The server that runs its statement or whose connection it keeps; empty when there is none.
     pub server: String,
+    /// What it keeps that connection for, empty when it keeps none; and for how long.
+    pub pins: String,
+    pub pinned_ms: u64,
+    /// The digest of the statement that runs, in hexadecimal; empty when none does.
+    pub digest: String,
 }
 
 /// The data plane, as far as the control plane may look into it. Called on the control thread;
-/// implementations must answer without waiting for a session.
+/// implementations must answer without waiting for any session's client or server.
 pub trait Sessions: Send + Sync {
     /// All sessions of this router.
     fn list(&self) -> Vec<SessionInfo>;

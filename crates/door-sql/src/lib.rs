@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use farm::{Published, error};
 use mysql_wire::capability::Capabilities;
@@ -21,11 +21,14 @@ use mysql_wire::packet;
 use mysql_wire::reply::ErrPacket;
 use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
 use session::{
-    BackendCredential, Core, Counters, Message, Operator, Preferences, RsaKey, Secrets, Settings,
-    Shared, Transport,
+    BackendCredential, Core, Counters, How, Lister, Message, Operator, Preferences, RsaKey,
+    Secrets, SessionView, Settings, Shared, Transport,
 };
 
 use crate::clients::Clients;
+
+/// For how long a list of sessions may be waited for.
+const LIST_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// All that the door needs to know.
 pub struct Options {
@@ -161,7 +164,29 @@ impl Killer {
         let Some(entry) = self.shared.registry.find(id) else {
             return false;
         };
-        self.dealer.send(entry.core, Message::Kill { id, query })
+        let how = How { query, soft: false };
+        self.dealer.send(entry.core, Message::Kill { id, how })
+    }
+}
+
+impl Killer {
+    /// The sessions of all cores, by id. Waits for the cores, which answer between two events; one
+    /// that does not within a second is left out.
+    pub fn sessions(&self) -> Vec<SessionView> {
+        let (tell, told) = std::sync::mpsc::channel();
+        for core in 0..self.shared.counters.len() {
+            let tell = tell.clone();
+            let lister = Lister::new(move |sessions| drop(tell.send(sessions)));
+            self.dealer.send(core, Message::List(lister));
+        }
+        drop(tell);
+        let mut all = Vec::new();
+        let end = Instant::now() + LIST_WAIT_MAX;
+        while let Ok(sessions) = told.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            all.extend(sessions);
+        }
+        all.sort_by_key(|view| view.id);
+        all
     }
 }
 
@@ -203,7 +228,8 @@ async fn run_core(
                 };
                 reactor::spawn(life).detach();
             }
-            Message::Kill { id, query } => core.kill(id, query),
+            Message::Kill { id, how } => core.kill(id, how),
+            Message::List(lister) => lister.tell(core.views()),
             Message::Drain => core.drain(),
             Message::Stop => break,
         }

@@ -10,8 +10,8 @@ use door_sql::{Door, Killer};
 use farm::error;
 use serde_json::Value;
 use session::{
-    Answer, Consistency, Operator, Preferences, Reads, Reply, Settings as SessionSettings, Shared,
-    Slowness, Transient, Transport,
+    Answer, Consistency, Operator, Preferences, Reads, Reply, SessionView,
+    Settings as SessionSettings, Shared, Slowness, Transient, Transport,
 };
 
 use crate::settings::{BackendCredential, Settings};
@@ -212,14 +212,9 @@ impl Sessions for DataPlane {
         let Some(open) = self.open.get() else {
             return Vec::new();
         };
-        let entries = open.shared.registry.list();
-        let info = |entry: session::Entry| SessionInfo {
-            id: entry.id.into(),
-            user: entry.user,
-            client: entry.peer.to_string(),
-            ..SessionInfo::default()
-        };
-        entries.into_iter().map(info).collect()
+        let snapshot = open.shared.published.load_full();
+        let views = open.killer.sessions().into_iter();
+        views.map(|view| info(&snapshot, view)).collect()
     }
 
     fn kill(&self, id: u64, query: bool) -> bool {
@@ -227,6 +222,39 @@ impl Sessions for DataPlane {
         let id = u32::try_from(id).ok();
         open.zip(id)
             .is_some_and(|(open, id)| open.killer.kill(id, query))
+    }
+}
+
+/// A session as `session list` shows it.
+fn info(snapshot: &farm::Snapshot, view: SessionView) -> SessionInfo {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let place = view.running.or(view.held);
+    let server = place.and_then(|(server, _)| snapshot.server(server));
+    let state = match (view.command, view.running) {
+        (None, _) if view.reasons.is_empty() => "idle",
+        (None, _) => "idle, keeps a server connection",
+        (Some(_), Some(_)) => "running",
+        (Some(_), None) => "waiting for a server connection",
+    };
+    SessionInfo {
+        id: view.id.into(),
+        client: view.peer.to_string(),
+        user: text(view.user),
+        database: text(view.database.unwrap_or_default()),
+        command: view
+            .command
+            .map_or("Sleep", |command| command.name())
+            .to_owned(),
+        time_ms: view.time_s * 1000,
+        state: state.to_owned(),
+        server: server.map_or_else(String::new, |server| {
+            format!("{}:{}", server.host, server.port)
+        }),
+        pins: view.reasons.join(", "),
+        pinned_ms: view.held_s * 1000,
+        digest: view
+            .digest
+            .map_or_else(String::new, |digest| format!("{digest:016x}")),
     }
 }
 

@@ -46,6 +46,7 @@ impl Session {
         self.handle
             .running
             .set(Some((connection.server, connection.thread_id)));
+        self.handle.digest.set(run.shape.digest);
         self.start_clock(&run.shape);
         let answer = self.attempt_inner(connection, run, read_only).await;
         self.handle.running.set(None);

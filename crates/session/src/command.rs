@@ -54,11 +54,12 @@ impl Session {
 
     /// Commands that the primary answers as they are.
     pub(crate) async fn pass_on(&mut self, command: Command) -> Result<(), End> {
-        let expect = match command {
-            Command::ProcessInfo => Expect::Results,
-            _ => Expect::Single,
-        };
-        self.run_command(Shape::command(), Job::Frame(expect)).await
+        if command == Command::ProcessInfo {
+            let job = Job::Frame(Expect::Results);
+            return self.show_processlist(false, job).await;
+        }
+        self.run_command(Shape::command(), Job::Frame(Expect::Single))
+            .await
     }
 
     /// COM_RESET_CONNECTION: the session is as after login, in its current database.
@@ -193,6 +194,8 @@ impl Session {
 
     fn take_identity(&mut self, pass: Pass, database: Option<&[u8]>, admin: bool, seat: Seat) {
         *self.handle.user.borrow_mut() = pass.profile().user.clone();
+        let registry = &self.core.shared.registry;
+        registry.rename(self.handle.id, &pass.profile().user);
         self.set_state(Rc::new(SessionState::new(database)));
         self.identity.database = database.map(<[u8]>::to_vec);
         self.identity.admin = admin;

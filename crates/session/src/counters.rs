@@ -51,6 +51,8 @@ counters! {
     pins_variable "Sessions pinned by a variable that cannot move.";
     pins_next_transaction "Sessions pinned by SET TRANSACTION until their next transaction ends.";
     pins_statement "Sessions pinned by an open cursor or long data.";
+    sessions_pinned_now "Sessions that something ties to a server connection now.";
+    transactions_now "Sessions that keep a server connection for a transaction alone now.";
     holds_diagnostics "Connections held until the session's next statement, for its diagnostics.";
     connections_renewed "Connections reset after a session that was tied to them, to serve others.";
     pool_in_use "Server connections in use now.";

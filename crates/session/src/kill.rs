@@ -1,75 +1,221 @@
 //! KILL by the ids that clients know: the router's own, over all its cores.
+//!
+//! Who may end whom is decided as the servers decide it: everybody their own user's sessions, and
+//! whoever has the right for it all others.
 
 use std::rc::Rc;
 
+use farm::account::host_matches;
 use farm::error;
 use mysql_wire::command::Command;
+use mysql_wire::reply::OkPacket;
+use mysql_wire::result::{Value, ValueKind};
+use mysql_wire::scalar::Reader;
+use mysql_wire::statement::Execute;
+use sqltext::{Dialect, Facts, Victim};
 
 use crate::Message;
 use crate::end::End;
-use crate::exec::target;
+use crate::exec::{Job, Shape, target};
 use crate::per_core::{Core, Handle};
+use crate::registry::Entry;
+use crate::rights::Right;
 use crate::session::Session;
+
+/// How a session is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// Only its statement.
+    pub query: bool,
+    /// Not where that could leave a table damaged (MariaDB).
+    pub soft: bool,
+}
+
+/// What a KILL is told that names its victim in a way that cannot be carried.
+const UNCARRIED: &str = "a KILL with a parameter takes nothing beside it, and must be a statement \
+                         of its own";
 
 impl Session {
     /// COM_PROCESS_KILL.
     pub(crate) async fn process_kill(&mut self) -> Result<(), End> {
-        let id = self
-            .client
-            .payload()
-            .get(1..5)
-            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-        match id {
-            Some(id) => self.kill(id, false).await,
-            None => {
-                self.client
-                    .error(&error::MALFORMED_PACKET, &["COM_PROCESS_KILL"])
+        let how = How {
+            query: false,
+            soft: false,
+        };
+        match self.client.payload().get(1..5) {
+            Some(&[a, b, c, d]) => {
+                self.kill(u32::from_le_bytes([a, b, c, d]).into(), how)
                     .await
+            }
+            _ => {
+                let details = ["COM_PROCESS_KILL"];
+                self.client.error(&error::MALFORMED_PACKET, &details).await
             }
         }
     }
 
-    /// KILL [CONNECTION | QUERY] id. Other forms (by user, by query id) are refused: sent to a
-    /// server they would hit another client's statement.
-    pub(crate) async fn kill_statement(&mut self) -> Result<(), End> {
-        let text = &self.client.payload()[1..];
-        let Some(kill) = sqltext::kill_target(text, &self.mode) else {
-            let text = "only KILL [CONNECTION|QUERY] id is carried, with an id as SELECT \
-                        CONNECTION_ID() of Heddle's sessions shows it";
-            return self.client.error(&error::COMMAND_REFUSED, &[text]).await;
+    /// KILL in all its forms. MariaDB's KILL QUERY ID names a statement by the primary's own number,
+    /// as that server lists it, and goes there.
+    pub(crate) async fn kill_statement(&mut self, mut shape: Shape, job: Job) -> Result<(), End> {
+        let text = self.text(job).to_vec();
+        let kill = sqltext::kill(&text, &self.mode);
+        let Some(kill) = kill.filter(|_| !shape.facts.contains(Facts::MULTIPLE)) else {
+            return self
+                .client
+                .error(&error::COMMAND_REFUSED, &[UNCARRIED])
+                .await;
         };
-        let id = u32::try_from(kill.connection_id).unwrap_or(0);
-        self.kill(id, kill.query).await
+        let (query, soft) = (kill.query, kill.soft);
+        let how = How { query, soft };
+        let expression = match kill.victim {
+            Victim::Id(id) => return self.kill(id, how).await,
+            Victim::User { user, host } => return self.kill_user(&user, &host, how).await,
+            Victim::CurrentUser => {
+                let user = self.identity.pass.profile().user.clone();
+                return self.kill_user(&user, b"%", how).await;
+            }
+            Victim::Expression(span) if !span.of(&text).is_empty() => span.of(&text),
+            // The server knows the statement, or what is wrong with it.
+            Victim::Expression(_) | Victim::Statement => {
+                shape.facts -= Facts::KILL;
+                return Box::pin(self.run_command(shape, job)).await;
+            }
+        };
+        let parameters = match job {
+            Job::Execute(id) => self.statements.get(&id).map_or(0, |found| found.params),
+            _ => 0,
+        };
+        let id = if parameters == 0 {
+            let query = [b"SELECT CAST((", expression, b") AS SIGNED)"].concat();
+            match self.evaluate(&shape, job, &query).await? {
+                Some(value) => number(&value),
+                None => return Ok(()),
+            }
+        } else {
+            match self.only_parameter(job).filter(|_| expression == b"?") {
+                Some(id) => id,
+                None => {
+                    return self
+                        .client
+                        .error(&error::COMMAND_REFUSED, &[UNCARRIED])
+                        .await;
+                }
+            }
+        };
+        self.kill(id, how).await
     }
 
-    async fn kill(&mut self, id: u32, query: bool) -> Result<(), End> {
-        let Some(entry) = self.core.shared.registry.find(id) else {
-            return self
-                .client
-                .error(&error::UNKNOWN_THREAD, &[&id.to_string()])
-                .await;
+    /// The value of the only parameter of the current EXECUTE, as a number.
+    fn only_parameter(&self, job: Job) -> Option<u64> {
+        let Job::Execute(id) = job else { return None };
+        let statement = self.statements.get(&id).filter(|s| !s.long_data)?;
+        let body = self.client.payload().get(1..)?;
+        let execute = Execute::decode(body, statement.params, self.has_attributes()).ok()?;
+        let &[column, flags, ..] = &statement.types[..] else {
+            return None;
         };
-        let own = entry.user.as_bytes() == &*self.identity.pass.profile().user;
-        if !own && !self.identity.admin {
-            return self
-                .client
-                .error(&error::NOT_YOUR_THREAD, &[&id.to_string()])
-                .await;
+        if execute.params != 1 {
+            return None;
         }
-        self.core
-            .dealer
-            .send(entry.core, Message::Kill { id, query });
+        if execute
+            .null_bitmap
+            .first()
+            .is_some_and(|bits| bits & 1 == 1)
+        {
+            return Some(0);
+        }
+        let kind = ValueKind {
+            column: column.try_into().ok()?,
+            unsigned: flags & 0x80 != 0,
+        };
+        Some(
+            match Value::read(&mut Reader::new(execute.values), kind).ok()? {
+                Value::Int(id) => u64::try_from(id).unwrap_or(0),
+                Value::UInt(id) => id,
+                Value::Bytes(text) => number(text),
+                _ => 0,
+            },
+        )
+    }
+
+    async fn kill(&mut self, id: u64, how: How) -> Result<(), End> {
+        let found = |id| self.core.shared.registry.find(id);
+        let Some(entry) = u32::try_from(id).ok().and_then(found) else {
+            let details = [&*id.to_string()];
+            return self.client.error(&error::UNKNOWN_THREAD, &details).await;
+        };
+        if !self.is_own(&entry) && !self.has_right(Right::Kill).await {
+            let details = [&*id.to_string()];
+            return self.client.error(&error::NOT_YOUR_THREAD, &details).await;
+        }
+        if entry.id == self.handle.id {
+            return self.kill_self(how).await;
+        }
+        self.send_kill(&entry, how);
         self.client.ok(self.status_now()).await
     }
+
+    /// KILL USER: the sessions of a user, from addresses that fit the host. All of them or none.
+    async fn kill_user(&mut self, user: &[u8], host: &[u8], how: How) -> Result<(), End> {
+        let host = String::from_utf8_lossy(host);
+        let mut victims = self.core.shared.registry.list();
+        victims
+            .retain(|entry| entry.user.as_bytes() == user && host_matches(&host, entry.peer.ip()));
+        let foreign = victims.iter().find(|entry| !self.is_own(entry));
+        if let Some(id) = foreign.map(|entry| entry.id)
+            && !self.has_right(Right::Kill).await
+        {
+            let details = [&*id.to_string()];
+            return self.client.error(&error::NOT_YOUR_THREAD, &details).await;
+        }
+        let own_id = self.handle.id;
+        for entry in victims.iter().filter(|entry| entry.id != own_id) {
+            self.send_kill(entry, how);
+        }
+        if victims.iter().any(|entry| entry.id == own_id) {
+            return self.kill_self(how).await;
+        }
+        let mut ok = OkPacket::new(self.status_now());
+        ok.affected_rows = victims.len() as u64;
+        self.client.ok_with(&ok).await
+    }
+
+    fn is_own(&self, entry: &Entry) -> bool {
+        entry.user.as_bytes() == &*self.identity.pass.profile().user
+    }
+
+    fn send_kill(&self, entry: &Entry, how: How) {
+        let id = entry.id;
+        self.core.dealer.send(entry.core, Message::Kill { id, how });
+    }
+
+    /// A session that ends itself, or the KILL that it runs.
+    async fn kill_self(&mut self, how: How) -> Result<(), End> {
+        let error = match (how.query, self.mode.dialect) {
+            (false, Dialect::MariaDb) => error::CONNECTION_KILLED,
+            _ => error::QUERY_KILLED,
+        };
+        self.client.error(&error, &[]).await?;
+        match how.query {
+            true => Ok(()),
+            false => Err(End::Killed),
+        }
+    }
+}
+
+/// An id in digits; what is none is nobody's.
+fn number(text: &[u8]) -> u64 {
+    let text = str::from_utf8(text).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
 }
 
 impl Core {
     /// Ends a session of this core, or its running statement.
-    pub fn kill(self: &Rc<Self>, id: u32, query: bool) {
+    pub fn kill(self: &Rc<Self>, id: u32, how: How) {
         let Some(handle) = self.handles.borrow().get(&id).cloned() else {
             return;
         };
-        if !query {
+        if !how.query {
             handle.killed.set(true);
             handle.closer.close_receive();
         }
@@ -79,28 +225,24 @@ impl Core {
         handle.killing.set(handle.killing.get() + 1);
         let core = self.clone();
         // What a killed session has sent ahead must not run either.
-        let all = !query && handle.in_train.get();
+        let all = !how.query && handle.in_train.get();
+        let soft = how.soft && self.home_engine() == farm::Engine::MariaDb;
+        let soft = if soft { "SOFT " } else { "" };
+        let what = if all { "CONNECTION" } else { "QUERY" };
+        let text = format!("KILL {soft}{what} {thread_id}");
         reactor::spawn(async move {
-            core.kill_at_server(&handle, server, thread_id, all).await;
+            core.kill_at_server(&handle, server, &text).await;
             handle.killing.set(handle.killing.get() - 1);
         })
         .detach();
     }
 
-    /// Ends the statement that runs on a server's connection, or `all` of the connection.
-    async fn kill_at_server(
-        &self,
-        handle: &Handle,
-        server: farm::ServerId,
-        thread_id: u32,
-        all: bool,
-    ) {
+    /// Runs a KILL on a connection of its own, which waits for nobody.
+    async fn kill_at_server(&self, handle: &Handle, server: farm::ServerId, text: &str) {
         let target = target(&self.snapshot(), server, false);
         let Some(target) = target else { return };
         let pass = handle.pass.borrow().clone();
         let opened = self.pools.open_extra(&target, &pass).await;
-        let what = if all { "CONNECTION" } else { "QUERY" };
-        let text = format!("KILL {what} {thread_id}");
         let done = match opened {
             Ok(mut connection) => connection
                 .run(&[(Command::Query, text.as_bytes())])

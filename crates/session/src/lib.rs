@@ -33,12 +33,14 @@ mod own_variables;
 mod per_core;
 mod pin;
 mod prepared;
+mod processlist;
 mod prove;
 mod query;
 mod reads;
 mod refuse;
 mod registry;
 mod renew;
+mod rights;
 mod rsa_key;
 mod seats;
 mod secrets;
@@ -50,11 +52,13 @@ mod tracking;
 mod train;
 mod transport;
 mod variables;
+mod view;
 
 use std::net::{SocketAddr, TcpStream};
 
 pub use crate::consistency::{Consistency, UNBOUNDED_MS};
 pub use crate::counters::Counters;
+pub use crate::kill::How;
 pub use crate::local::{Answer, Operator, Reply};
 pub use crate::per_core::{Core, Settings, Shared};
 pub use crate::reads::{Failover, Reads, Stickiness, Transient};
@@ -63,6 +67,7 @@ pub use crate::rsa_key::RsaKey;
 pub use crate::secrets::{BackendCredential, Secrets};
 pub use crate::session::serve;
 pub use crate::transport::{ClientTls, Transport};
+pub use crate::view::{Lister, SessionView};
 pub use backend::{Limits, Secret, Terms};
 pub use routing::{Level, Near, Preferences, Slowness, Strategy};
 
@@ -72,7 +77,9 @@ pub enum Message {
     /// An accepted client.
     Accept(TcpStream, SocketAddr),
     /// KILL for a session of this core.
-    Kill { id: u32, query: bool },
+    Kill { id: u32, how: How },
+    /// Somebody wants to see the core's sessions.
+    List(Lister),
     /// End idle sessions now and the others after their statement.
     Drain,
     /// End the core, with whatever it still holds.

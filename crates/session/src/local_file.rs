@@ -9,7 +9,9 @@ use mysql_wire::relay::Relay;
 
 use crate::attempt::make_room;
 use crate::end::End;
+use crate::pin::Pins;
 use crate::session::Session;
+use crate::view::Hold;
 
 /// Once a file has filled this many buffers it is a long one, and goes on in larger pieces.
 const SMALL_BUFFERS_MAX: usize = 2;
@@ -31,7 +33,12 @@ impl Session {
         let mut buffer = self.core.take_buffer();
         self.client.take_rest(&mut buffer);
         // The end of the router waits for a statement under way.
-        self.handle.holds.set(true);
+        self.handle.holds.set(Some(Hold {
+            server: connection.server,
+            thread_id: connection.thread_id,
+            pins: Pins::empty(),
+            transaction: false,
+        }));
         let mut taken = true;
         let mut pieces = 0;
         loop {

@@ -1,10 +1,11 @@
 //! What the sessions of one core share: the farm's snapshot, pools, buffers, counters.
 
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use backend::{Defaults, Limits, Pass, Pools, Text, Texts};
+use backend::{Defaults, Limits, Pass, Pools, SessionState, Text, Texts};
 use farm::{Accounts, Engine, Published, Server, ServerId, Snapshot};
 use mysql_wire::relay::BUFFER_BYTES;
 use reactor::{Closer, Dealer};
@@ -23,6 +24,7 @@ use crate::seats::Seats;
 use crate::secrets::{BackendCredential, Secrets};
 use crate::stall::{Progress, Running};
 use crate::transport::Transport;
+use crate::view::Hold;
 use crate::{Message, Operator};
 
 /// The settings of the SQL door that sessions read.
@@ -116,7 +118,13 @@ pub struct Core {
 pub(crate) struct Handle {
     pub id: u32,
     pub user: RefCell<Rc<[u8]>>,
+    pub peer: SocketAddr,
     pub pass: RefCell<Pass>,
+    /// Its database among the rest.
+    pub state: RefCell<Rc<SessionState>>,
+    /// The byte of the last command, and the digest of the last statement.
+    pub command: Cell<u8>,
+    pub digest: Cell<u64>,
     pub closer: Closer,
     /// Where the session's statement runs right now: the server and its own connection id.
     pub running: Cell<Option<(ServerId, u32)>>,
@@ -134,8 +142,9 @@ pub(crate) struct Handle {
     pub timed_out: Cell<bool>,
     /// The session waits for its client, not for a server.
     pub waits_for_client: Cell<bool>,
-    /// The session holds a connection: a transaction is open, or something is pinned.
-    pub holds: Cell<bool>,
+    /// The connection that the session keeps: a transaction is open, or something is pinned.
+    pub holds: Cell<Option<Hold>>,
+    pub held_since_s: Cell<u64>,
     /// The connection of the last statement, while something that it left there may be wanted.
     pub aside: RefCell<Aside>,
     /// The handle is in [`Core::line`].
@@ -303,9 +312,13 @@ impl Core {
         counters.pool_idle.store(usage.idle as u64, Relaxed);
         counters.pool_waiting.store(usage.waiting as u64, Relaxed);
         counters.pool_opened.store(usage.opened, Relaxed);
-        counters
-            .sessions_now
-            .store(self.handles.borrow().len() as u64, Relaxed);
+        let handles = self.handles.borrow();
+        let holds = || handles.values().filter_map(|handle| handle.holds.get());
+        let pinned = holds().filter(|hold| !hold.pins.is_empty()).count();
+        let open = holds().filter(|hold| hold.pins.is_empty()).count();
+        counters.sessions_now.store(handles.len() as u64, Relaxed);
+        counters.sessions_pinned_now.store(pinned as u64, Relaxed);
+        counters.transactions_now.store(open as u64, Relaxed);
     }
 
     /// Ends every session: those that wait for their client and hold nothing at once, the others
@@ -313,7 +326,7 @@ impl Core {
     pub fn drain(&self) {
         self.draining.set(true);
         for handle in self.handles.borrow().values() {
-            if handle.waits_for_client.get() && !handle.holds.get() {
+            if handle.waits_for_client.get() && handle.holds.get().is_none() {
                 handle.killed.set(true);
                 handle.closer.close_receive();
             }

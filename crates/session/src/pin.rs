@@ -105,8 +105,8 @@ impl Pins {
         }
     }
 
-    /// In words, for the error that a session gets which loses its connection.
-    pub fn describe(self) -> String {
+    /// In words, one for each pin.
+    pub fn reasons(self) -> Vec<&'static str> {
         let names = [
             (Pins::USER_VARIABLE, "user variables"),
             (Pins::TEMPORARY_TABLE, "temporary tables"),
@@ -120,15 +120,15 @@ impl Pins {
             (Pins::NEXT_TRANSACTION, "transaction settings"),
             (Pins::STATEMENT, "open cursors"),
         ];
-        let held: Vec<&str> = names
-            .iter()
-            .filter(|(pin, _)| self.contains(*pin))
-            .map(|(_, name)| *name)
-            .collect();
-        if held.is_empty() {
-            "transaction".to_owned()
-        } else {
-            held.join(", ")
+        let held = names.iter().filter(|(pin, _)| self.contains(*pin));
+        held.map(|(_, name)| *name).collect()
+    }
+
+    /// In words, for the error that a session gets which loses its connection.
+    pub fn describe(self) -> String {
+        match self.is_empty() {
+            true => "transaction".to_owned(),
+            false => self.reasons().join(", "),
         }
     }
 }

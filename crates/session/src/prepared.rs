@@ -255,7 +255,14 @@ impl Session {
             // A cursor holds its connection, and with it all that the session does next.
             shape.class = Class::Show;
         }
-        self.run_command(shape, Job::Execute(id)).await
+        let job = Job::Execute(id);
+        if shape.facts.contains(Facts::KILL) {
+            return Box::pin(self.kill_statement(shape, job)).await;
+        }
+        if let Some(full) = self.asks_processlist(&shape, job) {
+            return Box::pin(self.show_processlist(full, job)).await;
+        }
+        self.run_command(shape, job).await
     }
 
     /// COM_STMT_BULK_EXECUTE: like an EXECUTE, of many rows.

@@ -31,12 +31,21 @@ impl Session {
         }
         match (shape.class, shape.verb) {
             (Class::Local, _) => Box::pin(self.local()).await,
-            (_, Verb::Kill { .. }) => Box::pin(self.kill_statement()).await,
+            _ if shape.facts.contains(Facts::KILL) => {
+                let job = Job::Frame(Expect::Results);
+                Box::pin(self.kill_statement(shape, job)).await
+            }
             _ if self.names_own(&shape) => match Box::pin(self.own_variables(&shape)).await {
                 Some(answered) => answered,
                 None => self.run_command(shape, Job::Frame(Expect::Results)).await,
             },
-            (Class::Show, _) => self.run_command(shape, Job::Frame(Expect::Results)).await,
+            (Class::Show, _) => {
+                let job = Job::Frame(Expect::Results);
+                match self.asks_processlist(&shape, job) {
+                    Some(full) => Box::pin(self.show_processlist(full, job)).await,
+                    None => self.run_command(shape, job).await,
+                }
+            }
             _ if self.asks_version_comment(&shape) => Box::pin(self.version_comment()).await,
             _ => self.run_command(shape, Job::Frame(Expect::Results)).await,
         }

@@ -8,6 +8,16 @@ use crate::client::Client;
 use crate::end::End;
 use crate::exec::ServerRefusal;
 
+/// Stands for a server in errors that came before one was chosen.
+pub(crate) fn nowhere() -> Target {
+    Target {
+        server: ServerId(0),
+        host: "primary".into(),
+        port: 0,
+        read_only: false,
+    }
+}
+
 impl Client {
     /// Passes a server's error on.
     pub(crate) async fn pass_refusal(&mut self, refusal: &ServerRefusal) -> Result<(), End> {
@@ -52,13 +62,7 @@ impl Client {
 
     /// Ends a login for which no connection could be had.
     pub(crate) async fn refuse_pool(&mut self, error: &PoolError) -> End {
-        let nowhere = Target {
-            server: ServerId(0),
-            host: "primary".into(),
-            port: 0,
-            read_only: false,
-        };
-        match self.pool_error(error, &nowhere).await {
+        match self.pool_error(error, &nowhere()).await {
             Ok(()) => End::Refused(error::SERVER_UNREACHABLE),
             Err(end) => end,
         }

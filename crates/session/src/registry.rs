@@ -38,6 +38,13 @@ impl Registry {
         self.lock().insert(entry.id, entry);
     }
 
+    /// The session belongs to another user from now on.
+    pub fn rename(&self, id: u32, user: &[u8]) {
+        if let Some(entry) = self.lock().get_mut(&id) {
+            entry.user = String::from_utf8_lossy(user).into_owned();
+        }
+    }
+
     /// Removes a session.
     pub fn leave(&self, id: u32) {
         self.lock().remove(&id);

@@ -32,6 +32,7 @@ use crate::prepared::Statement;
 use crate::registry::Entry;
 use crate::ties::Ties;
 use crate::variables::Variables;
+use crate::view::Hold;
 
 /// A connection that this session keeps: for a transaction, or for what cannot move.
 pub(crate) struct Held {
@@ -139,8 +140,13 @@ impl Session {
         peer: SocketAddr,
         id: u32,
     ) -> Session {
+        let state = Rc::new(SessionState::new(identity.database.as_deref()));
         let handle = Rc::new(Handle {
             id,
+            peer,
+            state: RefCell::new(state.clone()),
+            command: Default::default(),
+            digest: Default::default(),
             user: RefCell::new(identity.pass.profile().user.clone()),
             pass: RefCell::new(identity.pass.clone()),
             closer: client.channel().closer(),
@@ -155,6 +161,7 @@ impl Session {
             timed_out: Default::default(),
             waits_for_client: Default::default(),
             holds: Default::default(),
+            held_since_s: Default::default(),
             aside: Default::default(),
             in_line: Default::default(),
         });
@@ -172,7 +179,7 @@ impl Session {
         let defaults = core.shared.defaults.globals();
         Session {
             promises,
-            state: Rc::new(SessionState::new(identity.database.as_deref())),
+            state,
             core,
             client,
             handle,
@@ -246,7 +253,7 @@ impl Session {
                 return self.killed(false).await;
             }
             self.handle.active_s.set(self.core.now_s.get());
-            self.handle.holds.set(self.held.is_some());
+            self.note_hold();
             self.handle.waits_for_client.set(true);
             let read = self.client.read(0).await;
             self.handle.waits_for_client.set(false);
@@ -262,6 +269,22 @@ impl Session {
             if let Err(end) = self.command().await {
                 return end;
             }
+        }
+    }
+
+    /// Notes for others whether the session keeps a connection, and why.
+    fn note_hold(&self) {
+        let hold = self.held.as_ref().map(|held| {
+            let connection = held.lease.connection();
+            Hold {
+                server: connection.server,
+                thread_id: connection.thread_id,
+                pins: held.pins,
+                transaction: held.pins.is_empty() || self.status.contains(Status::IN_TRANS),
+            }
+        });
+        if self.handle.holds.replace(hold).is_none() && hold.is_some() {
+            self.handle.held_since_s.set(self.core.now_s.get());
         }
     }
 
@@ -302,6 +325,7 @@ impl Session {
                 .refuse(&error::MALFORMED_PACKET, &["an empty command"])
                 .await);
         };
+        self.handle.command.set(byte);
         match Command::try_from(byte) {
             Ok(Command::Query) => self.query().await,
             Ok(Command::StmtExecute) => self.execute().await,
@@ -354,6 +378,7 @@ impl Session {
         if Rc::ptr_eq(&self.state, &state) {
             return;
         }
+        self.handle.state.replace(state.clone());
         self.state = state;
         let mut mode = mode_of(&self.core);
         if let Some(sql_mode) = self.state.variable("sql_mode") {

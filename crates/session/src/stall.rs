@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::counters::count;
+use crate::kill::How;
 use crate::per_core::{Core, Handle, Settings};
 
 /// What a session waits for from its client, in the middle of something.
@@ -133,7 +134,11 @@ impl Core {
         };
         for id in late {
             count(&self.counters.statements_timed_out);
-            self.kill(id, true);
+            let how = How {
+                query: true,
+                soft: false,
+            };
+            self.kill(id, how);
         }
     }
 }

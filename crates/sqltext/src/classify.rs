@@ -495,7 +495,7 @@ fn rest(kw: Kw, head: &Head) -> (Verb, Class, Facts) {
             Verb::Kill {
                 query: head.has(Kw::QUERY),
             },
-            none,
+            Facts::KILL,
         ),
         Kw::OPTIMIZE => (Verb::Optimize, commit),
         Kw::CHECK => (Verb::Check, commit),

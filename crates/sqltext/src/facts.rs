@@ -72,6 +72,7 @@ bitflags::bitflags! {
         const ACCOUNTS = 1 << 28;
         /// CREATE, ALTER or DROP of a database.
         const DATABASE = 1 << 29;
+        const KILL = 1 << 30;
     }
 }
 

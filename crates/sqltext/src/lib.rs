@@ -2,7 +2,7 @@
 //!
 //! Job: one pass over a text gives statement class, transaction verbs, facts that tie a session to a
 //! connection, a digest of the shape, the positions of literals, and hints ([`Scan::read`]). Further
-//! functions read single statements closer: [`assignments`], [`user_variables`], [`kill_target`],
+//! functions read single statements closer: [`assignments`], [`user_variables`], [`kill`],
 //! [`heddle_words`].
 //!
 //! Invariants: any bytes may come in, nothing panics; time is linear; [`Class::Read`] is given only
@@ -22,6 +22,7 @@ mod facts;
 mod hint;
 mod identity;
 mod keyword;
+mod kill;
 mod mode;
 mod normal;
 mod rewrite;
@@ -39,6 +40,7 @@ pub use diagnostic::{ShowDiagnostics, show_diagnostics};
 pub use facts::Facts;
 pub use hint::{Hints, MsHint, Pair, leading_comments};
 pub use identity::identify;
+pub use kill::{Kill, Victim, kill, processlist};
 pub use mode::{Dialect, Mode, Multibyte};
 pub use normal::normalise;
 pub use rewrite::{Ask, replace};
@@ -47,6 +49,6 @@ pub use table::{TableName, tables};
 pub use tie::{Tie, tie};
 pub use user_variable::{Literal, UserVariable, UserVariables, literal, user_variables};
 pub use word::{
-    Characteristics, Isolation, Kill, heddle_rest, heddle_words, kill_target, statements,
-    transaction, unquote, use_database,
+    Characteristics, Isolation, heddle_rest, heddle_words, statements, transaction, unquote,
+    use_database,
 };

@@ -1,4 +1,4 @@
-//! Closer looks at single statements, off the hot path: KILL, USE, SET TRANSACTION, HEDDLE.
+//! Closer looks at single statements, off the hot path: USE, SET TRANSACTION, HEDDLE.
 
 use std::borrow::Cow;
 
@@ -7,34 +7,6 @@ use crate::mode::Mode;
 use crate::scan::Span;
 use crate::statement::Statement;
 use crate::token::{Kind, Lexer, Past, Token};
-
-/// Whom KILL is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kill {
-    /// Only the statement that runs, not the connection.
-    pub query: bool,
-    pub connection_id: u64,
-}
-
-/// Reads `KILL [HARD | SOFT] [CONNECTION | QUERY] number`. None: another statement, or a KILL whose
-/// target is no plain number (an expression, a user, MariaDB's query ids).
-pub fn kill_target(text: &[u8], mode: &Mode) -> Option<Kill> {
-    let mut lexer = Lexer::new(text, mode);
-    if lexer.next().kw != Kw::KILL {
-        return None;
-    }
-    let mut query = false;
-    let mut token = lexer.next();
-    while matches!(token.kw, Kw::HARD | Kw::SOFT | Kw::CONNECTION | Kw::QUERY) {
-        query |= token.kw == Kw::QUERY;
-        token = lexer.next();
-    }
-    let connection_id = str::from_utf8(token.bytes(text)).ok()?.parse().ok()?;
-    is_end(&lexer.next()).then_some(Kill {
-        query,
-        connection_id,
-    })
-}
 
 /// The database that `USE name` names, without quotes.
 pub fn use_database<'a>(text: &'a [u8], mode: &Mode) -> Option<Cow<'a, [u8]>> {
@@ -152,7 +124,7 @@ impl<'a> Words<'a> {
     }
 }
 
-fn is_end(token: &Token) -> bool {
+pub(crate) fn is_end(token: &Token) -> bool {
     matches!(token.kind, Kind::End | Kind::Semicolon)
 }
 
@@ -311,31 +283,6 @@ mod tests {
     use crate::mode::{Dialect, Multibyte};
 
     const MODE: Mode = Mode::new(Dialect::MariaDb, 101_106);
-
-    fn kill(text: &str) -> Option<(bool, u64)> {
-        kill_target(text.as_bytes(), &MODE).map(|kill| (kill.query, kill.connection_id))
-    }
-
-    #[test]
-    fn kill_forms() {
-        assert_eq!(kill("KILL 7"), Some((false, 7)));
-        assert_eq!(kill("/* a */ kill hard connection 7;"), Some((false, 7)));
-        assert_eq!(
-            kill("KILL SOFT QUERY 18446744073709551615"),
-            Some((true, u64::MAX))
-        );
-        for text in [
-            "KILL",
-            "KILL 1+1",
-            "KILL QUERY ID 5",
-            "KILL USER u",
-            "KILL @a",
-            "SELECT 1",
-        ] {
-            assert_eq!(kill(text), None, "{text}");
-        }
-        assert_eq!(kill("KILL 18446744073709551616"), None);
-    }
 
     #[test]
     fn use_names_a_database() {

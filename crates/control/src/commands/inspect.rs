@@ -113,7 +113,17 @@ impl Control {
 
     pub(super) fn session_list(&self) -> Result<Table, CommandError> {
         let mut table = Table::new(&[
-            "id", "user", "client", "database", "command", "time_ms", "state", "server",
+            "id",
+            "user",
+            "client",
+            "database",
+            "command",
+            "time_ms",
+            "state",
+            "server",
+            "pins",
+            "pinned_ms",
+            "digest",
         ]);
         for session in self.sessions.list() {
             table.rows.push(vec![
@@ -125,6 +135,9 @@ impl Control {
                 session.time_ms.into(),
                 session.state.into(),
                 session.server.into(),
+                session.pins.into(),
+                session.pinned_ms.into(),
+                session.digest.into(),
             ]);
         }
         Ok(table)

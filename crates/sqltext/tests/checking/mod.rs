@@ -3,7 +3,7 @@
 
 use sqltext::{
     Class, Dialect, Facts, Mode, Multibyte, Scan, Span, assignments, heddle_rest, heddle_words,
-    kill_target, normalise, statements, transaction, unquote, use_database,
+    identify, kill, normalise, processlist, statements, transaction, unquote, use_database,
 };
 
 const LAYOUTS: [Multibyte; 8] = [
@@ -101,7 +101,9 @@ fn closer_looks(scan: &Scan, text: &[u8], mode: &Mode) {
         assert!(unquote(span.of(text), mode).len() <= span.of(text).len());
     }
     let _ = (
-        kill_target(text, mode),
+        kill(text, mode),
+        processlist(text, mode),
+        identify(text, mode, 5),
         use_database(text, mode),
         transaction(text, mode),
     );

@@ -1,0 +1,189 @@
+//! SHOW PROCESSLIST and COM_PROCESS_INFO over the farm: one row for each client of this router.
+//!
+//! Columns are those of the server that the session would ask. What a running statement's row says
+//! beside its id and host is what its own server says of it; a session that runs nothing sleeps.
+
+use std::collections::HashMap;
+
+use backend::Table;
+use farm::ServerId;
+use mysql_wire::capability::Capabilities;
+use mysql_wire::result::{
+    Column, ColumnKind, Value, ValueKind, encode_binary_row, encode_text_row,
+};
+use sqltext::{Facts, Verb};
+
+use crate::end::End;
+use crate::exec::{Job, Shape, target};
+use crate::refuse::nowhere;
+use crate::rights::Right;
+use crate::session::Session;
+use crate::view::SessionView;
+
+/// A row of text cells; NULL is `None`.
+type Row = Vec<Option<Vec<u8>>>;
+
+/// What the servers said of connections, by server and by the server's id of the connection.
+type Said = HashMap<(ServerId, u32), Row>;
+
+impl Session {
+    /// Whether a statement is `SHOW [FULL] PROCESSLIST`, and which of the two.
+    pub(crate) fn asks_processlist(&self, shape: &Shape, job: Job) -> Option<bool> {
+        let shows = shape.verb == Verb::Show && !shape.facts.contains(Facts::MULTIPLE);
+        shows.then(|| sqltext::processlist(self.text(job), &self.mode))?
+    }
+
+    /// Answers with the sessions that the client may see.
+    pub(crate) async fn show_processlist(&mut self, full: bool, job: Job) -> Result<(), End> {
+        let mut views = self.core.all_views().await;
+        let user = self.identity.pass.profile().user.clone();
+        let foreign = views.iter().any(|view| *view.user != *user);
+        if foreign && !self.has_right(Right::See).await {
+            views.retain(|view| *view.user == *user);
+        }
+        let text: &[u8] = match full {
+            true => b"SHOW FULL PROCESSLIST",
+            false => b"SHOW PROCESSLIST",
+        };
+        let own = match self.ask_table(text).await {
+            Ok(table) => table,
+            Err(error) => return self.client.pool_error(&error, &nowhere()).await,
+        };
+        let binary = matches!(job, Job::Execute(_));
+        let capabilities = self.client.capabilities;
+        let columns = columns(&own, capabilities);
+        let said = self.said(&views, text).await;
+        let rows: Vec<Vec<u8>> = views
+            .iter()
+            .map(|view| {
+                let known = view.running.and_then(|place| said.get(&place));
+                let asks = view.id == self.handle.id;
+                let row = row(view, &columns, known, asks.then_some(text));
+                encoded(&row, &columns, binary)
+            })
+            .collect();
+        let status = self.status_now();
+        self.client.raw_rows(&own.columns, &rows, status).await
+    }
+
+    /// What the servers that run statements of these sessions say of them. One that cannot be asked
+    /// says nothing.
+    async fn said(&self, views: &[SessionView], text: &[u8]) -> Said {
+        let mut servers: Vec<ServerId> = Vec::new();
+        for (server, _) in views.iter().filter_map(|view| view.running) {
+            if !servers.contains(&server) {
+                servers.push(server);
+            }
+        }
+        let snapshot = self.core.snapshot();
+        let mut said = Said::new();
+        for server in servers {
+            let Some(target) = target(&snapshot, server, false) else {
+                continue;
+            };
+            // Outside the pool: whoever looks must not wait for those whom it looks at.
+            let opened = self.core.pools.open_extra(&target, &self.identity.pass);
+            let Ok(mut connection) = opened.await else {
+                continue;
+            };
+            for row in connection.table(text).await.unwrap_or_default().rows {
+                if let Some(id) = row.first().and_then(number) {
+                    said.insert((server, id), row);
+                }
+            }
+        }
+        said
+    }
+}
+
+fn number(cell: &Option<Vec<u8>>) -> Option<u32> {
+    str::from_utf8(cell.as_deref()?).ok()?.parse().ok()
+}
+
+/// Names, in lower case, and kinds.
+fn columns(table: &Table, capabilities: Capabilities) -> Vec<(String, ValueKind)> {
+    let read = |definition: &[u8]| match Column::decode(definition, capabilities) {
+        Ok(column) => (
+            String::from_utf8_lossy(column.name).to_ascii_lowercase(),
+            column.value_kind(),
+        ),
+        Err(_) => (
+            String::new(),
+            ValueKind {
+                column: ColumnKind::VarString,
+                unsigned: false,
+            },
+        ),
+    };
+    let definitions = table.columns.iter();
+    definitions.map(|definition| read(definition)).collect()
+}
+
+/// One session as a row; `known` is what the server of its statement says of it, `asks` the
+/// statement that it asks by.
+fn row(
+    view: &SessionView,
+    columns: &[(String, ValueKind)],
+    known: Option<&Row>,
+    asks: Option<&[u8]>,
+) -> Row {
+    let busy = view.command.is_some();
+    let state = match busy && view.running.is_none() && asks.is_none() {
+        true => "Waiting for a server connection",
+        false => "",
+    };
+    let cell = |at: usize, name: &str, kind: ValueKind| -> Option<Vec<u8>> {
+        let said = known.and_then(|row| row.get(at).cloned());
+        let text = |text: &str| Some(text.as_bytes().to_vec());
+        match name {
+            "id" => text(&view.id.to_string()),
+            "user" => Some(view.user.clone()),
+            "host" => text(&view.host()),
+            "db" => view.database.clone(),
+            _ if said.is_some() => said.flatten(),
+            "command" => text(if busy { "Query" } else { "Sleep" }),
+            "time" => text(&view.time_s.to_string()),
+            "state" => text(state),
+            "info" => asks.map(<[u8]>::to_vec),
+            "progress" => text("0.000"),
+            _ if kind.column.is_number() => text("0"),
+            _ => None,
+        }
+    };
+    let cells = columns.iter().enumerate();
+    cells
+        .map(|(at, (name, kind))| cell(at, name, *kind))
+        .collect()
+}
+
+/// A row as the client's protocol has it.
+fn encoded(row: &Row, columns: &[(String, ValueKind)], binary: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
+    if !binary {
+        let cells: Vec<_> = row.iter().map(Option::as_deref).collect();
+        encode_text_row(&mut out, &cells);
+        return out;
+    }
+    let kinds: Vec<ValueKind> = columns.iter().map(|(_, kind)| *kind).collect();
+    let cells = row.iter().zip(&kinds);
+    let values: Vec<Value<'_>> = cells
+        .map(|(cell, kind)| {
+            cell.as_deref()
+                .map_or(Value::Null, |text| value(text, *kind))
+        })
+        .collect();
+    // Values that are not of their kinds would leave the row empty, which no client reads as one.
+    let _ = encode_binary_row(&mut out, &kinds, &values);
+    out
+}
+
+fn value(text: &[u8], kind: ValueKind) -> Value<'_> {
+    let digits = str::from_utf8(text).unwrap_or_default();
+    match kind.column {
+        ColumnKind::Double => Value::Double(digits.parse().unwrap_or(0.0)),
+        ColumnKind::Float => Value::Float(digits.parse().unwrap_or(0.0)),
+        ColumnKind::NewDecimal | ColumnKind::Decimal => Value::Bytes(text),
+        column if column.is_number() => Value::Int(digits.parse().unwrap_or(0)),
+        _ => Value::Bytes(text),
+    }
+}

@@ -1,0 +1,198 @@
+//! KILL in every form, by the ids that clients know, with the servers' own errors and rights.
+
+use std::time::Duration;
+
+use mysql_wire::command::Command;
+use testkit::client::{Failure, Login, Reply};
+use testkit::door::account;
+use testkit::{Client, Door, Release, Stage, wait_until};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn stages() -> Vec<Stage> {
+    [Release::Installed, Release::MySql80]
+        .into_iter()
+        .filter_map(Stage::start_with)
+        .collect()
+}
+
+/// Starts a statement that sleeps, and waits until it runs.
+fn asleep(stage: &Stage, door: &Door, login: &Login<'_>, mark: &str) -> Client {
+    let mut client = door.login(login).expect("logged in");
+    let sql = format!("SELECT /* {mark} */ SLEEP(60) + 0 * @@autocommit");
+    client
+        .send_command(Command::Query, sql.as_bytes())
+        .expect("sent");
+    let mut direct = stage.primary.client();
+    wait_until(SOON, "it sleeps", || {
+        let like = format!("'%{mark} */ SLEEP%' AND info NOT LIKE '%processlist%'");
+        direct.value(&format!(
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE {like}"
+        )) == "1"
+    });
+    client
+}
+
+/// The sleeping statement was interrupted: MySQL lets SLEEP() say so by its value.
+fn was_interrupted(answer: Result<Reply, Failure>) -> bool {
+    match answer {
+        Ok(Reply::Rows(rows)) => rows.text() == [[Some("1".to_owned())]],
+        other => number(other) == 1317,
+    }
+}
+
+fn number(failure: Result<impl std::fmt::Debug, Failure>) -> u16 {
+    failure.expect_err("an error").number()
+}
+
+#[test]
+fn expressions_name_the_victim() {
+    for stage in stages() {
+        let door = stage.door_with(|tuning| tuning.threads = 2);
+        let mut killer = door.client();
+        let login = Login::default();
+        // A variable of the session's, also when another connection has to be given it.
+        let mut sleeper = asleep(&stage, &door, &login, "by variable");
+        killer.run(&format!("SET @victim = {}", sleeper.connection_id));
+        killer.run("KILL QUERY @victim");
+        assert!(was_interrupted(sleeper.read_result(false)));
+        let mut sleeper = asleep(&stage, &door, &login, "by sum");
+        killer.run(&format!("KILL QUERY {} + 1", sleeper.connection_id - 1));
+        assert!(was_interrupted(sleeper.read_result(false)));
+        let mut sleeper = asleep(&stage, &door, &login, "by parameter");
+        let kill = killer.prepare("KILL QUERY ?").expect("prepared");
+        let id = i64::from(sleeper.connection_id);
+        killer.execute(&kill, &[id.into()]).expect("killed");
+        assert!(was_interrupted(sleeper.read_result(false)));
+        let mut sleeper = asleep(&stage, &door, &login, "by prepared text");
+        let text = format!("KILL CONNECTION {}", sleeper.connection_id);
+        let kill = killer.prepare(&text).expect("prepared");
+        killer.execute(&kill, &[]).expect("killed");
+        assert!(sleeper.is_closed_within(SOON));
+        assert_eq!(number(killer.execute(&kill, &[])), 1094);
+    }
+}
+
+#[test]
+fn errors_are_the_servers() {
+    for stage in stages() {
+        let door = stage.door();
+        for text in [
+            "KILL 4000000000",
+            "KILL 0",
+            "KILL QUERY 4000000001",
+            "KILL 18446744073709551615",
+            "KILL NULL",
+            "KILL",
+            "KILL CONNECTION",
+            "KILL 1 2",
+            "KILL 'x",
+            "KILL QUERY ID 77777",
+            "KILL SOFT QUERY 4000000000",
+            "KILL HARD 4000000000",
+            "KILL USER nobody@nowhere",
+            "KILL QUERY CONNECTION_ID()",
+            "KILL CONNECTION_ID()",
+        ] {
+            let own = stage.primary.client().query(text).map_err(|f| f.number());
+            let ours = door.client().query(text).map_err(|f| f.number());
+            let numbers = (own.map(drop), ours.map(drop));
+            assert_eq!(numbers.0, numbers.1, "{text}");
+        }
+        let mut client = door.client();
+        assert_eq!(client.error("KILL QUERY CONNECTION_ID()"), 1317);
+        client.ping().expect("only the statement ended");
+        let failure = client.query("KILL CONNECTION_ID()");
+        assert!(failure.is_err());
+        assert!(client.is_closed_within(SOON));
+        // Beside others it would reach the server with an id that is not the server's.
+        assert_eq!(door.client().error("SELECT 1; KILL 5"), 1105);
+    }
+}
+
+/// The door of accounts `kill_a` and `kill_b`, of which the second may end anybody.
+fn with_accounts(stage: &Stage) -> Door {
+    let mysql = stage
+        .primary
+        .client()
+        .value("SELECT VERSION()")
+        .starts_with('8');
+    for user in ["kill_a", "kill_b"] {
+        let way = if mysql {
+            "WITH mysql_native_password "
+        } else {
+            ""
+        };
+        stage.everywhere(&format!(
+            "CREATE USER {user}@'%' IDENTIFIED {way}BY 'secret'"
+        ));
+    }
+    let right = if mysql {
+        "CONNECTION_ADMIN"
+    } else {
+        "CONNECTION ADMIN"
+    };
+    stage.everywhere(&format!("GRANT {right} ON *.* TO kill_b@'%'"));
+    stage.door_with(|tuning| {
+        for user in ["kill_a", "kill_b"] {
+            tuning.accounts.push(account(user, "%", "secret"));
+        }
+    })
+}
+
+fn login(user: &str) -> Login<'_> {
+    Login {
+        user,
+        password: "secret",
+        ..Login::default()
+    }
+}
+
+#[test]
+fn the_right_to_end_others_is_the_accounts() {
+    for stage in stages() {
+        let door = with_accounts(&stage);
+        let mut one = door.login(&login("kill_a")).expect("logged in");
+        let mut two = door.login(&login("kill_a")).expect("logged in");
+        let mut admin = door.login(&login("kill_b")).expect("logged in");
+        assert_eq!(one.error(&format!("KILL {}", admin.connection_id)), 1095);
+        one.run(&format!("KILL {}", two.connection_id));
+        assert!(two.is_closed_within(SOON));
+        admin.run(&format!("KILL {}", one.connection_id));
+        assert!(one.is_closed_within(SOON));
+        // After a change of user it is the new user's.
+        let mut changed = door.client();
+        changed.change_user(&login("kill_a")).expect("changed");
+        let mut other = door.login(&login("kill_a")).expect("logged in");
+        other.run(&format!("KILL {}", changed.connection_id));
+        assert!(changed.is_closed_within(SOON));
+    }
+}
+
+#[test]
+fn users_are_ended_as_a_whole() {
+    let Some(stage) = Stage::start() else { return };
+    let door = with_accounts(&stage);
+    let mut victims: Vec<Client> = (0..3)
+        .map(|_| door.login(&login("kill_a")).expect("logged in"))
+        .collect();
+    let mut admin = door.login(&login("kill_b")).expect("logged in");
+    assert_eq!(victims[0].error("KILL USER kill_b"), 1095);
+    assert_eq!(admin.run("KILL USER kill_a@'10.%'").affected_rows, 0);
+    admin.ping().expect("nobody was ended");
+    let mut sleeper = asleep(&stage, &door, &login("kill_a"), "of a user");
+    assert_eq!(admin.run("KILL QUERY USER kill_a").affected_rows, 4);
+    assert!(was_interrupted(sleeper.read_result(false)));
+    assert_eq!(
+        admin.run("KILL SOFT USER kill_a@localhost").affected_rows,
+        4
+    );
+    for victim in victims.iter_mut().chain([&mut sleeper]) {
+        assert!(victim.is_closed_within(SOON));
+    }
+    let mut own = door.login(&login("kill_a")).expect("logged in");
+    assert!(own.query("KILL USER CURRENT_USER()").is_err());
+    assert!(own.is_closed_within(SOON));
+    drop((victims, own, sleeper, admin));
+    door.wait_unused();
+}
