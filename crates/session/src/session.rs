@@ -132,6 +132,41 @@ fn refused(core: &Core, end: End, peer: SocketAddr) {
     count(&core.counters.logins_refused);
 }
 
+/// What others may know of a new session.
+fn handle(
+    core: &Core,
+    client: &Client,
+    identity: &Identity,
+    peer: SocketAddr,
+    id: u32,
+    state: &Rc<SessionState>,
+) -> Rc<Handle> {
+    Rc::new(Handle {
+        id,
+        peer,
+        state: RefCell::new(state.clone()),
+        command: Default::default(),
+        digest: Default::default(),
+        user: RefCell::new(identity.pass.profile().user.clone()),
+        pass: RefCell::new(identity.pass.clone()),
+        closer: client.channel().closer(),
+        progress: client.progress.clone(),
+        started: Default::default(),
+        running: Default::default(),
+        in_train: Default::default(),
+        killed: Default::default(),
+        killing: Default::default(),
+        active_s: core.now_s.clone(),
+        wait_timeout_s: Default::default(),
+        timed_out: Default::default(),
+        waits_for_client: Default::default(),
+        holds: Default::default(),
+        held_since_s: Default::default(),
+        aside: Default::default(),
+        in_line: Default::default(),
+    })
+}
+
 impl Session {
     fn new(
         core: Rc<Core>,
@@ -141,30 +176,7 @@ impl Session {
         id: u32,
     ) -> Session {
         let state = Rc::new(SessionState::new(identity.database.as_deref()));
-        let handle = Rc::new(Handle {
-            id,
-            peer,
-            state: RefCell::new(state.clone()),
-            command: Default::default(),
-            digest: Default::default(),
-            user: RefCell::new(identity.pass.profile().user.clone()),
-            pass: RefCell::new(identity.pass.clone()),
-            closer: client.channel().closer(),
-            progress: client.progress.clone(),
-            started: Default::default(),
-            running: Default::default(),
-            in_train: Default::default(),
-            killed: Default::default(),
-            killing: Default::default(),
-            active_s: core.now_s.clone(),
-            wait_timeout_s: Default::default(),
-            timed_out: Default::default(),
-            waits_for_client: Default::default(),
-            holds: Default::default(),
-            held_since_s: Default::default(),
-            aside: Default::default(),
-            in_line: Default::default(),
-        });
+        let handle = handle(&core, &client, &identity, peer, id, &state);
         core.handles.borrow_mut().insert(id, handle.clone());
         core.shared.registry.enter(Entry {
             id,
