@@ -17,6 +17,7 @@ use crate::lease::Lease;
 use crate::limits::Limits;
 use crate::line::Line;
 use crate::login::{self, Seen};
+use crate::openings::Openings;
 use crate::pass::{Entitlement, Pass, Passes, Profile};
 use crate::state::SessionState;
 use crate::terms::Terms;
@@ -29,6 +30,8 @@ pub struct Target {
     pub port: u16,
     /// Connections become READ ONLY sessions.
     pub read_only: bool,
+    /// For a login, not for a statement: such openings are counted apart.
+    pub at_login: bool,
 }
 
 /// Connections of one pool are alike for every session of the same profile.
@@ -61,7 +64,7 @@ pub struct Usage {
     pub idle: usize,
     pub waiting: usize,
     /// Connections opened since the start.
-    pub opened: u64,
+    pub opened: Openings,
 }
 
 /// All pools of one core.
@@ -71,7 +74,7 @@ pub struct Pools {
     defaults: Arc<Defaults>,
     now_s: Cell<u64>,
     next_id: Cell<u64>,
-    opened: Cell<u64>,
+    opened: Cell<Openings>,
     passes: Passes,
     servers: RefCell<FxHashMap<ServerId, PerServer>>,
     seen: RefCell<FxHashMap<ServerId, Rc<Seen>>>,
@@ -101,7 +104,7 @@ impl Pools {
             defaults,
             now_s: Cell::new(0),
             next_id: Cell::new(1),
-            opened: Cell::new(0),
+            opened: Cell::default(),
             passes: Passes::default(),
             servers: RefCell::default(),
             seen: RefCell::default(),
@@ -189,7 +192,7 @@ impl Pools {
                 return Err(error.into());
             }
             if self.reserve(key, first_in_line) {
-                return self.open(target, key, wanted).await;
+                return self.note_opening(target, self.open(target, key, wanted).await);
             }
             self.wait(key).await?;
             first_in_line = true;
@@ -306,9 +309,19 @@ impl Pools {
         connection.defaults = defaults;
         connection.id = self.next_id.replace(self.next_id.get() + 1);
         connection.statements_max = self.limits.statements_max.max(1);
-        self.opened.set(self.opened.get() + 1);
         lease.connection = Some(connection);
         Ok(lease)
+    }
+
+    fn note_opening<T>(
+        &self,
+        target: &Target,
+        opened: Result<T, PoolError>,
+    ) -> Result<T, PoolError> {
+        let mut openings = self.opened.get();
+        openings.note(target, opened.is_ok());
+        self.opened.set(openings);
+        opened
     }
 
     /// The number of the profile's user.

@@ -258,8 +258,10 @@ impl Control {
         // Under the lock, so that epochs and pictures are in the same order.
         let state = lock(&self.state);
         let old = self.published.load();
-        let new = self.picture(&state, old.epoch + 1);
+        let mut new = self.picture(&state, old.epoch + 1);
         if old.epoch == 0 || !picture::same_but_gtids(&old, &new) {
+            new.turnover = Arc::clone(&old.turnover);
+            new.turnover.note(&old, &new);
             self.published.store(Arc::new(new));
         }
     }

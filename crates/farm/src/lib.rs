@@ -6,7 +6,7 @@
 //!
 //! Invariants: a snapshot is consistent in itself (every primary named by a group is one of its
 //! servers); `epoch` grows with every publication; nothing here changes after publication but
-//! [`Freshness`] and [`Interest`], which say so.
+//! [`Freshness`], [`Interest`] and [`Turnover`], which say so.
 //!
 //! Must not know: sockets, tasks, clocks, SQL text, the state store's format.
 
@@ -18,6 +18,7 @@ pub mod server;
 pub mod snapshot;
 pub mod tls;
 pub mod token;
+pub mod turnover;
 
 pub use account::{Account, Accounts, AuthPlugin};
 pub use error::ClientError;
@@ -27,3 +28,4 @@ pub use server::{Engine, Health, Mode, Server, ServerId, Status};
 pub use snapshot::{Group, Published, Snapshot};
 pub use tls::{TlsDemand, TlsFacts};
 pub use token::{Token, TokenError};
+pub use turnover::Turnover;

@@ -10,6 +10,7 @@ use crate::account::Accounts;
 use crate::freshness::Interest;
 use crate::position::Position;
 use crate::server::{Server, ServerId, Status};
+use crate::turnover::Turnover;
 
 /// The cell that holds the current snapshot. Readers on the data plane call `load()`, which costs no
 /// lock; the control plane is the only writer.
@@ -33,6 +34,9 @@ pub struct Snapshot {
     /// What the data plane wants to know; the same from snapshot to snapshot.
     #[serde(skip)]
     pub interest: Arc<Interest>,
+    /// How the set of servers changed; the same from snapshot to snapshot.
+    #[serde(skip)]
+    pub turnover: Arc<Turnover>,
 }
 
 /// Servers that replicate one data set.
@@ -79,6 +83,7 @@ impl Snapshot {
             accounts: Arc::new(Accounts::default()),
             origin,
             interest: Arc::default(),
+            turnover: Arc::default(),
         }
     }
 

@@ -174,17 +174,24 @@ impl DataPlane {
     }
 }
 
+/// Counters that may fall, though their names do not say so.
+const GAUGES: [&str; 7] = [
+    "pool_in_use",
+    "pool_idle",
+    "pool_waiting",
+    "pool_masters_total",
+    "pool_slaves_total",
+    "pool_masters_active",
+    "pool_slaves_active",
+];
+
 /// The metric of a counter. What is true «now» may fall again; the rest only grows.
 fn metric(counter: &str) -> (&'static str, Kind) {
-    let gauge = counter.ends_with("_now")
-        || ["pool_in_use", "pool_idle", "pool_waiting"].contains(&counter);
-    let (name, kind) = if gauge {
-        (
-            format!("heddle_{}", counter.trim_end_matches("_now")),
-            Kind::Gauge,
-        )
-    } else {
-        (format!("heddle_{counter}_total"), Kind::Counter)
+    let gauge = counter.ends_with("_now") || GAUGES.contains(&counter);
+    let stem = counter.trim_end_matches("_now").trim_end_matches("_total");
+    let (name, kind) = match gauge {
+        true => (format!("heddle_{stem}"), Kind::Gauge),
+        false => (format!("heddle_{stem}_total"), Kind::Counter),
     };
     (Box::leak(name.into_boxed_str()), kind)
 }
@@ -270,6 +277,17 @@ mod tests {
         );
         assert_eq!(metric("sessions_now"), ("heddle_sessions", Kind::Gauge));
         assert_eq!(metric("pool_idle"), ("heddle_pool_idle", Kind::Gauge));
+        assert_eq!(
+            metric("pool_masters_total"),
+            ("heddle_pool_masters", Kind::Gauge)
+        );
+        assert_eq!(
+            metric("fabric_sharding_lookup_servers_time_total"),
+            (
+                "heddle_fabric_sharding_lookup_servers_time_total",
+                Kind::Counter
+            )
+        );
     }
 
     #[test]

@@ -13,6 +13,7 @@ use sqltext::{Class, Facts};
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Answer, Changes, Job, Loss, Run, ServerRefusal, Shape};
+use crate::profile::Step;
 use crate::session::Session;
 
 /// The command byte of COM_STMT_EXECUTE.
@@ -48,7 +49,9 @@ impl Session {
             .set(Some((connection.server, connection.thread_id)));
         self.handle.digest.set(run.shape.digest);
         self.start_clock(&run.shape);
+        self.profile.lap(Step::Wait);
         let answer = self.attempt_inner(connection, run, read_only).await;
+        self.profile.lap(Step::Serve);
         self.handle.running.set(None);
         self.handle.started.set(None);
         self.handle.in_train.set(false);
@@ -311,6 +314,7 @@ impl Session {
         if bytes == 0 {
             return Ok(());
         }
+        self.profile.bytes += bytes as u64;
         let buffer = std::mem::take(&mut pipe.buffer);
         let (sent, back) = self.client.send(buffer, 0..bytes).await;
         pipe.buffer = back;

@@ -79,7 +79,7 @@ impl Session {
     async fn take_server_charsets(&mut self) {
         let mut state = SessionState::new(self.state.database());
         let (core, pass) = (self.core.clone(), self.identity.pass.clone());
-        if let Ok(mut lease) = core.take_from_primary(&pass, &self.state).await {
+        if let Ok(mut lease) = core.take_from_primary(&pass, &self.state, false).await {
             let asking = lease.connection_mut().ask_reset_state(state.database());
             if let Ok(asked) = asking.await {
                 state = asked;

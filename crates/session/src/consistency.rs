@@ -185,7 +185,8 @@ impl Session {
         }
     }
 
-    /// After a reply: what was written, what was read, and what nobody can say.
+    /// After a reply: what was written, what was read, and what nobody can say; true when there is
+    /// such a thing.
     pub(crate) fn note_promises(
         &mut self,
         connection: &Connection,
@@ -193,19 +194,20 @@ impl Session {
         changes: &Changes,
         failed: bool,
         in_transaction: bool,
-    ) {
+    ) -> bool {
+        let mut doubt = false;
         if let Some(gtid) = &changes.gtid {
             let text = String::from_utf8_lossy(gtid);
             match Position::parse(connection.engine(), &text) {
                 Some(position) => self.promises.raise(position),
-                None => self.promises.unproved = true,
+                None => (self.promises.unproved, doubt) = (true, true),
             }
         }
         let may_write = shape.writes || (failed && shape.class == Class::Transaction);
         if may_write && !connection.tells_gtids {
-            self.promises.unlogged = true;
+            (self.promises.unlogged, doubt) = (true, true);
         } else if may_write && failed && (!in_transaction || shape.class != Class::Write) {
-            self.promises.unproved = true;
+            (self.promises.unproved, doubt) = (true, true);
         }
         self.promises.wrote |= shape.writes;
         let began_us = std::mem::take(&mut self.promises.began_us);
@@ -221,6 +223,7 @@ impl Session {
                 }
             }
         }
+        doubt
     }
 
     /// Answers a statement whose hints cannot be followed.
@@ -244,7 +247,7 @@ impl Session {
     pub(crate) async fn prove_writes(&mut self) {
         let taken = self
             .core
-            .take_from_primary(&self.identity.pass, &self.state)
+            .take_from_primary(&self.identity.pass, &self.state, false)
             .await;
         let Ok(mut lease) = taken else { return };
         let connection = lease.connection_mut();

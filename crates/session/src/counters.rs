@@ -59,6 +59,44 @@ counters! {
     pool_idle "Server connections idle now.";
     pool_waiting "Sessions that wait for a server connection now.";
     pool_opened "Server connections opened.";
+    use_slave "Statements that a replica served.";
+    use_master "Statements that a primary served.";
+    use_slave_guess "Statements without a hint for a server that were taken for reads.";
+    use_master_guess "Statements without a hint for a server that were not taken for reads.";
+    use_slave_sql_hint "Statements that a replica served as their hint ms=slave asked.";
+    use_master_sql_hint "Statements that a primary served as their hint ms=master asked.";
+    use_last_used_sql_hint "Statements that the last server served as their hint ms=last_used asked.";
+    use_slave_callback "Statements that a replica served because a decision hook said so.";
+    use_master_callback "Statements that a primary served because a decision hook said so.";
+    non_lazy_connections_slave_success "Connections to replicas opened during a login.";
+    non_lazy_connections_slave_failure "Connections to replicas that failed to open during a login.";
+    non_lazy_connections_master_success "Connections to primaries opened during a login.";
+    non_lazy_connections_master_failure "Connections to primaries that failed to open during a login.";
+    lazy_connections_slave_success "Connections to replicas opened for a statement.";
+    lazy_connections_slave_failure "Connections to replicas that failed to open for a statement.";
+    lazy_connections_master_success "Connections to primaries opened for a statement.";
+    lazy_connections_master_failure "Connections to primaries that failed to open for a statement.";
+    trx_autocommit_on "Times that a session's autocommit was switched on.";
+    trx_autocommit_off "Times that a session's autocommit was switched off.";
+    trx_master_forced "Reads that went to a primary for an open transaction or without autocommit.";
+    gtid_autocommit_injections_success "Writes outside transactions whose GTID was learnt.";
+    gtid_autocommit_injections_failure "Writes outside transactions that may have no known GTID.";
+    gtid_commit_injections_success "COMMITs whose GTID was learnt.";
+    gtid_commit_injections_failure "COMMITs that may have no known GTID.";
+    gtid_implicit_commit_injections_success "Implicit commits whose GTID was learnt.";
+    gtid_implicit_commit_injections_failure "Implicit commits that may have no known GTID.";
+    fabric_sharding_lookup_servers_success "Look-ups of a shard's servers for a session.";
+    fabric_sharding_lookup_servers_failure "Look-ups of a shard's servers that failed.";
+    fabric_sharding_lookup_servers_time_total "Microseconds spent on look-ups of a shard's servers.";
+    fabric_sharding_lookup_servers_bytes_total "Bytes received for look-ups of a shard's servers.";
+    fabric_sharding_lookup_servers_xml_failure "Look-ups whose answer could not be read.";
+    xa_begin "Transactions over groups that were begun.";
+    xa_commit_success "Transactions over groups that were committed.";
+    xa_commit_failure "Transactions over groups whose commit failed.";
+    xa_rollback_success "Transactions over groups that were rolled back.";
+    xa_rollback_failure "Transactions over groups whose rollback failed.";
+    xa_participants "Groups that took part in transactions over groups.";
+    xa_rollback_on_close "Transactions over groups that were rolled back when their client left.";
 }
 
 /// Adds one.

@@ -21,6 +21,7 @@ use crate::counters::count;
 use crate::end::End;
 use crate::per_core::Core;
 use crate::pin::Pins;
+use crate::profile::Step;
 use crate::reads::Transient;
 use crate::session::Session;
 use crate::train::Train;
@@ -222,6 +223,7 @@ impl Session {
                 Ok(route) => route,
                 Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
             };
+            self.profile.chosen(plan, self.level_of(&run.shape));
             // Until the reply begins, a read that nothing holds may go to another server.
             let free = self.may_move(&run.shape) && !avoid.contains(&plan.server);
             let (mut lease, pins) = match self.checkout(&plan, &target, &run.shape).await {
@@ -233,6 +235,7 @@ impl Session {
                 Err(error) if self.does_without(&error) => continue,
                 Err(error) => return self.client.pool_error(&error, &target).await,
             };
+            self.profile.lap(Step::Connect);
             run.pins = pins;
             let barred = self.is_barred(lease.connection(), &run.shape);
             if barred && !Box::pin(self.leave_nothing(&mut lease, &run.shape)).await {
@@ -246,7 +249,7 @@ impl Session {
             }
             match self.attempt(&mut lease, &mut run, plan.guards()).await? {
                 Answer::Done(outcome, changes) => {
-                    self.note_route(&run, &changes, plan.read_only);
+                    self.note_route(lease.connection(), &run, &outcome, &changes);
                     self.note_globals(&run, &outcome, plan.server);
                     return self.settle(lease, &run.shape, run.pins, outcome, changes);
                 }
@@ -277,7 +280,16 @@ impl Session {
     }
 
     /// After a complete reply: counts where it came from, and remembers what was refused late.
-    pub(crate) fn note_route(&self, run: &Run, changes: &Changes, replica: bool) {
+    pub(crate) fn note_route(
+        &mut self,
+        connection: &Connection,
+        run: &Run,
+        outcome: &Outcome,
+        changes: &Changes,
+    ) {
+        let replica = connection.is_guarded();
+        self.note_served(&run.shape, connection.server, replica);
+        self.profile.done(connection, outcome);
         if replica {
             count(&self.core.counters.reads_to_replicas);
         }
@@ -445,6 +457,13 @@ impl Session {
         self.ties = None;
         self.lose_proof();
         let was_in_transaction = self.status.contains(Status::IN_TRANS);
+        let commits = matches!(run.shape.verb, Verb::Commit { .. }) && was_in_transaction;
+        self.note_gtid(
+            &run.shape,
+            false,
+            run.shape.writes || commits,
+            was_in_transaction,
+        );
         let cars = run.train.cars.iter().map(|car| car.shape);
         let tied = was_in_transaction
             || !run.pins.is_empty()
@@ -537,6 +556,7 @@ pub(crate) fn target(snapshot: &Snapshot, id: ServerId, read_only: bool) -> Opti
         host: server.host.clone(),
         port: server.port,
         read_only,
+        at_login: false,
     })
 }
 
@@ -546,6 +566,7 @@ impl Core {
         &self,
         pass: &Pass,
         state: &Rc<SessionState>,
+        at_login: bool,
     ) -> Result<Lease, PoolError> {
         let target = {
             let snapshot = self.shared.published.load();
@@ -557,11 +578,12 @@ impl Core {
             let found: Option<&std::sync::Arc<Server>> = primary.or_else(any);
             found.and_then(|s| target(&snapshot, s.id, !s.serves_writes()))
         };
-        let Some(target) = target else {
+        let Some(mut target) = target else {
             let operation = "choosing a server";
             let source = std::io::Error::other("no server of the home group is alive");
             return Err(ConnectionError::Broken { operation, source }.into());
         };
+        target.at_login = at_login;
         let key = self.pools.key(target.server, target.read_only, pass);
         self.pools.take(&target, key, state, 0).await
     }

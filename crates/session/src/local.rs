@@ -44,6 +44,7 @@ impl Session {
         {
             Some("status") => self.show_status(&words[1..]).await,
             Some("explain") => self.explain(&words).await,
+            Some("profile") => self.show_profile(&words[1..]).await,
             _ => self.operate(words).await,
         }
     }
@@ -60,7 +61,8 @@ impl Session {
         }
     }
 
-    async fn answer(&mut self, answer: Answer) -> Result<(), End> {
+    /// Sends an answer of rows.
+    pub(crate) async fn answer(&mut self, answer: Answer) -> Result<(), End> {
         let columns: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
         let rows: Vec<Vec<Option<Vec<u8>>>> = answer
             .rows

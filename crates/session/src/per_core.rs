@@ -23,6 +23,7 @@ use crate::rsa_key::RsaKey;
 use crate::seats::Seats;
 use crate::secrets::{BackendCredential, Secrets};
 use crate::stall::{Progress, Running};
+use crate::statistics::{of_farm, publish_openings};
 use crate::transport::Transport;
 use crate::view::Hold;
 use crate::{Message, Operator};
@@ -75,7 +76,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The counters of all cores added up.
+    /// The counters of all cores added up, and what is read off the farm.
     pub fn counters_sum(&self) -> Vec<(&'static str, &'static str, u64)> {
         let mut sum: Vec<(&'static str, &'static str, u64)> = Vec::new();
         for counters in &self.counters {
@@ -86,6 +87,7 @@ impl Shared {
                 }
             }
         }
+        sum.extend(of_farm(&self.published.load()));
         sum
     }
 }
@@ -311,7 +313,8 @@ impl Core {
         counters.pool_in_use.store(usage.in_use as u64, Relaxed);
         counters.pool_idle.store(usage.idle as u64, Relaxed);
         counters.pool_waiting.store(usage.waiting as u64, Relaxed);
-        counters.pool_opened.store(usage.opened, Relaxed);
+        counters.pool_opened.store(usage.opened.opened(), Relaxed);
+        publish_openings(counters, &usage.opened);
         let handles = self.handles.borrow();
         let holds = || handles.values().filter_map(|handle| handle.holds.get());
         let pinned = holds().filter(|hold| !hold.pins.is_empty()).count();

@@ -338,7 +338,7 @@ impl Core {
     async fn judged(&self, client: &mut Client, profile: Profile) -> Result<bool, End> {
         let pass = self.pools.pass(profile);
         let state = Rc::new(SessionState::new(None));
-        match self.take_from_primary(&pass, &state).await {
+        match self.take_from_primary(&pass, &state, true).await {
             Ok(lease) => {
                 lease.release();
                 Ok(true)

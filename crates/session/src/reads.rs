@@ -65,6 +65,7 @@ impl Session {
     /// A command before its first attempt. What fails in a transaction is not repeated: the server
     /// may have rolled back more than the statement.
     pub(crate) fn new_run(&mut self, mut shape: Shape, job: Job) -> Run {
+        self.profile.begin();
         self.client.note_pipeline();
         if self.is_known_writer(&shape) {
             (shape.class, shape.writes) = (Class::Other, true);

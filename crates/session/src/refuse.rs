@@ -15,6 +15,7 @@ pub(crate) fn nowhere() -> Target {
         host: "primary".into(),
         port: 0,
         read_only: false,
+        at_login: true,
     }
 }
 

@@ -67,7 +67,7 @@ impl Session {
         }
         let taking = self
             .core
-            .take_from_primary(&self.identity.pass, &self.state);
+            .take_from_primary(&self.identity.pass, &self.state, false);
         let mut lease = taking.await?;
         let table = lease.connection_mut().table(query).await;
         lease.connection_mut().owner.statement = 0;

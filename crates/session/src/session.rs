@@ -29,6 +29,7 @@ use crate::login::Identity;
 use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
 use crate::prepared::Statement;
+use crate::profile::Profile;
 use crate::registry::Entry;
 use crate::ties::Ties;
 use crate::variables::Variables;
@@ -70,6 +71,8 @@ pub struct Session {
     pub(crate) last_server: Option<ServerId>,
     /// The connection that ran the last statement; 0 for none.
     pub(crate) last_connection: u64,
+    /// What became of the last statement.
+    pub(crate) profile: Profile,
     /// Statements so far; names the one whose diagnostics a connection still has.
     pub(crate) statement: u64,
     /// What LAST_INSERT_ID() is; what it was before the last OK that reported an id; and how often
@@ -209,6 +212,7 @@ impl Session {
             kept: Vec::new(),
             last_server: None,
             last_connection: 0,
+            profile: Profile::default(),
             statement: 0,
             insert_id: 0,
             insert_id_before: 0,
@@ -226,7 +230,7 @@ impl Session {
         if self.identity.database.is_some() {
             match self
                 .core
-                .take_from_primary(&self.identity.pass, &self.state)
+                .take_from_primary(&self.identity.pass, &self.state, true)
                 .await
             {
                 Ok(lease) => lease.release(),

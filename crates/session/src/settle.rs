@@ -60,7 +60,8 @@ impl Session {
         }
         let failed = outcome.error.is_some();
         let in_transaction = self.status.contains(Status::IN_TRANS);
-        self.note_promises(connection, shape, &changes, failed, in_transaction);
+        let doubt = self.note_promises(connection, shape, &changes, failed, in_transaction);
+        self.note_gtid(shape, changes.gtid.is_some(), doubt, in_transaction);
         self.last_server = Some(connection.server);
         self.last_connection = connection.id;
         if let Some(state) = changes.state {
@@ -69,6 +70,7 @@ impl Session {
             self.set_state(state);
         }
         if let Some(status) = outcome.status {
+            self.note_autocommit(status);
             self.status = status;
         }
         if shape.facts.intersects(Facts::ACCOUNTS | Facts::DATABASE) {

@@ -153,7 +153,7 @@ impl Session {
                 (Answer::Done(outcome, changes), false) => (outcome, changes),
                 (last, _) => return Ok(last),
             };
-            self.note_route(run, &changes, replica);
+            self.note_route(connection, run, &outcome, &changes);
             run.pins = self.learn(connection, &run.shape, run.pins, &outcome, changes);
             self.client.step();
             if self.handle.killed.get() {
