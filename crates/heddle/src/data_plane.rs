@@ -60,6 +60,7 @@ pub fn options(
                 },
                 master_on_write: settings.master_on_write.0,
             },
+            cache_bytes_max: count(settings.result_cache_bytes),
             consistency: Consistency {
                 level: settings.consistency.0,
                 max_lag_ms: settings.max_lag_ms,

@@ -316,6 +316,7 @@ impl Session {
         }
         self.profile.bytes += bytes as u64;
         let buffer = std::mem::take(&mut pipe.buffer);
+        self.record(&buffer[..bytes]);
         let (sent, back) = self.client.send(buffer, 0..bytes).await;
         pipe.buffer = back;
         if bytes == pipe.buffer.len() {

@@ -55,6 +55,8 @@ pub(crate) struct Promises {
     pub level: Level,
     pub max_lag_ms: u64,
     pub monotonic: bool,
+    /// Eventual reads may be answered from the cache; 0 is not.
+    pub cache_ttl_s: u32,
     floor: Option<Box<Position>>,
     /// It may have written more than `floor` says.
     unproved: bool,
@@ -76,6 +78,7 @@ impl Promises {
             level: defaults.level,
             max_lag_ms: defaults.max_lag_ms,
             monotonic: defaults.monotonic,
+            cache_ttl_s: 0,
             floor: None,
             unproved: false,
             unlogged: false,
@@ -108,8 +111,16 @@ impl Promises {
     }
 }
 
+/// What the hints of a text ask of a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub level: Option<Level>,
+    /// The reply may come from the cache; 0 is not asked.
+    pub cache_ttl_s: u32,
+}
+
 /// What the hints of a text ask of a read; an error is a hint that cannot be followed.
-pub(crate) fn hinted(hints: &Hints, text: &[u8]) -> Result<Option<Level>, String> {
+pub(crate) fn hinted(hints: &Hints, text: &[u8]) -> Result<Asked, String> {
     let eventual = Level::Eventual { max_lag_us: None };
     let mut level = match hints.ms {
         Some(MsHint::Eventual) => Some(eventual),
@@ -118,7 +129,10 @@ pub(crate) fn hinted(hints: &Hints, text: &[u8]) -> Result<Option<Level>, String
         _ => None,
     };
     if hints.heddle.is_empty() && hints.malformed.is_none() {
-        return Ok(level);
+        return Ok(Asked {
+            level,
+            cache_ttl_s: 0,
+        });
     }
     if let Some(word) = hints.malformed {
         let word = String::from_utf8_lossy(word.of(text)).into_owned();
@@ -130,23 +144,35 @@ pub(crate) fn hinted(hints: &Hints, text: &[u8]) -> Result<Option<Level>, String
             format!("the hint consistency={name} is none of eventual, session, strong")
         })?);
     }
-    if let Some(lag) = hints.get(text, "max_lag_ms") {
-        let wrong = || {
-            let lag = String::from_utf8_lossy(lag);
-            format!("the hint max_lag_ms={lag} is no number of milliseconds")
-        };
-        let max_lag_us = bound_us(milliseconds(lag).ok_or_else(wrong)?);
-        match level.get_or_insert(eventual) {
-            Level::Eventual { max_lag_us: bound } => *bound = max_lag_us,
-            other => {
-                let name = other.name();
-                return Err(format!(
-                    "the hint max_lag_ms has no meaning at level {name}"
-                ));
-            }
-        }
+    let wrong = |name: &str, value: &[u8], what: &str| {
+        let value = String::from_utf8_lossy(value);
+        format!("the hint {name}={value} is no number of {what}")
+    };
+    let lag = hints.get(text, "max_lag_ms");
+    let ttl = hints.get(text, "cache_ttl_s");
+    if let Some(name) = lag.map(|_| "max_lag_ms").or(ttl.map(|_| "cache_ttl_s"))
+        && !matches!(level.get_or_insert(eventual), Level::Eventual { .. })
+    {
+        let level = level.map_or("", Level::name);
+        return Err(format!("the hint {name} has no meaning at level {level}"));
     }
-    Ok(level)
+    if let Some(lag) = lag {
+        let given = milliseconds(lag).ok_or_else(|| wrong("max_lag_ms", lag, "milliseconds"))?;
+        level = Some(Level::Eventual {
+            max_lag_us: bound_us(given),
+        });
+    }
+    let cache_ttl_s = match ttl {
+        Some(ttl) => seconds(ttl).ok_or_else(|| wrong("cache_ttl_s", ttl, "seconds"))?,
+        None => 0,
+    };
+    Ok(Asked { level, cache_ttl_s })
+}
+
+/// A number of seconds, up to a day.
+pub(crate) fn seconds(text: &[u8]) -> Option<u32> {
+    let number: u32 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (number <= 86_400).then_some(number)
 }
 
 /// The level of this name, in any case.
@@ -425,7 +451,7 @@ mod tests {
     fn level(text: &str) -> Result<Option<Level>, String> {
         let mut scan = Scan::new();
         scan.read(text.as_bytes(), &Mode::new(Dialect::MariaDb, 101_100));
-        hinted(&scan.hint, text.as_bytes())
+        hinted(&scan.hint, text.as_bytes()).map(|asked| asked.level)
     }
 
     #[test]

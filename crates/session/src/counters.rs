@@ -28,6 +28,8 @@ counters! {
     statements "Commands that were sent to a server.";
     statements_pipelined "Statements that were sent before the one in front of them was answered.";
     reads_to_replicas "Statements that a replica served.";
+    cache_hits "Reads answered from the result cache.";
+    cache_misses "Reads that the result cache might have answered.";
     reads_waited "Reads that waited for a replica to have what their session wrote.";
     reads_waited_in_vain "Reads that went elsewhere because a replica did not have it in time.";
     transient_error_retries "Statements repeated after an error that passes by itself.";

@@ -40,6 +40,8 @@ pub(crate) struct Shape {
     pub writes: bool,
     /// The level that a hint asks for.
     pub level: Option<Level>,
+    /// A hint allows an answer from the cache that is so old; 0 is none.
+    pub cache_ttl_s: u32,
     /// A hint cannot be followed.
     pub bad_hint: bool,
 }
@@ -56,6 +58,7 @@ impl Shape {
             tracking: false,
             writes: false,
             level: None,
+            cache_ttl_s: 0,
             bad_hint: false,
         }
     }
@@ -215,6 +218,15 @@ impl Session {
         let mut run = self.new_run(shape, job);
         // Servers that have failed this statement. Each is tried once, so the loop ends.
         let mut avoid = Vec::new();
+        self.recording = None;
+        if self.may_be_cached(&shape, job) && Box::pin(self.answer_from_cache(&shape)).await? {
+            return Ok(());
+        }
+        self.run_on_servers(shape, job).await
+    }
+
+    /// The same for one that only a server can answer.
+    async fn run_on_servers(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         if self.may_prove(&shape) {
             Box::pin(self.prove_writes()).await;
         }
@@ -250,6 +262,7 @@ impl Session {
             match self.attempt(&mut lease, &mut run, plan.guards()).await? {
                 Answer::Done(outcome, changes) => {
                     self.note_route(lease.connection(), &run, &outcome, &changes);
+                    self.keep_reply(&outcome, plan.server);
                     self.note_globals(&run, &outcome, plan.server);
                     return self.settle(lease, &run.shape, run.pins, outcome, changes);
                 }

@@ -7,7 +7,7 @@ use farm::error;
 use routing::Level;
 use sqltext::{Class, Facts, Literal, Scope, Verb};
 
-use crate::consistency::{UNBOUNDED_MS, level_of, milliseconds};
+use crate::consistency::{UNBOUNDED_MS, level_of, milliseconds, seconds};
 use crate::end::End;
 use crate::exec::Shape;
 use crate::session::Session;
@@ -35,6 +35,7 @@ enum Change {
     Level(Level),
     MaxLagMs(u64),
     Monotonic(bool),
+    CacheTtl(u32),
     Token(Option<String>),
 }
 
@@ -115,6 +116,14 @@ impl Session {
                     Err(Refused::Invalid(name, text, values))
                 }
             },
+            ("heddle_cache_ttl_s", Value::Default) => Ok(Change::CacheTtl(0)),
+            ("heddle_cache_ttl_s", Value::Text(text)) => match seconds(text.as_bytes()) {
+                Some(ttl_s) => Ok(Change::CacheTtl(ttl_s)),
+                None => {
+                    let values = "; it is a number from 0 (no cache) to 86400".to_owned();
+                    Err(Refused::Invalid(name, text, values))
+                }
+            },
             ("heddle_monotonic", Value::Default) => Ok(Change::Monotonic(defaults.monotonic)),
             ("heddle_monotonic", Value::Text(text)) => match text.to_ascii_lowercase().as_str() {
                 "on" | "1" | "true" => Ok(Change::Monotonic(true)),
@@ -141,6 +150,7 @@ impl Session {
                 Change::Level(level) => self.promises.level = level,
                 Change::MaxLagMs(max_lag_ms) => self.promises.max_lag_ms = max_lag_ms,
                 Change::Monotonic(on) => self.promises.monotonic = on,
+                Change::CacheTtl(ttl_s) => self.promises.cache_ttl_s = ttl_s,
                 Change::Token(None) => self.promises.forget(),
                 Change::Token(Some(_)) => {}
             }
@@ -169,6 +179,7 @@ impl Session {
             let value = match question.name.as_str() {
                 "heddle_consistency" => self.promises.level.name().to_owned(),
                 "heddle_max_lag_ms" => self.promises.max_lag_ms.to_string(),
+                "heddle_cache_ttl_s" => self.promises.cache_ttl_s.to_string(),
                 "heddle_monotonic" => u8::from(self.promises.monotonic).to_string(),
                 "heddle_token" => match Box::pin(self.token()).await {
                     Ok(token) => token,

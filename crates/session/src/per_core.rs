@@ -15,6 +15,7 @@ use sqltext::Scan;
 
 use crate::accounts::Changes;
 use crate::aside::{Aside, Line};
+use crate::cache::Cache;
 use crate::consistency::Consistency;
 use crate::counters::Counters;
 use crate::reads::Reads;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub remember_passwords: bool,
     pub consistency: Consistency,
     pub reads: Reads,
+    /// What the result caches of all cores hold together.
+    pub cache_bytes_max: usize,
 }
 
 /// What all cores share.
@@ -101,6 +104,7 @@ pub struct Core {
     pub pools: Rc<Pools>,
     pub(crate) scan: RefCell<Scan>,
     pub(crate) balance: RefCell<Balance>,
+    pub(crate) cache: Cache,
     /// Who has put a connection aside.
     pub(crate) line: Line,
     pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
@@ -176,6 +180,7 @@ impl Core {
             shared,
             scan: RefCell::new(Scan::new()),
             balance: RefCell::new(balance),
+            cache: Cache::default(),
             handles: RefCell::default(),
             writers: RefCell::default(),
             texts: RefCell::default(),
@@ -243,6 +248,7 @@ impl Core {
             self.shared.defaults.database_changed();
         }
         self.shared.secrets.review(accounts);
+        self.cache.clear();
         self.pools.review(|entitlement| {
             let account = accounts.exactly(&entitlement.user, &entitlement.host);
             account.is_some_and(|account| {

@@ -8,7 +8,7 @@ use mysql_wire::packet;
 use mysql_wire::relay::Expect;
 use sqltext::{Class, Facts, Verb};
 
-use crate::consistency::hinted;
+use crate::consistency::{Asked, hinted};
 use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::per_core::Core;
@@ -93,11 +93,12 @@ impl Core {
     pub(crate) fn shape(&self, text: &[u8], mode: &sqltext::Mode) -> Shape {
         let mut scan = self.scan.borrow_mut();
         scan.read(text, mode);
-        let level = match scan.hint.is_empty() {
-            true => Ok(None),
+        let asked = match scan.hint.is_empty() {
+            true => Ok(Asked::default()),
             false => hinted(&scan.hint, text),
         };
-        let bad_hint = level.is_err();
+        let bad_hint = asked.is_err();
+        let asked = asked.unwrap_or_default();
         Shape {
             class: scan.class,
             verb: scan.verb,
@@ -106,7 +107,8 @@ impl Core {
             digest: scan.digest,
             tracking: mentions_tracking(text, scan.class, scan.facts),
             writes: writes(text, scan.class, scan.verb, scan.facts),
-            level: level.unwrap_or_default(),
+            level: asked.level,
+            cache_ttl_s: asked.cache_ttl_s,
             bad_hint,
         }
     }

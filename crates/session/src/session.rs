@@ -56,6 +56,8 @@ pub struct Session {
     /// The flags of the last OK or EOF.
     pub(crate) status: Status,
     pub(crate) held: Option<Held>,
+    /// The reply under way, where it may be kept in the cache.
+    pub(crate) recording: Option<Vec<u8>>,
     /// What its reads must have.
     pub(crate) promises: Promises,
     /// The client uses GET DIAGNOSTICS: connections are kept for it from then on.
@@ -194,6 +196,7 @@ impl Session {
         let defaults = core.shared.defaults.globals();
         Session {
             promises,
+            recording: None,
             state,
             core,
             client,

@@ -50,7 +50,7 @@ pub(crate) struct Car {
 /// the transaction, as `completion_type` may have it otherwise.
 fn may_ride(shape: &Shape, replica: bool, plain_ends: bool) -> bool {
     let plain = Facts::LOCKING_READ | Facts::IMPLICIT_COMMIT | Facts::LAST_INSERT_ID;
-    if shape.hint.is_some() || !plain.contains(shape.facts) {
+    if shape.hint.is_some() || shape.cache_ttl_s > 0 || !plain.contains(shape.facts) {
         return false;
     }
     match (shape.class, shape.verb) {

@@ -137,6 +137,7 @@ impl Default for Tuning {
                 remember_passwords: true,
                 // Servers that do not replicate know nothing of each other.
                 reads: Reads::default(),
+                cache_bytes_max: 1 << 20,
                 consistency: Consistency {
                     max_lag_ms: session::UNBOUNDED_MS,
                     monotonic: false,

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use testkit::client::Reply;
 use testkit::farm::Member;
 use testkit::{Client, Farm, Release, wait_until};
 
@@ -38,8 +39,10 @@ fn lags(farm: &Farm) -> Vec<Option<f64>> {
 
 fn insert_and_read(client: &mut Client, id: usize) -> bool {
     client.run(&format!("INSERT INTO promise.t VALUES ({id}, {id})"));
-    let found = client.value(&format!("SELECT COUNT(*) FROM promise.t WHERE id = {id}"));
-    found == "1"
+    let count = format!("SELECT COUNT(*) FROM promise.t WHERE id = {id}");
+    // A late replica may even lack the table.
+    let found = client.query(count);
+    matches!(found.as_deref(), Ok([Reply::Rows(rows)]) if rows.text()[0][0].as_deref() == Some("1"))
 }
 
 /// The server that a statement would go to, and why.
@@ -224,4 +227,75 @@ fn reads_follow_the_weights_though_sessions_stay_where_they_are() {
             }
         },
     );
+}
+
+#[test]
+fn eventual_reads_may_be_answered_from_memory() {
+    let Some(farm) = farm(Release::Installed) else {
+        return;
+    };
+    let mut writer = farm.client();
+    writer.run("INSERT INTO promise.t VALUES (1, 1), (2, 2)");
+    let count = "SELECT COUNT(*) FROM promise.t";
+    let mut reader = farm.client();
+    reader.run("SET heddle_consistency = eventual, heddle_cache_ttl_s = 3600");
+    wait_until(
+        SOON,
+        "the rows are on the replicas, and their reply is kept",
+        || reader.value(&format!("{count} -- {}", rand(&mut writer))) == "2",
+    );
+    wait_until(SOON, "the reply is kept", || {
+        reader.value(count);
+        hits(&mut reader) > 0
+    });
+    writer.run("INSERT INTO promise.t VALUES (3, 3)");
+    assert_eq!(reader.value(count), "2", "as old as it was allowed to be");
+    assert_eq!(reader.value("SELECT FOUND_ROWS()"), "1");
+    // Other levels, other texts, other databases and other users ask the servers.
+    assert_eq!(reader.value(&format!("/*ms=strong*/ {count}")), "3");
+    assert_eq!(
+        reader.value("/*ms=strong*/ SELECT COUNT(id) FROM promise.t"),
+        "3"
+    );
+    writer.run("CREATE DATABASE elsewhere");
+    writer.run("CREATE TABLE elsewhere.t (id INT)");
+    let before = hits(&mut reader);
+    reader.run("USE promise");
+    reader.value("SELECT COUNT(*) FROM t");
+    reader.run("USE elsewhere");
+    wait_until(SOON, "another database has its own reply", || {
+        let found = reader.query("SELECT COUNT(*) FROM t");
+        matches!(found.as_deref(), Ok([Reply::Rows(rows)]) if rows.text()[0][0].as_deref() == Some("0"))
+    });
+    assert_eq!(hits(&mut reader), before);
+    // A short life ends.
+    let mut brief = farm.client();
+    wait_until(
+        SOON,
+        "a reply that may live for a second is read anew",
+        || brief.value(&format!("/*heddle cache_ttl_s=1*/ {count}")) == "3",
+    );
+    for (hint, number) in [
+        ("cache_ttl_s=-1", 1231),
+        ("cache_ttl_s=5 consistency=strong", 1231),
+    ] {
+        let refused = brief.query(format!("/*heddle {hint}*/ SELECT 1"));
+        assert_eq!(
+            refused.map_err(|failure| failure.number()).err(),
+            Some(number),
+            "{hint}"
+        );
+    }
+}
+
+fn hits(client: &mut Client) -> u64 {
+    let rows = client.rows("HEDDLE STATUS LIKE 'cache_hits'");
+    rows[0][1]
+        .as_deref()
+        .map_or(0, |hits| hits.parse().expect("a number"))
+}
+
+/// Something that no text had before.
+fn rand(client: &mut Client) -> String {
+    client.value("SELECT UUID()")
 }

@@ -205,6 +205,8 @@ settings! {
         "How often a statement is repeated after such an error.";
     transient_error_pause_us: u64 = "100" "us" [0, 30000000] Restart
         "Pause before each repetition.";
+    result_cache_bytes: u64 = "16777216" "bytes" [0, 1099511627776] Restart
+        "Replies kept for eventual reads that allow it (heddle_cache_ttl_s), over all threads; 0 keeps none.";
     heartbeat_interval_ms: u64 = "500" "ms" [10, 3600000] Restart
         "Time between two heartbeats in a group with replicas, by which lag is measured: one small row in heddle.heartbeat.";
     position_interval_ms: u64 = "50" "ms" [10, 60000] Restart
