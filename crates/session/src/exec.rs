@@ -215,9 +215,6 @@ impl Session {
         if shape.bad_hint {
             return Box::pin(self.refuse_hint()).await;
         }
-        let mut run = self.new_run(shape, job);
-        // Servers that have failed this statement. Each is tried once, so the loop ends.
-        let mut avoid = Vec::new();
         self.recording = None;
         if self.may_be_cached(&shape, job) && Box::pin(self.answer_from_cache(&shape)).await? {
             return Ok(());
@@ -227,6 +224,9 @@ impl Session {
 
     /// The same for one that only a server can answer.
     async fn run_on_servers(&mut self, shape: Shape, job: Job) -> Result<(), End> {
+        let mut run = self.new_run(shape, job);
+        // Servers that have failed this statement. Each is tried once, so the loop ends.
+        let mut avoid = Vec::new();
         if self.may_prove(&shape) {
             Box::pin(self.prove_writes()).await;
         }
