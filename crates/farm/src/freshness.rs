@@ -43,6 +43,13 @@ impl Freshness {
         known.as_ref().is_some_and(|k| k.position.covers(position))
     }
 
+    /// True when the server is known to hold what `other` had at a moment after `moment_us`.
+    pub fn covers_later(&self, other: &Freshness, moment_us: u64) -> bool {
+        let theirs = other.known.load();
+        let later = theirs.as_ref().filter(|known| known.asked_us > moment_us);
+        later.is_some_and(|known| self.covers(&known.position))
+    }
+
     /// Takes note of a position.
     pub fn learn(&self, position: Position, asked_us: u64) {
         self.known
@@ -100,7 +107,11 @@ const LASTS_US: u64 = 1_000_000;
 impl Interest {
     /// Somebody could read from more servers if positions were newer.
     pub fn in_positions(&self, now_us: u64) {
-        self.positions_us.store(now_us.max(1), Relaxed);
+        // Every read of every core comes here: who was heard lately need not be heard again.
+        let known_us = self.positions_us.load(Relaxed);
+        if known_us == 0 || now_us.saturating_sub(known_us) > LASTS_US / 10 {
+            self.positions_us.store(now_us.max(1), Relaxed);
+        }
     }
 
     /// Somebody reads from servers that are behind by no more than `bound_us`.

@@ -101,8 +101,6 @@ impl Need<'_> {
         let Some(before) = snapshot.server(last.server) else {
             return false;
         };
-        before.fresh.known().is_some_and(|known| {
-            known.asked_us > last.ended_us && server.fresh.covers(&known.position)
-        })
+        server.fresh.covers_later(&before.fresh, last.ended_us)
     }
 }
