@@ -13,7 +13,7 @@ use backend::{
 use farm::{Server, ServerId, Snapshot, error};
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::status::Status;
-use routing::{Level, Need, Plan, Refusal, Standing};
+use routing::{Level, Plan, Refusal, Standing};
 use sqltext::{Class, Facts, MsHint, Verb};
 
 use crate::aside::Aside;
@@ -22,7 +22,7 @@ use crate::end::End;
 use crate::per_core::Core;
 use crate::pin::Pins;
 use crate::profile::Step;
-use crate::reads::Transient;
+use crate::reads::{Transient, want_positions};
 use crate::session::Session;
 use crate::train::Train;
 
@@ -402,7 +402,7 @@ impl Session {
             &|server| self.core.pools.in_use(server),
         )?;
         if reads {
-            interest(&snapshot, &standing.need, &plan);
+            want_positions(&snapshot, &standing.need, &plan);
         }
         let target = target(&snapshot, plan.server, plan.read_only).ok_or_else(|| Refusal {
             error: error::NO_SERVER,
@@ -520,19 +520,6 @@ impl Session {
             return Err(End::Gone);
         }
         Ok(())
-    }
-}
-
-/// Tells the control plane what this read would have liked to know.
-fn interest(snapshot: &Snapshot, need: &Need<'_>, plan: &Plan) {
-    if plan.narrowed {
-        snapshot.interest.in_positions(need.now_us);
-    }
-    if let Level::Eventual {
-        max_lag_us: Some(bound_us),
-    } = need.level
-    {
-        snapshot.interest.in_bound(bound_us, need.now_us);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use farm::{ServerId, Status as Role};
+use farm::{ServerId, Snapshot, Status as Role};
 use mysql_wire::status::Status;
+use routing::{Level, Need, Plan};
 use sqltext::{Class, Verb};
 
 use crate::counters::count;
@@ -128,5 +129,18 @@ impl Session {
         if !pause.is_zero() {
             reactor::sleep(pause).await;
         }
+    }
+}
+
+/// Tells the control plane what this read would have liked to know.
+pub(crate) fn want_positions(snapshot: &Snapshot, need: &Need<'_>, plan: &Plan) {
+    if plan.narrowed {
+        snapshot.interest.in_positions(need.now_us);
+    }
+    if let Level::Eventual {
+        max_lag_us: Some(bound_us),
+    } = need.level
+    {
+        snapshot.interest.in_bound(bound_us, need.now_us);
     }
 }
