@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::rc::Rc;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::SockRef;
 
@@ -40,6 +41,16 @@ impl Closer {
     /// and can still send a last word.
     pub fn close_receive(&self) {
         let _ = SockRef::from(self.descriptor.stream()).shutdown(std::net::Shutdown::Read);
+    }
+}
+
+impl Closer {
+    /// True when the peer has closed its side, whether or not what it sent before has been read.
+    pub fn peer_is_gone(&self) -> bool {
+        let mut looked = [PollFd::new(&*self.descriptor, PollFlags::RDHUP)];
+        let now = Timespec::default();
+        let found = rustix::event::poll(&mut looked, Some(&now));
+        found.is_ok_and(|found| found > 0)
     }
 }
 

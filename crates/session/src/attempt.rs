@@ -48,6 +48,9 @@ impl Session {
             .running
             .set(Some((connection.server, connection.thread_id)));
         self.handle.digest.set(run.shape.digest);
+        let waits = run.shape.facts.contains(Facts::USER_LOCK);
+        let idle = waits || run.shape.class == Class::Read;
+        self.handle.ends_with_client.set(idle);
         self.start_clock(&run.shape);
         self.profile.lap(Step::Wait);
         let answer = self.attempt_inner(connection, run, read_only).await;

@@ -38,6 +38,7 @@ counters! {
     servers_lost "Statements whose server connection broke.";
     results_torn "Clients dropped because their server died inside a row.";
     statements_timed_out "Statements that were ended because they ran for too long.";
+    statements_abandoned "Reads and waits that were ended because their client was gone.";
     clients_stopped_reading "Clients ended because they did not take what was sent to them.";
     clients_stopped_sending "Clients ended because they stopped in the middle of a packet.";
     pool_waits_failed "Statements that no server connection became free for.";

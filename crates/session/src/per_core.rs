@@ -134,6 +134,8 @@ pub(crate) struct Handle {
     pub closer: Closer,
     /// Where the session's statement runs right now: the server and its own connection id.
     pub running: Cell<Option<(ServerId, u32)>>,
+    /// The statement changes nothing: it ends when its client is gone.
+    pub ends_with_client: Cell<bool>,
     /// More of the session's statements wait at that server behind the running one.
     pub in_train: Cell<bool>,
     pub killed: Cell<bool>,
@@ -308,6 +310,7 @@ impl Core {
             self.end_stalled(handle);
             self.tick_aside(handle, now_s);
         }
+        self.end_abandoned();
         self.tidy_line();
         self.publish_gauges();
     }

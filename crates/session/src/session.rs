@@ -158,6 +158,7 @@ fn handle(
         progress: client.progress.clone(),
         started: Default::default(),
         running: Default::default(),
+        ends_with_client: Default::default(),
         in_train: Default::default(),
         killed: Default::default(),
         killing: Default::default(),

@@ -118,6 +118,27 @@ impl Core {
         }
     }
 
+    /// Once a second: ends reads, and waits for user locks, whose clients are gone. Statements that
+    /// change data run to their end, as on a server.
+    pub(crate) fn end_abandoned(self: &Rc<Self>) {
+        let abandoned: Vec<u32> = {
+            let handles = self.handles.borrow();
+            let running = handles
+                .values()
+                .filter(|handle| handle.running.get().is_some() && handle.ends_with_client.get());
+            let gone = running.filter(|handle| handle.closer.peer_is_gone());
+            gone.map(|handle| handle.id).collect()
+        };
+        for id in abandoned {
+            count(&self.counters.statements_abandoned);
+            let how = How {
+                query: false,
+                soft: false,
+            };
+            self.kill(id, how);
+        }
+    }
+
     /// The limit for one statement, if there is one.
     pub fn statement_limit(&self) -> Option<Duration> {
         let limit_ms = self.shared.settings.statement_timeout_ms;

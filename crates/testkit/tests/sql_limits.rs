@@ -235,3 +235,44 @@ fn who_is_silent_for_longer_than_its_own_wait_timeout_is_ended() {
         });
     }
 }
+
+#[test]
+fn what_nobody_waits_for_any_more_is_ended_unless_it_writes() {
+    let Some(stage) = Stage::start() else { return };
+    stage.database("limits_gone");
+    stage.everywhere("CREATE TABLE limits_gone.t (a INT)");
+    let door = Door::start(&[&stage.primary], |_| {});
+    let mut holder = stage.primary.client();
+    holder.run("DO GET_LOCK('mine', 0)");
+    let mut waiting = door.client();
+    waiting
+        .send_command(Command::Query, b"SELECT GET_LOCK('mine', 3600)")
+        .expect("sent");
+    let mut writing = door.client();
+    let slow = "INSERT INTO limits_gone.t SELECT SLEEP(4)";
+    writing
+        .send_command(Command::Query, slow.as_bytes())
+        .expect("sent");
+    let running = |text: &str| {
+        let list = stage.primary.client().rows("SHOW FULL PROCESSLIST");
+        list.iter()
+            .any(|row| row.iter().flatten().any(|cell| cell == text))
+    };
+    wait_until(PATIENCE, "both run", || {
+        running("SELECT GET_LOCK('mine', 3600)") && running(slow)
+    });
+    drop(waiting);
+    drop(writing);
+    wait_until(PATIENCE, "the lock is not waited for any more", || {
+        !running("SELECT GET_LOCK('mine', 3600)")
+    });
+    wait_until(PATIENCE, "the row is written", || {
+        stage
+            .primary
+            .client()
+            .value("SELECT COUNT(*) FROM limits_gone.t")
+            == "1"
+    });
+    assert_eq!(door.counter("statements_abandoned"), 1);
+    door.wait_unused();
+}
