@@ -56,6 +56,9 @@ struct Sides {
     client_sequence: u8,
     /// What the client reads in EOF packets that the server does not send.
     status: Status,
+    /// Where flags stand in the client's stream that are only known as far as they are near: those
+    /// in front of rows.
+    guessed: Vec<usize>,
     /// Files that were asked for, each as the client sends it and as the server must get it.
     files: Vec<(Vec<u8>, Vec<u8>)>,
     /// How long the server's stream is where each file goes.
@@ -88,6 +91,7 @@ impl Sides {
             let (warnings, status) = (0, self.status);
             EofPacket { warnings, status }.encode(&mut payload);
             self.client(&payload);
+            self.guessed.push(self.client.len() - 2);
         }
     }
 
@@ -249,6 +253,7 @@ pub fn check(input: &[u8]) {
         server_sequence: 1,
         client_sequence: 1,
         status: Status::AUTOCOMMIT,
+        guessed: Vec::new(),
         files: Vec::new(),
         stops: Vec::new(),
         rows: 0,
@@ -328,7 +333,8 @@ fn run(sides: &Sides, expect: Expect, choices: &mut Choices<'_>) {
         sides.server_caps,
         Status::AUTOCOMMIT,
     )
-    .showing(shown());
+    .showing(shown())
+    .of_several(choices.yes());
     let (mut out, mut buffer, mut at) = (Vec::new(), Vec::with_capacity(64), 0);
     let mut files = sides.files.iter();
     let mut stops = sides.stops.iter().copied().chain([sides.server.len()]);
@@ -363,7 +369,17 @@ fn run(sides: &Sides, expect: Expect, choices: &mut Choices<'_>) {
     assert!(buffer.is_empty() && at == sides.server.len());
     assert_eq!(relay.outcome().rows, sides.rows);
     assert_eq!(relay.next_sequence(), Some(sides.client_sequence));
-    assert!(out == sides.client, "{out:?}\n{:?}", sides.client);
+    let mut expected = sides.client.clone();
+    for &at in &sides.guessed {
+        for stream in [&mut out, &mut expected] {
+            stream
+                .iter_mut()
+                .skip(at)
+                .take(2)
+                .for_each(|flags| *flags = 0);
+        }
+    }
+    assert!(out == expected, "{out:?}\n{expected:?}");
 }
 
 /// A bulk execution of any bytes: what is understood is written down again as it was.
