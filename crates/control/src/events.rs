@@ -93,8 +93,8 @@ impl Ring {
             ..
         } = &event;
         match *kind {
-            // Acknowledged commits are in danger.
-            "acks_unavailable" => {
+            // Acknowledged commits are in danger; a change that somebody wanted is not in force.
+            "acks_unavailable" | "rules_refused" => {
                 tracing::warn!(event = kind, group, server = address, "{detail}");
             }
             _ => tracing::info!(event = kind, group, server = address, "{detail}"),

@@ -212,6 +212,11 @@ impl Control {
         }
     }
 
+    /// Remembers what happened to the router's own configuration.
+    pub fn note(&self, kind: &'static str, detail: String) {
+        self.happened(Event::now(kind, "", detail));
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }

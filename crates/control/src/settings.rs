@@ -1,5 +1,9 @@
 //! What the control plane is told at its start. The binary fills it from its own table of settings.
 
+use std::sync::Arc;
+
+use routing::rules::Rulebook;
+
 /// How Heddle itself logs in to the servers.
 #[derive(Clone, Debug)]
 pub struct Credentials {
@@ -43,6 +47,8 @@ pub struct Settings {
     pub last_replica_wait_ms: u64,
     /// Limit for one step of a command on one server.
     pub step_timeout_ms: u64,
+    /// The rules in force, to be shown.
+    pub rules: Arc<Rulebook>,
     /// What `dump fabric_nodes` answers.
     pub nodes: Vec<Node>,
     /// The router's own version, for `manage ping`.
@@ -62,6 +68,7 @@ impl Settings {
             accounts_interval_ms: 1000,
             last_replica_wait_ms: engine::replication::ACK_WAIT_FOREVER_MS,
             step_timeout_ms: 10_000,
+            rules: Arc::default(),
             nodes: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }

@@ -20,6 +20,7 @@ use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::reply::ErrPacket;
 use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
+use routing::rules::Rulebook;
 use session::{
     BackendCredential, Core, Counters, How, Lister, Message, Operator, Preferences, RsaKey,
     Secrets, SessionView, Settings, Shared, Transport,
@@ -41,6 +42,8 @@ pub struct Options {
     pub settings: Settings,
     pub transport: Arc<Transport>,
     pub published: Arc<Published>,
+    /// What an operator wants done with statements; may change at any time.
+    pub rules: Arc<Rulebook>,
     pub operator: Arc<dyn Operator>,
     /// What the configuration gives to log in to servers with.
     pub backend_credentials: Vec<BackendCredential>,
@@ -61,6 +64,7 @@ pub fn start(options: Options) -> io::Result<Door> {
     let threads = options.threads.max(1);
     let shared = Arc::new(Shared {
         published: options.published,
+        rules: options.rules,
         settings: options.settings,
         transport: options.transport,
         registry: Default::default(),

@@ -1,6 +1,7 @@
 //! Joins the SQL door to the control plane: commands from sessions, sessions for commands, counters
 //! for metrics. Each side knows only the trait that it declares itself.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use control::commands::Table;
@@ -8,6 +9,7 @@ use control::{Call, CommandError, Commander, SessionInfo, Sessions};
 use door_http::{Family, Kind, Metrics, Sample};
 use door_sql::{Door, Killer};
 use farm::error;
+use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
     Answer, Consistency, Operator, Preferences, Reads, Reply, SessionView,
@@ -21,6 +23,7 @@ pub fn options(
     settings: &Settings,
     published: Arc<farm::Published>,
     transport: Arc<Transport>,
+    rules: Arc<Rulebook>,
     commander: Commander,
 ) -> door_sql::Options {
     let threads = match settings.threads {
@@ -70,6 +73,7 @@ pub fn options(
         },
         transport,
         published,
+        rules,
         operator: Arc::new(Commands(commander)),
         preferences: Preferences {
             strategy: settings.balance.0,
@@ -153,6 +157,7 @@ pub struct DataPlane {
 
 struct Open {
     shared: Arc<Shared>,
+    rules: Arc<Rulebook>,
     killer: Killer,
     /// Metric names, made once: a door opens once in a process.
     names: Vec<(&'static str, Kind)>,
@@ -160,7 +165,7 @@ struct Open {
 
 impl DataPlane {
     /// The door is open.
-    pub fn set(&self, door: &Door) {
+    pub fn set(&self, door: &Door, rules: &Arc<Rulebook>) {
         let shared = door.shared();
         let names = shared
             .counters_sum()
@@ -169,6 +174,7 @@ impl DataPlane {
             .collect();
         let _ = self.open.set(Open {
             shared,
+            rules: Arc::clone(rules),
             killer: door.killer(),
             names,
         });
@@ -204,6 +210,18 @@ impl Metrics for DataPlane {
         };
         let sums = open.shared.counters_sum();
         let families = sums.into_iter().zip(&open.names);
+        let rules = open.rules.load();
+        let matched = rules.list.iter().map(|rule| {
+            let count = rule.matched.load(Ordering::Relaxed) as f64;
+            Sample::labelled(&[("rule", &rule.name)], count)
+        });
+        let of_rules = Family {
+            name: "heddle_rule_matches_total",
+            help: "Statements that a rule matched.",
+            kind: Kind::Counter,
+            samples: matched.collect(),
+        };
+        let of_rules = (!of_rules.samples.is_empty()).then_some(of_rules);
         families
             .map(|((_, help, value), &(name, kind))| Family {
                 name,
@@ -211,6 +229,7 @@ impl Metrics for DataPlane {
                 kind,
                 samples: vec![Sample::plain(value as f64)],
             })
+            .chain(of_rules)
             .collect()
     }
 }

@@ -16,8 +16,10 @@ mod failure;
 mod logging;
 mod printing;
 mod router;
+mod rules;
 mod serve;
 mod settings;
+mod stamp;
 mod tls;
 mod up;
 

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use control::{Control, Credentials};
 use door_sql::Door;
 use farm::{Published, Snapshot};
+use routing::rules::Rulebook;
 use session::Transport;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -22,7 +23,9 @@ use tokio::sync::watch;
 
 use crate::data_plane::{self, DataPlane};
 use crate::failure::Failure;
+use crate::rules::{Source, received};
 use crate::settings::Settings;
+use crate::stamp::Stamp;
 use crate::tls::{self, Files};
 
 /// Control plane and addresses of one router.
@@ -34,6 +37,9 @@ pub struct Router {
     settings: Settings,
     transport: Arc<Transport>,
     tls: Option<Files>,
+    rules: Arc<Rulebook>,
+    /// Where the rules stand, and the files as they were read.
+    rules_source: (Source, Stamp),
     sql_serves: Arc<AtomicBool>,
 }
 
@@ -53,6 +59,10 @@ impl Router {
                 state.display()
             ))
         })?;
+        let source = Source::of(&settings);
+        let rules_source = (source.clone(), source.stamp());
+        let rules = Arc::new(Rulebook::default());
+        rules.publish(source.read().map_err(Failure::new)?);
         let files = Files::find(&settings, state)?;
         let presented = files.as_ref().map(Files::load).transpose()?;
         let servers = tls::terms(&settings)?;
@@ -65,7 +75,7 @@ impl Router {
             Arc::new(store),
             Arc::clone(&published),
             Arc::clone(&data_plane) as Arc<dyn control::Sessions>,
-            control_settings(&settings),
+            control_settings(&settings, &rules),
         )
         .await?;
         let sql_serves = Arc::new(AtomicBool::new(false));
@@ -84,6 +94,8 @@ impl Router {
                 settings,
                 transport,
                 tls: files,
+                rules,
+                rules_source,
                 sql_serves,
             },
             door,
@@ -114,7 +126,15 @@ impl Router {
                 () = until_stopped(stopped.clone()) => {}
             }
         };
-        let (result, (), (), ()) = tokio::join!(life, control, http, follow);
+        let (source, stamp) = self.rules_source.clone();
+        let read_rules = source.follow(stamp, Arc::clone(&self.rules), Arc::clone(&self.control));
+        let reread = async {
+            tokio::select! {
+                () = read_rules => {}
+                () = until_stopped(stopped.clone()) => {}
+            }
+        };
+        let (result, (), (), (), ()) = tokio::join!(life, control, http, follow, reread);
         result
     }
 
@@ -126,12 +146,13 @@ impl Router {
         let commander = self.control.commander();
         let published = Arc::clone(&self.published);
         let transport = Arc::clone(&self.transport);
-        let options = data_plane::options(&self.settings, published, transport, commander);
+        let rules = Arc::clone(&self.rules);
+        let options = data_plane::options(&self.settings, published, transport, rules, commander);
         let door = door_sql::start(options).map_err(|error| {
             let listen = self.settings.sql_listen;
             Failure::new(format!("cannot serve SQL on {listen}: {error}; choose another address (--sql), or another --io"))
         })?;
-        self.data_plane.set(&door);
+        self.data_plane.set(&door, &self.rules);
         self.sql_serves.store(true, Ordering::Release);
         Ok(door)
     }
@@ -147,7 +168,7 @@ impl Router {
     }
 }
 
-fn control_settings(settings: &Settings) -> control::Settings {
+fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Settings {
     let credentials = Credentials {
         user: settings.admin_user.clone(),
         password: settings.admin_password.clone(),
@@ -164,6 +185,7 @@ fn control_settings(settings: &Settings) -> control::Settings {
     told.accounts_interval_ms = settings.accounts_interval_ms;
     told.last_replica_wait_ms = settings.last_replica_wait_ms;
     told.step_timeout_ms = settings.step_timeout_ms;
+    told.rules = Arc::clone(rules);
     told
 }
 
@@ -210,11 +232,12 @@ pub async fn blocking<T: Send + 'static>(
         .map_err(|_| Failure::new("a thread of Heddle panicked; please report it with its output"))
 }
 
-/// The signals that end a router in order: Ctrl-C, `kill`, and a terminal that went away.
+/// The signals that end a router in order: Ctrl-C, `kill`, and, of one that has no settings file to
+/// read anew, a terminal that went away.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    hangup: Signal,
+    hangup: Option<Signal>,
 }
 
 impl Signals {
@@ -222,14 +245,14 @@ impl Signals {
     ///
     /// # Errors
     /// The kernel refuses, which it does not do.
-    pub fn install() -> Result<Signals, Failure> {
+    pub fn install(hangup_ends: bool) -> Result<Signals, Failure> {
         let on = |kind| {
             signal(kind).map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))
         };
         Ok(Signals {
             interrupt: on(SignalKind::interrupt())?,
             terminate: on(SignalKind::terminate())?,
-            hangup: on(SignalKind::hangup())?,
+            hangup: hangup_ends.then(|| on(SignalKind::hangup())).transpose()?,
         })
     }
 
@@ -238,7 +261,7 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
+            () = received(&mut self.hangup) => {}
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::logging;
 use crate::printing::say;
 use crate::router::{Router, Signals, addresses_are_free, runtime};
+use crate::rules::Source;
 use crate::settings::{self, Settings};
 use crate::up::token;
 
@@ -15,6 +16,8 @@ use crate::up::token;
 pub fn run(flags: cli::Serve) -> Result<(), Failure> {
     let mut settings = settings::read(&flags.config).map_err(Failure::new)?;
     flags.common.apply(&mut settings).map_err(Failure::usage)?;
+    let rules = Source::of(&settings).read();
+    rules.map_err(Failure::new)?;
     if flags.check {
         say(format!("{} is right", flags.config.display()));
         return Ok(());
@@ -24,7 +27,7 @@ pub fn run(flags: cli::Serve) -> Result<(), Failure> {
 }
 
 async fn router(settings: Settings) -> Result<(), Failure> {
-    let mut signals = Signals::install()?;
+    let mut signals = Signals::install(false)?;
     addresses_are_free(&settings)?;
     let state = settings.state_dir.clone();
     std::fs::create_dir_all(&state).map_err(|error| {

@@ -6,7 +6,6 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use channel::{Presented, ServerTls, Trust};
 use control::LinkTls;
@@ -14,9 +13,7 @@ use session::{ClientTls, Terms, Transport};
 
 use crate::failure::Failure;
 use crate::settings::Settings;
-
-/// Time between two looks at the files.
-const LOOK: Duration = Duration::from_secs(2);
+use crate::stamp::{LOOK, Stamp};
 
 /// The pair that the router makes, in its state directory.
 const OWN_CERTIFICATE: &str = "tls-certificate.pem";
@@ -29,9 +26,6 @@ pub struct Files {
     key: PathBuf,
     client_ca: Option<PathBuf>,
 }
-
-/// What tells that a file has changed: each has a time and a length, or is not there.
-type Stamp = Vec<Option<(SystemTime, u64)>>;
 
 impl Files {
     /// The files of the settings; None when clients are not to have TLS. Makes the router's own pair
@@ -84,11 +78,7 @@ impl Files {
             Some(&self.key),
             self.client_ca.as_ref(),
         ];
-        let stamp = |path: &PathBuf| {
-            let found = fs::metadata(path).ok()?;
-            Some((found.modified().ok()?, found.len()))
-        };
-        all.into_iter().flatten().map(stamp).collect()
+        Stamp::of(all.into_iter().flatten())
     }
 
     /// Looks at the files for ever, and shows clients what they have become. Files that cannot be

@@ -63,7 +63,10 @@ impl Session {
 
     /// A statement begins whose time is limited. The end of a transaction has no limit: interrupted,
     /// nobody could tell how it ended.
-    pub(crate) fn start_clock(&self, shape: &Shape) {
+    pub(crate) fn start_clock(&mut self, shape: &Shape) {
+        if self.start_own_clock(shape) {
+            return;
+        }
         let limited =
             self.core.shared.settings.statement_timeout_ms > 0 && shape.class != Class::Transaction;
         self.handle.started.set(limited.then(Instant::now));

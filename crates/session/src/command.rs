@@ -201,6 +201,7 @@ impl Session {
         self.identity.admin = admin;
         self.identity.seat = Some(seat);
         self.set_pass(pass);
+        self.forget_promises();
     }
 
     /// COM_SET_OPTION: several statements in one text, allowed (0) or not (1).

@@ -425,9 +425,15 @@ impl Session {
         }
     }
 
+    /// What the session began with.
+    pub(crate) fn default_promises(&self) -> Consistency {
+        let user = &self.identity.pass.profile().user;
+        self.core.consistency_of(user, self.peer.ip())
+    }
+
     /// The session starts anew.
     pub(crate) fn forget_promises(&mut self) {
-        self.promises = Promises::new(&self.core.shared.settings.consistency);
+        self.promises = Promises::new(&self.default_promises());
     }
 }
 

@@ -33,6 +33,16 @@ counters! {
     reads_waited "Reads that waited for a replica to have what their session wrote.";
     reads_waited_in_vain "Reads that went elsewhere because a replica did not have it in time.";
     transient_error_retries "Statements repeated after an error that passes by itself.";
+    statements_ruled "Statements that a rule is about.";
+    statements_refused "Statements that a rule refused.";
+    statements_rewritten "Statements whose text a rule changed.";
+    statements_mirrored "Copies of statements that a second server accepted.";
+    mirrors_failed "Copies of statements that a second server refused, or was not there for.";
+    mirrors_dropped "Copies of statements that were dropped because too many waited.";
+    mirrors_skipped "Statements that a rule mirrors but that cannot be copied.";
+    hooks_asked "Decisions that were asked of rules' hooks.";
+    hooks_failed "Decisions that a rule's hook did not make in time, or not in its form.";
+    hooks_remembered "Decisions of rules' hooks that were still known.";
     retries "Statements that were sent again to another server.";
     reads_corrected "Statements that looked like reads and were repeated on the primary.";
     servers_lost "Statements whose server connection broke.";

@@ -218,12 +218,12 @@ impl Session {
         let done = match job {
             Job::Frame(_) if !self.client.is_split() => {
                 self.client.replace_text(&text);
-                Box::pin(self.run_command(shape, job)).await
+                Box::pin(self.run_free(shape, job)).await
             }
             Job::Execute(id) => {
                 let text = self.core.text(&text);
                 let own = self.exchange_text(id, text);
-                let done = Box::pin(self.run_command(shape, job)).await;
+                let done = Box::pin(self.run_free(shape, job)).await;
                 if let Some(own) = own {
                     self.exchange_text(id, own);
                 }

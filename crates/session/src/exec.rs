@@ -211,7 +211,7 @@ pub(crate) struct Changes {
 
 impl Session {
     /// Runs the client's command to its answer, and those behind it that may go with it.
-    pub(crate) async fn run_command(&mut self, shape: Shape, job: Job) -> Result<(), End> {
+    pub(crate) async fn run_free(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         if shape.bad_hint {
             return Box::pin(self.refuse_hint()).await;
         }
@@ -389,7 +389,7 @@ impl Session {
             last_replica: self.promises.last_replica(),
             autocommit: begins || self.status.contains(Status::AUTOCOMMIT),
             need: self.need(shape, now_us),
-            among: None,
+            among: self.ruled.as_ref().and_then(|r| r.servers.as_deref()),
         };
         let mut balance = self.core.balance.borrow_mut();
         let plan = routing::plan(

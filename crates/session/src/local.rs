@@ -104,8 +104,11 @@ impl Session {
     async fn explain(&mut self, _words: &[String]) -> Result<(), End> {
         let payload = self.client.payload()[1..].to_vec();
         let text = after_word(after_word(&payload));
-        let shape = self.core.shape(text, &self.mode);
-        let (plan, target) = match self.route(&shape, &[]) {
+        let mut shape = self.core.shape(text, &self.mode);
+        let ruled = self.foresee(text, &mut shape);
+        let route = self.route(&shape, &[]);
+        self.ruled = None;
+        let (plan, target) = match route {
             Ok(route) => route,
             Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
         };
@@ -122,6 +125,9 @@ impl Session {
             ("level", Some(level.to_owned())),
             ("reason", Some(format!("{:?}", plan.reason))),
             ("waits", Some(plan.wait.to_string())),
+            ("rule", ruled.as_ref().map(|(names, _)| names.clone())),
+            ("rule_actions", ruled.map(|(_, actions)| actions)),
+            ("digest", Some(format!("{:016x}", shape.digest))),
         ];
         let (columns, row): (Vec<String>, Vec<Option<String>>) = cells
             .into_iter()

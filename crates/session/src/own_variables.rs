@@ -98,7 +98,7 @@ impl Session {
     }
 
     fn change_of(&self, name: String, value: Value) -> Result<Change, Refused> {
-        let defaults = &self.core.shared.settings.consistency;
+        let defaults = self.default_promises();
         match (name.as_str(), value) {
             ("heddle_consistency", Value::Default) => Ok(Change::Level(defaults.level)),
             ("heddle_consistency", Value::Text(text)) => match level_of(text.as_bytes()) {

@@ -9,6 +9,7 @@ use backend::{Defaults, Limits, Pass, Pools, SessionState, Text, Texts};
 use farm::{Accounts, Engine, Published, Server, ServerId, Snapshot};
 use mysql_wire::relay::BUFFER_BYTES;
 use reactor::{Closer, Dealer};
+use routing::rules::Rulebook;
 use routing::{Balance, Preferences};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::Scan;
@@ -18,6 +19,8 @@ use crate::aside::{Aside, Line};
 use crate::cache::Cache;
 use crate::consistency::Consistency;
 use crate::counters::Counters;
+use crate::hook::Decisions;
+use crate::mirror::Mirrors;
 use crate::reads::Reads;
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
@@ -60,6 +63,7 @@ pub struct Settings {
 /// What all cores share.
 pub struct Shared {
     pub published: Arc<Published>,
+    pub rules: Arc<Rulebook>,
     pub settings: Settings,
     pub transport: Arc<Transport>,
     pub registry: Registry,
@@ -105,6 +109,10 @@ pub struct Core {
     pub(crate) scan: RefCell<Scan>,
     pub(crate) balance: RefCell<Balance>,
     pub(crate) cache: Cache,
+    /// Copies of statements for second servers.
+    pub(crate) mirrors: Mirrors,
+    /// What rules' hooks have decided.
+    pub(crate) decisions: Decisions,
     /// Who has put a connection aside.
     pub(crate) line: Line,
     pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
@@ -183,6 +191,8 @@ impl Core {
             scan: RefCell::new(Scan::new()),
             balance: RefCell::new(balance),
             cache: Cache::default(),
+            mirrors: Mirrors::default(),
+            decisions: Decisions::default(),
             handles: RefCell::default(),
             writers: RefCell::default(),
             texts: RefCell::default(),

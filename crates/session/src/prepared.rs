@@ -27,6 +27,8 @@ const EXECUTE_BYTES_MIN: usize = 10;
 /// A statement as its client knows it.
 pub(crate) struct Statement {
     pub(crate) key: Prepared,
+    /// The client's own text, where a rule has changed it.
+    pub(crate) asked: Option<Rc<Text>>,
     /// Under which it was prepared; prepared elsewhere, it must mean the same.
     pub(crate) state: Rc<SessionState>,
     pub(crate) shape: Shape,
@@ -67,29 +69,26 @@ impl Session {
             // Clients that hear this send the text as it is.
             return self.client.error(&error::NOT_PREPARABLE, &[]).await;
         }
+        let ruled = match self.core.shared.rules.is_empty() {
+            true => Ok((text, None)),
+            false => self.prepare_by_rules(text, &mut shape),
+        };
+        let (text, asked) = match ruled {
+            Ok(texts) => texts,
+            Err((error, detail)) => return self.client.error(&error, &[&detail]).await,
+        };
         let text = self.identified(text, &shape);
         let id = self.next_statement_id();
         let key = self.statement_key(text);
         self.preparing = Some((key.clone(), None));
-        // Preparing does nothing yet: it pins nothing and writes nothing.
-        let class = if shape.class == Class::Read {
-            Class::Read
-        } else {
-            Class::Show
-        };
-        let quiet = Shape {
-            class,
-            verb: Verb::Other,
-            facts: Facts::empty(),
-            tracking: false,
-            writes: false,
-            ..shape
-        };
         let state = self.state.clone();
-        self.run_command(quiet, Job::Prepare(id)).await?;
+        let done = self.run_command(preparing(&shape), Job::Prepare(id)).await;
+        self.ruled = None;
+        done?;
         if let Some((_, Some(reply))) = self.preparing.take() {
             let statement = Statement {
                 key,
+                asked,
                 state,
                 shape,
                 params: reply.params,
@@ -424,6 +423,22 @@ impl Session {
                 }
             }
         }
+    }
+}
+
+/// What the PREPARE of a text does: nothing yet. It pins nothing and writes nothing.
+fn preparing(shape: &Shape) -> Shape {
+    let class = match shape.class {
+        Class::Read => Class::Read,
+        _ => Class::Show,
+    };
+    Shape {
+        class,
+        verb: Verb::Other,
+        facts: Facts::empty(),
+        tracking: false,
+        writes: false,
+        ..*shape
     }
 }
 

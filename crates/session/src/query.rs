@@ -53,7 +53,7 @@ impl Session {
 
     /// Puts the id that the client knows where the current text asks for its connection's.
     #[cold]
-    fn identify(&mut self) {
+    pub(crate) fn identify(&mut self) {
         let frame = self.client.frame();
         let text = match self.client.is_split() {
             true => Cow::Owned(packet::joined(frame).split_off(1)),

@@ -31,6 +31,7 @@ use crate::pin::Pins;
 use crate::prepared::Statement;
 use crate::profile::Profile;
 use crate::registry::Entry;
+use crate::rules::Ruled;
 use crate::ties::Ties;
 use crate::variables::Variables;
 use crate::view::Hold;
@@ -58,6 +59,8 @@ pub struct Session {
     pub(crate) held: Option<Held>,
     /// The reply under way, where it may be kept in the cache.
     pub(crate) recording: Option<Vec<u8>>,
+    /// What rules want of the statement that runs.
+    pub(crate) ruled: Option<Box<Ruled>>,
     /// What its reads must have.
     pub(crate) promises: Promises,
     /// The client uses GET DIAGNOSTICS: connections are kept for it from then on.
@@ -192,8 +195,8 @@ impl Session {
         });
         count(&core.counters.sessions_opened);
         let mode = mode_of(&core);
-        #[rustfmt::skip]
-        let promises = Promises::new(&core.shared.settings.consistency);
+        let user = &identity.pass.profile().user;
+        let promises = Promises::new(&core.consistency_of(user, peer.ip()));
         let defaults = core.shared.defaults.globals();
         Session {
             promises,
@@ -208,6 +211,7 @@ impl Session {
             mode,
             status: Status::AUTOCOMMIT,
             held: None,
+            ruled: None,
             gets_diagnostics: false,
             diagnostics: Diagnostics::default(),
             ties: None,

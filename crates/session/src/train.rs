@@ -82,7 +82,7 @@ impl Session {
         // Attributes stand between the texts of a train and are not for every server.
         let attributes = Capabilities::QUERY_ATTRIBUTES;
         let plain = !self.has_attributes() && !connection.capabilities.contains(attributes);
-        if !leads || !plain || !self.rides(&run.shape, run.job, replica) {
+        if !leads || !plain || self.ruled.is_some() || !self.rides(&run.shape, run.job, replica) {
             return train;
         }
         let crowded = self.held.is_none() && self.core.pools.wanted(connection.server);
@@ -117,14 +117,15 @@ impl Session {
                     (shape.class, shape.writes) = (Class::Other, true);
                 }
                 let job = Job::Frame(Expect::Results);
-                self.rides(&shape, job, replica)
-                    .then_some(Car { shape, job })
+                let rides = self.rides(&shape, job, replica) && !self.is_ruled(&shape, job);
+                rides.then_some(Car { shape, job })
             }
             Ok(Command::StmtExecute) => {
                 let (id, shape) = self.executable()?;
                 let job = Job::Execute(id);
                 let rides = !self.is_known_writer(&shape)
                     && self.rides(&shape, job, replica)
+                    && !self.is_ruled(&shape, job)
                     && self.address_as_it_is(connection, id);
                 rides.then_some(Car { shape, job })
             }

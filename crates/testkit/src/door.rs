@@ -12,6 +12,7 @@ use ::farm::{
 };
 use mysql_wire::auth;
 use reactor::Io;
+use routing::rules::Rulebook;
 use session::{
     BackendCredential, Consistency, Limits, Operator, Preferences, Reads, Reply, Settings,
     Transport,
@@ -110,6 +111,7 @@ pub struct Tuning {
     pub live_accounts: bool,
     pub backend_credentials: Vec<BackendCredential>,
     pub preferences: Preferences,
+    pub rules: Arc<Rulebook>,
 }
 
 impl Default for Tuning {
@@ -150,6 +152,7 @@ impl Default for Tuning {
             live_accounts: false,
             backend_credentials: Vec::new(),
             preferences: Preferences::default(),
+            rules: Arc::default(),
         }
     }
 }
@@ -221,6 +224,7 @@ impl Door {
             backend_credentials: tuning.backend_credentials,
             preferences: tuning.preferences,
             published: published.clone(),
+            rules: tuning.rules,
             operator: Arc::new(NoCommands {
                 published: published.clone(),
                 primary: (tuning.live_accounts).then(|| servers[0].address()),

@@ -19,6 +19,7 @@ pub mod client;
 pub mod door;
 pub mod farm;
 mod keeper;
+pub mod rules;
 pub mod server;
 mod wait;
 

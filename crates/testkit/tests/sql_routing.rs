@@ -91,6 +91,7 @@ fn reads_go_to_replicas_and_everything_else_to_the_primary() {
     let last: Vec<Option<&str>> = explained
         .iter()
         .skip(3)
+        .take(3)
         .map(|cell| cell.as_deref())
         .collect();
     assert_eq!(last, [Some("session"), Some("Read"), Some("true")]);

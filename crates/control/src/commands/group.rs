@@ -37,6 +37,7 @@ impl Control {
             Verb::ServerLookupUuid => self.server_lookup_uuid(args).await,
             Verb::DumpServers => self.dump_servers(args),
             Verb::DumpFabricNodes => self.dump_fabric_nodes(args),
+            Verb::ConfigShow => Ok(self.config_show()),
             Verb::SessionList => self.session_list(),
             Verb::SessionKill => self.session_kill(args),
             Verb::ManagePing => self.manage_ping(),

@@ -44,6 +44,7 @@ pub(crate) enum Verb {
     DumpFabricNodes,
     SessionList,
     SessionKill,
+    ConfigShow,
     ManagePing,
     ManageHelp,
 }
@@ -145,6 +146,9 @@ commands! {
         [required("session_id", "id from `session list`"),
          optional("query", "true: end only the statement that runs")]
         "Ends a client's session or its statement.";
+    "config" "show" ConfigShow false
+        []
+        "Shows the rules and users' defaults in force, and how often each rule matched.";
     "manage" "ping" ManagePing false
         []
         "Answers when the router lives.";

@@ -2,18 +2,40 @@
 
 use std::path::Path;
 
+use routing::rules::Rules;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::credential;
 use super::value::Raw;
 use super::{Settings, find, unknown};
+use super::{credential, rules};
+
+/// Tells the line of a place in a file.
+pub(super) type LineOf<'a> = &'a dyn Fn(usize) -> usize;
 
 /// Reads a file. All its errors are given, one per line, each as `FILE:LINE: what is wrong`.
 pub fn read(path: &Path) -> Result<Settings, String> {
+    let mut settings = read_with(path, "name another with --config FILE", parse)?;
+    place(&mut settings.rules, path);
+    settings.config_file = Some(path.to_owned());
+    Ok(settings)
+}
+
+/// Reads a file of nothing but rules, with errors as those of [`read`].
+pub fn read_rules(path: &Path) -> Result<Rules, String> {
+    let mut rules = read_with(path, "name another with rules_file", parse_rules)?;
+    place(&mut rules, path);
+    Ok(rules)
+}
+
+fn read_with<T>(
+    path: &Path,
+    cure: &str,
+    parse: impl Fn(&str) -> Result<T, Vec<(usize, String)>>,
+) -> Result<T, String> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        format!("cannot read {shown}: {error}; name another with --config FILE")
-    })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read {shown}: {error}; {cure}"))?;
     parse(&text).map_err(|errors| {
         let lines: Vec<String> = errors
             .into_iter()
@@ -23,13 +45,52 @@ pub fn read(path: &Path) -> Result<Settings, String> {
     })
 }
 
+/// Puts the file's name before the lines.
+fn place(rules: &mut Rules, path: &Path) {
+    for rule in &mut rules.list {
+        rule.place = format!("{}:{}", path.display(), rule.place);
+    }
+}
+
+/// All wrong lines with what is wrong, or the rules.
+pub(super) fn parse_rules(text: &str) -> Result<Rules, Vec<(usize, String)>> {
+    let line_of = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
+    let table = parse_toml(text, &line_of)?;
+    let mut found = Rules::default();
+    let mut errors = Vec::new();
+    for (key, value) in table.get_ref() {
+        match &**key.get_ref() {
+            name @ (rules::RULE | rules::USER) => {
+                rules::read(name, value, &line_of, &mut found, &mut errors);
+            }
+            name => {
+                let text = format!("`{name}` is no rule; here are [[rule]] and [[user]] only");
+                errors.push((line_of(key.span().start), text));
+            }
+        }
+    }
+    errors.sort();
+    if errors.is_empty() {
+        Ok(found)
+    } else {
+        Err(errors)
+    }
+}
+
+fn parse_toml<'a>(
+    text: &'a str,
+    line_of: LineOf<'_>,
+) -> Result<Spanned<DeTable<'a>>, Vec<(usize, String)>> {
+    DeTable::parse(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_of(span.start));
+        vec![(line, error.message().to_owned())]
+    })
+}
+
 /// All wrong lines with what is wrong, or the settings.
 pub(super) fn parse(text: &str) -> Result<Settings, Vec<(usize, String)>> {
     let line_of = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
-    let table = DeTable::parse(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| line_of(span.start));
-        vec![(line, error.message().to_owned())]
-    })?;
+    let table = parse_toml(text, &line_of)?;
     let mut settings = Settings::default();
     let mut errors = Vec::new();
     for (key, value) in table.get_ref() {
@@ -38,6 +99,10 @@ pub(super) fn parse(text: &str) -> Result<Settings, Vec<(usize, String)>> {
         if name == credential::KEY {
             let read = credential::read(value, &line_of);
             errors.extend(read.map(|all| settings.backend_credentials = all).err());
+            continue;
+        }
+        if matches!(name, rules::RULE | rules::USER) {
+            rules::read(name, value, &line_of, &mut settings.rules, &mut errors);
             continue;
         }
         let result = match find(name) {

@@ -4,12 +4,16 @@
 mod credential;
 mod document;
 mod file;
+mod rules;
 mod value;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-pub use file::read;
+use routing::rules::Rules;
+
+pub use file::{read, read_rules};
+pub use rules::names_are_unique;
 pub use value::{
     Balance, CompressServers, Consistency, ErrorNumbers, Io, LogFormat, LogLevel, NearServers,
     OptionalPath, ReadFailover, Switch, TlsClients, TlsServers, TrxStickiness,
@@ -77,6 +81,10 @@ macro_rules! settings {
             $(#[doc = $text] pub $name: $type,)*
             /// The `[[backend_credential]]` tables of the file.
             pub backend_credentials: Vec<BackendCredential>,
+            /// The `[[rule]]` and `[[user]]` tables of the file.
+            pub rules: Rules,
+            /// The file itself, if there is one.
+            pub config_file: Option<PathBuf>,
         }
 
         /// Every setting there is, in the order of the documentation.
@@ -96,6 +104,8 @@ macro_rules! settings {
                     $($name: <$type as Value>::parse(&Raw::Word($default))
                         .expect("a test reads every default of the table"),)*
                     backend_credentials: Vec::new(),
+                    rules: Rules::default(),
+                    config_file: None,
                 }
             }
         }
@@ -215,6 +225,8 @@ settings! {
         "Time between two readings of the accounts from the servers.";
     last_replica_wait_ms: u64 = "4294967295" "ms" [1, 4294967295] Restart
         "In a group with one replica, a commit waits so long for it, then goes on without; the default waits for ever.";
+    rules_file: OptionalPath = "" "" Restart
+        "TOML file of [[rule]] and [[user]] tables (docs/RULES.md), behind those of heddle.toml. Both files are read anew when they change.";
     step_timeout_ms: u64 = "10000" "ms" [100, 3600000] Restart
         "Limit for one step of a command on one server.";
     drain_s: u64 = "10" "s" [0, 3600] Restart

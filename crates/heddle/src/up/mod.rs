@@ -55,7 +55,7 @@ fn settings(flags: &cli::Up) -> Result<Settings, Failure> {
 }
 
 async fn farm(flags: cli::Up, settings: Settings) -> Result<(), Failure> {
-    let mut signals = Signals::install()?;
+    let mut signals = Signals::install(true)?;
     let engine = if flags.engine == "mysql" {
         Engine::MySql
     } else {

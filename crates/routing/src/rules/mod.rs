@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 
-pub use action::{Actions, Fallback, Hook, Rewrite, ServerName, Servers};
+pub use action::{Actions, Fallback, Hook, Rewrite, ServerName, Servers, TooLong};
 pub use condition::{Conditions, Network, Question, Side};
 
 use crate::Level;
