@@ -83,12 +83,13 @@ pub fn options(
             },
             near: settings.near.0.clone(),
         },
-        backend_credentials: settings
-            .backend_credentials
-            .iter()
-            .map(credential)
-            .collect(),
+        backend_credentials: credentials(settings),
     }
+}
+
+fn credentials(settings: &Settings) -> Vec<session::BackendCredential> {
+    let all = settings.backend_credentials.iter();
+    all.map(credential).collect()
 }
 
 fn credential(given: &BackendCredential) -> session::BackendCredential {
