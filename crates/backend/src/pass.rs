@@ -89,6 +89,9 @@ pub struct Entitlement {
     pub privileges: u64,
     /// The servers count the account's connections, so none may be idle for nobody.
     pub limited: bool,
+    /// The password has expired: servers refuse everything but a change of it. Connections are left
+    /// as their login made them, and serve one session only.
+    pub expired: bool,
 }
 
 /// How a login looks to the server: what cannot be changed later on the same connection.
@@ -134,7 +137,8 @@ impl Pass {
 
     /// True when its connections are closed as soon as no session has the pass.
     pub fn ends_with_sessions(&self) -> bool {
-        self.0.stale.get() || self.0.profile.entitlement.limited
+        let entitlement = &self.0.profile.entitlement;
+        self.0.stale.get() || entitlement.limited || entitlement.expired
     }
 
     /// Sessions and connections that have this pass.
@@ -234,6 +238,7 @@ mod tests {
                 way: AuthPlugin::CachingSha2(Arc::from(&b"x"[..])),
                 privileges: 0,
                 limited: false,
+                expired: false,
             },
         }
     }

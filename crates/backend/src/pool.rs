@@ -292,9 +292,14 @@ impl Pools {
         let pass = self.passes.find(key.profile);
         let pass = pass.expect("who takes a connection has the pass of its key");
         let defaults = self.defaults.now();
+        let expired = pass.profile().entitlement.expired;
         let opening = async {
             let mut connection =
                 login::open(&self.terms, target, pass.profile(), wanted.database()).await?;
+            if expired {
+                connection.condemn();
+                return Ok(connection);
+            }
             connection.prepare_session(target.read_only).await?;
             connection.become_state(wanted).await?;
             Ok(connection)

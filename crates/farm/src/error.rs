@@ -42,7 +42,7 @@ errors! {
     ACCOUNT_LOCKED_MYSQL 3118 "HY000" false "Access denied for user {}. Account is locked."
         "ALTER USER … ACCOUNT UNLOCK on the primary.";
     PASSWORD_EXPIRED 1862 "HY000" false "Your password has expired. To log in you must change it using a client that supports expired passwords."
-        "ALTER USER … IDENTIFIED BY … as another account, or with this one at a server.";
+        "ALTER USER … IDENTIFIED BY … as another account: this one has a server_user of its own.";
     AUTH_PLUGIN_UNSUPPORTED 1524 "HY000" false "Heddle cannot log in to the servers for this account: its plugin {} does not give it what it needs"
         "Give the account a [[backend_credential]] in Heddle's configuration, or use mysql_native_password, or caching_sha2_password with remember_passwords = on.";
     OLD_AUTHENTICATION 1251 "08004" false "Client does not support authentication protocol requested by server; consider upgrading MySQL client"

@@ -17,9 +17,9 @@ use crate::aside::Aside;
 use crate::diagnostics::Diagnostics;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::offer::PASSED_ON;
 use crate::pin::Pins;
 use crate::prove::{Claim, Offer};
-use crate::renew::renew;
 use crate::seats::Seat;
 use crate::session::Session;
 
@@ -93,7 +93,7 @@ impl Session {
     /// are gone when the client goes on.
     async fn forget_everything(&mut self) {
         if let Some(held) = self.held.take() {
-            renew(&self.handle, held).await;
+            self.end_hold(held).await;
         }
         let aside = self.handle.aside.take();
         if let Aside::Kept(kept) = aside {
@@ -176,7 +176,7 @@ impl Session {
             offer: Offer::new(plugin, self.client.salt, change.auth),
             collation: u8::try_from(change.collation)
                 .unwrap_or(self.identity.pass.profile().collation),
-            flags: self.identity.pass.profile().flags,
+            flags: self.identity.pass.profile().flags & PASSED_ON,
         };
         let core = self.core.clone();
         let limit = Duration::from_secs(core.shared.settings.handshake_timeout_s);

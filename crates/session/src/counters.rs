@@ -64,6 +64,7 @@ counters! {
     pins_variable "Sessions pinned by a variable that cannot move.";
     pins_next_transaction "Sessions pinned by SET TRANSACTION until their next transaction ends.";
     pins_statement "Sessions pinned by an open cursor or long data.";
+    pins_password "Sessions pinned because their password had expired when they logged in.";
     sessions_pinned_now "Sessions that something ties to a server connection now.";
     transactions_now "Sessions that keep a server connection for a transaction alone now.";
     holds_diagnostics "Connections held until the session's next statement, for its diagnostics.";

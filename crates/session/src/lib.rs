@@ -24,6 +24,7 @@ mod defaults;
 mod diagnostics;
 mod end;
 mod exec;
+mod expired;
 mod hook;
 mod insert_id;
 mod kill;

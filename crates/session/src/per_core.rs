@@ -266,6 +266,7 @@ impl Core {
             account.is_some_and(|account| {
                 !account.locked
                     && !account.expired
+                    && !entitlement.expired
                     && account.ways.contains(&entitlement.way)
                     && account.privileges == entitlement.privileges
             })

@@ -25,6 +25,8 @@ bitflags::bitflags! {
         const NEXT_TRANSACTION = 1 << 9;
         /// An open cursor, or long data for an EXECUTE to come.
         const STATEMENT = 1 << 10;
+        /// A login with an expired password: nobody else's connection takes a new one.
+        const PASSWORD = 1 << 11;
     }
 }
 
@@ -96,6 +98,7 @@ impl Pins {
             (Pins::VARIABLE, &counters.pins_variable),
             (Pins::NEXT_TRANSACTION, &counters.pins_next_transaction),
             (Pins::STATEMENT, &counters.pins_statement),
+            (Pins::PASSWORD, &counters.pins_password),
         ];
         let new = self - before;
         for (pin, counter) in by_pin {
@@ -119,6 +122,7 @@ impl Pins {
             (Pins::VARIABLE, "session variables"),
             (Pins::NEXT_TRANSACTION, "transaction settings"),
             (Pins::STATEMENT, "open cursors"),
+            (Pins::PASSWORD, "an expired password"),
         ];
         let held = names.iter().filter(|(pin, _)| self.contains(*pin));
         held.map(|(_, name)| *name).collect()

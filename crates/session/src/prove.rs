@@ -143,7 +143,9 @@ impl Core {
             };
             return Ok(Verdict::Refused(error, vec![claim.who(peer)]));
         }
-        if account.expired {
+        let server_user = configured.and_then(|one| one.server_user.as_ref());
+        if account.expired && server_user.is_some() {
+            // The login at the server would be another account's, whose password is none of theirs.
             return Ok(Verdict::Refused(&error::PASSWORD_EXPIRED, Vec::new()));
         }
         let connections_max = self.shared.settings.user_connections_max;
@@ -152,7 +154,11 @@ impl Core {
             Err((error, details)) => return Ok(Verdict::Refused(error, details)),
         };
         let mut profile = claim.profile(credential, account, way);
-        if let Some(server_user) = configured.and_then(|one| one.server_user.as_ref()) {
+        if account.expired {
+            // The server says whether it lets such a client in.
+            profile.flags |= client.capabilities & Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS;
+        }
+        if let Some(server_user) = server_user {
             profile.user = Rc::from(server_user.as_bytes());
         }
         Ok(Verdict::Admitted(Admission {
@@ -294,7 +300,8 @@ impl Core {
         let secret = self.shared.secrets.remember(account, way, password);
         let credential = Credential::Password(secret);
         let profile = claim.profile(credential.clone(), account, way.clone());
-        if self.judged(client, profile).await? {
+        // With an expired password nothing more is asked here than the session's own login will ask.
+        if account.expired || self.judged(client, profile).await? {
             return Ok(Proof::Right(credential));
         }
         Ok(Proof::Wrong)
@@ -427,6 +434,7 @@ impl Claim<'_> {
                 way,
                 privileges: account.privileges,
                 limited: account.connections_max != 0,
+                expired: account.expired,
             },
         }
     }

@@ -19,11 +19,7 @@ impl Session {
     /// Runs the text of the client's command.
     pub(crate) async fn query(&mut self) -> Result<(), End> {
         if self.has_attributes() && self.client.take_attributes().is_err() {
-            let details = "query attributes";
-            return self
-                .client
-                .error(&error::MALFORMED_PACKET, &[details])
-                .await;
+            return self.malformed_attributes().await;
         }
         let shape = self.query_shape();
         if shape.facts.contains(Facts::CONNECTION_ID) {
@@ -49,6 +45,12 @@ impl Session {
             _ if self.asks_version_comment(&shape) => Box::pin(self.version_comment()).await,
             _ => self.run_command(shape, Job::Frame(Expect::Results)).await,
         }
+    }
+
+    #[cold]
+    pub(crate) async fn malformed_attributes(&mut self) -> Result<(), End> {
+        let details = ["query attributes"];
+        self.client.error(&error::MALFORMED_PACKET, &details).await
     }
 
     /// Puts the id that the client knows where the current text asks for its connection's.

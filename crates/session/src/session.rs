@@ -57,6 +57,9 @@ pub struct Session {
     /// The flags of the last OK or EOF.
     pub(crate) status: Status,
     pub(crate) held: Option<Held>,
+    /// The password has expired and was not changed yet: the held connection's server answers
+    /// everything.
+    pub(crate) sandboxed: bool,
     /// The reply under way, where it may be kept in the cache.
     pub(crate) recording: Option<Vec<u8>>,
     /// What rules want of the statement that runs.
@@ -212,6 +215,7 @@ impl Session {
             status: Status::AUTOCOMMIT,
             held: None,
             ruled: None,
+            sandboxed: false,
             gets_diagnostics: false,
             diagnostics: Diagnostics::default(),
             ties: None,
@@ -235,12 +239,14 @@ impl Session {
 
     /// Ends the login: a database that the client named must be there for it.
     pub(crate) async fn begin(&mut self) -> Result<(), End> {
-        if self.identity.database.is_some() {
+        self.sandboxed = self.identity.pass.profile().entitlement.expired;
+        if self.identity.database.is_some() || self.sandboxed {
             match self
                 .core
                 .take_from_primary(&self.identity.pass, &self.state, true)
                 .await
             {
+                Ok(lease) if self.sandboxed => self.stay_on(lease),
                 Ok(lease) => lease.release(),
                 Err(error) => return Err(self.client.refuse_pool(&error).await),
             }
@@ -351,6 +357,7 @@ impl Session {
         };
         self.handle.command.set(byte);
         match Command::try_from(byte) {
+            Ok(command) if self.sandboxed => Box::pin(self.in_sandbox(command)).await,
             Ok(Command::Query) => self.query().await,
             Ok(Command::StmtExecute) => self.execute().await,
             Ok(Command::StmtPrepare) => Box::pin(self.prepare()).await,

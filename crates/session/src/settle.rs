@@ -78,6 +78,7 @@ impl Session {
         }
         if shape.facts.contains(Facts::ACCOUNTS) {
             self.core.shared.accounts_changed();
+            self.sandboxed &= failed;
         }
         self.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
         self.diagnostics.note(shape, outcome, self.mode.dialect);

@@ -243,7 +243,7 @@ fn sessions_outlive_changes_of_their_account() {
 }
 
 #[test]
-fn locked_and_expired_accounts_are_told_so() {
+fn locked_accounts_are_told_so() {
     for release in [Release::Installed, Release::MySql80] {
         let Some(stage) = Stage::start_with(release) else {
             continue;
@@ -262,10 +262,6 @@ fn locked_and_expired_accounts_are_told_so() {
         assert_eq!(refused(&door, "auth_shut", "two"), 1045);
         root.run("ALTER USER auth_shut@'%' ACCOUNT UNLOCK");
         drop(admitted(&door, "auth_shut", "one"));
-        root.run("ALTER USER auth_shut@'%' PASSWORD EXPIRE");
-        assert_eq!(refused(&door, "auth_shut", "one"), 1862);
-        root.run("ALTER USER auth_shut@'%' IDENTIFIED BY 'two'");
-        drop(admitted(&door, "auth_shut", "two"));
     }
 }
 
