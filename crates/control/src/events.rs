@@ -94,7 +94,7 @@ impl Ring {
         } = &event;
         match *kind {
             // Acknowledged commits are in danger; a change that somebody wanted is not in force.
-            "acks_unavailable" | "rules_refused" => {
+            "acks_unavailable" | "rules_refused" | "rules_name_nobody" => {
                 tracing::warn!(event = kind, group, server = address, "{detail}");
             }
             _ => tracing::info!(event = kind, group, server = address, "{detail}"),

@@ -252,7 +252,8 @@ impl Signals {
         Ok(Signals {
             interrupt: on(SignalKind::interrupt())?,
             terminate: on(SignalKind::terminate())?,
-            hangup: hangup_ends.then(|| on(SignalKind::hangup())).transpose()?,
+            // Asked for in any case: from then on it does not end the process by itself.
+            hangup: Some(on(SignalKind::hangup())?).filter(|_| hangup_ends),
         })
     }
 

@@ -72,6 +72,11 @@ impl Source {
                     book.publish(rules);
                     let text = format!("{rules_count} rules and {users} users are in force");
                     control.note("rules_read", text);
+                    let unknown = control.unknown_in_rules();
+                    if !unknown.is_empty() {
+                        let text = format!("rules name servers that the farm lacks: {unknown}");
+                        control.note("rules_name_nobody", text);
+                    }
                 }
                 Err(errors) => {
                     let errors = errors.replace('\n', "; ");

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use backend::{Connection, Pass, SessionState, Target};
+use backend::{Connection, Pass, Prepared, SessionState, Target};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::packet;
@@ -47,23 +47,36 @@ struct Copy {
     to: ServerName,
     pass: Pass,
     state: Rc<SessionState>,
-    text: Vec<u8>,
+    what: What,
+}
+
+enum What {
+    /// COM_QUERY of this text.
+    Text(Vec<u8>),
+    /// COM_STMT_EXECUTE of this statement, with whatever id.
+    Execute(Prepared, Vec<u8>),
 }
 
 impl Session {
-    /// Has a copy of the statement run elsewhere, when it stands for itself: a plain read or write
-    /// sent as text. What it would leave on its connection nobody could use there.
+    /// Has a copy of the statement run elsewhere, when it stands for itself: a plain read or write.
+    /// What another one leaves on its connection nobody could use there.
     pub(crate) fn mirror(&self, to: &ServerName, shape: &Shape, job: Job) {
         let plain = matches!(shape.class, Class::Read | Class::Write) && shape.facts.is_empty();
-        if !plain || !matches!(job, Job::Frame(_)) || self.client.is_split() {
+        let what = match job {
+            Job::Execute(id) => self
+                .execution(id)
+                .map(|(key, payload)| What::Execute(key, payload)),
+            _ => Some(What::Text(packet::joined(self.client.frame()).split_off(1))),
+        };
+        let Some(what) = what.filter(|_| plain) else {
             count(&self.core.counters.mirrors_skipped);
             return;
-        }
+        };
         self.core.send_copy(Copy {
             to: to.clone(),
             pass: self.identity.pass.clone(),
             state: self.state.clone(),
-            text: self.client.payload()[1..].to_vec(),
+            what,
         });
     }
 }
@@ -106,7 +119,16 @@ impl Core {
         let taken = self.pools.take(&target, key, &copy.state, 0).await;
         let mut lease = taken.ok()?;
         let connection = lease.connection_mut();
-        let accepted = run(connection, &copy.text).await?;
+        let accepted = match copy.what {
+            What::Text(text) => run(connection, query(connection, &text)).await?,
+            What::Execute(key, mut payload) => {
+                let id = connection.prepare(&key).await.ok()?;
+                payload[1..5].copy_from_slice(&id.to_le_bytes());
+                let mut command = Vec::with_capacity(payload.len() + 4);
+                packet::write(&mut command, &mut 0, &payload);
+                run(connection, command).await?
+            }
+        };
         connection.renew().await.ok()?;
         lease.release();
         accepted.then_some(())
@@ -126,21 +148,29 @@ impl Core {
     }
 }
 
-/// Sends a text and reads its whole reply. Whether the server accepted it; `None` when the
-/// connection is of no use any more.
-async fn run(connection: &mut Connection, text: &[u8]) -> Option<bool> {
-    let capabilities = connection.capabilities;
+/// COM_QUERY of a text, as the connection's server takes it.
+fn query(connection: &Connection, text: &[u8]) -> Vec<u8> {
     let attributes = &NO_ATTRIBUTES[..];
-    let mut request = Vec::with_capacity(text.len() + 16);
-    packet::write_with(&mut request, &mut 0, |out| {
+    let takes = connection
+        .capabilities
+        .contains(Capabilities::QUERY_ATTRIBUTES);
+    let mut command = Vec::with_capacity(text.len() + 16);
+    packet::write_with(&mut command, &mut 0, |out| {
         out.push(Command::Query as u8);
-        match capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
+        match takes {
             true => Query { attributes, text }.encode(out),
             false => out.extend_from_slice(text),
         }
     });
-    let bytes = request.len();
-    connection.send(request, 0..bytes).await.0.ok()?;
+    command
+}
+
+/// Sends a command and reads its whole reply. Whether the server accepted it; `None` when the
+/// connection is of no use any more.
+async fn run(connection: &mut Connection, command: Vec<u8>) -> Option<bool> {
+    let bytes = command.len();
+    connection.send(command, 0..bytes).await.0.ok()?;
+    let capabilities = connection.capabilities;
     let own = capabilities | Capabilities::DEPRECATE_EOF;
     let mut relay = Relay::new(Expect::Results, own, own, Status::AUTOCOMMIT);
     let mut buffer = Vec::with_capacity(BUFFER_BYTES);

@@ -353,6 +353,23 @@ impl Session {
         (!bound).then(|| with_types(&packet::joined(self.client.frame()), statement, named))
     }
 
+    /// The current EXECUTE for another connection, which knows neither its id nor its types: the
+    /// statement, and the whole command, without a cursor. `None` where it relies on more.
+    pub(crate) fn execution(&self, id: u32) -> Option<(Prepared, Vec<u8>)> {
+        let statement = self.statements.get(&id)?;
+        let command = Command::try_from(self.client.payload()[0]);
+        if statement.long_data || self.has_attributes() || command != Ok(Command::StmtExecute) {
+            return None;
+        }
+        let mut payload = packet::joined(self.client.frame());
+        let execute = Execute::decode(&payload[1..], statement.params, false).ok()?;
+        if statement.params > 0 && !execute.new_params_bound {
+            payload = packet::joined(&with_types(&payload, statement, false));
+        }
+        payload[5] = 0;
+        Some((statement.key.clone(), payload))
+    }
+
     /// The statement of the current EXECUTE when it waits for nothing: no long data, no cursor.
     pub(crate) fn executable(&self) -> Option<(u32, Shape)> {
         let id = self.named_statement();

@@ -362,19 +362,30 @@ fn copies_run_on_the_mirror_and_delay_nobody() {
     for number in 0..10 {
         client.run(&format!("INSERT INTO t VALUES ({number})"));
     }
+    let insert = client
+        .prepare("INSERT INTO t VALUES (?)")
+        .expect("prepared");
+    for number in 20..25 {
+        let values = [testkit::client::Value::Int(number)];
+        client.execute(&insert, &values).expect("executed");
+    }
     client.run("/*gone*/ INSERT INTO t VALUES (10)");
     // In a transaction the copy would not be undone with the statement; nothing is copied.
     client.run("BEGIN");
     client.run("INSERT INTO t VALUES (11)");
     client.run("ROLLBACK");
     let mut there = third.client();
-    wait_until(PATIENCE, "ten rows on the mirror", || {
-        there.value("SELECT COUNT(*) FROM rules_mirror.t") == "10"
+    wait_until(PATIENCE, "fifteen rows on the mirror", || {
+        there.value("SELECT COUNT(*) FROM rules_mirror.t") == "15"
     });
     wait_until(PATIENCE, "one copy that went nowhere", || {
-        door.counter("mirrors_failed") == 1 && door.counter("statements_mirrored") == 10
+        door.counter("mirrors_failed") == 1 && door.counter("statements_mirrored") == 15
     });
-    assert_eq!(client.value("/*ms=master*/ SELECT COUNT(*) FROM t"), "11");
+    assert_eq!(client.value("/*ms=master*/ SELECT COUNT(*) FROM t"), "16");
+    assert_eq!(
+        there.value("SELECT SUM(a) FROM rules_mirror.t WHERE a >= 20"),
+        "110"
+    );
     client.quit();
     door.wait_unused();
 }

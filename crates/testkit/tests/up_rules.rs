@@ -102,8 +102,68 @@ fn a_running_farm_takes_up_changed_rules_and_keeps_good_ones() {
     let config = shown(&["config", "show", "--json"]);
     let rows: serde_json::Value = serde_json::from_str(&config).expect("JSON");
     assert_eq!(rows[0]["unknown_servers"], "g1-9");
+    assert!(shown(&["group", "events"]).contains("rules name servers that the farm lacks: lost"));
     assert_eq!(rows[1]["kind"], "user");
     assert_eq!(rows[1]["actions"], "consistency=strong");
     assert_eq!(farm.client().value("SELECT @@heddle_consistency"), "strong");
     assert_eq!(client.value("SELECT 1"), "1");
+}
+
+#[test]
+fn a_hangup_reads_the_rules_of_a_served_farm_again() {
+    let home = tempfile::tempdir().expect("a directory");
+    let file = home.path().join("heddle.toml");
+    let [sql, http] = [free_port(), free_port()];
+    let settings = format!(
+        "sql_listen = \"127.0.0.1:{sql}\"\nhttp_listen = \"127.0.0.1:{http}\"\n\
+         state_dir = \"{}\"\n[[rule]]\nname = \"a\"\n",
+        home.path().join("state").display()
+    );
+    std::fs::write(&file, settings).expect("written");
+    let mut router = Router(
+        Command::new(heddle())
+            .args(["serve", "--config"])
+            .arg(&file)
+            .spawn()
+            .expect("the program can be run"),
+    );
+    let http = SocketAddr::from(([127, 0, 0, 1], http));
+    wait_until(PATIENCE, "the HTTP door", || {
+        TcpStream::connect(http).is_ok()
+    });
+    let read = || {
+        let metrics = get(http, "/metrics");
+        let mut lines = metrics.lines();
+        let line = lines.find(|line| line.contains("rules_read"));
+        line.map_or(0.0, |line| {
+            let count = line.rsplit(' ').next().expect("a value");
+            count.parse::<f64>().expect("a number")
+        })
+    };
+    assert!(read() < 1.0, "nothing was read again yet");
+    for times in 1..=2 {
+        let sent = Command::new("kill")
+            .args(["-HUP", &router.0.id().to_string()])
+            .status();
+        assert!(sent.expect("kill can be run").success());
+        wait_until(PATIENCE, "another reading", || read() >= f64::from(times));
+    }
+    assert!(router.0.try_wait().expect("a child can be asked").is_none());
+}
+
+/// A router that ends with its test.
+struct Router(std::process::Child);
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A port that nothing listens on.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("it is bound").port()
 }

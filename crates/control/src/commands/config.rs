@@ -10,6 +10,18 @@ use super::Table;
 use crate::runtime::Control;
 
 impl Control {
+    /// The rules that name servers which the farm does not have, with those names; empty when there
+    /// are none.
+    pub fn unknown_in_rules(&self) -> String {
+        let rules = self.settings.rules.load();
+        let snapshot = self.snapshot();
+        let all = rules.list.iter().filter_map(|rule| {
+            let unknown = unknown_servers(&rule.actions, &snapshot);
+            (!unknown.is_empty()).then(|| format!("{} ({}): {unknown}", rule.name, rule.place))
+        });
+        all.collect::<Vec<_>>().join("; ")
+    }
+
     /// What rules and users' defaults are in force.
     pub(super) fn config_show(&self) -> Table {
         let mut table = Table::new(&[
