@@ -6,6 +6,10 @@ machine hits them alike; every ratio is taken within a round, and the tables sho
 rounds. The main figure is CPU per query: (utime + stime) of the proxy's process over the queries
 that sysbench counted.
 
+Protocols: text, prepared, tls (text, with TLS between the client and Heddle; HAProxy in tcp mode cannot
+end MySQL's TLS, so it and the direct connection stay plain), compressed (text with zlib: Heddle packs what
+otherwise the server would).
+
 Environment or flags: ROUNDS=3 SECONDS=5 WORKLOADS=… CONNECTIONS=1,8,64 PROTOCOLS=text,prepared
 REPLICAS=0,2 HEDDLE=bin/heddle. A look: ROUNDS=1 SECONDS=3 make bench-door
 """
@@ -32,6 +36,8 @@ IO_OF = {IO_URING: "io_uring", EPOLL: "epoll"}
 # CPU per query against HAProxy that we aim at, from 8 connections up.
 CPU_RATIO_MAX = {IO_URING: 0.8, EPOLL: 1.0}
 AIM_CONNECTIONS_MIN = 8
+# In the state directory of the router: what it shows to clients.
+OWN_CERTIFICATE = "tls-certificate.pem"
 
 
 @dataclass(frozen=True)
@@ -39,11 +45,10 @@ class Cell:
     """One load: a workload, its number of connections and its protocol."""
     workload: str
     connections: int
-    prepared: bool
+    protocol: str
 
     def __str__(self):
-        protocol = "prepared" if self.prepared else "text"
-        return f"{self.workload.removeprefix('oltp_')}, {self.connections}, {protocol}"
+        return f"{self.workload.removeprefix('oltp_')}, {self.connections}, {self.protocol}"
 
 
 @dataclass(frozen=True)
@@ -79,11 +84,15 @@ class Contenders:
 
 def measure(contenders, name, cell, seconds):
     with contenders.turn(name) as (address, pid):
-        load = (cell.workload, cell.connections, cell.prepared)
+        load = (cell.workload, cell.connections, cell.protocol == "prepared")
         extra = workload_options(cell.workload, contenders.farm.replicas)
-        sysbench.run(address, *load, WARM_UP_S, extra)
+        extra += protocol_options(cell.protocol, name)
+        folder = contenders.farm.folder
+        if cell.protocol == "tls" and name in IO_OF:
+            sysbench.certificates(folder, os.path.join(contenders.farm.data, "state", OWN_CERTIFICATE))
+        sysbench.run(address, *load, WARM_UP_S, extra, folder)
         before_s = cpu_s(pid) if pid else 0
-        report = sysbench.run(address, *load, seconds, extra)
+        report = sysbench.run(address, *load, seconds, extra, folder)
         used_s = cpu_s(pid) - before_s if pid else None
     cpu_us = None if used_s is None else used_s * 1e6 / max(1, report.queries)
     return Sample(report.queries_per_s, report.p99_ms, cpu_us)
@@ -92,6 +101,13 @@ def measure(contenders, name, cell, seconds):
 def workload_options(workload, replicas):
     """With replicas the reads run outside transactions, else none of them could leave the primary."""
     return ["--skip-trx=on"] if replicas and workload == "oltp_read_only" else []
+
+
+def protocol_options(protocol, name):
+    """What sysbench is told beside the kind of statements."""
+    if protocol == "tls" and name in IO_OF:
+        return ["--mysql-ssl=on"]
+    return ["--mysql-compression=on"] if protocol == "compressed" else []
 
 
 def run_rounds(contenders, names, cells, options, failures):
@@ -237,8 +253,8 @@ def primary_of(farm):
 def bench_farm(replicas, options, failures):
     """One farm, one table; with the farm of one server also the rows on memory."""
     names = [DIRECT, HAPROXY, IO_URING, EPOLL]
-    cells = [Cell(workload, count, prepared) for workload in options.workloads
-             for count in options.connections for prepared in options.prepared]
+    cells = [Cell(workload, count, protocol) for workload in options.workloads
+             for count in options.connections for protocol in options.protocols]
     if replicas:
         title = f"A farm with {replicas} replicas: HAProxy and direct use the primary alone"
     else:
@@ -285,7 +301,9 @@ def read_options():
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     parser.add_argument("--no-memory", dest="memory", action="store_false")
     options = parser.parse_args()
-    options.prepared = [protocol == "prepared" for protocol in options.protocols]
+    unknown = set(options.protocols) - {"text", "prepared", "tls", "compressed"}
+    if unknown:
+        parser.error(f"unknown protocols: {', '.join(sorted(unknown))}")
     return options
 
 

@@ -1,6 +1,8 @@
 """Runs sysbench against one address and reads its report."""
 
+import os
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass
 
@@ -35,10 +37,10 @@ def options(address, prepared):
     ]
 
 
-def _run(arguments, timeout_s):
+def _run(arguments, timeout_s, folder=None):
     try:
         done = subprocess.run(["sysbench"] + arguments, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=timeout_s)
+                              stderr=subprocess.STDOUT, text=True, timeout=timeout_s, cwd=folder)
     except subprocess.TimeoutExpired:
         raise Failed(f"sysbench hung for {timeout_s} s: {' '.join(arguments)}")
     if done.returncode != 0 or "FATAL" in done.stdout:
@@ -52,13 +54,23 @@ def prepare(address):
     _run(["oltp_common"] + options(address, False) + ["prepare"], 300)
 
 
-def run(address, workload, threads, prepared, seconds, extra=()):
-    """One run; Failed when sysbench met an error that it does not repeat."""
+def certificates(folder, authority):
+    """The files that sysbench looks for in its directory when it is to use TLS."""
+    shutil.copy(authority, os.path.join(folder, "cacert.pem"))
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+               "-subj", "/CN=bench", "-keyout", "client-key.pem", "-out", "client-cert.pem"]
+    made = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if made.returncode != 0:
+        raise Failed("openssl made no certificate for the client")
+
+
+def run(address, workload, threads, prepared, seconds, extra=(), folder=None):
+    """One run, in a directory; Failed when sysbench met an error that it does not repeat."""
     arguments = [workload] + options(address, prepared) + [
         f"--threads={threads}", f"--time={seconds}", "--events=0", "--percentile=99",
         "--report-interval=0",
     ] + list(extra) + ["run"]
-    return read(_run(arguments, seconds + GRACE_S))
+    return read(_run(arguments, seconds + GRACE_S, folder))
 
 
 def read(text):

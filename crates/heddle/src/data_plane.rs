@@ -62,6 +62,7 @@ pub fn options(
                     pause_us: settings.transient_error_pause_us,
                 },
                 master_on_write: settings.master_on_write.0,
+                hedge_ms: settings.hedge_ms,
             },
             cache_bytes_max: count(settings.result_cache_bytes),
             consistency: Consistency {

@@ -56,6 +56,12 @@ impl Options {
         self.dir.join("data")
     }
 
+    /// Temporary files. A server that starts removes what it takes for its own leftovers, so that a
+    /// directory shared with others would lose the tables of their running queries.
+    pub(crate) fn temporary(&self) -> PathBuf {
+        self.dir.join("tmp")
+    }
+
     pub(crate) fn my_cnf(&self) -> PathBuf {
         self.dir.join("my.cnf")
     }
@@ -113,6 +119,7 @@ impl Options {
             &quoted(&binary.share().join("charsets")),
         );
         put("datadir", &quoted(&self.data()));
+        put("tmpdir", &quoted(&self.temporary()));
         put("socket", &quoted(&self.socket()));
         put("pid_file", &quoted(&self.pid_file()));
         put("log_error", &quoted(&self.error_log()));
@@ -237,6 +244,7 @@ mod tests {
             "bind_address = 127.0.0.1",
             "loose_rpl_semi_sync_master_wait_point = AFTER_SYNC",
             "datadir = \"/tmp/a #1/g1-1/data\"",
+            "tmpdir = \"/tmp/a #1/g1-1/tmp\"",
             "user = root",
         ] {
             assert!(

@@ -37,6 +37,8 @@ impl Server {
     pub fn start(binary: &Binary, template: &Path, options: Options) -> Result<Server, Error> {
         let dir = &options.dir;
         fs::create_dir_all(dir).map_err(Error::file("create directory", dir))?;
+        let temporary = options.temporary();
+        fs::create_dir_all(&temporary).map_err(Error::file("create directory", &temporary))?;
         port_is_free(&options)?;
         template::instantiate(template, &options.data())?;
         let as_root = rustix::process::geteuid().is_root();

@@ -27,9 +27,9 @@ const LONG_BUFFER_BYTES: usize = 65_536;
 
 /// Bytes on their way from a server to the client.
 pub(crate) struct Pipe {
-    buffer: Vec<u8>,
+    pub buffer: Vec<u8>,
     /// So many at the front have been walked and may go to the client; the others come next.
-    ready: usize,
+    pub ready: usize,
 }
 
 impl Session {
@@ -44,6 +44,14 @@ impl Session {
         read_only: bool,
     ) -> Result<Answer, End> {
         let connection = lease.connection_mut();
+        self.begin_attempt(connection, run);
+        let answer = self.attempt_inner(connection, run, read_only).await;
+        self.end_attempt();
+        answer
+    }
+
+    /// A statement goes to this connection: others on the core may see, stop and time it.
+    pub(crate) fn begin_attempt(&mut self, connection: &Connection, run: &Run) {
         self.handle
             .running
             .set(Some((connection.server, connection.thread_id)));
@@ -53,12 +61,14 @@ impl Session {
         self.handle.ends_with_client.set(idle);
         self.start_clock(&run.shape);
         self.profile.lap(Step::Wait);
-        let answer = self.attempt_inner(connection, run, read_only).await;
+    }
+
+    /// It is over.
+    pub(crate) fn end_attempt(&mut self) {
         self.profile.lap(Step::Serve);
         self.handle.running.set(None);
         self.handle.started.set(None);
         self.handle.in_train.set(false);
-        answer
     }
 
     /// A statement begins whose time is limited. The end of a transaction has no limit: interrupted,

@@ -30,6 +30,8 @@ counters! {
     reads_to_replicas "Statements that a replica served.";
     cache_hits "Reads answered from the result cache.";
     cache_misses "Reads that the result cache might have answered.";
+    reads_hedged "Reads that were sent to a second replica because the first was late.";
+    reads_hedged_won "Reads that the second replica answered first.";
     reads_waited "Reads that waited for a replica to have what their session wrote.";
     reads_waited_in_vain "Reads that went elsewhere because a replica did not have it in time.";
     transient_error_retries "Statements repeated after an error that passes by itself.";

@@ -259,11 +259,13 @@ impl Session {
                 self.give_back(lease);
                 continue;
             }
-            match self.attempt(&mut lease, &mut run, plan.guards()).await? {
+            let answer = match self.hedges(&plan, &run) {
+                true => Box::pin(self.attempt_hedged(&mut lease, &run, &plan)).await?,
+                false => self.attempt(&mut lease, &mut run, plan.guards()).await?,
+            };
+            match answer {
                 Answer::Done(outcome, changes) => {
-                    self.note_route(lease.connection(), &run, &outcome, &changes);
-                    self.keep_reply(&outcome, plan.server);
-                    self.note_globals(&run, &outcome, plan.server);
+                    self.note_answer(lease.connection(), &run, &outcome, &changes);
                     return self.settle(lease, &run.shape, run.pins, outcome, changes);
                 }
                 Answer::Refused(refusal) => {
@@ -289,25 +291,6 @@ impl Session {
                 }
                 Answer::Lost(loss) => return self.lost(run, &target, loss).await,
             }
-        }
-    }
-
-    /// After a complete reply: counts where it came from, and remembers what was refused late.
-    pub(crate) fn note_route(
-        &mut self,
-        connection: &Connection,
-        run: &Run,
-        outcome: &Outcome,
-        changes: &Changes,
-    ) {
-        let replica = connection.is_guarded();
-        self.note_served(&run.shape, connection.server, replica);
-        self.profile.done(connection, outcome);
-        if replica {
-            count(&self.core.counters.reads_to_replicas);
-        }
-        if changes.writes {
-            self.core.learn_writer(run.shape.digest);
         }
     }
 

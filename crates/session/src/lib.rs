@@ -25,6 +25,7 @@ mod diagnostics;
 mod end;
 mod exec;
 mod expired;
+mod hedge;
 mod hook;
 mod insert_id;
 mod kill;

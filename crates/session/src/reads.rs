@@ -60,6 +60,8 @@ pub struct Reads {
     pub transient: Transient,
     /// After a session's first write everything of it goes to the primary.
     pub master_on_write: bool,
+    /// A replica that has not begun to answer a read after so long is raced by another; 0 for never.
+    pub hedge_ms: u64,
 }
 
 impl Session {

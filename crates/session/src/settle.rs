@@ -10,7 +10,7 @@ use sqltext::{Class, Facts, Verb};
 use crate::aside::Kept;
 use crate::counters::count;
 use crate::end::End;
-use crate::exec::{Changes, Shape};
+use crate::exec::{Changes, Run, Shape};
 use crate::pin::Pins;
 use crate::session::{Held, Session};
 
@@ -31,6 +31,38 @@ impl Session {
         }
         self.keep(lease, shape, pins, &outcome);
         Ok(())
+    }
+
+    /// After a complete reply of its own connection: takes note of what others may use.
+    pub(crate) fn note_answer(
+        &mut self,
+        connection: &Connection,
+        run: &Run,
+        outcome: &Outcome,
+        changes: &Changes,
+    ) {
+        self.note_route(connection, run, outcome, changes);
+        self.keep_reply(outcome, connection.server);
+        self.note_globals(run, outcome, connection.server);
+    }
+
+    /// After a complete reply: counts where it came from, and remembers what was refused late.
+    pub(crate) fn note_route(
+        &mut self,
+        connection: &Connection,
+        run: &Run,
+        outcome: &Outcome,
+        changes: &Changes,
+    ) {
+        let replica = connection.is_guarded();
+        self.note_served(&run.shape, connection.server, replica);
+        self.profile.done(connection, outcome);
+        if replica {
+            count(&self.core.counters.reads_to_replicas);
+        }
+        if changes.writes {
+            self.core.learn_writer(run.shape.digest);
+        }
     }
 
     /// Takes note of a complete reply. Returns what ties the session to the connection now.

@@ -374,3 +374,27 @@ fn what_becomes_of_a_read_whose_replica_is_gone_is_a_setting() {
         assert_eq!(name, expected.map(str::to_owned), "{failover:?}");
     }
 }
+
+#[test]
+fn a_late_replica_is_raced_by_another() {
+    let Some(stage) = Stage::shared() else { return };
+    let Some(mut late) = third() else { return };
+    let servers = [&stage.primary, &late, &stage.replica];
+    let door = Door::start(&servers, |tuning| {
+        tuning.settings.reads.hedge_ms = 50;
+        tuning.weights = vec![1.0, 1000.0, 1.0];
+    });
+    let mut client = door.client();
+    assert_eq!(client.value(WHO), "third");
+    late.freeze();
+    assert_eq!(client.value(WHO), "replica");
+    assert_eq!(door.counter("reads_hedged_won"), 1);
+    late.thaw();
+    // A slow statement is answered by one of them, whole, and nothing is left over.
+    let slow =
+        "SELECT COUNT(*) FROM information_schema.COLUMNS a, stage.who b WHERE SLEEP(0.0002) = 0";
+    let columns = client.value("SELECT COUNT(*) FROM information_schema.COLUMNS");
+    assert_eq!(client.value(slow), columns);
+    client.quit();
+    door.wait_unused();
+}

@@ -203,6 +203,8 @@ settings! {
         "A replica whose answers take longer on average, and slow_replica_factor times as long as the fastest one's, gets no reads for a second, then for two, up to 30; 0 never puts one out.";
     slow_replica_factor: u64 = "10" "times" [2, 1000000] Restart
         "See slow_replica_ms.";
+    hedge_ms: u64 = "0" "ms" [0, 60000] Restart
+        "A read whose replica has not begun to answer after so long is sent to another one too, and the first answer counts; 0 never does that.";
     read_failover: ReadFailover = "loop_before_master" "" Restart
         "Where a read goes whose replica cannot be reached: loop_before_master (the other replicas, then the primary), master (the primary), disabled (the client gets the error).";
     trx_stickiness: TrxStickiness = "on" "" Restart
