@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
-use channel::Channel;
+use channel::{Channel, Duplex};
 use farm::{Engine, ServerId};
 use mysql_wire::Malformed;
 use mysql_wire::capability::Capabilities;
@@ -223,6 +223,11 @@ impl Connection {
             other => other,
         };
         (received, buffer)
+    }
+
+    /// Both directions at the same time, for a stream that has no end.
+    pub fn duplex(&mut self) -> Duplex<'_> {
+        self.sock.duplex()
     }
 
     /// Sends commands of Heddle's own in one write and reads all their replies. Stops at the first

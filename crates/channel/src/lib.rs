@@ -12,6 +12,7 @@
 //! Must not know: messages of the protocol beyond packet headers, logins, sessions, the farm.
 
 mod certificate;
+mod duplex;
 mod packing;
 mod subject;
 mod terms;
@@ -28,6 +29,7 @@ pub use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
 
 pub use crate::certificate::{CertificateError, Fingerprint};
+pub use crate::duplex::Duplex;
 pub use crate::packing::{Algorithm, PackError, Packing, Side};
 pub use crate::subject::PeerCertificate;
 pub use crate::terms::{Presented, ServerTls, Trust};
@@ -125,6 +127,11 @@ impl Channel {
                 }
             }
         }
+    }
+
+    /// Both directions at the same time, for as long as the channel is lent.
+    pub fn duplex(&mut self) -> Duplex<'_> {
+        Duplex::new(&self.sock, self.wrapped.as_deref_mut())
     }
 
     /// A handle that ends this connection from elsewhere on the core.

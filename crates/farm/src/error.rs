@@ -72,7 +72,11 @@ errors! {
     PACKET_TOO_LARGE 1153 "08S01" false "Got a packet bigger than 'max_allowed_packet' bytes"
         "Raise packet_bytes_max, and max_allowed_packet on the servers.";
     UNKNOWN_COMMAND 1047 "08S01" false "Unknown command"
-        "Heddle does not carry this command; replication clients must connect to a server.";
+        "Heddle does not carry this command; the servers know it neither, or only among themselves.";
+    SHUTDOWN_DENIED 1227 "42000" false "Access denied; you need (at least one of) the SHUTDOWN privilege(s) for this operation"
+        "GRANT SHUTDOWN ON *.*; through Heddle SHUTDOWN is refused all the same.";
+    SHUTDOWN_REFUSED 1105 "HY000" false "Heddle: SHUTDOWN is refused here, where nobody can say which server of the farm is meant: connect to that server itself, after `heddle server set_mode SERVER OFFLINE`"
+        "Take the server out (`heddle server set_mode SERVER OFFLINE`, or promote another one), then shut it down by its own address.";
     STATEMENT_WITHOUT_CURSOR 1421 "HY000" false "The statement ({}) has no open cursor{}"
         "Ask for a cursor when the statement is executed; DDL, COM_STMT_RESET and its last row close it.";
     WRONG_ARGUMENTS 1210 "HY000" false "Incorrect arguments to {}"

@@ -11,6 +11,7 @@
 //! Must not know: sockets, time, servers, what a statement means, and who is allowed to log in.
 
 pub mod auth;
+pub mod binlog;
 pub mod capability;
 pub mod charset;
 pub mod command;

@@ -76,24 +76,21 @@ impl Sock {
     }
 
     /// Receives at least one byte behind what `buffer` holds; it must have spare capacity. `Ok(0)`
-    /// means that the peer closed its side. The buffer comes back in every case.
+    /// means that the peer closed its side. The buffer comes back in every case. One at a time; a send
+    /// may run beside it.
     ///
     /// Dropped while it waits: see the crate's word on cancellation.
-    pub async fn recv(&mut self, buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+    pub async fn recv(&self, buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         debug_assert!(buffer.len() < buffer.capacity(), "a receive needs room");
         self.descriptor.receive(buffer).await
     }
 
     /// Sends the bytes of `buffer` in `range`, all of them. The buffer comes back in every case.
     /// `Ok` says that the bytes are on their way, as ever with a socket: that the peer has gone may be
-    /// told only by the next call.
+    /// told only by the next call. One at a time; a receive may run beside it.
     ///
     /// Dropped while it waits: see the crate's word on cancellation.
-    pub async fn send(
-        &mut self,
-        buffer: Vec<u8>,
-        range: Range<usize>,
-    ) -> (io::Result<()>, Vec<u8>) {
+    pub async fn send(&self, buffer: Vec<u8>, range: Range<usize>) -> (io::Result<()>, Vec<u8>) {
         self.descriptor.send(buffer, range).await
     }
 

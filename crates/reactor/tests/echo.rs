@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reactor::{Acceptor, Inbox, Io, Reactor, Sock};
 
-async fn echo(mut sock: Sock) {
+async fn echo(sock: Sock) {
     let mut buffer = Vec::with_capacity(4096);
     loop {
         buffer.clear();
@@ -72,7 +72,7 @@ fn a_closer_ends_a_pending_receive_and_a_timeout_drops_one() {
             let tell = tell.clone();
             async move {
                 let stream = inbox.next().await.expect("one socket");
-                let mut sock = Sock::adopt(stream).expect("a fresh socket");
+                let sock = Sock::adopt(stream).expect("a fresh socket");
                 assert!(sock.is_quiet());
                 let closer = sock.closer();
                 reactor::spawn(async move {
@@ -85,7 +85,7 @@ fn a_closer_ends_a_pending_receive_and_a_timeout_drops_one() {
                     .expect("the test listens");
                 drop(buffer);
                 let stream = inbox.next().await.expect("another socket");
-                let mut sock = Sock::adopt(stream).expect("a fresh socket");
+                let sock = Sock::adopt(stream).expect("a fresh socket");
                 let limit = Duration::from_millis(5);
                 let late = reactor::timeout(limit, sock.recv(Vec::with_capacity(16))).await;
                 tell.send(late.is_none()).expect("the test listens");

@@ -96,7 +96,7 @@ fn bytes_come_whole_and_in_order() {
 /// One pair with futures that are dropped at any time and in any way.
 async fn torment(listener: Rc<TcpListener>, random: Random) {
     for _ in 0..random.below(6) {
-        let (mut near, mut far) = pair(&listener).await;
+        let (near, far) = pair(&listener).await;
         let limit = Duration::from_millis(random.below(4));
         let closer = near.closer();
         match random.below(7) {
@@ -191,7 +191,7 @@ fn a_core_ends_in_the_middle_of_everything() {
                     let listener = listener();
                     let kept = Rc::new(RefCell::new(Vec::new()));
                     for i in 0..40 {
-                        let (mut near, mut far) = pair(&listener).await;
+                        let (near, far) = pair(&listener).await;
                         kept.borrow_mut().push(near.closer());
                         let (tally, kept) = (Tally(count.clone()), kept.clone());
                         spawn(async move {
@@ -352,7 +352,7 @@ fn a_fast_peer_does_not_starve_the_others() {
                 while stream.write_all(&block).is_ok() {}
             });
             let (stream, _) = listener.accept().expect("connects");
-            let mut sock = Sock::adopt(stream).expect("a fresh socket");
+            let sock = Sock::adopt(stream).expect("a fresh socket");
             let flood = spawn(async move {
                 let mut buffer = Vec::with_capacity(1000);
                 while let (Ok(1..), back) = sock.recv(buffer).await {
@@ -380,7 +380,7 @@ fn a_slow_reader_holds_up_its_sender_only() {
             let address = listener.local_addr().expect("bound");
             let mut client = TcpStream::connect(address).expect("listens");
             let (stream, _) = listener.accept().expect("connects");
-            let mut sock = Sock::adopt(stream).expect("a fresh socket");
+            let sock = Sock::adopt(stream).expect("a fresh socket");
             let bytes = 20_000_000;
             let sending = spawn(async move {
                 let mut left = bytes;
@@ -414,8 +414,8 @@ fn a_broken_peer_is_an_error_and_not_a_wait() {
         on_core(io, || async {
             for _ in 0..20 {
                 let listener = listener();
-                let (mut near, far) = pair(&listener).await;
-                let mut far = far;
+                let (near, far) = pair(&listener).await;
+                let far = far;
                 let _ = far.send(vec![1; 5], 0..5).await;
                 sleep(Duration::from_millis(1)).await;
                 // Unread bytes make its close a reset.
@@ -459,7 +459,7 @@ fn a_half_closed_peer_still_gets_its_answer() {
             let address = listener.local_addr().expect("bound");
             let mut client = TcpStream::connect(address).expect("listens");
             let (stream, _) = listener.accept().expect("connects");
-            let mut sock = Sock::adopt(stream).expect("a fresh socket");
+            let sock = Sock::adopt(stream).expect("a fresh socket");
             client.write_all(b"question").expect("sends");
             client.shutdown(Shutdown::Write).expect("half closed");
             let mut all = Vec::with_capacity(4);
@@ -490,7 +490,7 @@ fn a_core_goes_on_without_descriptors() {
         on_core(io, || async {
             let listener = listener();
             let port = listener.local_addr().expect("bound").port();
-            let (mut near, mut far) = pair(&listener).await;
+            let (near, far) = pair(&listener).await;
             let mut hoard = Vec::new();
             while let Ok(file) = std::fs::File::open("/dev/null") {
                 hoard.push(file);
@@ -523,7 +523,7 @@ fn ten_thousand_sockets() {
             for _ in 0..pairs {
                 let (near, far) = pair(&listener).await;
                 far_ends.push(far);
-                let mut near = near;
+                let near = near;
                 tasks.push(spawn(async move {
                     let mut buffer = Vec::with_capacity(100);
                     for _ in 0..3 {

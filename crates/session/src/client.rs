@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
-use channel::{Algorithm, Channel, Fingerprint, PackError, Packing, Presented, Side};
+use channel::{Algorithm, Channel, Duplex, Fingerprint, PackError, Packing, Presented, Side};
 use farm::{ClientError, error};
 use mysql_wire::Malformed;
 use mysql_wire::auth::SALT_BYTES;
@@ -329,6 +329,11 @@ impl Client {
         let received = self.sock.recv(buffer).await;
         self.progress.end();
         received
+    }
+
+    /// Both directions at the same time, for a stream that has no end.
+    pub fn duplex(&mut self) -> Duplex<'_> {
+        self.sock.duplex()
     }
 
     /// Puts another text in the place of the current COM_QUERY's or COM_STMT_PREPARE's.

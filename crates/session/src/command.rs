@@ -20,6 +20,7 @@ use crate::exec::{Job, Shape};
 use crate::offer::PASSED_ON;
 use crate::pin::Pins;
 use crate::prove::{Claim, Offer};
+use crate::rights::Right;
 use crate::seats::Seat;
 use crate::session::Session;
 
@@ -58,8 +59,19 @@ impl Session {
             let job = Job::Frame(Expect::Results);
             return self.show_processlist(false, job).await;
         }
-        self.run_command(Shape::command(), Job::Frame(Expect::Single))
-            .await
+        let expect = match command {
+            Command::Debug => Expect::Rows,
+            _ => Expect::Single,
+        };
+        self.run_command(Shape::command(), Job::Frame(expect)).await
+    }
+
+    /// COM_SHUTDOWN and SHUTDOWN: through one address nobody can say which server of the farm is meant.
+    pub(crate) async fn refuse_shutdown(&mut self) -> Result<(), End> {
+        if !self.has_right(Right::Shutdown).await {
+            return self.client.error(&error::SHUTDOWN_DENIED, &[]).await;
+        }
+        self.client.error(&error::SHUTDOWN_REFUSED, &[]).await
     }
 
     /// COM_RESET_CONNECTION: the session is as after login, in its current database.

@@ -67,6 +67,8 @@ counters! {
     pins_next_transaction "Sessions pinned by SET TRANSACTION until their next transaction ends.";
     pins_statement "Sessions pinned by an open cursor or long data.";
     pins_password "Sessions pinned because their password had expired when they logged in.";
+    pins_replication "Sessions pinned by registering as a replica or reading a binlog.";
+    binlog_streams_now "Sessions that read a binlog now.";
     sessions_pinned_now "Sessions that something ties to a server connection now.";
     transactions_now "Sessions that keep a server connection for a transaction alone now.";
     holds_diagnostics "Connections held until the session's next statement, for its diagnostics.";

@@ -306,7 +306,7 @@ impl Session {
 
     /// After a server refused the session's state: it goes on with less of it. False when there is
     /// nothing that it could do without.
-    fn does_without(&mut self, error: &PoolError) -> bool {
+    pub(crate) fn does_without(&mut self, error: &PoolError) -> bool {
         self.does_without_database(error) || self.does_without_kept(error)
     }
 

@@ -180,7 +180,7 @@ impl Session {
 /// Asks the hook; the answer's body.
 async fn exchange(hook: &Hook, question: String) -> Result<Vec<u8>, String> {
     let broken = |error: std::io::Error| format!("{}: {error}", hook.url);
-    let mut sock = Sock::connect(&hook.host, hook.port).await.map_err(broken)?;
+    let sock = Sock::connect(&hook.host, hook.port).await.map_err(broken)?;
     let Hook {
         host, port, path, ..
     } = hook;

@@ -54,9 +54,12 @@ impl Session {
         }
     }
 
-    /// KILL in all its forms. MariaDB's KILL QUERY ID names a statement by the primary's own number,
+    /// KILL in all its forms, and SHUTDOWN. MariaDB's KILL QUERY ID names a statement by the primary's own number,
     /// as that server lists it, and goes there.
     pub(crate) async fn kill_statement(&mut self, mut shape: Shape, job: Job) -> Result<(), End> {
+        if shape.facts.contains(Facts::SHUTDOWN) {
+            return self.refuse_shutdown().await;
+        }
         let text = self.text(job).to_vec();
         let kill = sqltext::kill(&text, &self.mode);
         let Some(kill) = kill.filter(|_| !shape.facts.contains(Facts::MULTIPLE)) else {

@@ -14,6 +14,7 @@ mod answer;
 mod aside;
 mod assigned;
 mod attempt;
+mod binlog;
 mod cache;
 mod client;
 mod command;

@@ -158,6 +158,8 @@ pub(crate) struct Handle {
     pub timed_out: Cell<bool>,
     /// The session waits for its client, not for a server.
     pub waits_for_client: Cell<bool>,
+    /// The session passes on a stream that has no end.
+    pub streams: Cell<bool>,
     /// The connection that the session keeps: a transaction is open, or something is pinned.
     pub holds: Cell<Option<Hold>>,
     pub held_since_s: Cell<u64>,
@@ -342,14 +344,19 @@ impl Core {
         counters.sessions_now.store(handles.len() as u64, Relaxed);
         counters.sessions_pinned_now.store(pinned as u64, Relaxed);
         counters.transactions_now.store(open as u64, Relaxed);
+        let streams = handles.values().filter(|handle| handle.streams.get());
+        counters
+            .binlog_streams_now
+            .store(streams.count() as u64, Relaxed);
     }
 
-    /// Ends every session: those that wait for their client and hold nothing at once, the others
-    /// after their statement or transaction.
+    /// Ends every session: those that wait for their client and hold nothing, and those that read a
+    /// binlog, at once, the others after their statement or transaction.
     pub fn drain(&self) {
         self.draining.set(true);
         for handle in self.handles.borrow().values() {
-            if handle.waits_for_client.get() && handle.holds.get().is_none() {
+            let idle = handle.waits_for_client.get() && handle.holds.get().is_none();
+            if idle || handle.streams.get() {
                 handle.killed.set(true);
                 handle.closer.close_receive();
             }

@@ -27,6 +27,8 @@ bitflags::bitflags! {
         const STATEMENT = 1 << 10;
         /// A login with an expired password: nobody else's connection takes a new one.
         const PASSWORD = 1 << 11;
+        /// The client is known to the server as a replica, or has read its binlog.
+        const REPLICATION = 1 << 12;
     }
 }
 
@@ -99,6 +101,7 @@ impl Pins {
             (Pins::NEXT_TRANSACTION, &counters.pins_next_transaction),
             (Pins::STATEMENT, &counters.pins_statement),
             (Pins::PASSWORD, &counters.pins_password),
+            (Pins::REPLICATION, &counters.pins_replication),
         ];
         let new = self - before;
         for (pin, counter) in by_pin {
@@ -123,6 +126,7 @@ impl Pins {
             (Pins::NEXT_TRANSACTION, "transaction settings"),
             (Pins::STATEMENT, "open cursors"),
             (Pins::PASSWORD, "an expired password"),
+            (Pins::REPLICATION, "replication"),
         ];
         let held = names.iter().filter(|(pin, _)| self.contains(*pin));
         held.map(|(_, name)| *name).collect()

@@ -255,7 +255,7 @@ impl Session {
             shape.class = Class::Show;
         }
         let job = Job::Execute(id);
-        if shape.facts.contains(Facts::KILL) {
+        if shape.facts.intersects(Facts::KILL | Facts::SHUTDOWN) {
             return Box::pin(self.kill_statement(shape, job)).await;
         }
         if let Some(full) = self.asks_processlist(&shape, job) {

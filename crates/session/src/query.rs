@@ -27,7 +27,7 @@ impl Session {
         }
         match (shape.class, shape.verb) {
             (Class::Local, _) => Box::pin(self.local()).await,
-            _ if shape.facts.contains(Facts::KILL) => {
+            _ if shape.facts.intersects(Facts::KILL | Facts::SHUTDOWN) => {
                 let job = Job::Frame(Expect::Results);
                 Box::pin(self.kill_statement(shape, job)).await
             }

@@ -15,6 +15,8 @@ pub(crate) enum Right {
     See,
     /// To end the sessions of others.
     Kill,
+    /// Ending a server.
+    Shutdown,
 }
 
 impl Right {
@@ -27,6 +29,7 @@ impl Right {
                 "CONNECTION ADMIN",
                 "CONNECTION_ADMIN",
             ],
+            Right::Shutdown => &["ALL PRIVILEGES", "SHUTDOWN"],
         }
     }
 

@@ -172,6 +172,7 @@ fn handle(
         wait_timeout_s: Default::default(),
         timed_out: Default::default(),
         waits_for_client: Default::default(),
+        streams: Default::default(),
         holds: Default::default(),
         held_since_s: Default::default(),
         aside: Default::default(),
@@ -374,9 +375,15 @@ impl Session {
             Ok(Command::ChangeUser) => Box::pin(self.change_user()).await,
             Ok(Command::SetOption) => Box::pin(self.set_option()).await,
             Ok(Command::ProcessKill) => Box::pin(self.process_kill()).await,
-            Ok(command @ (Command::Statistics | Command::ProcessInfo | Command::Refresh)) => {
-                Box::pin(self.pass_on(command)).await
-            }
+            Ok(
+                command @ (Command::Statistics
+                | Command::ProcessInfo
+                | Command::Refresh
+                | Command::Debug),
+            ) => Box::pin(self.pass_on(command)).await,
+            Ok(Command::RegisterSlave) => Box::pin(self.register_replica()).await,
+            Ok(Command::BinlogDump | Command::BinlogDumpGtid) => Box::pin(self.read_binlog()).await,
+            Ok(Command::Shutdown) => Box::pin(self.refuse_shutdown()).await,
             _ => self.client.error(&error::UNKNOWN_COMMAND, &[]).await,
         }
     }

@@ -510,7 +510,7 @@ fn rest(kw: Kw, head: &Head) -> (Verb, Class, Facts) {
         Kw::STOP => (Verb::StopReplica, commit),
         Kw::RESET => (Verb::Reset, commit),
         Kw::PURGE => (Verb::Purge, none),
-        Kw::SHUTDOWN | Kw::RESTART => (Verb::Shutdown, none),
+        Kw::SHUTDOWN | Kw::RESTART => (Verb::Shutdown, Facts::SHUTDOWN),
         Kw::INSTALL => (Verb::Install, commit),
         Kw::UNINSTALL => (Verb::Uninstall, commit),
         Kw::CLONE => (Verb::Clone, none),

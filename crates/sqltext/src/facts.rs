@@ -73,6 +73,8 @@ bitflags::bitflags! {
         /// CREATE, ALTER or DROP of a database.
         const DATABASE = 1 << 29;
         const KILL = 1 << 30;
+        /// SHUTDOWN, RESTART.
+        const SHUTDOWN = 1 << 31;
     }
 }
 

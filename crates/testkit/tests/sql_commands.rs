@@ -45,10 +45,10 @@ fn unknown_commands_are_1047_and_the_session_goes_on() {
     let door = stage.door();
     let mut client = door.client();
     let bytes = (0x00..=0xFFu8).filter(|byte| {
-        // Replication, shutdown, the server's own, and numbers that mean nothing.
+        // The server's own, and numbers that mean nothing.
         matches!(
             byte,
-            0x00 | 0x05 | 0x06 | 0x08 | 0x0b | 0x0d | 0x0f | 0x10 | 0x12..=0x15 | 0x1d | 0x1e
+            0x00 | 0x05 | 0x06 | 0x0b | 0x0f | 0x10 | 0x13 | 0x14 | 0x1d
         ) || (*byte > 0x22 && *byte != 0xFA)
     });
     for byte in bytes {
@@ -368,4 +368,61 @@ fn a_killed_transaction_is_rolled_back() {
     assert!(client.is_closed_within(SOON));
     // Waits for the row's lock if it must.
     killer.run("INSERT INTO t VALUES (1)");
+}
+
+/// COM_DEBUG is the server's to allow, and SHUTDOWN is for nobody: it would hit any server.
+#[test]
+fn a_server_is_not_shut_down_through_the_door() {
+    for release in [Release::Installed, Release::MySql80] {
+        let Some(stage) = Stage::start_with(release) else {
+            continue;
+        };
+        let way = match release {
+            Release::MySql80 => "WITH mysql_native_password ",
+            _ => "",
+        };
+        stage.everywhere(&format!(
+            "CREATE USER com_b@'%' IDENTIFIED {way}BY 'secret'"
+        ));
+        let door = stage.door_with(|tuning| tuning.live_accounts = true);
+        let app = Login {
+            user: "com_b",
+            password: "secret",
+            ..Login::default()
+        };
+        let ends = |client: &mut Client| {
+            let statement = client.prepare("SHUTDOWN").ok();
+            let mut said = Vec::new();
+            client.send_command(Command::Shutdown, b"\0").expect("sent");
+            said.push(client.read_done().expect_err("refused"));
+            said.push(client.query("SHUTDOWN").expect_err("refused"));
+            said.push(client.query("SELECT 1; SHUTDOWN").expect_err("refused"));
+            if let Some(statement) = statement {
+                said.push(client.execute(&statement, &[]).expect_err("refused"));
+            }
+            said
+        };
+        let mut root = door.client();
+        for failure in ends(&mut root) {
+            assert_eq!(failure.number(), 1105, "{failure}");
+            assert!(failure.to_string().contains("connect to that server"));
+        }
+        let mut poor = door.login(&app).expect("logged in");
+        for failure in ends(&mut poor) {
+            assert_eq!(failure.number(), 1227, "{failure}");
+        }
+        let debug = |client: &mut Client| -> Result<u8, u16> {
+            client.send_command(Command::Debug, b"").expect("sent");
+            let packet = client.read_packet().expect("an answer");
+            match packet[..] {
+                [0xFF, low, high, ..] => Err(u16::from_le_bytes([low, high])),
+                _ => Ok(packet[0]),
+            }
+        };
+        assert_eq!(debug(&mut root), Ok(0xFE));
+        assert_eq!(debug(&mut poor), Err(1227));
+        root.ping().expect("pong");
+        poor.ping().expect("pong");
+        assert_eq!(stage.primary.client().value("SELECT 1"), "1");
+    }
 }

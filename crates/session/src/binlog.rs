@@ -1,0 +1,274 @@
+//! Replicas and readers of the binlog: COM_REGISTER_SLAVE, COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID.
+//!
+//! What such a client sets up (its registration, its user variables) must be on the connection that
+//! the stream comes from, so the session keeps one of the primary's from then on, and nobody else
+//! gets it afterwards. Who may read what is decided by the server. The stream passes as it comes, and
+//! has no end but the client's, the server's, a KILL, or the end of the router.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::task::Poll;
+
+use channel::Duplex;
+use farm::error;
+use mysql_wire::binlog::{Events, acknowledgements};
+use mysql_wire::packet::HEADER_BYTES;
+use mysql_wire::relay::Expect;
+
+use crate::attempt::make_room;
+use crate::counters::count;
+use crate::end::End;
+use crate::exec::{Job, Shape};
+use crate::pin::Pins;
+use crate::session::{Held, Session};
+use crate::stall::{Progress, Wait};
+
+/// Receive room for what a client says within a stream: acknowledgements are short.
+const CLIENT_BYTES: usize = 1024;
+
+/// So much may a client send ahead of the stream's end; then it is not read from any more.
+const AHEAD_BYTES_MAX: usize = 65_536;
+
+/// Once a stream has filled this many buffers it goes on in larger pieces.
+const SMALL_BUFFERS_MAX: usize = 2;
+
+/// Why a stream is over.
+enum Over {
+    /// This is the server's last packet, an EOF or an error.
+    Ended(Vec<u8>),
+    /// The server's connection broke.
+    ServerGone,
+    /// The client's did, or it was shut from here.
+    ClientGone,
+}
+
+/// The two connections of a stream, and how far it has come.
+struct Stream<'a> {
+    client: Duplex<'a>,
+    server: Duplex<'a>,
+    progress: &'a Progress,
+    /// What the client sent and the server did not get.
+    ahead: RefCell<Vec<u8>>,
+    /// The number of the client's next packet; `None` in the middle of one.
+    sequence: Cell<Option<u8>>,
+}
+
+impl Session {
+    /// COM_REGISTER_SLAVE.
+    pub(crate) async fn register_replica(&mut self) -> Result<(), End> {
+        if !self.hold_for_replication().await? {
+            return Ok(());
+        }
+        let job = Job::Frame(Expect::Single);
+        self.run_command(Shape::command(), job).await
+    }
+
+    /// COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID.
+    pub(crate) async fn read_binlog(&mut self) -> Result<(), End> {
+        if !self.hold_for_replication().await? {
+            return Ok(());
+        }
+        let Some(mut held) = self.held.take() else {
+            return Ok(());
+        };
+        count(&self.core.counters.statements);
+        let connection = held.lease.connection_mut();
+        self.handle
+            .running
+            .set(Some((connection.server, connection.thread_id)));
+        let mut moved = Ok(());
+        if self.variables_differ(connection, &Shape::command()) {
+            let job = Job::Frame(Expect::Single);
+            moved = self
+                .move_variables(connection, &Shape::command(), job)
+                .await;
+        }
+        let mut over = Over::ServerGone;
+        let mut sequence = Some(1);
+        if moved.is_ok() {
+            let (frame, range) = self.client.lend();
+            let (sent, frame) = connection.send(frame, range).await;
+            self.client.restore(frame);
+            if sent.is_ok() {
+                self.handle.streams.set(true);
+                let progress = self.handle.progress.clone();
+                let mut ahead = Vec::new();
+                self.client.take_rest(&mut ahead);
+                let stream = Stream {
+                    client: self.client.duplex(),
+                    server: connection.duplex(),
+                    progress: &progress,
+                    ahead: RefCell::new(ahead),
+                    sequence: Cell::new(Some(1)),
+                };
+                over = stream.run(self.core.take_buffer()).await;
+                sequence = stream.sequence.get();
+                let ahead = stream.ahead.into_inner();
+                self.client.give_rest(&ahead);
+                self.handle.streams.set(false);
+            }
+        }
+        self.handle.running.set(None);
+        self.end_of_stream(held, over, sequence).await
+    }
+
+    /// Tells the client how its stream ended. `sequence` is the number of the next packet, where one
+    /// can be sent.
+    async fn end_of_stream(
+        &mut self,
+        held: Held,
+        over: Over,
+        sequence: Option<u8>,
+    ) -> Result<(), End> {
+        self.client.sequence = sequence.unwrap_or_default();
+        let said = match over {
+            Over::Ended(packet) => {
+                let refused = denied(&packet);
+                self.client.say(packet).await?;
+                if !refused {
+                    // As the servers do, whether the end is an error or not.
+                    return Err(End::Quit);
+                }
+                self.held = Some(held);
+                return Ok(());
+            }
+            Over::ClientGone if !self.handle.killed.get() => return Err(End::Gone),
+            _ if sequence.is_none() => return Err(End::TornResult),
+            Over::ClientGone => return Err(self.last_word().await),
+            Over::ServerGone if self.handle.killed.get() => return Err(self.last_word().await),
+            Over::ServerGone => {
+                count(&self.core.counters.servers_lost);
+                let server = self.core.snapshot();
+                let server = server.server(held.lease.connection().server);
+                let server = server.map(|s| format!("{}:{}", s.host, s.port));
+                let server = server.unwrap_or_default();
+                self.client.error(&error::SERVER_LOST, &[&server]).await
+            }
+        };
+        if let Some(own) = self.variables.as_mut() {
+            own.lose_silently();
+        }
+        self.ties = None;
+        said
+    }
+
+    /// Has the session keep a connection of the primary to itself, with its variables there. False
+    /// when the client has been told why there is none.
+    async fn hold_for_replication(&mut self) -> Result<bool, End> {
+        let shape = Shape::command();
+        let (mut lease, mut pins) = loop {
+            let (plan, target) = match self.route(&shape, &[]) {
+                Ok(route) => route,
+                Err(refusal) => {
+                    let told = self.client.error(&refusal.error, &[&refusal.detail]).await;
+                    return told.map(|()| false);
+                }
+            };
+            match self.checkout(&plan, &target, &shape).await {
+                Ok(taken) => break taken,
+                Err(error) if self.does_without(&error) => {}
+                Err(error) => {
+                    let told = self.client.pool_error(&error, &target).await;
+                    return told.map(|()| false);
+                }
+            }
+        };
+        if self.handle.killed.get() {
+            self.give_back_after_error(lease, pins);
+            return Err(self.last_word().await);
+        }
+        if !pins.contains(Pins::REPLICATION) {
+            count(&self.core.counters.pins_replication);
+        }
+        // No reset ends what the server knows of a replica.
+        lease.connection_mut().condemn();
+        pins |= Pins::REPLICATION;
+        self.held = Some(Held { lease, pins });
+        Ok(true)
+    }
+}
+
+/// The packet is ER_SPECIFIC_ACCESS_DENIED_ERROR: no stream has begun.
+fn denied(packet: &[u8]) -> bool {
+    let number = packet.get(HEADER_BYTES + 1..HEADER_BYTES + 3);
+    packet.get(HEADER_BYTES) == Some(&0xFF) && number == Some(&1227u16.to_le_bytes())
+}
+
+impl Stream<'_> {
+    /// Passes the stream on until either side ends it.
+    async fn run(&self, buffer: Vec<u8>) -> Over {
+        let mut down = pin!(self.pass_events(buffer));
+        let mut up = pin!(self.pass_acknowledgements());
+        poll_fn(|context| {
+            if let Poll::Ready(over) = down.as_mut().poll(context) {
+                return Poll::Ready(over);
+            }
+            up.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// From the server to the client. The last packet is not sent: before it is, nobody may be
+    /// receiving from the client any more, or its next command would be lost.
+    async fn pass_events(&self, mut buffer: Vec<u8>) -> Over {
+        let (mut events, mut pieces) = (Events::new(), 0);
+        loop {
+            make_room(&mut buffer, 0, pieces > SMALL_BUFFERS_MAX);
+            let (received, filled) = self.server.recv(buffer).await;
+            buffer = filled;
+            if !matches!(received, Ok(1..)) {
+                return Over::ServerGone;
+            }
+            pieces += 1;
+            let walked = events.walk(&buffer);
+            if walked.events > 0 {
+                self.sequence.set(None);
+                self.progress.begin(Wait::Send);
+                let (sent, back) = self.client.send(buffer, 0..walked.events).await;
+                self.progress.end();
+                buffer = back;
+                if sent.is_err() {
+                    return Over::ClientGone;
+                }
+                buffer.drain(..walked.events);
+            }
+            self.sequence.set(events.next_sequence());
+            if walked.last > 0 {
+                buffer.truncate(walked.last);
+                return Over::Ended(buffer);
+            }
+        }
+    }
+
+    /// From the client to the server: acknowledgements of a semi-synchronous replica. Anything else
+    /// is a command, which has to wait for the stream's end.
+    async fn pass_acknowledgements(&self) -> Over {
+        let mut buffer = Vec::with_capacity(CLIENT_BYTES);
+        loop {
+            let (received, filled) = self.client.recv(buffer).await;
+            buffer = filled;
+            if !matches!(received, Ok(1..)) {
+                return Over::ClientGone;
+            }
+            let told: Vec<u8> = {
+                let mut ahead = self.ahead.borrow_mut();
+                ahead.append(&mut buffer);
+                let bytes = acknowledgements(&ahead);
+                ahead.drain(..bytes).collect()
+            };
+            if !told.is_empty() && self.tell(told).await.is_err() {
+                return Over::ServerGone;
+            }
+            if self.ahead.borrow().len() > AHEAD_BYTES_MAX {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    async fn tell(&self, bytes: Vec<u8>) -> io::Result<()> {
+        let range = 0..bytes.len();
+        self.server.send(bytes, range).await.0
+    }
+}
