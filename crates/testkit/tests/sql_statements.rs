@@ -264,3 +264,45 @@ fn ddl_and_restart_mariadb_11() {
 fn ddl_and_restart_mysql_8() {
     statements_survive_ddl_and_a_restart(Release::MySql80);
 }
+
+/// A proof for a quiet hour: `cargo test --release -p testkit --test sql_statements -- --ignored`.
+#[test]
+#[ignore = "takes minutes"]
+fn a_million_distinct_statements_are_right_and_leave_nothing() {
+    let Some(stage) = Stage::start() else { return };
+    let door = Door::start(&[&stage.primary], |tuning| {
+        tuning.threads = 2;
+        tuning.settings.pool.statements_max = 200;
+    });
+    let (each, clients) = (125_000, 8);
+    let address = door.address();
+    let workers: Vec<_> = (0..clients)
+        .map(|worker| {
+            std::thread::spawn(move || {
+                let mut client = Client::connect(address, "root", "").expect("connected");
+                let mut open: Vec<(Statement, i64)> = Vec::new();
+                for n in 0..each {
+                    let number = i64::from(worker * each + n);
+                    let statement = client.prepare(&format!("SELECT ? + {number}"));
+                    let statement = statement.expect("prepared");
+                    assert_eq!(value(&mut client, &statement, 5), (number + 5).to_string());
+                    open.push((statement, number));
+                    if open.len() == 500 {
+                        // An old one is still what it was, wherever it has to be prepared again.
+                        let (oldest, number) = &open[0];
+                        assert_eq!(value(&mut client, oldest, 7), (number + 7).to_string());
+                        for (statement, _) in open.drain(..400) {
+                            client.close(statement).expect("closed");
+                        }
+                    }
+                }
+                client.quit();
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.join().expect("every statement was right");
+    }
+    door.wait_unused();
+    assert!(prepared_at(&stage.primary) <= 64 * (200 + CLOSING));
+}
