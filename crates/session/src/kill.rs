@@ -6,12 +6,14 @@
 use std::rc::Rc;
 
 use farm::account::host_matches;
-use farm::error;
+use farm::{ClientError, error};
+use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::reply::OkPacket;
 use mysql_wire::result::{Value, ValueKind};
 use mysql_wire::scalar::Reader;
 use mysql_wire::statement::Execute;
+use mysql_wire::status::Status;
 use sqltext::{Dialect, Facts, Victim};
 
 use crate::Message;
@@ -32,8 +34,19 @@ pub struct How {
 }
 
 /// What a KILL is told that names its victim in a way that cannot be carried.
-const UNCARRIED: &str = "a KILL with a parameter takes nothing beside it, and must be a statement \
-                         of its own";
+const UNCARRIED: &str = "a KILL with a parameter takes nothing beside it; among other statements \
+                         it must come first and name a connection";
+
+/// Answered like a KILL that was carried out.
+const STAND_IN: &str = "DO 0;";
+
+/// What became of a KILL.
+enum Verdict {
+    Sent,
+    /// It is for the session itself.
+    Own,
+    Refused(ClientError),
+}
 
 impl Session {
     /// COM_PROCESS_KILL.
@@ -61,12 +74,11 @@ impl Session {
             return self.refuse_shutdown().await;
         }
         let text = self.text(job).to_vec();
-        let kill = sqltext::kill(&text, &self.mode);
-        let Some(kill) = kill.filter(|_| !shape.facts.contains(Facts::MULTIPLE)) else {
-            return self
-                .client
-                .error(&error::COMMAND_REFUSED, &[UNCARRIED])
-                .await;
+        if shape.facts.contains(Facts::MULTIPLE) {
+            return self.kill_ahead(&text, shape, job).await;
+        }
+        let Some(kill) = sqltext::kill(&text, &self.mode) else {
+            return self.refuse_kill().await;
         };
         let (query, soft) = (kill.query, kill.soft);
         let how = How { query, soft };
@@ -89,20 +101,14 @@ impl Session {
             _ => 0,
         };
         let id = if parameters == 0 {
-            let query = [b"SELECT CAST((", expression, b") AS SIGNED)"].concat();
-            match self.evaluate(&shape, job, &query).await? {
-                Some(value) => number(&value),
+            match self.victim(&shape, job, expression).await? {
+                Some(id) => id,
                 None => return Ok(()),
             }
         } else {
             match self.only_parameter(job).filter(|_| expression == b"?") {
                 Some(id) => id,
-                None => {
-                    return self
-                        .client
-                        .error(&error::COMMAND_REFUSED, &[UNCARRIED])
-                        .await;
-                }
+                None => return self.refuse_kill().await,
             }
         };
         self.kill(id, how).await
@@ -141,21 +147,96 @@ impl Session {
         )
     }
 
+    /// KILLs at the beginning of a text of several statements. They are carried out here; then the
+    /// text runs with a statement in the place of each that has the same answer.
+    async fn kill_ahead(&mut self, text: &[u8], mut shape: Shape, job: Job) -> Result<(), End> {
+        let flags = self.identity.pass.profile().flags;
+        if !flags.contains(Capabilities::MULTI_STATEMENTS) {
+            // To the server the text is one statement, which is wrong, and nothing is killed.
+            shape.facts -= Facts::KILL;
+            return Box::pin(self.run_command(shape, job)).await;
+        }
+        let (mut kills, mut at) = (Vec::new(), 0);
+        while let Some(kill) = sqltext::kill(&text[at..], &self.mode) {
+            let (query, soft) = (kill.query, kill.soft);
+            let id = match kill.victim {
+                Victim::Id(id) => id,
+                Victim::Expression(span) if at == 0 && !span.of(text).is_empty() => {
+                    match self.victim(&shape, job, span.of(text)).await? {
+                        Some(id) => id,
+                        None => return Ok(()),
+                    }
+                }
+                _ => return self.refuse_kill().await,
+            };
+            kills.push((id, How { query, soft }));
+            at = text.len().min(at + kill.end + 1);
+        }
+        let rest = &text[at..];
+        let later = self.core.shape(rest, &self.mode).facts;
+        if kills.is_empty() || later.contains(Facts::KILL) {
+            return self.refuse_kill().await;
+        }
+        for (done, (id, how)) in kills.iter().copied().enumerate() {
+            let verdict = self.try_kill(id, how).await;
+            if matches!(verdict, Verdict::Sent) {
+                continue;
+            }
+            for _ in 0..done {
+                let status = self.status_now() | Status::MORE_RESULTS;
+                self.client.ok(status).await?;
+            }
+            return self.answer_kill(verdict, id, how).await;
+        }
+        let text = [STAND_IN.repeat(kills.len()).as_bytes(), rest].concat();
+        self.client.replace_text(&text);
+        let shape = self.query_shape();
+        Box::pin(self.run_query(shape)).await
+    }
+
+    async fn refuse_kill(&mut self) -> Result<(), End> {
+        let client = &mut self.client;
+        client.error(&error::COMMAND_REFUSED, &[UNCARRIED]).await
+    }
+
+    /// The id that an expression gives. `None`: the client has been told why there is none.
+    async fn victim(
+        &mut self,
+        shape: &Shape,
+        job: Job,
+        expression: &[u8],
+    ) -> Result<Option<u64>, End> {
+        let query = [b"SELECT CAST((", expression, b") AS SIGNED)"].concat();
+        let value = self.evaluate(shape, job, &query).await?;
+        Ok(value.map(|value| number(&value)))
+    }
+
     async fn kill(&mut self, id: u64, how: How) -> Result<(), End> {
+        let verdict = self.try_kill(id, how).await;
+        self.answer_kill(verdict, id, how).await
+    }
+
+    async fn try_kill(&mut self, id: u64, how: How) -> Verdict {
         let found = |id| self.core.shared.registry.find(id);
         let Some(entry) = u32::try_from(id).ok().and_then(found) else {
-            let details = [&*id.to_string()];
-            return self.client.error(&error::UNKNOWN_THREAD, &details).await;
+            return Verdict::Refused(error::UNKNOWN_THREAD);
         };
         if !self.is_own(&entry) && !self.has_right(Right::Kill).await {
-            let details = [&*id.to_string()];
-            return self.client.error(&error::NOT_YOUR_THREAD, &details).await;
+            return Verdict::Refused(error::NOT_YOUR_THREAD);
         }
         if entry.id == self.handle.id {
-            return self.kill_self(how).await;
+            return Verdict::Own;
         }
         self.send_kill(&entry, how);
-        self.client.ok(self.status_now()).await
+        Verdict::Sent
+    }
+
+    async fn answer_kill(&mut self, verdict: Verdict, id: u64, how: How) -> Result<(), End> {
+        match verdict {
+            Verdict::Sent => self.client.ok(self.status_now()).await,
+            Verdict::Own => self.kill_self(how).await,
+            Verdict::Refused(error) => self.client.error(&error, &[&id.to_string()]).await,
+        }
     }
 
     /// KILL USER: the sessions of a user, from addresses that fit the host. All of them or none.

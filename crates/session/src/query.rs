@@ -25,6 +25,12 @@ impl Session {
         if shape.facts.contains(Facts::CONNECTION_ID) {
             self.identify();
         }
+        self.run_query(shape).await
+    }
+
+    /// Answers the current text, or has it answered.
+    #[inline]
+    pub(crate) async fn run_query(&mut self, shape: Shape) -> Result<(), End> {
         match (shape.class, shape.verb) {
             (Class::Local, _) => Box::pin(self.local()).await,
             _ if shape.facts.intersects(Facts::KILL | Facts::SHUTDOWN) => {

@@ -14,6 +14,8 @@ pub struct Kill {
     /// Not where that could leave a table damaged (MariaDB).
     pub soft: bool,
     pub victim: Victim,
+    /// Where the statement ends: at its semicolon, or with the text.
+    pub end: usize,
 }
 
 /// Whom a KILL is for.
@@ -53,8 +55,13 @@ pub fn kill(text: &[u8], mode: &Mode) -> Option<Kill> {
         Kw::USER if mariadb => user(text, mode, &mut lexer),
         _ => id(text, &token, &mut lexer),
     };
+    let mut last = Lexer::new(text, mode);
+    let mut token = last.next();
+    while !is_end(&token) {
+        token = last.next();
+    }
     #[rustfmt::skip]
-    let kill = Kill { query, soft, victim };
+    let kill = Kill { query, soft, victim, end: token.start as usize };
     Some(kill)
 }
 
@@ -139,11 +146,11 @@ mod tests {
     fn ids_and_their_options() {
         let plain = kill(b"/* a */ kill hard connection 7;", &MARIADB);
         #[rustfmt::skip]
-        let wanted = Kill { query: false, soft: false, victim: Victim::Id(7) };
+        let wanted = Kill { query: false, soft: false, victim: Victim::Id(7), end: 30 };
         assert_eq!(plain, Some(wanted));
         let soft = kill(b"KILL SOFT QUERY 18446744073709551615", &MARIADB);
         #[rustfmt::skip]
-        let wanted = Kill { query: true, soft: true, victim: Victim::Id(u64::MAX) };
+        let wanted = Kill { query: true, soft: true, victim: Victim::Id(u64::MAX), end: 36 };
         assert_eq!(soft, Some(wanted));
         assert_eq!(victim("SELECT 1", &MYSQL), None);
         assert_eq!(victim("KILL QUERY 8", &MYSQL), Some(Victim::Id(8)));

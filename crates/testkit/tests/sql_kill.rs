@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
+use mysql_wire::status::Status;
 use testkit::client::{Failure, Login, Reply};
 use testkit::door::account;
 use testkit::{Client, Door, Release, Stage, wait_until};
@@ -195,4 +197,62 @@ fn users_are_ended_as_a_whole() {
     assert!(own.is_closed_within(SOON));
     drop((victims, own, sleeper, admin));
     door.wait_unused();
+}
+
+/// Plays a text of several statements and gives what each of them was answered, flags included.
+fn answers(client: &mut Client, text: &str) -> Vec<String> {
+    client
+        .send_command(Command::Query, text.as_bytes())
+        .expect("sent");
+    let mut heard = Vec::new();
+    loop {
+        match client.read_result(false) {
+            Ok(Reply::Done(done)) => heard.push(format!("{done:?}")),
+            Ok(Reply::Rows(rows)) => heard.push(format!("{:?}", rows.text())),
+            Err(failure) => {
+                heard.push(failure.to_string());
+                return heard;
+            }
+        }
+        if !client.status.contains(Status::MORE_RESULTS) {
+            return heard;
+        }
+    }
+}
+
+/// As `mysql2`'s own tests do it: KILL, and a statement that gives the victim time to be gone.
+#[test]
+fn a_kill_may_come_before_other_statements() {
+    for stage in stages() {
+        let door = stage.door_with(|tuning| tuning.threads = 2);
+        for address in [stage.primary.address(), door.address()] {
+            let login = || Client::login(address, &Login::default()).expect("logged in");
+            let (mut killer, mut one, mut two) = (login(), login(), login());
+            let text = format!("KILL {}; SELECT SLEEP(0.01), 7", one.connection_id);
+            let heard = answers(&mut killer, &text);
+            assert_eq!(heard.len(), 2, "{heard:?}");
+            assert!(heard[1].contains("Some(\"7\")"), "{heard:?}");
+            assert!(one.is_closed_within(SOON), "killed");
+            let text = format!("KILL {};KILL 4000000000; SELECT 1", two.connection_id);
+            let heard = answers(&mut killer, &text);
+            assert_eq!(heard.len(), 2, "the first error ends it: {heard:?}");
+            assert!(heard[1].starts_with("1094 "), "{heard:?}");
+            assert!(two.is_closed_within(SOON), "killed");
+            assert_eq!(killer.value("SELECT 1"), "1", "the session goes on");
+
+            // A client that did not ask for several statements has sent a wrong one.
+            let usual = Login::default();
+            let single = Login {
+                capabilities: usual.capabilities - Capabilities::MULTI_STATEMENTS,
+                ..usual
+            };
+            let mut plain = Client::login(address, &single).expect("logged in");
+            let text = format!("KILL {}; SELECT 1", killer.connection_id);
+            assert_eq!(plain.error(&text), 1064);
+            assert_eq!(killer.value("SELECT 1"), "1", "nobody was killed");
+        }
+        let text = "KILL 4000000000; SELECT 1";
+        let straight = answers(&mut stage.primary.client(), text);
+        assert_eq!(answers(&mut door.client(), text), straight);
+    }
 }
