@@ -300,8 +300,9 @@ impl Core {
             return;
         };
         if !how.query {
+            // As on the servers: the client finds its connection closed, whatever it waits for.
             handle.killed.set(true);
-            handle.closer.close_receive();
+            handle.closer.close();
         }
         let Some((server, thread_id)) = handle.running.get() else {
             return;
