@@ -75,7 +75,7 @@ impl Session {
         };
         let (text, asked) = match ruled {
             Ok(texts) => texts,
-            Err((error, detail)) => return self.client.error(&error, &[&detail]).await,
+            Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
         };
         let text = self.identified(text, &shape);
         let id = self.next_statement_id();

@@ -15,6 +15,7 @@ use mysql_wire::packet;
 use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
 use reactor::Task;
+use routing::Refusal;
 use routing::rules::{Actions, Decision, Question, Rewrite, Rules, Servers, TooLong};
 use sqltext::{Class, Facts};
 
@@ -186,7 +187,7 @@ impl Session {
         &mut self,
         text: Rc<Text>,
         shape: &mut Shape,
-    ) -> Result<(Rc<Text>, Option<Rc<Text>>), (ClientError, String)> {
+    ) -> Result<(Rc<Text>, Option<Rc<Text>>), Refusal> {
         let rules = self.core.shared.rules.load();
         let Some(decision) = self.decide(&rules, text.bytes(), shape) else {
             return Ok((text, None));
@@ -194,13 +195,19 @@ impl Session {
         if let Some(refusal) = &decision.actions.refuse {
             rules.count(&decision);
             count(&self.core.counters.statements_refused);
-            return Err((error::STATEMENT_REFUSED, refusal.to_string()));
+            return Err(Refusal {
+                error: error::STATEMENT_REFUSED,
+                detail: refusal.to_string(),
+            });
         }
         let rewritten = match &decision.actions.rewrite {
             Some(rewrite) => self.rewritten(rewrite, text.bytes()),
             None => Ok(None),
         };
-        let rewritten = rewritten.map_err(|error| (error, String::new()))?;
+        let rewritten = rewritten.map_err(|error| Refusal {
+            error,
+            detail: String::new(),
+        })?;
         let result = match rewritten {
             None => (text, None),
             Some(new) => {

@@ -11,14 +11,14 @@ use routing::rules::{
 };
 use testkit::client::{Failure, Login};
 use testkit::rules::{commented, first, matching, on, publish, refusing, rule, ruled, to, value};
-use testkit::{Door, Server, Stage, wait_until};
+use testkit::{Door, Release, Server, Stage, wait_until};
 
 const WHO: &str = "SELECT name FROM stage.who";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A third server whose name is `third`.
-fn third() -> Option<Server> {
-    let server = Server::start(testkit::Release::Installed)?;
+fn third(release: Release) -> Option<Server> {
+    let server = Server::start(release)?;
     let mut client = server.client();
     client
         .query("CREATE DATABASE stage; CREATE TABLE stage.who (name VARCHAR(20))")
@@ -30,7 +30,9 @@ fn third() -> Option<Server> {
 #[test]
 fn servers_of_a_rule_take_its_reads() {
     let Some(stage) = Stage::shared() else { return };
-    let Some(third) = third() else { return };
+    let Some(third) = third(Release::Installed) else {
+        return;
+    };
     let address = format!("127.0.0.1:{}", third.address().port());
     let book = Arc::new(Rulebook::default());
     publish(
@@ -324,9 +326,21 @@ fn limits_and_delays_hold_everywhere() {
 }
 
 #[test]
-fn copies_run_on_the_mirror_and_delay_nobody() {
-    let Some(stage) = Stage::shared() else { return };
-    let Some(third) = third() else { return };
+fn copies_run_on_the_mirror_mariadb() {
+    copies_run_on_the_mirror(Release::Installed);
+}
+
+/// Its servers take query attributes, so that texts go to them in another form.
+#[test]
+fn copies_run_on_the_mirror_mysql() {
+    copies_run_on_the_mirror(Release::MySql80);
+}
+
+fn copies_run_on_the_mirror(release: Release) {
+    let Some(stage) = Stage::start_with(release) else {
+        return;
+    };
+    let Some(third) = third(release) else { return };
     for server in [&stage.primary, &third] {
         let mut client = server.client();
         client.run("DROP DATABASE IF EXISTS rules_mirror");
