@@ -126,6 +126,8 @@ pub struct Turn<'a> {
 pub struct Balance {
     preferences: Preferences,
     seats: Vec<Seat>,
+    /// What the last turn by credit cost.
+    total: f64,
     turns: u64,
     random: u64,
 }
@@ -167,6 +169,9 @@ impl Chosen {
 /// what so many turns earn, and its debt too.
 const TURNS_MAX: f64 = 1024.0;
 
+/// See [`Balance::overdrawn`].
+const OVERDRAWN_TURNS: f64 = 32.0;
+
 /// Answers before an average says anything.
 const ANSWERS_MIN: u32 = 16;
 
@@ -192,6 +197,7 @@ impl Balance {
         Balance {
             preferences,
             seats: Vec::new(),
+            total: 0.0,
             turns: 0,
             random: seed | 1,
         }
@@ -267,6 +273,7 @@ impl Balance {
     ) -> Option<&'a Server> {
         let total: f64 = servers.clone().map(|server| server.weight).sum();
         let most = total * TURNS_MAX;
+        self.total = total;
         let mut best: Option<(&'a Server, usize)> = None;
         for (index, server) in servers.enumerate() {
             let at = self.slot(server.id);
@@ -340,6 +347,13 @@ impl Balance {
         seat.out_until_us = now_us + out_us.min(OUT_US_MAX);
         seat.outs = (seat.outs + 1).min(16);
         (seat.answers, seat.average_us) = (0, 0.0);
+    }
+
+    /// True for a server that has served so much more than its share that it is worth a question
+    /// whether its sessions can go elsewhere, and for one that should serve no reads at all.
+    pub fn overdrawn(&self, id: ServerId) -> bool {
+        let seat = self.seats.iter().find(|seat| seat.id == id);
+        seat.is_none_or(|seat| seat.credit < -self.total * OVERDRAWN_TURNS)
     }
 
     /// Whether this server is out now.

@@ -376,6 +376,7 @@ fn weights_count_and_those_that_waited_are_made_up_for() {
     let mut scene = scene();
     scene.server(A).weight = 3.0;
     assert_eq!(scene.shares(&STANDING, 400), [0, 300, 100]);
+    assert!(!scene.balance.overdrawn(A) && scene.balance.overdrawn(P));
     // A session that must stay with A for 30 reads ...
     let stays = needing(Need {
         last_read: Some(LastRead {

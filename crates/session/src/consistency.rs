@@ -44,6 +44,9 @@ impl Default for Consistency {
     }
 }
 
+/// A session asks its server no more often where it stands.
+const ASK_EVERY_US: u64 = 50_000;
+
 /// The bound of an eventual read.
 pub(crate) fn bound_us(max_lag_ms: u64) -> Option<u64> {
     (max_lag_ms < UNBOUNDED_MS).then(|| max_lag_ms.saturating_mul(1000))
@@ -68,6 +71,8 @@ pub(crate) struct Promises {
     last_replica: Option<ServerId>,
     /// When the read under way was planned; 0 for none.
     pub began_us: u64,
+    /// When the session's server was last asked where it stands, so that others may serve.
+    asked_us: u64,
     /// The group has more than one server; else none of this matters.
     pub counts: bool,
 }
@@ -86,6 +91,7 @@ impl Promises {
             wrote: false,
             last_replica: None,
             began_us: 0,
+            asked_us: 0,
             counts: false,
         }
     }
@@ -295,6 +301,39 @@ impl Session {
             && shape.class == Class::Read
             && self.held.is_none()
             && matches!(shape.level.unwrap_or(self.promises.level), Level::Session)
+    }
+
+    /// True when the server of the last read has served too much, and asking it for its position may
+    /// let another one serve. Looks of the control plane seldom come between two reads of a session
+    /// that reads without a pause.
+    pub(crate) fn may_ask_to_move(&self, shape: &Shape) -> bool {
+        let Some(last) = self.promises.last_read else {
+            return false;
+        };
+        shape.class == Class::Read
+            && self.promises.monotonic
+            && self.promises.counts
+            && self.held.is_none()
+            && self.core.balance.borrow().overdrawn(last.server)
+            && self.core.now_us().saturating_sub(self.promises.asked_us) > ASK_EVERY_US
+    }
+
+    /// Asks what lets a replica, or another one, serve this read.
+    pub(crate) async fn ask_before_read(&mut self, shape: &Shape) {
+        match self.may_prove(shape) {
+            true => self.prove_writes().await,
+            false => self.ask_to_move().await,
+        }
+    }
+
+    /// Asks the server of the last read for its position.
+    async fn ask_to_move(&mut self) {
+        self.promises.asked_us = self.core.now_us();
+        let snapshot = self.core.snapshot();
+        let last = self.promises.last_read.map(|last| last.server);
+        if let Some(server) = last.and_then(|id| snapshot.server(id)) {
+            self.ask_position(server).await;
+        }
     }
 
     /// Waits on a replica until it has what the session's reads need; false when it has not come in

@@ -227,8 +227,8 @@ impl Session {
         let mut run = self.new_run(shape, job);
         // Servers that have failed this statement. Each is tried once, so the loop ends.
         let mut avoid = Vec::new();
-        if self.may_prove(&shape) {
-            Box::pin(self.prove_writes()).await;
+        if self.may_prove(&shape) || self.may_ask_to_move(&shape) {
+            Box::pin(self.ask_before_read(&shape)).await;
         }
         loop {
             let (plan, target) = match self.route(&run.shape, &avoid) {
