@@ -21,6 +21,7 @@ use crate::login::Seen;
 use crate::pass::Pass;
 use crate::prepared::{Known, Prepared, Statements};
 use crate::residue::Placed;
+use crate::role::{ROLE, spelled};
 use crate::state::{NAMES, SessionState};
 use crate::tracking::{track_all, tracking_in};
 
@@ -305,7 +306,8 @@ impl Connection {
     }
 
     /// After login: asks the server to report every change of state, makes the session READ ONLY
-    /// where it must be, and learns the character sets that the handshake chose. One trip.
+    /// where it must be, and learns the character sets that the handshake chose and the role. One
+    /// trip.
     pub(crate) async fn prepare_session(&mut self, read_only: bool) -> Result<(), ConnectionError> {
         let ask: &[u8] = match self.engine() {
             Engine::MariaDb => MARIADB_LOGIN,
@@ -339,7 +341,9 @@ impl Connection {
                 })?;
                 login = login.with_variable(name, value.unwrap_or_default());
             }
-            self.shown = Shown::of(tracking_in(TextRow::new(row).skip(names.len() + 2)));
+            let role = spelled(self.engine(), said(names.len() + 2).unwrap_or_default());
+            login = login.with_variable(ROLE, &role);
+            self.shown = Shown::of(tracking_in(TextRow::new(row).skip(names.len() + 3)));
         }
         self.login = Rc::new(login);
         self.guarded = read_only;
@@ -355,6 +359,11 @@ impl Connection {
         let mut commands: Vec<(Command, &[u8])> = vec![(Command::ResetConnection, b"")];
         if let Some(charsets) = &charsets {
             commands.push((Command::Query, charsets));
+        }
+        // Nor does it end a role, and a routine may have set one unseen.
+        let role = self.set_role(&SessionState::new(None));
+        if let Some(role) = &role {
+            commands.push((Command::Query, role));
         }
         self.run(&commands).await?;
         self.prepare_session(self.guarded).await?;
@@ -406,6 +415,8 @@ impl Connection {
         if SessionState::same(&self.state, wanted) {
             return Ok(());
         }
+        // What the session may do decides whether it may enter its database.
+        self.become_role(wanted).await?;
         if let Some(database) = wanted.database()
             && self.state.database() != Some(database)
         {
@@ -513,10 +524,10 @@ impl Connection {
 /// GTIDs to all of them, and what sessions have it report by default.
 const MARIADB_LOGIN: &[u8] = b"SELECT @@character_set_client, @@character_set_connection, \
     @@character_set_results, @@collation_connection, @@global.read_only, @@global.log_bin, \
-    @@global.session_track_system_variables, @@global.session_track_schema LIMIT 1";
+    CURRENT_ROLE(), @@global.session_track_system_variables, @@global.session_track_schema LIMIT 1";
 const MYSQL_LOGIN: &[u8] = b"SELECT @@character_set_client, @@character_set_connection, \
     @@character_set_results, @@collation_connection, @@global.read_only, \
-    @@global.log_bin AND @@global.gtid_mode = 'ON', \
+    @@global.log_bin AND @@global.gtid_mode = 'ON', CURRENT_ROLE(), \
     @@global.session_track_system_variables, @@global.session_track_schema, \
     @@global.session_track_gtids LIMIT 1";
 

@@ -22,6 +22,7 @@ mod pass;
 mod pool;
 mod prepared;
 mod residue;
+mod role;
 mod state;
 mod table;
 mod terms;
@@ -40,6 +41,7 @@ pub use residue::{
     Placed, Questions, Residue, VARIABLE_BYTES_MAX, Value, Variable, Warning, Warnings,
     text_expression,
 };
+pub use role::{NO_ROLE, ROLE};
 pub use state::{SessionState, TRACKING, Tracked, classify};
 pub use table::Table;
 pub use terms::Terms;

@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
+use crate::role::ROLE;
+
 /// The state of one session or of one connection. Shared and immutable: a change makes a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionState {
@@ -198,6 +200,7 @@ impl SessionState {
                 items.push((name, login.variable(name)));
             }
         }
+        items.retain(|(name, _)| *name != ROLE);
         let named = |wanted: &str| items.iter().any(|(name, _)| *name == wanted);
         let names = NAMES
             .iter()

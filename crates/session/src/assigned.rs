@@ -24,6 +24,16 @@ const ONE_SHOT: [&str; 4] = [
 ];
 
 impl Session {
+    /// After a text with a SET ROLE, which the server does not report. The session stays where the
+    /// server cannot be asked, and where its database is closed to it now.
+    pub(crate) async fn learn_role(&mut self, connection: &mut Connection, changes: &mut Changes) {
+        let state = changes.state.as_ref().unwrap_or(connection.state()).clone();
+        match connection.ask_role(&state).await {
+            Ok(Some(state)) => changes.state = Some(state),
+            Ok(None) | Err(_) => changes.pins = true,
+        }
+    }
+
     /// Completes what a reply said about the session's state. On an error the connection is broken.
     pub(crate) async fn learn_assigned(
         &mut self,

@@ -199,6 +199,9 @@ impl Session {
             let learning = self.learn_assigned(connection, shape, job, changes);
             let _ = Box::pin(learning).await;
         }
+        if shape.facts.contains(Facts::ROLE) {
+            Box::pin(self.learn_role(connection, changes)).await;
+        }
         if shape.tracking {
             let taking = self.take_tracking_back(connection, shape, changes);
             if Box::pin(taking).await.is_err() {

@@ -7,7 +7,7 @@ use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
 use sqltext::{Class, Dialect};
 
-use backend::{Pass, SessionState};
+use backend::{Pass, ROLE, SessionState};
 use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
 use std::rc::Rc;
@@ -76,12 +76,17 @@ impl Session {
 
     /// COM_RESET_CONNECTION: the session is as after login, in its current database.
     pub(crate) async fn reset(&mut self) -> Result<(), End> {
+        // Servers leave the role as it is.
+        let role = self.state.variable(ROLE).map(<[u8]>::to_vec);
         self.forget_everything().await;
         if self.mode.dialect == Dialect::MySql {
             self.take_server_charsets().await;
         } else {
             let state = SessionState::new(self.state.database());
             self.set_state(Rc::new(state));
+        }
+        if let Some(role) = role {
+            self.set_state(Rc::new(self.state.with_variable(ROLE, &role)));
         }
         self.client.ok(self.status_now()).await
     }

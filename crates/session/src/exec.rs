@@ -7,8 +7,8 @@
 use std::rc::Rc;
 
 use backend::{
-    Connection, ConnectionError, Global, Lease, Pass, PoolError, SessionState, TOO_MANY_STATEMENTS,
-    Target,
+    Connection, ConnectionError, Global, Lease, NO_ROLE, Pass, PoolError, ROLE, SessionState,
+    TOO_MANY_STATEMENTS, Target,
 };
 use farm::{Server, ServerId, Snapshot, error};
 use mysql_wire::relay::{Expect, Outcome};
@@ -307,7 +307,9 @@ impl Session {
     /// After a server refused the session's state: it goes on with less of it. False when there is
     /// nothing that it could do without.
     pub(crate) fn does_without(&mut self, error: &PoolError) -> bool {
-        self.does_without_database(error) || self.does_without_kept(error)
+        self.does_without_database(error)
+            || self.does_without_role(error)
+            || self.does_without_kept(error)
     }
 
     /// After a server refused the session's database, which somebody dropped: the session goes on
@@ -318,6 +320,16 @@ impl Session {
             self.set_state(Rc::new(self.state.with_database(None)));
         }
         dropped
+    }
+
+    /// After a server refused the session's role, which was taken from its account: the session goes
+    /// on without one, which gives it as little. False when it was not that.
+    fn does_without_role(&mut self, error: &PoolError) -> bool {
+        let taken = role_refused(error) && self.state.variable(ROLE).is_some_and(|r| r != NO_ROLE);
+        if taken {
+            self.set_state(Rc::new(self.state.with_variable(ROLE, NO_ROLE)));
+        }
+        taken
     }
 
     /// The statement cannot run on this connection as it is, or not at all.
@@ -512,11 +524,23 @@ fn elsewhere_may_help(error: &PoolError, replica: bool) -> bool {
     let refused = |number| matches!(number, 1040 | 1203 | 1226 | 1053);
     match error {
         PoolError::Connection(ConnectionError::Refused { number, .. }) => {
-            let missing = *number == 1045 || database_refused(error);
+            let missing = *number == 1045 || database_refused(error) || role_refused(error);
             refused(*number) || (replica && missing)
         }
         _ => true,
     }
+}
+
+/// The session's role is not there, or not granted any more (ER_INVALID_ROLE of MariaDB,
+/// ER_ROLE_NOT_GRANTED of MySQL).
+fn role_refused(error: &PoolError) -> bool {
+    matches!(
+        error,
+        PoolError::Connection(ConnectionError::Refused {
+            number: 1959 | 3530,
+            ..
+        })
+    )
 }
 
 /// The session's database is not there (ER_BAD_DB_ERROR), or not for this account any more

@@ -19,7 +19,7 @@ bitflags::bitflags! {
         const TEXT_PREPARE = 1 << 5;
         const XA = 1 << 6;
         const CALL = 1 << 7;
-        /// A variable that cannot be set elsewhere, a role, a resource group.
+        /// A variable that cannot be set elsewhere, a resource group.
         const VARIABLE = 1 << 8;
         /// SET TRANSACTION: until the next transaction has ended.
         const NEXT_TRANSACTION = 1 << 9;
@@ -77,7 +77,7 @@ impl Pins {
             } => {
                 pins |= Pins::NEXT_TRANSACTION;
             }
-            Verb::SetRole | Verb::SetResourceGroup => pins |= Pins::VARIABLE,
+            Verb::SetResourceGroup => pins |= Pins::VARIABLE,
             _ => {}
         }
         if class == Class::Lock && !matches!(verb, Verb::UnlockTables | Verb::UnlockInstance) {

@@ -223,6 +223,6 @@ impl Session {
 fn outlives_reset(verb: Verb) -> bool {
     matches!(
         verb,
-        Verb::SetRole | Verb::SetResourceGroup | Verb::Backup | Verb::LockInstance | Verb::Xa
+        Verb::SetResourceGroup | Verb::Backup | Verb::LockInstance | Verb::Xa
     )
 }

@@ -331,7 +331,7 @@ fn set(head: &Head) -> (Verb, Class, Facts) {
         Kw::NAMES if !assigned => (Verb::SetNames, Class::Set, none),
         Kw::CHARACTER | Kw::CHAR | Kw::CHARSET if !assigned => (Verb::SetCharset, Class::Set, none),
         Kw::PASSWORD => (Verb::SetPassword, Class::Set, Facts::IMPLICIT_COMMIT),
-        Kw::ROLE if !assigned => (Verb::SetRole, Class::Set, none),
+        Kw::ROLE if !assigned => (Verb::SetRole, Class::Set, Facts::ROLE),
         Kw::DEFAULT if head.kw(2) == Kw::ROLE => {
             (Verb::SetDefaultRole, Class::Set, Facts::IMPLICIT_COMMIT)
         }

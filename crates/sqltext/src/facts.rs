@@ -75,6 +75,8 @@ bitflags::bitflags! {
         const KILL = 1 << 30;
         /// SHUTDOWN, RESTART.
         const SHUTDOWN = 1 << 31;
+        /// SET ROLE.
+        const ROLE = 1 << 32;
     }
 }
 
