@@ -49,7 +49,11 @@ impl Session {
         }
     }
 
-    async fn operate(&mut self, words: Vec<String>) -> Result<(), End> {
+    async fn operate(&mut self, mut words: Vec<String>) -> Result<(), End> {
+        // A command's two words are keywords here, and those have no case in SQL.
+        for word in words.iter_mut().take(2) {
+            word.make_ascii_lowercase();
+        }
         let (tell, told) = futures_channel::oneshot::channel();
         let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
         let operator = Arc::clone(&self.core.shared.operator);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use backend::Connection;
 use farm::error;
 use mysql_wire::relay::Outcome;
+use mysql_wire::reply::OkPacket;
 use mysql_wire::status::Status;
 use routing::{Level, Plan};
 
@@ -39,6 +40,9 @@ pub(crate) struct Profile {
     /// Times that a replica was to be waited for.
     waits: u32,
     rows: u64,
+    affected_rows: u64,
+    last_insert_id: u64,
+    warnings: u16,
     /// What was sent to the client; with a train of statements, for all of them.
     pub bytes: u64,
     times: Option<Box<Times>>,
@@ -90,6 +94,9 @@ impl Profile {
     pub fn done(&mut self, connection: &Connection, outcome: &Outcome) {
         self.connection = connection.thread_id;
         self.rows = outcome.rows;
+        self.affected_rows = outcome.affected_rows;
+        self.last_insert_id = outcome.last_insert_id;
+        self.warnings = outcome.warnings;
     }
 }
 
@@ -108,11 +115,25 @@ impl Session {
         shape.level.unwrap_or(self.promises.level)
     }
 
-    /// `HEDDLE PROFILE`: one row, or none before the first statement.
+    /// `HEDDLE PROFILE`: one row, or none before the first statement. `HEDDLE PROFILE REPEAT`: the
+    /// last statement's OK once more, for client libraries that keep its numbers from the last reply:
+    /// who asked Heddle something in between has them back.
     pub(crate) async fn show_profile(&mut self, words: &[String]) -> Result<(), End> {
-        if !words.is_empty() {
-            let text = "usage: HEDDLE PROFILE";
-            return self.client.error(&error::COMMAND_REFUSED, &[text]).await;
+        match words {
+            [] => {}
+            [word] if word.eq_ignore_ascii_case("repeat") => {
+                let ok = OkPacket {
+                    affected_rows: self.profile.affected_rows.max(self.profile.rows),
+                    last_insert_id: self.profile.last_insert_id,
+                    warnings: self.profile.warnings,
+                    ..OkPacket::new(self.status_now())
+                };
+                return self.client.ok_with(&ok).await;
+            }
+            _ => {
+                let text = "usage: HEDDLE PROFILE [REPEAT]";
+                return self.client.error(&error::COMMAND_REFUSED, &[text]).await;
+            }
         }
         let timed = self.profile.times.is_some();
         let row = self

@@ -352,6 +352,12 @@ fn a_profile_says_where_the_last_statement_ran_and_what_it_took() {
     assert_eq!(direct.value(&who), "1");
     client.run("COMMIT");
 
+    client.run("CREATE TEMPORARY TABLE stage.ids (id INT AUTO_INCREMENT PRIMARY KEY, a INT)");
+    let inserted = client.run("INSERT INTO stage.ids (a) VALUES (1), (2)");
+    client.rows("HEDDLE STATUS LIKE 'use%'");
+    let again = client.run("HEDDLE PROFILE REPEAT");
+    assert_eq!(again.affected_rows, 2);
+    assert_eq!(again.last_insert_id, inserted.last_insert_id);
     let refused = client.query("HEDDLE PROFILE x").expect_err("an argument");
     assert!(refused.to_string().contains("usage"), "{refused}");
 }

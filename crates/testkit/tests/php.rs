@@ -1,0 +1,91 @@
+//! `clients/php/mysqlnd_ms.php`: the functions of PECL/mysqlnd_ms, called by real PHP over mysqli and
+//! PDO against a farm. The checks stand in `clients/php/tests/driver.php`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use testkit::{Farm, Release, skip};
+
+fn sources() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../clients/php")
+}
+
+/// PHP with what the checks need; says why the test is skipped where there is none.
+fn has_php() -> bool {
+    let modules = Command::new("php").arg("-m").output();
+    let modules = modules.map(|output| String::from_utf8_lossy(&output.stdout).to_lowercase());
+    let missing = match &modules {
+        Err(_) => "php",
+        Ok(list) if !list.contains("mysqli") || !list.contains("pdo_mysql") => "php-mysql",
+        Ok(_) => return true,
+    };
+    skip(&format!("{missing} is not installed"));
+    false
+}
+
+/// Runs the driver in all its ways against this farm.
+#[track_caller]
+fn drive(farm: &Farm) {
+    for api in ["mysqli", "pdo"] {
+        for mode in ["silent", "strict"] {
+            let output = Command::new("php")
+                .arg(sources().join("tests/driver.php"))
+                .env("HOST", farm.sql.ip().to_string())
+                .env("PORT", farm.sql.port().to_string())
+                .env("HTTP", farm.http.to_string())
+                .env("API", api)
+                .env("MODE", mode)
+                .env_remove("HEDDLE_HTTP")
+                .output()
+                .expect("php runs");
+            let said = String::from_utf8_lossy(&output.stdout);
+            let wrong: Vec<&str> = said
+                .lines()
+                .filter(|line| !line.starts_with("ok "))
+                .collect();
+            assert!(
+                output.status.success() && wrong == ["all checks passed"],
+                "{api}, {mode}: {}\n{wrong:#?}\n{}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+    }
+}
+
+#[test]
+fn the_extensions_functions_work_over_mysqli_and_pdo_on_mariadb() {
+    if !has_php() {
+        return;
+    }
+    let Some(farm) = Farm::start(&[]) else { return };
+    drive(&farm);
+}
+
+#[test]
+fn the_extensions_functions_work_over_mysqli_and_pdo_on_mysql() {
+    if !has_php() {
+        return;
+    }
+    let Some(farm) = Farm::start_on(Release::MySql80, &["--replicas", "1"]) else {
+        return;
+    };
+    drive(&farm);
+}
+
+#[test]
+fn the_file_leaves_functions_alone_that_are_there_already() {
+    if !has_php() {
+        return;
+    }
+    let file = sources().join("mysqlnd_ms.php");
+    let program = format!(
+        "function mysqlnd_ms_set_qos() {{ return 'the extension'; }} require '{}'; echo mysqlnd_ms_set_qos();",
+        file.display()
+    );
+    let output = Command::new("php")
+        .args(["-r", &program])
+        .output()
+        .expect("php runs");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "the extension");
+}
