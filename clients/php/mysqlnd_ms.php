@@ -31,6 +31,7 @@ foreach ([
     'MYSQLND_MS_QOS_OPTION_GTID' => 1,
     'MYSQLND_MS_QOS_OPTION_AGE' => 2,
     'MYSQLND_MS_QOS_OPTION_CACHE' => 3,
+    'MYSQLND_MS_HAVE_CACHE_SUPPORT' => 1,
 ] as $name => $value) {
     if (!defined($name)) {
         define($name, $value);
@@ -64,6 +65,9 @@ final class HeddleMysqlndMs
 
     /** Heddle's greatest bound in milliseconds, which is none. */
     const UNBOUNDED_MS = 4294967295;
+
+    /** The longest life of a reply in Heddle's result cache, in seconds. */
+    const CACHE_TTL_MAX_S = 86400;
 
     /** @var mysqli|PDO */
     private $link;
@@ -451,6 +455,9 @@ function mysqlnd_ms_set_qos($connection, float $service_level, float $option = 0
     if ($level === MYSQLND_MS_QOS_CONSISTENCY_EVENTUAL && $set === '') {
         $set = ', heddle_max_lag_ms = DEFAULT';
     }
+    if (strpos($set, 'heddle_cache_ttl_s') === false) {
+        $set .= ', heddle_cache_ttl_s = DEFAULT';
+    }
     if ($link->ask("SET heddle_consistency = '{$levels[$level]}'$set", $error) === null) {
         HeddleMysqlndMs::warn(__FUNCTION__, "(mysqlnd_ms) {$error[1]}");
         return false;
@@ -500,7 +507,17 @@ function _heddle_qos_option($level, $option, $value)
         return ", heddle_max_lag_ms = $milliseconds";
     }
     if ($option === MYSQLND_MS_QOS_OPTION_CACHE) {
-        return $refuse('Cache support is not available with this build');
+        if ($level !== MYSQLND_MS_QOS_CONSISTENCY_EVENTUAL) {
+            return $refuse('Cache TTL option value must be used with MYSQLND_MS_QOS_CONSISTENCY_EVENTUAL only');
+        }
+        if ($value === null) {
+            return $refuse('Option value required');
+        }
+        if ((int) $value < 1) {
+            return $refuse('Cache TTL must be at least one');
+        }
+        $seconds = min((int) $value, HeddleMysqlndMs::CACHE_TTL_MAX_S);
+        return ", heddle_max_lag_ms = {$seconds}000, heddle_cache_ttl_s = $seconds";
     }
     return $refuse('Invalid option');
 }

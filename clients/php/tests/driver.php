@@ -172,7 +172,9 @@ function parameters($link)
     warns('an age with session', 'Maximum age option value must be used with', mysqlnd_ms_set_qos($link, $session, $age, 1));
     warns('no age', 'Option value required', mysqlnd_ms_set_qos($link, $eventual, $age));
     warns('a negative age', 'Maximum age must have a positive value', mysqlnd_ms_set_qos($link, $eventual, $age, -1));
-    warns('a cache', 'Cache support is not available', mysqlnd_ms_set_qos($link, $eventual, $cache, 5));
+    warns('a TTL with session', 'Cache TTL option value must be used with', mysqlnd_ms_set_qos($link, $session, $cache, 5));
+    warns('no TTL', 'Option value required', mysqlnd_ms_set_qos($link, $eventual, $cache));
+    warns('a TTL of 0', 'Cache TTL must be at least one', mysqlnd_ms_set_qos($link, $eventual, $cache, 0));
     same('nothing has changed', 'session', value($link, 'SELECT @@heddle_consistency'));
     warns('gtrid', 'gtrid must be in the range of 0 - 1000', mysqlnd_ms_xa_begin($link, 1001));
     warns('timeout', 'timeout must be in the range', mysqlnd_ms_xa_begin($link, 1, 101));
@@ -215,6 +217,18 @@ function levels($link)
     same('is below a second', '999', value($link, 'SELECT @@heddle_max_lag_ms'));
     same('eventual again', true, mysqlnd_ms_set_qos($link, MYSQLND_MS_QOS_CONSISTENCY_EVENTUAL));
     same('has the farm\'s bound', '10000', value($link, 'SELECT @@heddle_max_lag_ms'));
+    same('a cache', true, mysqlnd_ms_set_qos($link, $age[0], MYSQLND_MS_QOS_OPTION_CACHE, 600));
+    same('has a TTL', '600', value($link, 'SELECT @@heddle_cache_ttl_s'));
+    $hits = function () use ($link) {
+        return (int) run($link, "HEDDLE STATUS LIKE 'cache_hits'")[0][1];
+    };
+    $before = $hits();
+    holds('answers from it', until(function () use ($link, $read, $hits, $before) {
+        value($link, $read);
+        return $hits() > $before;
+    }));
+    same('an age again', true, mysqlnd_ms_set_qos($link, $age[0], $age[1], 5));
+    same('has no cache', '0', value($link, 'SELECT @@heddle_cache_ttl_s'));
     run($link, 'BEGIN');
     run($link, 'INSERT INTO php_ms.t (name) VALUES (\'in a transaction\')');
     $refused = 'No change allowed in the middle of a transaction';

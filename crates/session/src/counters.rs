@@ -84,8 +84,8 @@ counters! {
     use_slave_sql_hint "Statements that a replica served as their hint ms=slave asked.";
     use_master_sql_hint "Statements that a primary served as their hint ms=master asked.";
     use_last_used_sql_hint "Statements that the last server served as their hint ms=last_used asked.";
-    use_slave_callback "Statements that a replica served because a decision hook said so.";
-    use_master_callback "Statements that a primary served because a decision hook said so.";
+    use_slave_callback "Reads that a replica served after a hook had chosen the servers.";
+    use_master_callback "Reads that a primary served after a hook had chosen the servers.";
     non_lazy_connections_slave_success "Connections to replicas opened during a login.";
     non_lazy_connections_slave_failure "Connections to replicas that failed to open during a login.";
     non_lazy_connections_master_success "Connections to primaries opened during a login.";

@@ -36,8 +36,8 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// Puts what was decided in the place of what the rule says.
-    pub fn overrule(&self, actions: &mut Actions) {
+    /// Puts what was decided in the place of what the rule says. True when servers were chosen.
+    pub fn overrule(&self, actions: &mut Actions) -> bool {
         if self.servers.is_some() {
             actions.servers.clone_from(&self.servers);
         }
@@ -47,6 +47,7 @@ impl Verdict {
         if self.refuse.is_some() {
             actions.refuse.clone_from(&self.refuse);
         }
+        self.servers.is_some()
     }
 }
 

@@ -31,6 +31,8 @@ use crate::session::Session;
 #[derive(Default)]
 pub(crate) struct Ruled {
     pub servers: Option<Arc<Servers>>,
+    /// A hook has chosen them.
+    pub by_hook: bool,
     timeout_ms: Option<u64>,
     /// Ends the statement when its time is over; given up with it.
     timer: Option<Task<()>>,
@@ -67,6 +69,7 @@ impl Session {
         job: Job,
     ) -> Result<(), End> {
         let mut actions = decision.actions.clone();
+        let mut by_hook = false;
         if let Some(delay_ms) = actions.delay_ms.filter(|_| actions.refuse.is_none()) {
             reactor::sleep(Duration::from_millis(delay_ms)).await;
             if self.handle.killed.get() {
@@ -76,7 +79,7 @@ impl Session {
         if let Some(hook) = actions.hook.take().filter(|_| actions.refuse.is_none()) {
             let verdict = self.ask_hook(rules, &hook, &shape, job).await;
             match verdict {
-                Ok(verdict) => verdict.overrule(&mut actions),
+                Ok(verdict) => by_hook = verdict.overrule(&mut actions),
                 Err(reason) => {
                     let name = rules.names(&decision);
                     let details = [name.as_str(), &reason];
@@ -102,6 +105,9 @@ impl Session {
             self.mirror(to, &shape, job);
         }
         self.prefer(&actions, &mut shape);
+        if let Some(ruled) = &mut self.ruled {
+            ruled.by_hook = by_hook;
+        }
         self.run_free(shape, job).await
     }
 
@@ -112,6 +118,7 @@ impl Session {
         }
         self.ruled = Some(Box::new(Ruled {
             servers: actions.servers.clone(),
+            by_hook: false,
             timeout_ms: actions.timeout_ms,
             timer: None,
         }));

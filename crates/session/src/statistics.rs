@@ -106,6 +106,13 @@ impl Session {
         if read && !replica && !free {
             count(&counters.trx_master_forced);
         }
+        if read && free && self.ruled.as_ref().is_some_and(|ruled| ruled.by_hook) {
+            count(if replica {
+                &counters.use_slave_callback
+            } else {
+                &counters.use_master_callback
+            });
+        }
     }
 
     /// The server's flags after a reply.

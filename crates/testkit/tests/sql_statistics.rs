@@ -1,9 +1,14 @@
 //! The SQL door: mysqlnd_ms's statistics after a workload that is known, and HEDDLE PROFILE.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
 
 use farm::Status;
+use routing::rules::{Actions, Fallback, Hook, Rulebook};
 use testkit::client::Login;
+use testkit::rules::{commented, publish, rule};
 use testkit::{Client, Door, Farm, Stage, wait_until};
 
 const WHO: &str = "SELECT name FROM stage.who";
@@ -414,4 +419,84 @@ fn servers_that_leave_and_come_back_are_counted() {
         back["pool_master_reactivated"],
         before["pool_master_reactivated"]
     );
+}
+
+/// A hook that gives this decision to everybody who asks; it ends with the process.
+fn hook(decision: &'static str) -> Hook {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("bound").port();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let mut asked = Vec::new();
+            let mut part = [0; 4096];
+            // The question is JSON, and ends with its last brace.
+            while !asked.ends_with(b"}") {
+                match client.read(&mut part) {
+                    Ok(bytes @ 1..) => asked.extend_from_slice(&part[..bytes]),
+                    _ => break,
+                }
+            }
+            let length = decision.len();
+            let answer = format!("HTTP/1.0 200 OK\r\nContent-Length: {length}\r\n\r\n{decision}");
+            let _ = client.write_all(answer.as_bytes());
+        }
+    });
+    Hook {
+        url: format!("http://127.0.0.1:{port}/"),
+        host: "127.0.0.1".to_owned(),
+        port,
+        path: "/".to_owned(),
+        timeout_ms: 10_000,
+        fallback: Fallback::Refuse,
+        cache_ms: 0,
+        sends_text: false,
+    }
+}
+
+#[test]
+fn what_hooks_decide_is_counted_as_the_callbacks_were() {
+    let Some(stage) = Stage::shared() else { return };
+    let book = Arc::new(Rulebook::default());
+    let asking = |decision| Actions {
+        hook: Some(Arc::new(hook(decision))),
+        ..Actions::default()
+    };
+    publish(
+        &book,
+        vec![
+            rule(
+                commented("to the replica"),
+                asking(r#"{"server":"server-1"}"#),
+            ),
+            rule(
+                commented("to the primary"),
+                asking(r#"{"server":"primary"}"#),
+            ),
+            rule(commented("as you like"), asking("{}")),
+        ],
+    );
+    let door = stage.door_with(|tuning| tuning.rules = book);
+    let decided = grown(&door, |client| {
+        assert_eq!(
+            client.value(&format!("/*to the replica*/ {WHO}")),
+            "replica"
+        );
+        assert_eq!(
+            client.value(&format!("/*to the replica*/ {WHO}")),
+            "replica"
+        );
+        assert_eq!(
+            client.value(&format!("/*to the primary*/ {WHO}")),
+            "primary"
+        );
+        assert_eq!(client.value(&format!("/*as you like*/ {WHO}")), "replica");
+    });
+    let hooked = [
+        ("use_slave", 3),
+        ("use_master", 1),
+        ("use_slave_guess", 4),
+        ("use_slave_callback", 2),
+        ("use_master_callback", 1),
+    ];
+    assert_eq!(decided, expected(&hooked));
 }
