@@ -241,7 +241,6 @@ fn a_stream_ends_by_kill_and_drain_and_not_by_a_limit_for_statements() {
     let row = list.iter().find(own).expect("it is listed");
     assert_eq!(row[4].as_deref(), Some("Binlog Dump"), "{row:?}");
     killer.run(&format!("KILL {}", killed.connection_id));
-    assert!([1927, 1317].contains(&error_at_end(&mut killed)));
     assert!(killed.is_closed_within(SOON));
     drop(killer);
     door.drain(SOON);
