@@ -116,6 +116,8 @@ pub struct Connection {
     pub(crate) idle_since_s: u64,
     /// The server will not wait for long.
     pub(crate) impatient: bool,
+    /// How long the server waits for a client that logs in now and sets nothing; 0 when unknown.
+    pub login_timeout_s: u64,
     /// Heddle made the session READ ONLY, and it stays so.
     guarded: bool,
     /// Nobody may use the connection once its lease ends.
@@ -155,6 +157,7 @@ impl Connection {
             sock,
             idle_since_s: 0,
             impatient: false,
+            login_timeout_s: 0,
             guarded: false,
             condemned: false,
             seen,
@@ -334,6 +337,9 @@ impl Connection {
                 return Err(read_only_server());
             }
             self.tells_gtids = matches!(said(names.len() + 1), Some(b"1" | b"ON"));
+            let timeout = said(names.len() + 3).and_then(|value| str::from_utf8(value).ok());
+            self.login_timeout_s = timeout.and_then(|value| value.parse().ok()).unwrap_or(0);
+            self.impatient = self.needs_haste(None);
             for (name, value) in names.iter().zip(TextRow::new(row)) {
                 let value = value.map_err(|source| ConnectionError::Protocol {
                     operation: "reading the login state",
@@ -343,7 +349,7 @@ impl Connection {
             }
             let role = spelled(self.engine(), said(names.len() + 2).unwrap_or_default());
             login = login.with_variable(ROLE, &role);
-            self.shown = Shown::of(tracking_in(TextRow::new(row).skip(names.len() + 3)));
+            self.shown = Shown::of(tracking_in(TextRow::new(row).skip(names.len() + 4)));
         }
         self.login = Rc::new(login);
         self.guarded = read_only;
@@ -521,13 +527,15 @@ impl Connection {
 }
 
 /// What is asked after login: the character sets, whether the server takes writes, whether it gives
-/// GTIDs to all of them, and what sessions have it report by default.
+/// GTIDs to all of them, how long it waits for a silent client, and what
+/// sessions have it report by default.
 const MARIADB_LOGIN: &[u8] = b"SELECT @@character_set_client, @@character_set_connection, \
     @@character_set_results, @@collation_connection, @@global.read_only, @@global.log_bin, \
-    CURRENT_ROLE(), @@global.session_track_system_variables, @@global.session_track_schema LIMIT 1";
+    CURRENT_ROLE(), @@session.wait_timeout, @@global.session_track_system_variables, \
+    @@global.session_track_schema LIMIT 1";
 const MYSQL_LOGIN: &[u8] = b"SELECT @@character_set_client, @@character_set_connection, \
     @@character_set_results, @@collation_connection, @@global.read_only, \
-    @@global.log_bin AND @@global.gtid_mode = 'ON', CURRENT_ROLE(), \
+    @@global.log_bin AND @@global.gtid_mode = 'ON', CURRENT_ROLE(), @@session.wait_timeout, \
     @@global.session_track_system_variables, @@global.session_track_schema, \
     @@global.session_track_gtids LIMIT 1";
 

@@ -113,8 +113,14 @@ impl Connection {
     pub fn set_state(&mut self, state: Rc<SessionState>) {
         let timeout = state.variable("wait_timeout");
         let timeout_s = timeout.and_then(|value| str::from_utf8(value).ok()?.parse().ok());
-        self.impatient = timeout_s.is_some_and(|limit: u64| limit < PATIENT_S);
+        self.impatient = self.needs_haste(timeout_s);
         self.state = state;
+    }
+
+    /// True where the server soon ends a connection that is idle; `own_s` is the session's own limit.
+    pub(crate) fn needs_haste(&self, own_s: Option<u64>) -> bool {
+        let known = Some(self.login_timeout_s).filter(|limit| *limit > 0);
+        own_s.or(known).is_some_and(|limit| limit < PATIENT_S)
     }
 
     /// Brings the connection up to date. On an error it must be closed.

@@ -154,6 +154,8 @@ pub(crate) struct Handle {
     pub active_s: Cell<u64>,
     /// The session's own `wait_timeout` in seconds; 0 while it has set none.
     pub wait_timeout_s: Cell<u64>,
+    /// What its login took over from the last server that it used; 0 before that.
+    pub login_timeout_s: Cell<u64>,
     /// The client said nothing for so long that the session ends.
     pub timed_out: Cell<bool>,
     /// The session waits for its client, not for a server.
@@ -311,9 +313,10 @@ impl Core {
         self.pools.tick(now_s, alive);
         let idle_s = self.shared.settings.idle_timeout_s;
         for handle in self.handles.borrow().values() {
-            let idle_s = match handle.wait_timeout_s.get() {
-                0 => idle_s,
-                own_s => own_s,
+            let idle_s = match (handle.wait_timeout_s.get(), handle.login_timeout_s.get()) {
+                (0, 0) => idle_s,
+                (0, login_s) => idle_s.min(login_s),
+                (own_s, _) => own_s,
             };
             if handle.waits_for_client.get() && handle.active_s.get() + idle_s < now_s {
                 handle.timed_out.set(true);

@@ -170,6 +170,7 @@ fn handle(
         killing: Default::default(),
         active_s: core.now_s.clone(),
         wait_timeout_s: Default::default(),
+        login_timeout_s: Default::default(),
         timed_out: Default::default(),
         waits_for_client: Default::default(),
         streams: Default::default(),

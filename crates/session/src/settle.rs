@@ -96,6 +96,8 @@ impl Session {
         self.note_gtid(shape, changes.gtid.is_some(), doubt, in_transaction);
         self.last_server = Some(connection.server);
         self.last_connection = connection.id;
+        let login_timeout_s = &self.handle.login_timeout_s;
+        login_timeout_s.set(connection.login_timeout_s);
         if let Some(state) = changes.state {
             let state = Rc::new(state);
             connection.set_state(state.clone());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use testkit::client::{Failure, Login};
 use testkit::door::account;
@@ -233,6 +234,34 @@ fn who_is_silent_for_longer_than_its_own_wait_timeout_is_ended() {
         wait_until(PATIENCE, "its transaction is over", || {
             patient.value("SELECT COUNT(*) FROM stage.t FOR UPDATE") == "0"
         });
+    }
+}
+
+/// A login takes over the server's global value; an interactive client has one of its own.
+#[test]
+fn who_is_silent_for_longer_than_the_servers_wait_timeout_is_ended() {
+    for release in Release::ALL {
+        let Some(stage) = Stage::start_with(release) else {
+            continue;
+        };
+        let door = stage.door();
+        let mut patient = door.client();
+        assert_eq!(patient.value("SELECT @@wait_timeout"), "28800");
+        door.client().run("SET GLOBAL wait_timeout = 1");
+        let interactive = Login {
+            capabilities: Login::default().capabilities | Capabilities::INTERACTIVE,
+            ..Login::default()
+        };
+        let mut typist = door.login(&interactive).expect("logged in");
+        assert_eq!(typist.value("SELECT @@wait_timeout"), "28800");
+        let mut silent = door.client();
+        assert_eq!(silent.value("SELECT @@wait_timeout"), "1");
+        let end = silent.read_packet().expect_err("it was silent");
+        assert!(matches!(end, Failure::Io(_)), "{end}");
+        assert_eq!(typist.value("SELECT 1"), "1");
+        assert_eq!(patient.value("SELECT @@wait_timeout"), "28800");
+        // Connections that the server ended meanwhile are no client's loss.
+        assert_eq!(door.client().value("SELECT @@wait_timeout"), "1");
     }
 }
 
