@@ -35,6 +35,8 @@ DELAY_S = 1
 BOUND_MS = 300
 STAMP_EVERY_S = 0.01
 STAMPS_KEPT = 200_000
+# Checks of a worker between two additions to the counts.
+TELL_EVERY = 200
 
 
 def now_us():
@@ -84,8 +86,10 @@ def session_worker(address, number, checks, weaken, counts):
             handed += 1
             handed_broken += other.value(read) != str(value)
         broken += own.value(read) != str(value)
-    counts.add("session", checks, broken)
-    counts.add("token", handed, handed_broken)
+        if value % TELL_EVERY == 0 or value == checks:
+            counts.add("session", value % TELL_EVERY or TELL_EVERY, broken)
+            counts.add("token", handed, handed_broken)
+            broken = handed = handed_broken = 0
 
 
 def monotonic_worker(address, seed, weaken, stop, counts):
@@ -212,8 +216,13 @@ def check(options):
         begun_s = time.monotonic()
         for process in others + workers:
             process.start()
-        for process in workers:
-            process.join()
+        try:
+            for process in workers:
+                process.join()
+        except KeyboardInterrupt:
+            # What was checked until now counts.
+            report(counts, options, time.monotonic() - begun_s, [])
+            raise
         stop.set()
         for process in others:
             process.join(60)
