@@ -8,7 +8,8 @@ use crate::pool::{Key, Pools};
 /// A connection in use. [`Lease::release`] gives it back; dropping closes it.
 pub struct Lease {
     pub(crate) key: Key,
-    pub(crate) connection: Option<Connection>,
+    /// Boxed: it goes from hand to hand, and every step of a statement would make room for it.
+    pub(crate) connection: Option<Box<Connection>>,
     pub(crate) pools: Rc<Pools>,
     /// The lease holds a place of the pool; false once the connection was given back.
     pub(crate) holds_place: bool,

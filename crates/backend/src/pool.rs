@@ -87,7 +87,7 @@ type WhenDry = Box<dyn Fn(ServerId)>;
 #[derive(Default)]
 struct PerServer {
     /// The connection returned last is at the back: it is warm, and what is not needed grows old.
-    idle: Vec<(Key, Connection)>,
+    idle: Vec<(Key, Box<Connection>)>,
     /// In use, idle, and being opened.
     count: usize,
     line: Line,
@@ -251,7 +251,7 @@ impl Pools {
         Some(self.lease(key, Some(connection)))
     }
 
-    fn lease(self: &Rc<Self>, key: Key, connection: Option<Connection>) -> Lease {
+    fn lease(self: &Rc<Self>, key: Key, connection: Option<Box<Connection>>) -> Lease {
         Lease {
             key,
             connection,
@@ -314,7 +314,7 @@ impl Pools {
         connection.defaults = defaults;
         connection.id = self.next_id.replace(self.next_id.get() + 1);
         connection.statements_max = self.limits.statements_max.max(1);
-        lease.connection = Some(connection);
+        lease.connection = Some(Box::new(connection));
         Ok(lease)
     }
 
@@ -365,7 +365,7 @@ impl Pools {
         Ok(())
     }
 
-    pub(crate) fn put(&self, key: Key, mut connection: Connection) {
+    pub(crate) fn put(&self, key: Key, mut connection: Box<Connection>) {
         connection.idle_since_s = self.now_s.get();
         let mut servers = self.servers.borrow_mut();
         let server = servers.entry(key.server).or_default();
@@ -491,7 +491,7 @@ fn ends_with_sessions(connection: &Connection) -> bool {
 }
 
 fn choose(
-    idle: &[(Key, Connection)],
+    idle: &[(Key, Box<Connection>)],
     key: Key,
     wanted: &Rc<SessionState>,
     prefer: u64,

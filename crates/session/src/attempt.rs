@@ -12,8 +12,9 @@ use sqltext::{Class, Facts};
 
 use crate::counters::count;
 use crate::end::End;
-use crate::exec::{Answer, Changes, Job, Loss, Run, ServerRefusal, Shape};
+use crate::exec::{Answer, Changes, Done, Job, Loss, Run, Shape};
 use crate::profile::Step;
+use crate::refuse::ServerRefusal;
 use crate::session::Session;
 
 /// The command byte of COM_STMT_EXECUTE.
@@ -152,7 +153,8 @@ impl Session {
     ) -> Result<Answer, End> {
         let mut answer = self.relay(connection, run, expect, read_only, pipe).await;
         match &mut answer {
-            Ok(Answer::Done(outcome, changes)) => {
+            Ok(Answer::Done(done)) => {
+                let Done { outcome, changes } = &mut **done;
                 self.complete(connection, run, expect, outcome, changes)
                     .await;
             }
@@ -305,7 +307,10 @@ impl Session {
                     if !more {
                         self.forward(pipe).await?;
                     }
-                    return Ok(Answer::Done(relay.outcome().clone(), changes));
+                    return Ok(Answer::Done(Box::new(Done {
+                        outcome: relay.outcome().clone(),
+                        changes,
+                    })));
                 }
                 if progress.wants_file {
                     file = true;

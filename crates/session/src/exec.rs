@@ -23,6 +23,7 @@ use crate::per_core::Core;
 use crate::pin::Pins;
 use crate::profile::Step;
 use crate::reads::{Transient, want_positions};
+use crate::refuse::ServerRefusal;
 use crate::session::Session;
 use crate::train::Train;
 
@@ -144,10 +145,16 @@ impl Run {
     }
 }
 
+/// A complete reply. Boxed in the answer, which every step of a statement would make room for.
+pub(crate) struct Done {
+    pub outcome: Outcome,
+    pub changes: Changes,
+}
+
 /// How an attempt ended.
 pub(crate) enum Answer {
     /// The client has the whole reply.
-    Done(Outcome, Changes),
+    Done(Box<Done>),
     /// A replica refused to write; the client has seen nothing.
     WritesOnReplica,
     /// The server refused for a reason that passes; the client has seen nothing.
@@ -158,13 +165,6 @@ pub(crate) enum Answer {
     Lost(Loss),
     /// Re-preparing was refused: this is the answer to the client's EXECUTE.
     Refused(ServerRefusal),
-}
-
-/// A server's error as it is passed on.
-pub(crate) struct ServerRefusal {
-    pub number: u16,
-    pub sqlstate: [u8; 5],
-    pub message: Vec<u8>,
 }
 
 impl Answer {
@@ -264,7 +264,8 @@ impl Session {
                 false => self.attempt(&mut lease, &mut run, plan.guards()).await?,
             };
             match answer {
-                Answer::Done(outcome, changes) => {
+                Answer::Done(done) => {
+                    let Done { outcome, changes } = *done;
                     self.note_answer(lease.connection(), &run, &outcome, &changes);
                     return self.settle(lease, &run.shape, run.pins, outcome, changes);
                 }

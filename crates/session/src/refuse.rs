@@ -6,7 +6,6 @@ use farm::{ServerId, error};
 
 use crate::client::Client;
 use crate::end::End;
-use crate::exec::ServerRefusal;
 
 /// Stands for a server in errors that came before one was chosen.
 pub(crate) fn nowhere() -> Target {
@@ -17,6 +16,13 @@ pub(crate) fn nowhere() -> Target {
         read_only: false,
         at_login: true,
     }
+}
+
+/// A server's error as it is passed on.
+pub(crate) struct ServerRefusal {
+    pub number: u16,
+    pub sqlstate: [u8; 5],
+    pub message: Vec<u8>,
 }
 
 impl Client {

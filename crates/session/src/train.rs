@@ -18,7 +18,7 @@ use sqltext::{Class, Facts, Verb};
 use crate::attempt::Pipe;
 use crate::counters::count;
 use crate::end::End;
-use crate::exec::{Answer, Job, Run, Shape};
+use crate::exec::{Answer, Done, Job, Run, Shape};
 use crate::session::Session;
 
 /// Requests under way at one time. All of them fit the server's receive buffer, so that writing
@@ -150,8 +150,8 @@ impl Session {
     ) -> Result<Answer, End> {
         let mut answer = answer?;
         loop {
-            let (outcome, changes) = match (answer, run.train.cars.is_empty()) {
-                (Answer::Done(outcome, changes), false) => (outcome, changes),
+            let Done { outcome, changes } = match (answer, run.train.cars.is_empty()) {
+                (Answer::Done(done), false) => *done,
                 (last, _) => return Ok(last),
             };
             self.note_route(connection, run, &outcome, &changes);
