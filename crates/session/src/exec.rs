@@ -265,9 +265,8 @@ impl Session {
             };
             match answer {
                 Answer::Done(done) => {
-                    let Done { outcome, changes } = *done;
-                    self.note_answer(lease.connection(), &run, &outcome, &changes);
-                    return self.settle(lease, &run.shape, run.pins, outcome, changes);
+                    self.note_answer(lease.connection(), &run, &done.outcome, &done.changes);
+                    return self.settle(lease, &run.shape, run.pins, done.outcome, done.changes);
                 }
                 Answer::Refused(refusal) => {
                     self.give_back_after_error(lease, run.pins);
