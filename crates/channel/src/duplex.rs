@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use reactor::Sock;
 
-use crate::SEND_BYTES;
+use crate::send_sealed;
 use crate::wrapped::{Pull, Wrapped};
 
 /// Made by [`crate::Channel::duplex`]. At most one receive and one send at a time.
@@ -53,21 +53,7 @@ impl<'a> Duplex<'a> {
         let Some(wrapped) = &self.wrapped else {
             return self.sock.send(buffer, range).await;
         };
-        let mut at = range.start;
-        while at < range.end {
-            let end = range.end.min(at + SEND_BYTES);
-            let sealed = wrapped.borrow_mut().seal(&buffer[at..end]);
-            let sealed = match sealed {
-                Ok(sealed) => sealed,
-                Err(error) => return (Err(error), buffer),
-            };
-            let bytes = sealed.len();
-            let (sent, _) = self.sock.send(sealed, 0..bytes).await;
-            if let Err(error) = sent {
-                return (Err(error), buffer);
-            }
-            at = end;
-        }
-        (Ok(()), buffer)
+        let seal = |part: &[u8]| wrapped.borrow_mut().seal(part);
+        send_sealed(self.sock, buffer, range, seal).await
     }
 }

@@ -87,21 +87,7 @@ impl Channel {
         let Some(wrapped) = &mut self.wrapped else {
             return self.sock.send(buffer, range).await;
         };
-        let mut at = range.start;
-        while at < range.end {
-            let end = range.end.min(at + SEND_BYTES);
-            let sealed = match wrapped.seal(&buffer[at..end]) {
-                Ok(sealed) => sealed,
-                Err(error) => return (Err(error), buffer),
-            };
-            let bytes = sealed.len();
-            let (sent, _) = self.sock.send(sealed, 0..bytes).await;
-            if let Err(error) = sent {
-                return (Err(error), buffer);
-            }
-            at = end;
-        }
-        (Ok(()), buffer)
+        send_sealed(&self.sock, buffer, range, |part| wrapped.seal(part)).await
     }
 
     /// True while the peer has neither closed nor sent anything unasked. Meant for a pooled
@@ -233,4 +219,28 @@ impl Drop for Channel {
             let _ = self.sock.send_ready(&notice);
         }
     }
+}
+
+/// Sends a range in pieces, each as `seal` makes it.
+async fn send_sealed(
+    sock: &Sock,
+    buffer: Vec<u8>,
+    range: Range<usize>,
+    mut seal: impl FnMut(&[u8]) -> io::Result<Vec<u8>>,
+) -> (io::Result<()>, Vec<u8>) {
+    let mut at = range.start;
+    while at < range.end {
+        let end = range.end.min(at + SEND_BYTES);
+        let sealed = match seal(&buffer[at..end]) {
+            Ok(sealed) => sealed,
+            Err(error) => return (Err(error), buffer),
+        };
+        let bytes = sealed.len();
+        let (sent, _) = sock.send(sealed, 0..bytes).await;
+        if let Err(error) = sent {
+            return (Err(error), buffer);
+        }
+        at = end;
+    }
+    (Ok(()), buffer)
 }

@@ -164,10 +164,7 @@ impl Control {
     ) -> Result<Observation, Error> {
         self.tally.probes.fetch_add(1, Relaxed);
         let timeout_ms = self.settings.probe_timeout_ms;
-        let mut open = match link.take() {
-            Some(link) => link,
-            None => Link::open(&self.login(host, port), timeout_ms).await?,
-        };
+        let mut open = self.link(link.take(), host, port).await?;
         let observation = probe(&mut open, acks, timeout_ms).await?;
         // Only a link that answered is kept.
         *link = Some(open);

@@ -195,7 +195,12 @@ impl Control {
     }
 
     /// Does what is due now; returns the time until the next look.
-    async fn beat(&self, pulse: &mut Pulse, members: &Members, beats: &Arc<Beats>) -> Duration {
+    async fn beat(
+        self: &Arc<Self>,
+        pulse: &mut Pulse,
+        members: &Members,
+        beats: &Arc<Beats>,
+    ) -> Duration {
         if pulse.primary.as_ref() != Some(&members.primary) {
             *pulse = Pulse::default();
             pulse.primary = Some(members.primary.clone());
@@ -209,16 +214,8 @@ impl Control {
                 Some(done) => done.await.ok().flatten(),
                 None => None,
             };
-            let writing = write(
-                self.login(&members.primary.host, members.primary.port),
-                link,
-                self.settings.probe_timeout_ms,
-                self.snapshot_farm_id(),
-                Arc::clone(beats),
-                self.started,
-                self.freshness(members.primary.id),
-            );
-            pulse.writing = Some(tokio::spawn(writing));
+            let write = Arc::clone(self).write(members.primary.clone(), link, Arc::clone(beats));
+            pulse.writing = Some(tokio::spawn(write));
             // A heartbeat is a look, too.
             pulse.next_look_us = now_us + self.look_every_us(now_us).unwrap_or(write_us);
         }
@@ -251,24 +248,46 @@ impl Control {
     async fn look(&self, pulse: &mut Pulse, members: &Members, beats: &Beats) -> Option<()> {
         let timeout_ms = self.settings.probe_timeout_ms;
         let place = &members.primary;
-        let mut link = match pulse.link.take() {
-            Some(link) => link,
-            None => Link::open(&self.login(&place.host, place.port), timeout_ms)
-                .await
-                .ok()?,
-        };
+        let link = self.link(pulse.link.take(), &place.host, place.port);
+        let mut link = link.await.ok()?;
         let asked_us = self.now_us();
-        let position = engine::heartbeat::position(&mut link, timeout_ms)
-            .await
-            .ok()?;
+        let position = engine::heartbeat::position(&mut link, timeout_ms);
+        let position = position.await.ok()?;
+        self.beat_at(place, asked_us, position, beats);
+        pulse.link = Some(link);
+        Some(())
+    }
+
+    /// Writes one heartbeat and makes a beat of it.
+    async fn write(
+        self: Arc<Self>,
+        place: Place,
+        link: Option<Link>,
+        beats: Arc<Beats>,
+    ) -> Option<Link> {
+        let mut link = self.link(link, &place.host, place.port).await.ok()?;
+        let router = self.state().records.farm_id.clone();
+        let asked_us = self.now_us();
+        match engine::heartbeat::beat(&mut link, &router, BEAT_TIMEOUT_MS).await {
+            Ok(position) => {
+                self.beat_at(&place, asked_us, position, &beats);
+                Some(link)
+            }
+            Err(error) => {
+                tracing::debug!(server = link.address(), %error, "no heartbeat");
+                None
+            }
+        }
+    }
+
+    /// The primary has this position, and was asked at this moment.
+    fn beat_at(&self, place: &Place, asked_us: u64, position: Position, beats: &Beats) {
         self.freshness(place.id).learn(position.clone(), asked_us);
         beats.push(Beat {
             asked_us,
             seen_us: self.now_us(),
             position,
         });
-        pulse.link = Some(link);
-        Some(())
     }
 
     /// Stands beside one replica and says how far it has come.
@@ -304,12 +323,8 @@ impl Control {
         beats: &Beats,
     ) -> Option<()> {
         let timeout_ms = self.settings.probe_timeout_ms;
-        let mut open = match link.take() {
-            Some(open) => open,
-            None => Link::open(&self.login(&place.host, place.port), timeout_ms)
-                .await
-                .ok()?,
-        };
+        let open = self.link(link.take(), &place.host, place.port);
+        let mut open = open.await.ok()?;
         let asked_us = self.now_us();
         let reach = engine::heartbeat::reach(&mut open, &target.position, FOLLOW_MS, timeout_ms);
         let position = reach.await.ok()?;
@@ -329,10 +344,6 @@ impl Control {
             }
         }
         Some(())
-    }
-
-    fn snapshot_farm_id(&self) -> String {
-        self.state().records.farm_id.clone()
     }
 }
 
@@ -355,39 +366,6 @@ impl Drop for Pulse {
     fn drop(&mut self) {
         if let Some(writing) = &self.writing {
             writing.abort();
-        }
-    }
-}
-
-/// Writes one heartbeat and makes a beat of it.
-async fn write(
-    login: engine::Login,
-    link: Option<Link>,
-    timeout_ms: u64,
-    router: String,
-    beats: Arc<Beats>,
-    origin: std::time::Instant,
-    fresh: Arc<Freshness>,
-) -> Option<Link> {
-    let now_us = || u64::try_from(origin.elapsed().as_micros()).unwrap_or(u64::MAX);
-    let mut link = match link {
-        Some(link) => link,
-        None => Link::open(&login, timeout_ms).await.ok()?,
-    };
-    let asked_us = now_us();
-    match engine::heartbeat::beat(&mut link, &router, BEAT_TIMEOUT_MS).await {
-        Ok(position) => {
-            fresh.learn(position.clone(), asked_us);
-            beats.push(Beat {
-                asked_us,
-                seen_us: now_us(),
-                position,
-            });
-            Some(link)
-        }
-        Err(error) => {
-            tracing::debug!(server = link.address(), %error, "no heartbeat");
-            None
         }
     }
 }

@@ -30,6 +30,19 @@ impl Control {
         }
     }
 
+    /// The link that was kept, or a new one, for a probe.
+    pub(crate) async fn link(
+        &self,
+        kept: Option<Link>,
+        host: &str,
+        port: u16,
+    ) -> Result<Link, engine::Error> {
+        match kept {
+            Some(link) => Ok(link),
+            None => Link::open(&self.login(host, port), self.settings.probe_timeout_ms).await,
+        }
+    }
+
     /// How a replica logs in to its primary.
     pub(crate) fn replica_login(&self, primary: &ServerRecord) -> Login {
         let credentials = &self.settings.credentials;

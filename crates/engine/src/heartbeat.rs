@@ -16,8 +16,8 @@ const MAKE: &str = "CREATE DATABASE IF NOT EXISTS heddle; \
      at TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)\
      ) ENGINE=InnoDB COMMENT='Written by each router; see group health'";
 
-/// What the server has executed, as one expression.
-fn executed(engine: Engine) -> &'static str {
+/// What the server has executed, as one expression; [`Position::parse`] reads its value.
+pub fn executed(engine: Engine) -> &'static str {
     match engine {
         Engine::MariaDb => "@@global.gtid_current_pos",
         Engine::MySql => "@@global.gtid_executed",
@@ -91,8 +91,7 @@ pub fn wait_for(engine: Engine, position: &str, wait_ms: u64) -> String {
 }
 
 fn read(link: &Link, operation: &'static str, cell: Option<String>) -> Result<Position, Error> {
-    // MySQL breaks long sets into lines.
-    let text = cell.unwrap_or_default().replace('\n', "");
+    let text = cell.unwrap_or_default();
     Position::parse(link.version().engine, &text).ok_or_else(|| Error::Reply {
         operation,
         server: link.address().to_owned(),

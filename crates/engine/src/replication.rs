@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use farm::Engine;
 
 use crate::error::Error;
+use crate::heartbeat::wait_for;
 use crate::link::{Link, Login, quoted, text_at};
 use crate::probe::{Replica, Thread, replica};
 use crate::version::Version;
@@ -169,14 +170,12 @@ pub async fn drain(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
             cure: "mend what stopped it, then START SLAVE SQL_THREAD".to_owned(),
         });
     }
-    let received = quoted(&stopped.received);
-    let seconds = timeout_ms.div_ceil(1000);
-    let sql = match link.version().engine {
-        Engine::MariaDb => format!("SELECT MASTER_GTID_WAIT({received}, {seconds})"),
-        Engine::MySql => format!("SELECT WAIT_FOR_EXECUTED_GTID_SET({received}, {seconds})"),
-    };
-    // The server counts whole seconds; the link gives it one more.
-    let answer = link.cell(OPERATION, &sql, timeout_ms + 1000).await?;
+    let wait_ms = timeout_ms.next_multiple_of(1000);
+    let wait = wait_for(link.version().engine, &stopped.received, wait_ms);
+    // It waits for whole seconds; the link gives it one more.
+    let answer = link
+        .cell(OPERATION, &format!("SELECT {wait}"), timeout_ms + 1000)
+        .await?;
     match answer.as_deref() {
         Some("0") => Ok(()),
         _ => Err(Error::Timeout {

@@ -252,8 +252,9 @@ impl Balance {
             }
             Strategy::Fastest => {
                 let cost = |server: &Server| {
-                    let seat = self.seats.iter().find(|seat| seat.id == server.id);
-                    let known = seat.filter(|seat| seat.answers >= ANSWERS_MIN);
+                    let known = self
+                        .seat(server.id)
+                        .filter(|seat| seat.answers >= ANSWERS_MIN);
                     known.map_or(0.0, |seat| seat.average_us / server.weight)
                 };
                 let best = chosen.of(servers);
@@ -352,14 +353,17 @@ impl Balance {
     /// True for a server that has served so much more than its share that it is worth a question
     /// whether its sessions can go elsewhere, and for one that should serve no reads at all.
     pub fn overdrawn(&self, id: ServerId) -> bool {
-        let seat = self.seats.iter().find(|seat| seat.id == id);
-        seat.is_none_or(|seat| seat.credit < -self.total * OVERDRAWN_TURNS)
+        self.seat(id)
+            .is_none_or(|seat| seat.credit < -self.total * OVERDRAWN_TURNS)
     }
 
     /// Whether this server is out now.
     pub fn is_out(&self, id: ServerId, now_us: u64) -> bool {
-        let seat = self.seats.iter().find(|seat| seat.id == id);
-        seat.is_some_and(|seat| seat.out_until_us > now_us)
+        self.seat(id).is_some_and(|seat| seat.out_until_us > now_us)
+    }
+
+    fn seat(&self, id: ServerId) -> Option<&Seat> {
+        self.seats.iter().find(|seat| seat.id == id)
     }
 
     fn slot(&mut self, id: ServerId) -> usize {

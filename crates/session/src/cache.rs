@@ -156,8 +156,7 @@ impl Session {
             0 => self.promises.cache_ttl_s,
             asked => asked,
         };
-        let level = shape.level.unwrap_or(self.promises.level);
-        let eventual = matches!(level, Level::Eventual { .. });
+        let eventual = matches!(self.level_of(shape), Level::Eventual { .. });
         if eventual && shape.class == Class::Read && self.held.is_none() {
             asked
         } else {

@@ -8,8 +8,9 @@
 use std::rc::Rc;
 
 use backend::{Connection, Lease};
+use engine::heartbeat::{self, wait_for};
 use farm::token::Promise;
-use farm::{ClientError, Engine, Position, Server, ServerId, Snapshot, Token, error};
+use farm::{ClientError, Position, Server, ServerId, Snapshot, Token, error};
 use routing::{LastRead, Level, Need};
 use sqltext::{Class, Hints, MsHint, Verb};
 
@@ -145,7 +146,7 @@ pub(crate) fn hinted(hints: &Hints, text: &[u8]) -> Result<Asked, String> {
         return Err(format!("the hint '{word}' is no key=value"));
     }
     if let Some(name) = hints.get(text, "consistency") {
-        level = Some(level_of(name).ok_or_else(|| {
+        level = Some(level_named(name).ok_or_else(|| {
             let name = String::from_utf8_lossy(name);
             format!("the hint consistency={name} is none of eventual, session, strong")
         })?);
@@ -182,7 +183,7 @@ pub(crate) fn seconds(text: &[u8]) -> Option<u32> {
 }
 
 /// The level of this name, in any case.
-pub(crate) fn level_of(name: &[u8]) -> Option<Level> {
+pub(crate) fn level_named(name: &[u8]) -> Option<Level> {
     let eventual = Level::Eventual { max_lag_us: None };
     let levels = [eventual, Level::Session, Level::Strong];
     let named = |level: &Level| name.eq_ignore_ascii_case(level.name().as_bytes());
@@ -196,10 +197,15 @@ pub(crate) fn milliseconds(text: &[u8]) -> Option<u64> {
 }
 
 impl Session {
+    /// The level that this statement is asked to have, if it is a read: its own, or the session's.
+    pub(crate) fn level_of(&self, shape: &Shape) -> Level {
+        shape.level.unwrap_or(self.promises.level)
+    }
+
     /// What this statement needs, if it is a read.
     pub(crate) fn need(&self, shape: &Shape, now_us: u64) -> Need<'_> {
         let promises = &self.promises;
-        let level = match shape.level.unwrap_or(promises.level) {
+        let level = match self.level_of(shape) {
             Level::Eventual { max_lag_us: None } => Level::Eventual {
                 max_lag_us: bound_us(promises.max_lag_ms),
             },
@@ -300,7 +306,7 @@ impl Session {
             && !self.promises.unlogged
             && shape.class == Class::Read
             && self.held.is_none()
-            && matches!(shape.level.unwrap_or(self.promises.level), Level::Session)
+            && self.level_of(shape) == Level::Session
     }
 
     /// True when the server of the last read has served too much, and asking it for its position may
@@ -345,13 +351,8 @@ impl Session {
         count(&self.core.counters.reads_waited);
         let connection = lease.connection_mut();
         let wait_ms = self.core.shared.settings.consistency.wait_ms;
-        let seconds = format!("{}.{:03}", wait_ms / 1000, wait_ms % 1000);
-        let ask = match connection.engine() {
-            Engine::MariaDb => format!("SELECT MASTER_GTID_WAIT('{floor}', {seconds})"),
-            Engine::MySql => {
-                format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{floor}', {seconds})")
-            }
-        };
+        let wait = wait_for(connection.engine(), &floor.to_string(), wait_ms);
+        let ask = format!("SELECT {wait}");
         let Ok(answer) = connection.ask(ask.as_bytes()).await else {
             connection.condemn();
             return false;
@@ -479,13 +480,9 @@ impl Session {
 /// What the server of this connection has executed.
 async fn executed(connection: &mut Connection) -> Option<Position> {
     let engine = connection.engine();
-    let ask: &[u8] = match engine {
-        Engine::MariaDb => b"SELECT @@global.gtid_current_pos",
-        Engine::MySql => b"SELECT @@global.gtid_executed",
-    };
-    let answer = connection.ask(ask).await.ok()?;
-    let text = String::from_utf8_lossy(answer.first()?).replace('\n', "");
-    Position::parse(engine, &text)
+    let ask = format!("SELECT {}", heartbeat::executed(engine));
+    let answer = connection.ask(ask.as_bytes()).await.ok()?;
+    Position::parse(engine, &String::from_utf8_lossy(answer.first()?))
 }
 
 #[cfg(test)]

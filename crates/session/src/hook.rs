@@ -16,7 +16,7 @@ use routing::rules::{Actions, Fallback, Hook, Rules, ServerName, Servers};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use crate::consistency::{UNBOUNDED_MS, bound_us, level_of};
+use crate::consistency::{UNBOUNDED_MS, bound_us, level_named};
 use crate::counters::count;
 use crate::exec::{Job, Shape};
 use crate::session::Session;
@@ -266,7 +266,7 @@ fn read_verdict(body: &[u8], farm: &Snapshot) -> Result<Verdict, String> {
                 verdict.servers = Some(servers(&all.ok_or_else(|| wrong("servers"))?, farm)?);
             }
             ("level", Value::String(level)) => {
-                let level = level_of(level.as_bytes());
+                let level = level_named(level.as_bytes());
                 verdict.level = Some(level.ok_or_else(|| wrong("level"))?);
             }
             ("max_lag_ms", value) => {

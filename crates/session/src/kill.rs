@@ -33,6 +33,18 @@ pub struct How {
     pub soft: bool,
 }
 
+impl How {
+    /// The whole session.
+    pub(crate) const CONNECTION: How = How {
+        query: false,
+        soft: false,
+    };
+    pub(crate) const QUERY: How = How {
+        query: true,
+        soft: false,
+    };
+}
+
 /// What a KILL is told that names its victim in a way that cannot be carried.
 const UNCARRIED: &str = "a KILL with a parameter takes nothing beside it; among other statements \
                          it must come first and name a connection";
@@ -51,10 +63,7 @@ enum Verdict {
 impl Session {
     /// COM_PROCESS_KILL.
     pub(crate) async fn process_kill(&mut self) -> Result<(), End> {
-        let how = How {
-            query: false,
-            soft: false,
-        };
+        let how = How::CONNECTION;
         match self.client.payload().get(1..5) {
             Some(&[a, b, c, d]) => {
                 self.kill(u32::from_le_bytes([a, b, c, d]).into(), how)

@@ -7,7 +7,7 @@ use farm::error;
 use routing::Level;
 use sqltext::{Class, Facts, Literal, Scope, Verb};
 
-use crate::consistency::{UNBOUNDED_MS, level_of, milliseconds, seconds};
+use crate::consistency::{UNBOUNDED_MS, level_named, milliseconds, seconds};
 use crate::end::End;
 use crate::exec::Shape;
 use crate::session::Session;
@@ -101,7 +101,7 @@ impl Session {
         let defaults = self.default_promises();
         match (name.as_str(), value) {
             ("heddle_consistency", Value::Default) => Ok(Change::Level(defaults.level)),
-            ("heddle_consistency", Value::Text(text)) => match level_of(text.as_bytes()) {
+            ("heddle_consistency", Value::Text(text)) => match level_named(text.as_bytes()) {
                 Some(level) => Ok(Change::Level(level)),
                 None => {
                     let values = "; it is one of eventual, session, strong";

@@ -13,7 +13,6 @@ use mysql_wire::status::Status;
 use routing::{Level, Plan};
 
 use crate::end::End;
-use crate::exec::Shape;
 use crate::local::Answer;
 use crate::session::Session;
 
@@ -110,11 +109,6 @@ impl Times {
 }
 
 impl Session {
-    /// The level at which this statement is served, if it is a read.
-    pub(crate) fn level_of(&self, shape: &Shape) -> Level {
-        shape.level.unwrap_or(self.promises.level)
-    }
-
     /// `HEDDLE PROFILE`: one row, or none before the first statement. `HEDDLE PROFILE REPEAT`: the
     /// last statement's OK once more, for client libraries that keep its numbers from the last reply:
     /// who asked Heddle something in between has them back.

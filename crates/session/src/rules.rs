@@ -23,7 +23,6 @@ use crate::consistency::Consistency;
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::kill::How;
 use crate::per_core::Core;
 use crate::session::Session;
 
@@ -253,12 +252,7 @@ impl Session {
             reactor::spawn(async move {
                 reactor::sleep(Duration::from_millis(timeout_ms)).await;
                 if handle.running.get().is_some() {
-                    count(&core.counters.statements_timed_out);
-                    let how = How {
-                        query: true,
-                        soft: false,
-                    };
-                    core.kill(handle.id, how);
+                    core.end_late(handle.id);
                 }
             })
         });

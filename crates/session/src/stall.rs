@@ -131,11 +131,7 @@ impl Core {
         };
         for id in abandoned {
             count(&self.counters.statements_abandoned);
-            let how = How {
-                query: false,
-                soft: false,
-            };
-            self.kill(id, how);
+            self.kill(id, How::CONNECTION);
         }
     }
 
@@ -154,13 +150,14 @@ impl Core {
             late.map(|handle| handle.id).collect()
         };
         for id in late {
-            count(&self.counters.statements_timed_out);
-            let how = How {
-                query: true,
-                soft: false,
-            };
-            self.kill(id, how);
+            self.end_late(id);
         }
+    }
+
+    /// Ends a session's statement, whose time is over.
+    pub(crate) fn end_late(self: &Rc<Self>, id: u32) {
+        count(&self.counters.statements_timed_out);
+        self.kill(id, How::QUERY);
     }
 }
 
