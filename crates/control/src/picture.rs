@@ -41,6 +41,7 @@ pub(crate) fn snapshot(
             name: name.as_str().into(),
             description: kept.value.description.clone(),
             active: kept.value.active,
+            paused: false,
             forks: kept.value.forks.iter().filter_map(fork).collect(),
             servers,
         })
@@ -68,6 +69,7 @@ fn server(id: u32, record: &ServerRecord, sight: Sight) -> Server {
         engine: record.engine,
         version: record.version.as_str().into(),
         health: sight.health,
+        term: 0,
         fresh: Fresh(sight.fresh),
     }
 }
@@ -81,8 +83,8 @@ pub(crate) fn same_but_gtids(a: &Snapshot, b: &Snapshot) -> bool {
         with_gtid == **b
     };
     let same_group = |a: &Arc<Group>, b: &Arc<Group>| {
-        (&a.name, &a.description, a.active, &a.forks)
-            == (&b.name, &b.description, b.active, &b.forks)
+        (&a.name, &a.description, a.active, a.paused, &a.forks)
+            == (&b.name, &b.description, b.active, b.paused, &b.forks)
             && a.servers.len() == b.servers.len()
             && a.servers
                 .iter()

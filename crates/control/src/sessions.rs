@@ -31,6 +31,9 @@ pub trait Sessions: Send + Sync {
     /// Ends a session, or with `query` only the statement that it runs. False when no session has
     /// this id.
     fn kill(&self, id: u64, query: bool) -> bool;
+    /// Tells the sessions at once that the published snapshot has a new primary, a paused group, or a
+    /// server whose connections are to be cut.
+    fn turned(&self);
 }
 
 /// A router without a data plane, for tests and tools.
@@ -45,4 +48,6 @@ impl Sessions for NoSessions {
     fn kill(&self, _id: u64, _query: bool) -> bool {
         false
     }
+
+    fn turned(&self) {}
 }

@@ -231,12 +231,14 @@ mod tests {
                 read_only,
                 ..Health::unknown()
             },
+            term: 0,
             fresh: Default::default(),
         };
         let group = Group {
             name: "g".into(),
             description: String::new(),
             active: true,
+            paused: false,
             forks: Vec::new(),
             servers: vec![Arc::new(server)],
         };

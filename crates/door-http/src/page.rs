@@ -195,6 +195,7 @@ mod tests {
             name: "g".into(),
             description: "<script>alert('x')</script>".to_owned(),
             active: false,
+            paused: false,
             forks: Vec::new(),
             servers: Vec::new(),
         };

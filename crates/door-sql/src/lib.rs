@@ -171,9 +171,14 @@ impl Killer {
         let how = How { query, soft: false };
         self.dealer.send(entry.core, Message::Kill { id, how })
     }
-}
 
-impl Killer {
+    /// Has every core look at the published snapshot.
+    pub fn turned(&self) {
+        for core in 0..self.dealer.cores() {
+            self.dealer.send(core, Message::Turned);
+        }
+    }
+
     /// The sessions of all cores, by id. Waits for the cores, which answer between two events; one
     /// that does not within a second is left out.
     pub fn sessions(&self) -> Vec<SessionView> {
@@ -234,6 +239,7 @@ async fn run_core(
             }
             Message::Kill { id, how } => core.kill(id, how),
             Message::List(lister) => lister.tell(core.views()),
+            Message::Turned => core.turned(),
             Message::Drain => core.drain(),
             Message::Stop => break,
         }

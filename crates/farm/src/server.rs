@@ -176,6 +176,9 @@ pub struct Server {
     /// `@@version` as the server says it, for example `10.11.6-MariaDB-0+deb12u1`.
     pub version: Arc<str>,
     pub health: Health,
+    /// How often Heddle has cut itself off from the server, because it was fenced or lost the writes:
+    /// connections that were opened under an earlier term are closed, whatever runs on them.
+    pub term: u32,
     /// How far its data reach: the same from snapshot to snapshot.
     #[serde(skip)]
     pub fresh: Fresh,

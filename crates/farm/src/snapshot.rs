@@ -46,6 +46,8 @@ pub struct Group {
     pub description: String,
     /// An active group is watched and failed over; an inactive one is only served.
     pub active: bool,
+    /// The primary is being exchanged: statements that need it wait for the next snapshot.
+    pub paused: bool,
     /// Where the group's timelines ended, the oldest first: what the new primary had when it took
     /// over. Tokens from before are checked against it.
     #[serde(skip)]

@@ -176,6 +176,7 @@ mod tests {
             engine: Engine::MariaDb,
             version: "10.11.6-MariaDB".into(),
             health: Health::unknown(),
+            term: 0,
             fresh: Default::default(),
         };
         let fork = |text: &&str| Position::parse(Engine::MariaDb, text).expect("a position");
@@ -183,6 +184,7 @@ mod tests {
             name: "g@1".into(),
             description: String::new(),
             active: true,
+            paused: false,
             forks: forks.iter().map(fork).collect(),
             servers: vec![Arc::new(server)],
         };

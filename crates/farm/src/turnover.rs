@@ -132,6 +132,7 @@ mod tests {
                 engine: Engine::MariaDb,
                 version: "".into(),
                 health,
+                term: 0,
                 fresh: Default::default(),
             })
         };
@@ -139,6 +140,7 @@ mod tests {
             name: "g1".into(),
             description: String::new(),
             active: true,
+            paused: false,
             forks: Vec::new(),
             servers: servers.iter().enumerate().map(server).collect(),
         };

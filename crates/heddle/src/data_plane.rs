@@ -8,11 +8,11 @@ use control::commands::Table;
 use control::{Call, CommandError, Commander, SessionInfo, Sessions};
 use door_http::{Family, Kind, Metrics, Sample};
 use door_sql::{Door, Killer};
-use farm::error;
+use farm::{ServerId, error};
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
-    Answer, Consistency, Operator, Preferences, Reads, Reply, SessionView,
+    Answer, Consistency, Fate, Fault, LostWrite, Operator, Preferences, Reads, Reply, SessionView,
     Settings as SessionSettings, Shared, Slowness, Transient, Transport,
 };
 
@@ -131,6 +131,12 @@ impl Operator for Commands {
 
     fn read_accounts(&self, done: Box<dyn FnOnce() + Send>) {
         self.0.read_accounts(done);
+    }
+
+    fn suspect(&self, _server: ServerId, _fault: Fault) {}
+
+    fn resolve(&self, _lost: LostWrite, reply: Box<dyn FnOnce(Fate) + Send>) {
+        reply(Fate::Unknown("nobody looks yet".to_owned()));
     }
 }
 
@@ -251,6 +257,12 @@ impl Sessions for DataPlane {
         let id = u32::try_from(id).ok();
         open.zip(id)
             .is_some_and(|(open, id)| open.killer.kill(id, query))
+    }
+
+    fn turned(&self) {
+        if let Some(open) = self.open.get() {
+            open.killer.turned();
+        }
     }
 }
 

@@ -49,6 +49,7 @@ fn server(id: ServerId) -> Server {
             sql_running: (!primary).then_some(true),
             ..Health::unknown()
         },
+        term: 0,
         fresh: Default::default(),
     }
 }
@@ -100,6 +101,7 @@ impl Scene {
             name: "g".into(),
             description: String::new(),
             active: true,
+            paused: false,
             forks: Vec::new(),
             servers: self.servers.iter().cloned().map(Arc::new).collect(),
         };

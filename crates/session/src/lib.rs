@@ -35,6 +35,7 @@ mod local_file;
 mod login;
 mod mirror;
 mod offer;
+mod operator;
 mod own_variables;
 mod per_core;
 mod pin;
@@ -68,7 +69,7 @@ use std::net::{SocketAddr, TcpStream};
 pub use crate::consistency::{Consistency, UNBOUNDED_MS};
 pub use crate::counters::Counters;
 pub use crate::kill::How;
-pub use crate::local::{Answer, Operator, Reply};
+pub use crate::operator::{Answer, Fate, Fault, LostWrite, Operator, Reply};
 pub use crate::per_core::{Core, Settings, Shared};
 pub use crate::reads::{Failover, Reads, Stickiness, Transient};
 pub use crate::registry::{Entry, Registry};
@@ -89,6 +90,8 @@ pub enum Message {
     Kill { id: u32, how: How },
     /// Somebody wants to see the core's sessions.
     List(Lister),
+    /// The snapshot has a new primary, a paused group, or a server whose connections are to be cut.
+    Turned,
     /// End idle sessions now and the others after their statement.
     Drain,
     /// End the core, with whatever it still holds.

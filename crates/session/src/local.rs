@@ -7,29 +7,8 @@ use sqltext::{Facts, Verb};
 
 use crate::end::End;
 use crate::exec::Shape;
+use crate::operator::{Answer, Reply};
 use crate::session::Session;
-
-/// An answer of the command table: column names and rows of text.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
-    pub columns: Vec<String>,
-    pub rows: Vec<Vec<Option<String>>>,
-}
-
-/// Carries out the commands of the command table for sessions. Implemented by the control plane,
-/// which has threads of its own.
-pub trait Operator: Send + Sync {
-    /// Runs `words` (group, command, arguments) and calls `reply` from any thread. `admin` tells
-    /// whether the account may change the farm. An error is a text for the client.
-    fn submit(&self, words: Vec<String>, admin: bool, reply: Reply);
-
-    /// Reads the accounts from a server and publishes them, soon; then calls `done` from any thread,
-    /// also when no server answered. Many calls may share one reading that begins after them.
-    fn read_accounts(&self, done: Box<dyn FnOnce() + Send>);
-}
-
-/// Takes the outcome of a command.
-pub type Reply = Box<dyn FnOnce(Result<Answer, String>) + Send>;
 
 impl Session {
     /// `HEDDLE …`.

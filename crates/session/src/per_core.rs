@@ -366,6 +366,9 @@ impl Core {
         }
     }
 
+    /// The published snapshot has a new primary, a paused group, or a server that was cut off.
+    pub fn turned(&self) {}
+
     /// How many sessions the core has.
     pub fn sessions(&self) -> usize {
         self.handles.borrow().len()

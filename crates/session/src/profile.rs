@@ -13,7 +13,7 @@ use mysql_wire::status::Status;
 use routing::{Level, Plan};
 
 use crate::end::End;
-use crate::local::Answer;
+use crate::operator::Answer;
 use crate::session::Session;
 
 /// What a statement's time is spent on.

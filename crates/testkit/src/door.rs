@@ -14,8 +14,8 @@ use mysql_wire::auth;
 use reactor::Io;
 use routing::rules::Rulebook;
 use session::{
-    BackendCredential, Consistency, Limits, Operator, Preferences, Reads, Reply, Settings,
-    Transport,
+    BackendCredential, Consistency, Fate, Fault, Limits, LostWrite, Operator, Preferences, Reads,
+    Reply, Settings, Transport,
 };
 
 use crate::client::{Client, Failure, Login};
@@ -198,6 +198,7 @@ impl Door {
             name: "g1".into(),
             description: String::new(),
             active: true,
+            paused: false,
             forks: Vec::new(),
             servers: members.collect(),
         };
@@ -348,6 +349,7 @@ fn member(index: usize, server: &Server, weight: f64) -> ::farm::Server {
             error: String::new(),
             ..Health::unknown()
         },
+        term: 0,
         fresh: Default::default(),
     }
 }
@@ -375,6 +377,12 @@ impl Operator for NoCommands {
             published.store(Arc::new(snapshot));
             done();
         });
+    }
+
+    fn suspect(&self, _server: ServerId, _fault: Fault) {}
+
+    fn resolve(&self, _lost: LostWrite, reply: Box<dyn FnOnce(Fate) + Send>) {
+        reply(Fate::Unknown("no control plane here".to_owned()));
     }
 }
 
