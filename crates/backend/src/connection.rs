@@ -120,6 +120,8 @@ pub struct Connection {
     pub login_timeout_s: u64,
     /// Heddle made the session READ ONLY, and it stays so.
     guarded: bool,
+    /// Its reads wait for what the cluster has committed.
+    causal: bool,
     /// Nobody may use the connection once its lease ends.
     condemned: bool,
     pub(crate) seen: Seen,
@@ -159,6 +161,7 @@ impl Connection {
             impatient: false,
             login_timeout_s: 0,
             guarded: false,
+            causal: false,
             condemned: false,
             seen,
             shown: Shown::Usual,
@@ -311,7 +314,11 @@ impl Connection {
     /// After login: asks the server to report every change of state, makes the session READ ONLY
     /// where it must be, and learns the character sets that the handshake chose and the role. One
     /// trip.
-    pub(crate) async fn prepare_session(&mut self, read_only: bool) -> Result<(), ConnectionError> {
+    pub(crate) async fn prepare_session(
+        &mut self,
+        read_only: bool,
+        causal: bool,
+    ) -> Result<(), ConnectionError> {
         let ask: &[u8] = match self.engine() {
             Engine::MariaDb => MARIADB_LOGIN,
             Engine::MySql => MYSQL_LOGIN,
@@ -320,6 +327,9 @@ impl Connection {
         let mut commands = vec![(Command::Query, track_all(self.engine() == Engine::MySql))];
         if read_only {
             commands.push((Command::Query, guard));
+        }
+        if causal {
+            commands.push((Command::Query, b"SET SESSION wsrep_sync_wait=1"));
         }
         commands.push((Command::Query, ask));
         let mut packets = Vec::new();
@@ -352,7 +362,7 @@ impl Connection {
             self.shown = Shown::of(tracking_in(TextRow::new(row).skip(names.len() + 4)));
         }
         self.login = Rc::new(login);
-        self.guarded = read_only;
+        (self.guarded, self.causal) = (read_only, causal);
         Ok(())
     }
 
@@ -372,7 +382,7 @@ impl Connection {
             commands.push((Command::Query, role));
         }
         self.run(&commands).await?;
-        self.prepare_session(self.guarded).await?;
+        self.prepare_session(self.guarded, self.causal).await?;
         self.set_state(Rc::new(SessionState::new(self.state.database())));
         self.statements = Statements::default();
         self.variables = None;

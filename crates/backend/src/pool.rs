@@ -30,6 +30,9 @@ pub struct Target {
     pub port: u16,
     /// Connections become READ ONLY sessions.
     pub read_only: bool,
+    /// The server is a Galera node that is read from: each read first waits for what the cluster has
+    /// committed.
+    pub causal: bool,
     /// For a login, not for a statement: such openings are counted apart.
     pub at_login: bool,
 }
@@ -300,7 +303,9 @@ impl Pools {
                 connection.condemn();
                 return Ok(connection);
             }
-            connection.prepare_session(target.read_only).await?;
+            connection
+                .prepare_session(target.read_only, target.causal)
+                .await?;
             connection.become_state(wanted).await?;
             Ok(connection)
         };

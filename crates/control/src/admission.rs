@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use engine::{Link, Observation, Version, requirements};
-use farm::{Engine, Mode, Position, Status};
+use farm::{Engine, GroupKind, Mode, Position, Status};
 
 use crate::commands::CommandError;
 use crate::identity;
@@ -44,6 +44,9 @@ impl Control {
         let mut link = Link::open(&login, newcomer.timeout_ms).await?;
         let seen = engine::probe(&mut link, false, newcomer.timeout_ms).await?;
         let version = link.version().clone();
+        if records.groups[&newcomer.group].value.kind == GroupKind::Galera {
+            return self.admit_node(&records, newcomer, &mut link, seen).await;
+        }
         objections(&records, newcomer, &version, &seen)?;
         self.server_id_is_free(&records, newcomer, &seen)?;
         if !newcomer.update_only {
@@ -310,7 +313,7 @@ fn foreign_data(
     Ok(())
 }
 
-fn record(
+pub(crate) fn record(
     newcomer: &Newcomer,
     version: &Version,
     seen: &Observation,

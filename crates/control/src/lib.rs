@@ -17,6 +17,7 @@ pub mod commands;
 mod error;
 pub mod events;
 mod identity;
+mod nodes;
 mod picture;
 mod probes;
 mod pulse;

@@ -39,6 +39,7 @@ pub(crate) fn snapshot(
         let fork = |text: &String| Position::parse(engine?, text);
         Arc::new(Group {
             name: name.as_str().into(),
+            kind: kept.value.kind,
             description: kept.value.description.clone(),
             active: kept.value.active,
             paused: false,
@@ -83,9 +84,21 @@ pub(crate) fn same_but_gtids(a: &Snapshot, b: &Snapshot) -> bool {
         with_gtid == **b
     };
     let same_group = |a: &Arc<Group>, b: &Arc<Group>| {
-        (&a.name, &a.description, a.active, a.paused, &a.forks)
-            == (&b.name, &b.description, b.active, b.paused, &b.forks)
-            && a.servers.len() == b.servers.len()
+        (
+            &a.name,
+            a.kind,
+            &a.description,
+            a.active,
+            a.paused,
+            &a.forks,
+        ) == (
+            &b.name,
+            b.kind,
+            &b.description,
+            b.active,
+            b.paused,
+            &b.forks,
+        ) && a.servers.len() == b.servers.len()
             && a.servers
                 .iter()
                 .zip(&b.servers)

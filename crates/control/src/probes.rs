@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use engine::{Error, Link, Observation, probe};
-use farm::{Accounts, Freshness, Health, Status};
+use farm::{Accounts, Freshness, GroupKind, Health, Status};
 use tokio::sync::{Notify, mpsc};
 
 use crate::commander::Read;
 use crate::events::Event;
 use crate::picture;
+use crate::record::ServerRecord;
 use crate::runtime::Control;
 
 /// After a failure the next probe comes sooner, on a new connection: two must fail before a server
@@ -129,10 +130,7 @@ impl Control {
             {
                 link = None;
             }
-            let acks = record.status == Status::Primary;
-            let result = self
-                .probe_once(&mut link, &record.host, record.port, acks)
-                .await;
+            let result = self.probe_once(&mut link, &record).await;
             let failed = result.is_err();
             match result {
                 Ok(observation) => {
@@ -155,17 +153,30 @@ impl Control {
         }
     }
 
+    /// A Galera node that takes no statements counts as one that does not answer.
     async fn probe_once(
         &self,
         link: &mut Option<Link>,
-        host: &str,
-        port: u16,
-        acks: bool,
+        record: &ServerRecord,
     ) -> Result<Observation, Error> {
         self.tally.probes.fetch_add(1, Relaxed);
         let timeout_ms = self.settings.probe_timeout_ms;
-        let mut open = self.link(link.take(), host, port).await?;
+        let galera = self.state().records.kind(&record.group) == GroupKind::Galera;
+        let acks = record.status == Status::Primary && !galera;
+        let mut open = self.link(link.take(), &record.host, record.port).await?;
         let observation = probe(&mut open, acks, timeout_ms).await?;
+        if galera {
+            let node = engine::galera::node(&mut open, timeout_ms).await?;
+            let none = || Some("it is no Galera node any more".to_owned());
+            if let Some(reason) = node.map_or_else(none, |node| node.trouble()) {
+                return Err(Error::Replication {
+                    server: open.address().to_owned(),
+                    reason,
+                    cure: "see its error log; a cluster without a majority is bootstrapped by hand"
+                        .to_owned(),
+                });
+            }
+        }
         // Only a link that answered is kept.
         *link = Some(open);
         Ok(observation)

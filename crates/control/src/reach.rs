@@ -2,7 +2,7 @@
 
 use engine::replication::{ACK_WAIT_FOREVER_MS, AcksSet};
 use engine::{Link, Login};
-use farm::Status;
+use farm::{GroupKind, Status};
 
 use crate::commands::CommandError;
 use crate::events::Event;
@@ -66,6 +66,9 @@ impl Control {
     pub(crate) async fn apply_acks(&self, group: &str) -> Result<(), CommandError> {
         let (primary, wanted) = {
             let state = self.state();
+            if state.records.kind(group) == GroupKind::Galera {
+                return Ok(());
+            }
             let Some((id, primary)) = state.records.primary(group) else {
                 return Ok(());
             };

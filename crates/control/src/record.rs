@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use farm::{Engine, Mode, Status};
+use farm::{Engine, GroupKind, Mode, Status};
 use meta::{Store, Transaction};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,8 @@ const COUNTER: &str = "/counter/server";
 /// A group without its servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GroupRecord {
+    #[serde(default)]
+    pub(crate) kind: GroupKind,
     #[serde(default)]
     pub(crate) description: String,
     #[serde(default)]
@@ -121,6 +123,13 @@ impl Records {
             }
         }
         Ok(records)
+    }
+
+    /// How a group's servers keep their data equal.
+    pub(crate) fn kind(&self, group: &str) -> GroupKind {
+        self.groups
+            .get(group)
+            .map_or(GroupKind::Replication, |kept| kept.value.kind)
     }
 
     /// The servers of a group, by id.

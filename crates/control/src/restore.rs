@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Link, Observation, Thread};
-use farm::{Engine, Mode, Position, Status};
+use farm::{Engine, GroupKind, Mode, Position, Status};
 use meta::Transaction;
 
 use crate::admission::no_group;
@@ -210,7 +210,7 @@ impl Control {
             .records
             .groups
             .iter()
-            .filter(|(_, kept)| kept.value.active);
+            .filter(|(_, kept)| kept.value.active && kept.value.kind == GroupKind::Replication);
         active
             .map(|(name, _)| name)
             .filter(|name| {

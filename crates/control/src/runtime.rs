@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use farm::{Accounts, Interest, Published, Snapshot};
+use farm::{Accounts, GroupKind, Interest, Published, Snapshot};
 use meta::{Outcome, Store, Transaction};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
@@ -310,7 +310,13 @@ impl Control {
         pulses: &mut HashMap<String, AbortHandle>,
     ) {
         pulses.retain(|_, task| !task.is_finished());
-        let groups: Vec<String> = lock(&self.state).records.groups.keys().cloned().collect();
+        // A cluster's nodes are never behind each other.
+        let groups: Vec<String> = {
+            let state = lock(&self.state);
+            let groups = state.records.groups.iter();
+            let replicated = groups.filter(|(_, kept)| kept.value.kind == GroupKind::Replication);
+            replicated.map(|(name, _)| name.clone()).collect()
+        };
         for group in groups {
             let pulse = || Arc::clone(self).feel_pulse(group.clone());
             pulses

@@ -237,6 +237,7 @@ mod tests {
         let group = Group {
             name: "g".into(),
             description: String::new(),
+            kind: Default::default(),
             active: true,
             paused: false,
             forks: Vec::new(),

@@ -194,6 +194,7 @@ mod tests {
         let group = Group {
             name: "g".into(),
             description: "<script>alert('x')</script>".to_owned(),
+            kind: Default::default(),
             active: false,
             paused: false,
             forks: Vec::new(),

@@ -10,6 +10,7 @@
 
 pub mod accounts;
 mod error;
+pub mod galera;
 pub mod heartbeat;
 mod link;
 pub mod probe;

@@ -25,7 +25,7 @@ pub use error::ClientError;
 pub use freshness::{Freshness, Interest};
 pub use position::Position;
 pub use server::{Engine, Health, Mode, Server, ServerId, Status};
-pub use snapshot::{Group, Published, Snapshot};
+pub use snapshot::{Group, GroupKind, Published, Snapshot};
 pub use tls::{TlsDemand, TlsFacts};
 pub use token::{Token, TokenError};
 pub use turnover::Turnover;

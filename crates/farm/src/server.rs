@@ -42,7 +42,7 @@ pub enum Status {
     Spare = 1,
     /// Replicates and serves reads.
     Replica = 2,
-    /// Takes the group's writes. At most one server of a group has it.
+    /// Takes the group's writes. At most one server of a group has it, but in a Galera group all.
     Primary = 3,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::account::Accounts;
 use crate::freshness::Interest;
@@ -39,10 +39,39 @@ pub struct Snapshot {
     pub turnover: Arc<Turnover>,
 }
 
+/// How the servers of a group keep their data equal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupKind {
+    /// One server takes the writes, the others follow it.
+    #[default]
+    Replication,
+    /// A Galera cluster: every server is a PRIMARY, and what one commits all have certified.
+    Galera,
+}
+
+impl GroupKind {
+    /// The name used in commands, configuration and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            GroupKind::Replication => "replication",
+            GroupKind::Galera => "galera",
+        }
+    }
+
+    /// Reads a kind from its name.
+    pub fn parse(text: &str) -> Option<GroupKind> {
+        [GroupKind::Replication, GroupKind::Galera]
+            .into_iter()
+            .find(|kind| kind.name().eq_ignore_ascii_case(text))
+    }
+}
+
 /// Servers that replicate one data set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
     pub name: Arc<str>,
+    pub kind: GroupKind,
     pub description: String,
     /// An active group is watched and failed over; an inactive one is only served.
     pub active: bool,
@@ -62,11 +91,26 @@ impl Group {
         u32::try_from(self.forks.len()).map_or(u32::MAX, |forks| forks.saturating_add(1))
     }
 
-    /// The server that takes the group's writes, whether or not it is alive.
+    /// The server that takes the group's writes, whether or not it is alive. In a Galera group it is
+    /// the first that can: writes of two servers at a time would only undo each other.
     pub fn primary(&self) -> Option<&Arc<Server>> {
-        self.servers
+        let mut primaries = self
+            .servers
             .iter()
-            .find(|server| server.status == Status::Primary)
+            .filter(|server| server.status == Status::Primary);
+        let first = primaries.clone().next();
+        match self.kind {
+            GroupKind::Replication => first,
+            GroupKind::Galera => primaries.find(|server| server.serves_writes()).or(first),
+        }
+    }
+
+    /// True for the server that the group's writes go to now.
+    pub fn writes_to(&self, server: &Server) -> bool {
+        server.serves_writes()
+            && self
+                .primary()
+                .is_some_and(|primary| primary.id == server.id)
     }
 
     /// The server with this id, if it belongs to the group.

@@ -183,6 +183,7 @@ mod tests {
         let group = Group {
             name: "g@1".into(),
             description: String::new(),
+            kind: Default::default(),
             active: true,
             paused: false,
             forks: forks.iter().map(fork).collect(),

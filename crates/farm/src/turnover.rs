@@ -139,6 +139,7 @@ mod tests {
         let group = Group {
             name: "g1".into(),
             description: String::new(),
+            kind: Default::default(),
             active: true,
             paused: false,
             forks: Vec::new(),

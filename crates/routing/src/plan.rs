@@ -1,6 +1,6 @@
 //! The decision itself, in the order of its questions: held? hint? read? how new? else the primary.
 
-use farm::{ClientError, Group, Server, ServerId, Snapshot, error};
+use farm::{ClientError, Group, GroupKind, Server, ServerId, Snapshot, error};
 use sqltext::MsHint;
 
 use crate::balance::{Balance, Turn};
@@ -117,8 +117,9 @@ pub fn plan(
         Some(MsHint::LastUsed) => {
             let last = standing.last_used.and_then(|id| group.server(id));
             let last = last.filter(|s| !read || standing.among.is_none_or(|a| a.contain(s)));
-            if let Some(server) = last.filter(|s| s.serves_writes() || (read && s.serves_reads())) {
-                return Ok(on(server, Reason::Hint));
+            if let Some(server) = last.filter(|s| group.writes_to(s) || (read && s.serves_reads()))
+            {
+                return Ok(on(group, server, Reason::Hint));
             }
         }
         Some(MsHint::Slave) if read => {
@@ -148,10 +149,10 @@ pub fn plan(
     reads.plan(&standing.need, balance, reason)
 }
 
-fn on(server: &Server, reason: Reason) -> Plan {
+fn on(group: &Group, server: &Server, reason: Reason) -> Plan {
     Plan {
         server: server.id,
-        read_only: !server.serves_writes(),
+        read_only: !group.writes_to(server),
         wait: false,
         narrowed: false,
         reason,
@@ -163,7 +164,7 @@ fn primary(group: &Group, read: bool, reason: Reason) -> Result<Plan, Refusal> {
     group
         .primary()
         .filter(|server| server.serves_writes() || (read && server.serves_reads()))
-        .map(|server| on(server, reason))
+        .map(|server| on(group, server, reason))
         .ok_or_else(|| Refusal {
             error: error::NO_PRIMARY,
             detail: group.name.to_string(),
@@ -180,15 +181,22 @@ struct Reads<'a> {
 }
 
 impl Reads<'_> {
-    /// A replica that takes reads; of servers that a rule names also the primary.
+    /// A replica that takes reads, or a node of a Galera group besides the one that takes the writes;
+    /// of servers that a rule names also the primary.
     fn serves(&self, server: &Server) -> bool {
+        let node = || {
+            self.group.kind == GroupKind::Galera
+                && is_primary(server)
+                && !self.group.writes_to(server)
+        };
         match self.among {
-            None => serves(server),
+            None => serves(server) || node(),
             Some(among) => among.contain(server) && (is_primary(server) || serves(server)),
         }
     }
 
-    /// How the server stands to the need; the primary has everything.
+    /// How the server stands to the need; the primary has everything, and so has, once it is asked,
+    /// every node of a Galera group.
     fn proof(&self, need: &Need<'_>, server: &Server) -> Proof {
         match is_primary(server) {
             true => Proof::Has,
@@ -223,7 +231,7 @@ impl Reads<'_> {
             return Ok(Plan {
                 wait,
                 narrowed: need.last_read.is_some() || wait || serving.clone().any(lacks),
-                ..on(server, reason)
+                ..on(self.group, server, reason)
             });
         }
         let none = serving.clone().all(tried);
@@ -242,7 +250,7 @@ impl Reads<'_> {
             .or_else(|refusal| {
                 let kept = |server: &Server| self.proof(need, server) == Proof::Has;
                 let server = balance.choose(serving, kept, &self.turn);
-                server.map(|s| on(s, reason)).ok_or(refusal)
+                server.map(|s| on(self.group, s, reason)).ok_or(refusal)
             })
             .map_err(|_| Refusal {
                 error: error::NO_SERVER,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use farm::{Engine, Group, Health, Mode, Position, Server, ServerId, Snapshot, Status};
+use farm::{Engine, Group, GroupKind, Health, Mode, Position, Server, ServerId, Snapshot, Status};
 use routing::{
     Balance, LastRead, Level, Near, Need, Plan, Preferences, Reason, Slowness, Standing, Strategy,
     plan,
@@ -57,14 +57,27 @@ fn server(id: ServerId) -> Server {
 /// The farm, and who is to plan for it.
 struct Scene {
     servers: Vec<Server>,
+    kind: GroupKind,
     balance: Balance,
 }
 
 fn scene() -> Scene {
     Scene {
         servers: vec![server(P), server(A), server(B)],
+        kind: GroupKind::Replication,
         balance: Balance::default(),
     }
+}
+
+/// The same servers as the nodes of a Galera cluster.
+fn cluster() -> Scene {
+    let mut scene = scene();
+    scene.kind = GroupKind::Galera;
+    for node in &mut scene.servers {
+        (node.status, node.mode) = (Status::Primary, Mode::ReadWrite);
+        (node.health.read_only, node.health.sql_running) = (false, None);
+    }
+    scene
 }
 
 impl Scene {
@@ -100,6 +113,7 @@ impl Scene {
         let group = Group {
             name: "g".into(),
             description: String::new(),
+            kind: self.kind,
             active: true,
             paused: false,
             forks: Vec::new(),
@@ -487,4 +501,39 @@ fn failing_and_slow_servers_are_out_for_a_while_and_come_back() {
     // Better a server that is out than none.
     let mut alone = scene.dead(B).dead(P);
     assert_eq!(alone.plan(true, None, &later(6_000_001)).server, A);
+}
+
+#[test]
+fn one_node_of_a_cluster_takes_the_writes_and_the_others_read() {
+    let mut nodes = cluster();
+    let write = nodes.plan(false, None, &STANDING);
+    assert_eq!((write.server, write.read_only), (P, false));
+    assert_eq!(nodes.shares(&STANDING, 10), [0, 5, 5]);
+    let read = nodes.plan(true, None, &STANDING);
+    assert!(read.read_only && !read.wait, "the node itself waits");
+    // What the session wrote elsewhere needs no proof: a node waits for what the cluster has.
+    let floor = at(99);
+    let wrote = needing(Need {
+        floor: Some(&floor),
+        ..NEED
+    });
+    assert_eq!(nodes.plan(true, None, &wrote).server, B);
+    let last = Standing {
+        last_used: Some(B),
+        ..STANDING
+    };
+    assert_eq!(nodes.plan(false, Some(MsHint::LastUsed), &last).server, P);
+
+    let mut survivors = cluster().dead(P);
+    let write = survivors.plan(false, None, &STANDING);
+    assert_eq!((write.server, write.read_only), (A, false), "no promotion");
+    assert_eq!(survivors.shares(&STANDING, 4), [0, 0, 4]);
+    let mut alone = cluster().dead(P).dead(A);
+    let read = alone.plan(true, None, &STANDING);
+    assert_eq!((read.server, read.read_only), (B, false));
+    let mut none = cluster().dead(P).dead(A).dead(B);
+    assert_eq!(
+        none.planned(false, None, &STANDING, &[]),
+        Err("NO_PRIMARY".to_owned())
+    );
 }

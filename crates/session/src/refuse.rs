@@ -14,6 +14,7 @@ pub(crate) fn nowhere() -> Target {
         host: "primary".into(),
         port: 0,
         read_only: false,
+        causal: false,
         at_login: true,
     }
 }

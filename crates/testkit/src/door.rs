@@ -197,6 +197,7 @@ impl Door {
         let group = Group {
             name: "g1".into(),
             description: String::new(),
+            kind: Default::default(),
             active: true,
             paused: false,
             forks: Vec::new(),

@@ -1,6 +1,6 @@
 //! Commands that change groups, and the dispatch from the table to what carries a command out.
 
-use farm::Status;
+use farm::{GroupKind, Status};
 use serde_json::Value;
 
 use super::{Arguments, CommandError, Table, Verb};
@@ -51,7 +51,17 @@ impl Control {
         check_group_name(args, name)?;
         let description = args.get("description").unwrap_or_default().to_owned();
         let records = self.state().records.clone();
+        let kind = args.get("kind").unwrap_or("replication");
+        let kind = GroupKind::parse(kind)
+            .ok_or_else(|| args.bad("kind", kind, "replication or galera"))?;
         if let Some(kept) = records.groups.get(name) {
+            if args.get("kind").is_some() && kept.value.kind != kind {
+                return Err(CommandError::Refused(format!(
+                    "group {name} exists as a group of the kind {}; choose another name, or destroy \
+                     it first",
+                    kept.value.kind.name()
+                )));
+            }
             if args.get("description").is_some() && kept.value.description != description {
                 return Err(CommandError::Refused(format!(
                     "group {name} exists with another description; `group description {name} TEXT` \
@@ -61,6 +71,7 @@ impl Control {
             return done(Value::Bool(true));
         }
         let group = GroupRecord {
+            kind,
             description,
             ..GroupRecord::default()
         };
@@ -140,7 +151,8 @@ impl Control {
             return Err(no_server(args.text("server_id"), Some(name)));
         };
         let server = kept.value.clone();
-        if server.status == Status::Primary && records.members(name).count() > 1 {
+        let replicated = records.kind(name) == GroupKind::Replication;
+        if replicated && server.status == Status::Primary && records.members(name).count() > 1 {
             return Err(CommandError::Refused(format!(
                 "{} is the primary of group {name}; it can only leave as the last server",
                 server.address()

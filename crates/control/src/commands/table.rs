@@ -82,7 +82,8 @@ macro_rules! commands {
 
 commands! {
     "group" "create" GroupCreate true
-        [GROUP, optional("description", "free text")]
+        [GROUP, optional("description", "free text"),
+         optional("kind", "replication (the default) or galera")]
         "Makes an empty group of servers.";
     "group" "destroy" GroupDestroy true
         [GROUP]
