@@ -87,10 +87,9 @@ pub fn plan(
     in_use: &dyn Fn(ServerId) -> usize,
 ) -> Result<Plan, Refusal> {
     if let Some(server) = standing.held {
-        let read_only = snapshot.server(server).is_some_and(|s| !s.serves_writes());
         return Ok(Plan {
             server,
-            read_only,
+            read_only: snapshot.server(server).is_some_and(|s| !s.serves_writes()),
             wait: false,
             narrowed: false,
             reason: Reason::Held,

@@ -415,7 +415,7 @@ impl Session {
     /// Asks a server for its position, on a connection of this session's account.
     async fn ask_position(&self, server: &Server) -> Option<Position> {
         let snapshot = self.core.snapshot();
-        let target = crate::exec::target(&snapshot, server.id, !server.serves_writes())?;
+        let target = crate::target::target(&snapshot, server.id, !server.serves_writes())?;
         let pools = &self.core.pools;
         let key = pools.key(server.id, target.read_only, &self.identity.pass);
         let state = Rc::clone(&self.state);

@@ -10,7 +10,7 @@ use backend::{
     Connection, ConnectionError, Global, Lease, NO_ROLE, Pass, PoolError, ROLE, SessionState,
     TOO_MANY_STATEMENTS, Target,
 };
-use farm::{GroupKind, Server, ServerId, Snapshot, error};
+use farm::{Server, ServerId, error};
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::status::Status;
 use routing::{Level, Plan, Refusal, Standing};
@@ -25,6 +25,7 @@ use crate::profile::Step;
 use crate::reads::{Transient, want_positions};
 use crate::refuse::ServerRefusal;
 use crate::session::Session;
+use crate::target::target;
 use crate::train::Train;
 
 /// What the tokenizer said of a text, or what stands for it where there is none.
@@ -553,22 +554,6 @@ fn database_refused(error: &PoolError) -> bool {
             ..
         })
     )
-}
-
-/// Where a server of the snapshot is reached.
-pub(crate) fn target(snapshot: &Snapshot, id: ServerId, read_only: bool) -> Option<Target> {
-    let server = snapshot.server(id)?;
-    let galera = snapshot
-        .group(&server.group)
-        .is_some_and(|group| group.kind == GroupKind::Galera);
-    Some(Target {
-        server: id,
-        host: server.host.clone(),
-        port: server.port,
-        read_only,
-        causal: read_only && galera,
-        at_login: false,
-    })
 }
 
 impl Core {

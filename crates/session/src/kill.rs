@@ -18,11 +18,12 @@ use sqltext::{Dialect, Facts, Victim};
 
 use crate::Message;
 use crate::end::End;
-use crate::exec::{Job, Shape, target};
+use crate::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
 use crate::registry::Entry;
 use crate::rights::Right;
 use crate::session::Session;
+use crate::target::target;
 
 /// How a session is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

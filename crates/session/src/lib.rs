@@ -57,6 +57,7 @@ mod session;
 mod settle;
 mod stall;
 mod statistics;
+mod target;
 mod ties;
 mod tracking;
 mod train;

@@ -22,9 +22,10 @@ use sqltext::Class;
 
 use crate::attempt::make_room;
 use crate::counters::count;
-use crate::exec::{Job, Shape, target};
+use crate::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::session::Session;
+use crate::target::target;
 
 /// Copies that may wait on one core.
 const WAITING_MAX: usize = 1024;

@@ -9,8 +9,8 @@ use backend::Seen;
 use farm::{Engine, Snapshot};
 use mysql_wire::capability::Capabilities;
 
-use crate::exec::target;
 use crate::per_core::Core;
+use crate::target::target;
 
 /// Between the client and Heddle alone, whatever the servers have.
 const TRANSPORT: Capabilities = Capabilities::COMPRESS.union(Capabilities::ZSTD_COMPRESSION);

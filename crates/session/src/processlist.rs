@@ -14,10 +14,11 @@ use mysql_wire::result::{
 use sqltext::{Facts, Verb};
 
 use crate::end::End;
-use crate::exec::{Job, Shape, target};
-use crate::refuse::nowhere;
+use crate::exec::{Job, Shape};
 use crate::rights::Right;
 use crate::session::Session;
+use crate::target::nowhere;
+use crate::target::target;
 use crate::view::SessionView;
 
 /// A row of text cells; NULL is `None`.

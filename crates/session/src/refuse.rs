@@ -2,22 +2,11 @@
 //! Heddle did for the client's command.
 
 use backend::{ConnectionError, PoolError, Target};
-use farm::{ServerId, error};
+use farm::error;
 
 use crate::client::Client;
 use crate::end::End;
-
-/// Stands for a server in errors that came before one was chosen.
-pub(crate) fn nowhere() -> Target {
-    Target {
-        server: ServerId(0),
-        host: "primary".into(),
-        port: 0,
-        read_only: false,
-        causal: false,
-        at_login: true,
-    }
-}
+use crate::target::nowhere;
 
 /// A server's error as it is passed on.
 pub(crate) struct ServerRefusal {

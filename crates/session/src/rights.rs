@@ -5,8 +5,8 @@ use backend::{ConnectionError, PoolError, Table};
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::refuse::nowhere;
 use crate::session::Session;
+use crate::target::nowhere;
 
 /// A right by any of these names, on everything.
 #[derive(Clone, Copy, Debug)]
