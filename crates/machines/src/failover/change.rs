@@ -1,0 +1,625 @@
+//! A change of primary, from the first record to the publication.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use farm::{Position, ServerId, Status};
+
+use super::suspicion::Suspicion;
+use super::{Action, Answer, Ask, Cause, Failed, Failover, Fault, Heard, Kind, Loss, Record, Step};
+
+/// A change of primary that is under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub cause: Cause,
+    /// The primary that is given up; it may turn out to be the winner.
+    pub old: Option<ServerId>,
+    pub since_us: u64,
+    pub stage: Stage,
+    /// The operator's order that waits for the end, and whom it names.
+    pub order: Option<u64>,
+    pub wish: Option<ServerId>,
+    /// Whether the old primary is surely fenced; `None` while nobody knows.
+    pub fenced: Option<bool>,
+    pub heard: BTreeMap<ServerId, Heard>,
+    /// Who did not answer, and why.
+    pub unheard: BTreeMap<ServerId, String>,
+    /// Candidates on which a step failed although they live.
+    pub tried: BTreeSet<ServerId>,
+    pub winner: Option<ServerId>,
+    pub source: Option<ServerId>,
+    pub fork: Option<Position>,
+    /// The old primary's process was seen to be gone.
+    pub gone: bool,
+    /// An operator wants no primary at all.
+    pub demotes: bool,
+    /// What was told last of why it waits.
+    pub told: String,
+}
+
+/// What a change waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// What a primary that came back holds, and the others.
+    Looking,
+    /// Record, cut.
+    Recording,
+    /// Fence; replicas stop receiving.
+    Clearing,
+    /// Nobody can be chosen.
+    Waiting,
+    /// The winner is recorded and drained.
+    Turning,
+    /// The winner copies what another one holds.
+    Copying,
+    Leading,
+    Opening,
+    /// Stages of a switch-over; see [`super::switchover`].
+    Choosing,
+    CatchingUp,
+    Pausing,
+    Closing,
+    Reaching,
+}
+
+impl Change {
+    pub(crate) fn new(cause: Cause, old: Option<ServerId>, since_us: u64) -> Change {
+        Change {
+            cause,
+            old,
+            since_us,
+            stage: Stage::Recording,
+            order: None,
+            wish: None,
+            fenced: None,
+            heard: BTreeMap::new(),
+            unheard: BTreeMap::new(),
+            tried: BTreeSet::new(),
+            winner: None,
+            source: None,
+            fork: None,
+            gone: cause == Cause::Crashed,
+            demotes: false,
+            told: String::new(),
+        }
+    }
+}
+
+impl Failover {
+    /// Begins to replace a primary: record and cut, then everything else.
+    pub(super) fn clear_the_way(&mut self, old: Option<ServerId>, cause: Cause) {
+        let before = self.change.take();
+        let mut change = Change::new(cause, old, self.now_us);
+        if let Some(before) = before {
+            change.order = before.order;
+            change.wish = before.wish;
+        }
+        self.change = Some(change);
+        self.forget_steps();
+        self.record(Step::Clearing { old });
+        if let Some(server) = old
+            && cause != Cause::Returned
+        {
+            self.ask(Ask::Cut { server });
+        }
+    }
+
+    /// A primary that takes no writes although nobody replaced it: it was restarted.
+    pub(super) fn restore(&mut self, server: ServerId) {
+        let mut change = Change::new(Cause::Returned, Some(server), self.now_us);
+        change.stage = Stage::Looking;
+        self.change = Some(change);
+        for server in self.others(None) {
+            self.ask(Ask::Look { server });
+        }
+    }
+
+    /// What the state store knew of a change when this router started.
+    pub(super) fn resume(&mut self, record: Record) {
+        self.number = self.number.max(record.number);
+        self.fork = record.fork;
+        match record.step {
+            Step::Over { primary, .. } => {
+                self.primary = primary;
+            }
+            // Read-only or not, the next beat tells what is to be done.
+            Step::Switching { from } => {
+                self.primary = Some(from);
+                self.record_over(Some(from));
+            }
+            Step::Clearing { old } => {
+                self.primary = old;
+                self.clear_the_way(old, Cause::Resumed);
+            }
+            // The winner may be the primary already, so it is treated as one. Should it be found
+            // read-only, it stands for election with the others.
+            Step::Turning { old, winner } => {
+                self.enthrone(old, winner, false);
+                self.clear_the_way(Some(winner), Cause::Resumed);
+            }
+        }
+    }
+
+    pub(super) fn change_answered(&mut self, what: Ask, answer: Result<Answer, Failed>) {
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        match (what, answer) {
+            (Ask::Fence { .. }, answer) => change.fenced = Some(answer.is_ok()),
+            (Ask::Halt { server } | Ask::Look { server } | Ask::Close { server }, Ok(answer)) => {
+                if let Answer::Heard(heard) = answer {
+                    change.unheard.remove(&server);
+                    change.heard.insert(server, heard);
+                }
+            }
+            (Ask::Halt { server } | Ask::Look { server }, Err(failed)) => {
+                change.gone |= change.old == Some(server) && failed.fault == Fault::Refused;
+                change.heard.remove(&server);
+                change.unheard.insert(server, failed.text);
+            }
+            (what, Err(failed)) => self.step_failed(what, failed),
+            (_, Ok(_)) => {}
+        }
+    }
+
+    /// Goes on as far as the open questions allow.
+    pub(super) fn advance(&mut self) {
+        while let Some(change) = &self.change {
+            let stage = change.stage;
+            match stage {
+                Stage::Looking => self.looked(),
+                Stage::Recording => self.recorded(),
+                Stage::Clearing => self.cleared(),
+                Stage::Turning => self.turned(),
+                Stage::Copying => self.copied(),
+                Stage::Leading => self.led(),
+                Stage::Opening => self.opened(),
+                Stage::Waiting => {}
+                _ => self.switch(stage),
+            }
+            if self.change.as_ref().is_none_or(|now| now.stage == stage) {
+                return;
+            }
+        }
+    }
+
+    fn looked(&mut self) {
+        if self.open(|what| matches!(what, Ask::Look { .. })) {
+            return;
+        }
+        let Some(change) = &self.change else { return };
+        let Some(old) = change.old else { return };
+        match change.heard.get(&old) {
+            // It takes writes, or has gone again: nothing to restore.
+            None => self.change = None,
+            Some(heard) if !heard.read_only => self.change = None,
+            Some(_) => match self.elect(change) {
+                // It holds everything: nobody has to stop anything.
+                Ok(choice) if choice.winner == old && !choice.lossy => {
+                    self.turn_to(old, None, choice.fork);
+                }
+                _ => self.clear_the_way(Some(old), Cause::Returned),
+            },
+        }
+    }
+
+    fn recorded(&mut self) {
+        if self.unrecorded() || self.open(|what| matches!(what, Ask::Cut { .. })) {
+            return;
+        }
+        let heirs = self.has_heirs();
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        change.stage = Stage::Clearing;
+        let (old, cause) = (change.old, change.cause);
+        if let Some(server) = old {
+            match cause {
+                Cause::Returned => self.ask(Ask::Halt { server }),
+                // It may live, after a router died; then it answers with what it is.
+                Cause::Resumed => self.ask(Ask::Look { server }),
+                // A server that nobody can replace is not stopped: it is waited for.
+                _ if heirs => self.ask(Ask::Fence { server }),
+                _ => {}
+            }
+        }
+        for server in self.others(old) {
+            self.ask(Ask::Halt { server });
+        }
+    }
+
+    fn cleared(&mut self) {
+        if self.open(|what| matches!(what, Ask::Halt { .. } | Ask::Look { .. })) {
+            return;
+        }
+        if self.keep_what_lives() {
+            return;
+        }
+        let Some(change) = &self.change else { return };
+        match self.elect(change) {
+            Ok(choice) => {
+                if choice.lossy {
+                    let text = format!(
+                        "{} takes over with {}, though acknowledged commits may be missing",
+                        self.name(choice.winner),
+                        choice.fork
+                    );
+                    self.tell(Kind::Lossy, Some(choice.winner), text);
+                }
+                self.turn_to(choice.winner, choice.source, choice.fork);
+            }
+            // A fence may still settle it.
+            Err(_) if self.open(|what| matches!(what, Ask::Fence { .. })) => {}
+            Err(why) => self.wait(why),
+        }
+    }
+
+    /// A primary that turns out to live and to take writes, while nobody else was opened, stays.
+    fn keep_what_lives(&mut self) -> bool {
+        let Some(change) = &self.change else {
+            return false;
+        };
+        let Some(old) = change.old else { return false };
+        let lives = change.heard.get(&old).is_some_and(|heard| !heard.read_only);
+        if !lives || self.open(|what| matches!(what, Ask::Fence { .. })) {
+            return false;
+        }
+        if let Some(change) = &mut self.change {
+            change.winner = Some(old);
+            change.fork = None;
+        }
+        self.let_follow(old);
+        self.publish();
+        true
+    }
+
+    fn wait(&mut self, why: String) {
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        change.stage = Stage::Waiting;
+        if change.told != why {
+            change.told.clone_from(&why);
+            self.tell(Kind::Waiting, None, why);
+        }
+        self.wake_after(self.policy.retry_us);
+    }
+
+    /// Asks again whoever was not heard, and takes what failed before as possible again.
+    pub(super) fn retry(&mut self) {
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        if change.stage != Stage::Waiting {
+            return;
+        }
+        change.stage = Stage::Clearing;
+        change.tried.clear();
+        let (old, fenced) = (change.old, change.fenced == Some(true));
+        let heard: Vec<ServerId> = change.heard.keys().copied().collect();
+        for server in self.others(old) {
+            if !heard.contains(&server) {
+                self.ask(Ask::Halt { server });
+            }
+        }
+        if let Some(server) = old {
+            self.ask(Ask::Look { server });
+            let fencing = self.open(|what| matches!(what, Ask::Fence { .. }));
+            if self.policy.fence && self.has_heirs() && !fenced && !fencing {
+                self.ask(Ask::Fence { server });
+            }
+        }
+    }
+
+    /// A server answers again while a change waits for somebody.
+    pub(super) fn returned(&mut self, server: ServerId) {
+        let waits = self.change.as_ref().is_some_and(|change| {
+            change.stage == Stage::Waiting && !change.heard.contains_key(&server)
+        });
+        if waits {
+            self.retry();
+        }
+    }
+
+    /// The servers' standing changed: perhaps nobody has to be waited for any more.
+    pub(super) fn returned_any(&mut self) {
+        if let Some(change) = &mut self.change
+            && change.stage == Stage::Waiting
+        {
+            change.stage = Stage::Clearing;
+        }
+    }
+
+    /// Records the winner while it drains: what is recorded may be more than is done, never less.
+    pub(super) fn turn_to(&mut self, winner: ServerId, source: Option<ServerId>, fork: Position) {
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        change.stage = Stage::Turning;
+        change.winner = Some(winner);
+        change.source = source;
+        change.fork = Some(fork.clone());
+        let old = change.old;
+        let drains = source.unwrap_or(winner);
+        let drained = change.heard.get(&drains).is_some_and(Heard::drained);
+        self.record_with(Some(fork), Step::Turning { old, winner });
+        if !drained {
+            self.ask(Ask::Drain { server: drains });
+        }
+    }
+
+    fn turned(&mut self) {
+        if self.unrecorded() || self.open(|what| matches!(what, Ask::Drain { .. })) {
+            return;
+        }
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        let (Some(winner), Some(fork)) = (change.winner, change.fork.clone()) else {
+            return;
+        };
+        match change.source {
+            Some(primary) => {
+                change.stage = Stage::Copying;
+                self.ask(Ask::Follow {
+                    server: winner,
+                    primary,
+                });
+                self.ask(Ask::Reach {
+                    server: winner,
+                    position: fork,
+                });
+            }
+            None => self.lead(winner),
+        }
+    }
+
+    fn copied(&mut self) {
+        if !self.open(|what| matches!(what, Ask::Reach { .. }))
+            && let Some(winner) = self.change.as_ref().and_then(|change| change.winner)
+        {
+            self.lead(winner);
+        }
+    }
+
+    fn lead(&mut self, server: ServerId) {
+        if let Some(change) = &mut self.change {
+            change.stage = Stage::Leading;
+            self.ask(Ask::Lead { server });
+        }
+    }
+
+    fn led(&mut self) {
+        if self.open(|what| matches!(what, Ask::Lead { .. })) {
+            return;
+        }
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        let Some(server) = change.winner else { return };
+        change.stage = Stage::Opening;
+        self.ask(Ask::Open { server });
+        self.let_follow(server);
+    }
+
+    fn opened(&mut self) {
+        if !self.open(|what| matches!(what, Ask::Open { .. })) {
+            self.publish();
+        }
+    }
+
+    /// Points everybody who was heard at the primary, and has the rest brought back.
+    fn let_follow(&mut self, primary: ServerId) {
+        let Some(change) = &self.change else { return };
+        let fork = change.fork.clone();
+        let heard = change.heard.clone();
+        for server in self.others(Some(primary)) {
+            let fits = match (heard.get(&server), &fork) {
+                (Some(heard), Some(fork)) => fork.covers(&heard.holds()),
+                (Some(_), None) => true,
+                (None, _) => false,
+            };
+            if fits {
+                self.ask(Ask::Follow { server, primary });
+            } else {
+                self.out.push(Action::Rejoin { server });
+            }
+        }
+    }
+
+    pub(super) fn followed(&mut self, server: ServerId, answer: Result<Answer, Failed>) {
+        if let Err(failed) = answer {
+            let text = format!("{} does not follow: {}", self.name(server), failed.text);
+            self.tell(Kind::ReplicaLost, Some(server), text);
+            self.out.push(Action::Rejoin { server });
+        }
+    }
+
+    /// The winner takes writes: what waited goes on.
+    fn publish(&mut self) {
+        let Some(change) = self.change.take() else {
+            return;
+        };
+        let Some(winner) = change.winner else { return };
+        let same = change.old == Some(winner);
+        let lost = !same && change.cause != Cause::Ordered;
+        let old_heard = change
+            .old
+            .is_some_and(|old| change.heard.contains_key(&old));
+        if !same {
+            self.fork.clone_from(&change.fork);
+        }
+        self.enthrone(change.old, winner, old_heard);
+        self.out.push(Action::Publish {
+            primary: Some(winner),
+            fork: change.fork.filter(|_| lost),
+        });
+        let name = self.name(winner);
+        let (kind, text) = match same {
+            true => (Kind::Restored, format!("{name} takes the writes again")),
+            false => (Kind::Promoted, format!("{name} takes the writes")),
+        };
+        self.tell(kind, Some(winner), text.clone());
+        if let Some(order) = change.order {
+            let result = if same { Err(text) } else { Ok(text) };
+            self.out.push(Action::Reply { order, result });
+        }
+        self.record_over(Some(winner));
+    }
+
+    /// From here on the winner counts as the primary. An old one that was not heard is faulty until
+    /// it was brought back: it may hold what nobody else has.
+    fn enthrone(&mut self, old: Option<ServerId>, winner: ServerId, old_heard: bool) {
+        if let Some(old) = old.filter(|old| *old != winner) {
+            let status = match old_heard {
+                true => Status::Replica,
+                false => Status::Faulty,
+            };
+            if !old_heard {
+                self.deposed.insert(old);
+            }
+            if let Some(member) = self.members.get_mut(&old) {
+                member.status = status;
+            }
+        }
+        if let Some(winner) = self.members.get_mut(&winner) {
+            winner.status = Status::Primary;
+        }
+        self.deposed.remove(&winner);
+        self.primary = Some(winner);
+        self.suspicion = Suspicion::default();
+    }
+
+    /// A step failed. Before anything was opened there is another way; afterwards the winner is a
+    /// primary that was lost.
+    fn step_failed(&mut self, what: Ask, failed: Failed) {
+        let Some(change) = &self.change else { return };
+        let (stage, old, fork) = (change.stage, change.old, change.fork.clone());
+        let lives = matches!(failed.fault, Fault::Said | Fault::Late);
+        self.tell_failed(&what, &failed);
+        match (what, stage) {
+            (Ask::Open { server }, Stage::Opening) if failed.fault != Fault::Said => {
+                if old != Some(server) {
+                    self.fork = fork;
+                    self.enthrone(old, server, false);
+                }
+                self.lost_meanwhile(server, failed.fault, failed.text);
+            }
+            (
+                Ask::Drain { server }
+                | Ask::Lead { server }
+                | Ask::Open { server }
+                | Ask::Reach { server, .. },
+                Stage::Turning | Stage::Copying | Stage::Leading | Stage::Opening,
+            ) => self.another_way(server, lives, failed.text),
+            (what, stage) => self.switch_failed(what, stage, failed),
+        }
+    }
+
+    fn tell_failed(&mut self, what: &Ask, failed: &Failed) {
+        let step = match what {
+            Ask::Cut { .. } => "cut",
+            Ask::Drain { .. } => "drain",
+            Ask::Reach { .. } => "catch up",
+            Ask::Lead { .. } => "lead",
+            Ask::Open { .. } => "open",
+            Ask::Pause { .. } => "pause",
+            Ask::Close { .. } => "close",
+            _ => "go on",
+        };
+        let server = what.server();
+        let name = server.map(|server| self.name(server)).unwrap_or_default();
+        let text = format!("{name} did not {step}: {}", failed.text);
+        self.tell(Kind::StepFailed, server, text);
+    }
+
+    /// Something that takes writes, or may take them, failed in the middle of a change.
+    pub(super) fn lost_meanwhile(&mut self, server: ServerId, fault: Fault, why: String) {
+        let cause = match fault {
+            Fault::Refused => Cause::Crashed,
+            _ => Cause::Silent,
+        };
+        self.losses.push(Loss {
+            server,
+            cause,
+            at_us: self.now_us,
+        });
+        let text = format!("{} is lost: {why}", self.name(server));
+        self.tell(Kind::Lost, Some(server), text);
+        self.clear_the_way(Some(server), cause);
+    }
+
+    fn another_way(&mut self, server: ServerId, lives: bool, text: String) {
+        self.forget_steps();
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        change.stage = Stage::Clearing;
+        if lives {
+            change.tried.insert(server);
+        } else {
+            change.heard.remove(&server);
+            change.unheard.insert(server, text);
+        }
+    }
+
+    pub(super) fn record(&mut self, step: Step) {
+        let fork = self.fork.clone();
+        self.record_with(fork, step);
+    }
+
+    fn record_with(&mut self, fork: Option<Position>, step: Step) {
+        self.number += 1;
+        // Only the last record counts.
+        self.asks.retain(|_, what| !matches!(what, Ask::Record(_)));
+        self.to_record = None;
+        let record = Record {
+            number: self.number,
+            fork,
+            step,
+        };
+        self.ask(Ask::Record(record));
+    }
+
+    pub(super) fn record_over(&mut self, primary: Option<ServerId>) {
+        let lost: Vec<ServerId> = self.deposed.iter().copied().collect();
+        self.record(Step::Over { primary, lost });
+    }
+
+    /// The state store did not take a record: nothing goes on before it does.
+    pub(super) fn record_failed(&mut self, record: Record, failed: Failed) {
+        let text = format!("the state store did not take a record: {}", failed.text);
+        self.tell(Kind::StepFailed, None, text);
+        self.to_record = Some(record);
+        self.wake_after(self.policy.retry_us);
+    }
+
+    /// True while the last record is not in the state store.
+    fn unrecorded(&self) -> bool {
+        self.to_record.is_some() || self.open(|what| matches!(what, Ask::Record(_)))
+    }
+
+    /// True while somebody else could take the primary's place.
+    pub(super) fn has_heirs(&self) -> bool {
+        let members = self.members.values();
+        members
+            .filter(|member| Some(member.id) != self.primary)
+            .any(|member| member.counts() && !member.never)
+    }
+
+    /// True while a switch-over's step is under way.
+    pub(super) fn waits_for_steps(&self) -> bool {
+        self.unrecorded()
+            || self.open(|what| {
+                matches!(
+                    what,
+                    Ask::Look { .. } | Ask::Reach { .. } | Ask::Pause { .. } | Ask::Close { .. }
+                )
+            })
+    }
+
+    /// Answers to steps of a way that was left do not count any more.
+    pub(super) fn forget_steps(&mut self) {
+        self.asks
+            .retain(|_, what| matches!(what, Ask::Follow { .. } | Ask::Record(_)));
+    }
+}

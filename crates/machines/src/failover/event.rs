@@ -1,0 +1,264 @@
+//! What the machine is told and what it wants done.
+//!
+//! Questions ([`Ask`]) are answered by [`Event::Done`] with their number, exactly once each and
+//! within their time; a step whose time is over must not take effect afterwards (its connection is
+//! closed). Everything else is carried out at once, in the order given.
+
+use farm::{Position, ServerId};
+
+use super::policy::{Heard, Member};
+
+/// The number of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AskId(pub u64);
+
+/// How a server failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// Nothing listens at its address.
+    Refused,
+    /// An open connection broke.
+    Reset,
+    /// No answer within the time.
+    Silent,
+    /// It answered reads, but a write did not end.
+    WriteSilent,
+    /// It answers, but the step did not end within its time.
+    Late,
+    /// It answered with an error: it lives, and the step was not done.
+    Said,
+}
+
+/// A question that came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    pub fault: Fault,
+    /// For people.
+    pub text: String,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The group's servers, whenever one of them changed and once at the start. The primary is
+    /// taken from here only while no change of primary is under way.
+    Members(Vec<Member>),
+    /// Covers every commit that a client was told of so far. Said whenever it grew, and always
+    /// before the answer to [`Ask::Cut`]. Not said by a router that does not know (it has just
+    /// started, or others acknowledge too).
+    Acknowledged(Position),
+    /// A server answered a read.
+    Beat { server: ServerId, read_only: bool },
+    /// The primary took a write.
+    Wrote { server: ServerId },
+    /// A server failed: a beat, a watched connection, or a session's statement.
+    Failed { server: ServerId, fault: Fault },
+    /// The moment at which a replica last received something from its primary, heartbeats included.
+    View { replica: ServerId, heard_us: u64 },
+    /// Somebody outside says that a server fails. A `sure` report counts by itself, the others by
+    /// their number.
+    Reported {
+        server: ServerId,
+        by: String,
+        sure: bool,
+    },
+    /// An operator's wish; it is answered by [`Action::Reply`] with its number.
+    Order { order: u64, what: Order },
+    /// The answer to a question.
+    Done {
+        ask: AskId,
+        answer: Result<Answer, Failed>,
+    },
+    /// What the state store had recorded when this router started. After `Members`.
+    Resume(Record),
+    /// The router itself stood still for so long: what looked like silence was its own.
+    Stalled { us: u64 },
+    /// The moment of a [`Action::Wake`] has come.
+    Tick,
+}
+
+/// What operators may want.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Switch over to this server, or to the best one.
+    Promote { to: Option<ServerId> },
+    /// Leave the group without a primary: its statements wait.
+    Demote,
+    /// Watch the group and fail over.
+    Activate,
+    /// Only serve it.
+    Deactivate,
+}
+
+/// What a question brought.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    Done,
+    Heard(Heard),
+}
+
+/// A question, or a step that takes time. All steps are idempotent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// Does it greet a fresh connection?
+    Confirm { server: ServerId },
+    /// Publish the server as not alive under its next term, and answer when every core has taken
+    /// note: from then on no session acknowledges anything from it, and what needs it waits.
+    Cut { server: ServerId },
+    /// Whatever keeps it from taking another write: the hook, read-only, its connections killed.
+    /// `Done` says it surely takes none.
+    Fence { server: ServerId },
+    /// Stop receiving (its applier goes on), be read-only, and say what it has: `Heard`.
+    Halt { server: ServerId },
+    /// Say what it has, changing nothing: `Heard`.
+    Look { server: ServerId },
+    /// Wait until all that it received is applied.
+    Drain { server: ServerId },
+    /// Wait until this is applied, receiving all the while.
+    Reach {
+        server: ServerId,
+        position: Position,
+    },
+    /// Follow nobody and wait for acknowledgements from now on, still read-only. It must be drained.
+    Lead { server: ServerId },
+    /// Take writes.
+    Open { server: ServerId },
+    /// Replicate from this primary, read-only.
+    Follow { server: ServerId, primary: ServerId },
+    /// Hold new statements that need the primary, and answer when none is in flight there.
+    Pause { server: ServerId },
+    /// Be read-only, also for accounts with SUPER, and say what it has: `Heard`.
+    Close { server: ServerId },
+    /// Store it; the step follows the answer.
+    Record(Record),
+}
+
+impl Ask {
+    /// The server that is asked; `None` for the router's own steps.
+    pub fn server(&self) -> Option<ServerId> {
+        match *self {
+            Ask::Confirm { server }
+            | Ask::Cut { server }
+            | Ask::Fence { server }
+            | Ask::Halt { server }
+            | Ask::Look { server }
+            | Ask::Drain { server }
+            | Ask::Reach { server, .. }
+            | Ask::Lead { server }
+            | Ask::Open { server }
+            | Ask::Follow { server, .. }
+            | Ask::Pause { server }
+            | Ask::Close { server } => Some(server),
+            Ask::Record(_) => None,
+        }
+    }
+}
+
+/// What a restarted router must know of a change of primary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Grows with every change.
+    pub number: u64,
+    /// What the primary of now had when it took over; whoever follows it must have that too.
+    pub fork: Option<Position>,
+    pub step: Step,
+}
+
+/// The step that may have been begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// This primary is being fenced and its replicas stopped; nobody else was opened.
+    Clearing { old: Option<ServerId> },
+    /// This server may have taken writes already; `fork` of the record is what it began with.
+    Turning {
+        old: Option<ServerId>,
+        winner: ServerId,
+    },
+    /// An operator's switch-over: this primary may be paused and read-only.
+    Switching { from: ServerId },
+    /// The change is over. The servers' new standing (`lost`: faulty until they rejoined) is stored
+    /// in the same transaction.
+    Over {
+        primary: Option<ServerId>,
+        lost: Vec<ServerId>,
+    },
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Ask, and answer with [`Event::Done`].
+    Ask {
+        ask: AskId,
+        what: Ask,
+        within_us: u64,
+    },
+    /// Let the world know the primary: what waited goes on. `fork` is there when another primary was
+    /// lost: a new timeline begins with it. Without a primary statements go on waiting.
+    Publish {
+        primary: Option<ServerId>,
+        fork: Option<Position>,
+    },
+    /// Bring this server back into the group as a replica of the primary, when it answers: what it
+    /// holds beyond the primary must be found, saved and cut first.
+    Rejoin { server: ServerId },
+    /// For the log, the events and the hooks.
+    Tell {
+        kind: Kind,
+        server: Option<ServerId>,
+        text: String,
+    },
+    /// The outcome of an order.
+    Reply {
+        order: u64,
+        result: Result<String, String>,
+    },
+    /// Send [`Event::Tick`] at this moment. A later wish replaces an earlier one.
+    Wake { at_us: u64 },
+}
+
+/// What is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The primary failed once; it is asked again.
+    Suspected,
+    /// It answers after all.
+    Cleared,
+    /// The primary is lost.
+    Lost,
+    /// The primary cannot be reached from here, but replicas receive from it.
+    Unreachable,
+    /// No server can take over safely; the group waits.
+    Waiting,
+    /// Acknowledged commits may be lost, by the operator's setting.
+    Lossy,
+    /// A server took over.
+    Promoted,
+    /// The old primary takes the writes again.
+    Restored,
+    /// A primary was demoted on order.
+    Demoted,
+    /// A step failed and another way is tried.
+    StepFailed,
+    /// A replica could not be pointed at the new primary.
+    ReplicaLost,
+}
+
+impl Kind {
+    /// The name in `group events` and of hooks.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Suspected => "primary_suspected",
+            Kind::Cleared => "primary_cleared",
+            Kind::Lost => "primary_lost",
+            Kind::Unreachable => "primary_unreachable",
+            Kind::Waiting => "failover_waits",
+            Kind::Lossy => "failover_lossy",
+            Kind::Promoted => "server_promoted",
+            Kind::Restored => "primary_restored",
+            Kind::Demoted => "server_demoted",
+            Kind::StepFailed => "failover_step_failed",
+            Kind::ReplicaLost => "replica_lost",
+        }
+    }
+}

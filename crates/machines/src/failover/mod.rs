@@ -1,0 +1,281 @@
+//! Who takes a group's writes: one machine per group.
+//!
+//! It watches the primary ([`suspicion`]), and when two signals agree that it is lost, or an operator
+//! wants another one, it runs a change of primary ([`change`], [`switchover`]), whose winner is
+//! chosen by [`election`]. The order of the steps, and why:
+//!
+//! 1. *Record* that the change has begun: a router that dies now must not leave replicas stopped.
+//! 2. *Cut* the old primary off and *fence* it: nobody is told of a commit from it any more.
+//! 3. *Halt* all replicas: from here on a primary that waits for acknowledgements gets none, and what
+//!    they hold is all that can have been acknowledged.
+//! 4. *Elect* who holds most, and only with a proof that nothing acknowledged is missing.
+//! 5. *Record* the winner and *drain* it: stopping it sooner would throw its relay log away.
+//! 6. *Lead*: it follows nobody and waits for acknowledgements. Not before it is drained: its own
+//!    applier would wait for them too.
+//! 7. *Open* it, while the others begin to *follow*: not before it is drained, or they would ask it
+//!    for what it does not have. Its commits wait for the first of them.
+//! 8. *Publish*: what clients sent meanwhile goes on.
+//!
+//! Everything that may have been opened counts as the primary from then on: when it fails, it is cut,
+//! fenced and replaced like any other.
+
+mod change;
+mod election;
+mod event;
+mod policy;
+mod suspicion;
+mod switchover;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use farm::{Position, ServerId, Status};
+
+use change::Change;
+use suspicion::Suspicion;
+
+pub use event::{Action, Answer, Ask, AskId, Event, Failed, Fault, Kind, Order, Record, Step};
+pub use policy::{Acks, Heard, Member, Policy};
+
+/// The machine of one group.
+#[derive(Clone, Debug)]
+pub struct Failover {
+    policy: Policy,
+    members: BTreeMap<ServerId, Member>,
+    /// Who takes the writes, or took them last.
+    primary: Option<ServerId>,
+    /// Losses are acted on.
+    active: bool,
+    /// Covers all that clients were told is committed; `None` while nobody knows.
+    acknowledged: Option<Position>,
+    /// What the primary had when it took over.
+    fork: Option<Position>,
+    suspicion: Suspicion,
+    change: Option<Change>,
+    /// Of the last change that was recorded.
+    number: u64,
+    losses: Vec<Loss>,
+    /// Old primaries that were not heard since they were replaced.
+    deposed: BTreeSet<ServerId>,
+    /// What the state store did not take.
+    to_record: Option<Record>,
+    asks: BTreeMap<AskId, Ask>,
+    next_ask: u64,
+    now_us: u64,
+    out: Vec<Action>,
+}
+
+/// Why a primary was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Its process is gone.
+    Crashed,
+    /// It does not answer.
+    Silent,
+    /// It answers, but takes no writes.
+    Frozen,
+    /// It came back read-only.
+    Returned,
+    /// A router died during a change.
+    Resumed,
+    /// An operator wants another one.
+    Ordered,
+}
+
+impl Cause {
+    fn text(self) -> &'static str {
+        match self {
+            Cause::Crashed => "its process is gone",
+            Cause::Silent => "it does not answer",
+            Cause::Frozen => "its writes do not end",
+            Cause::Returned => "it came back read-only",
+            Cause::Resumed => "a change of primary was interrupted",
+            Cause::Ordered => "by order",
+        }
+    }
+}
+
+/// A primary that was lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    server: ServerId,
+    cause: Cause,
+    at_us: u64,
+}
+
+impl Failover {
+    /// The machine of a group that is watched, or only served until [`Order::Activate`].
+    pub fn new(policy: Policy, active: bool) -> Failover {
+        Failover {
+            policy,
+            members: BTreeMap::new(),
+            primary: None,
+            active,
+            acknowledged: None,
+            fork: None,
+            suspicion: Suspicion::default(),
+            change: None,
+            number: 0,
+            losses: Vec::new(),
+            deposed: BTreeSet::new(),
+            to_record: None,
+            asks: BTreeMap::new(),
+            next_ask: 1,
+            now_us: 0,
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes note of what happened at this moment of the router's own clock, and says what to do.
+    pub fn step(&mut self, now_us: u64, event: Event) -> Vec<Action> {
+        self.now_us = self.now_us.max(now_us);
+        match event {
+            Event::Members(members) => self.take_members(members),
+            Event::Acknowledged(position) => match &mut self.acknowledged {
+                Some(known) => known.join(&position),
+                unknown => *unknown = Some(position),
+            },
+            Event::Beat { server, read_only } => self.beat(server, read_only),
+            Event::Wrote { server } => self.wrote(server),
+            Event::Failed { server, fault } => self.failed(server, fault),
+            Event::View { replica, heard_us } => self.suspicion.view(replica, heard_us),
+            Event::Reported { server, by, sure } => self.reported(server, by, sure),
+            Event::Order { order, what } => self.order(order, what),
+            Event::Resume(record) => self.resume(record),
+            Event::Stalled { .. } => self.stalled(),
+            Event::Tick => self.tick(),
+            Event::Done { ask, answer } => {
+                if let Some(what) = self.asks.remove(&ask) {
+                    self.answered(what, answer);
+                }
+            }
+        }
+        self.advance();
+        std::mem::take(&mut self.out)
+    }
+
+    /// Who takes the writes, or took them last.
+    pub fn primary(&self) -> Option<ServerId> {
+        self.primary
+    }
+
+    /// True while the primary is being exchanged or restored.
+    pub fn is_changing(&self) -> bool {
+        self.change.is_some()
+    }
+
+    /// While a change is under way, or its end is not stored, the machine knows the servers'
+    /// standing better than the store; but who an operator sets faulty is out.
+    fn take_members(&mut self, members: Vec<Member>) {
+        let settled = self.change.is_none()
+            && self.to_record.is_none()
+            && !self.open(|what| matches!(what, Ask::Record(_)));
+        let mut known = std::mem::take(&mut self.members);
+        for mut member in members {
+            if let Some(before) = known.remove(&member.id)
+                && !settled
+                && (member.counts() && before.counts() || self.deposed.contains(&member.id))
+            {
+                member.status = before.status;
+            }
+            if member.counts() {
+                self.deposed.remove(&member.id);
+            }
+            self.members.insert(member.id, member);
+        }
+        let primary = self.members.values().find(|m| m.status == Status::Primary);
+        let primary = primary.map(|member| member.id);
+        if settled && primary != self.primary {
+            self.primary = primary;
+            self.suspicion = Suspicion::default();
+        }
+        self.returned_any();
+    }
+
+    fn answered(&mut self, what: Ask, answer: Result<Answer, Failed>) {
+        match what {
+            Ask::Confirm { server } => self.confirmed(server, answer),
+            Ask::Follow { server, .. } => self.followed(server, answer),
+            Ask::Record(record) => {
+                if let Err(failed) = answer {
+                    self.record_failed(record, failed);
+                }
+            }
+            what => self.change_answered(what, answer),
+        }
+    }
+
+    fn tick(&mut self) {
+        if let Some(record) = self.to_record.take() {
+            self.ask(Ask::Record(record));
+        }
+        if self.change.is_some() {
+            self.retry();
+        } else if self.active {
+            self.judge_again();
+        }
+    }
+
+    fn ask(&mut self, what: Ask) {
+        let within_us = match what {
+            Ask::Confirm { .. } => self.policy.confirm_within_us,
+            Ask::Halt { .. } | Ask::Look { .. } => self.policy.hear_within_us,
+            Ask::Drain { .. } | Ask::Reach { .. } => self.policy.drain_within_us,
+            Ask::Pause { .. } => self.policy.pause_within_us,
+            _ => self.policy.step_within_us,
+        };
+        let ask = AskId(self.next_ask);
+        self.next_ask += 1;
+        self.asks.insert(ask, what.clone());
+        self.out.push(Action::Ask {
+            ask,
+            what,
+            within_us,
+        });
+    }
+
+    /// True while a question of this kind is open.
+    fn open(&self, kind: impl Fn(&Ask) -> bool) -> bool {
+        self.asks.values().any(kind)
+    }
+
+    fn tell(&mut self, kind: Kind, server: Option<ServerId>, text: String) {
+        self.out.push(Action::Tell { kind, server, text });
+    }
+
+    fn wake_after(&mut self, us: u64) {
+        let at_us = self.now_us.saturating_add(us);
+        self.out.push(Action::Wake { at_us });
+    }
+
+    fn name(&self, server: ServerId) -> Arc<str> {
+        match self.members.get(&server) {
+            Some(member) => member.name.clone(),
+            None => format!("server {}", server.0).into(),
+        }
+    }
+
+    /// The servers that take part, the given one apart.
+    fn others(&self, than: Option<ServerId>) -> Vec<ServerId> {
+        let members = self.members.values();
+        let others = members.filter(|m| m.counts() && Some(m.id) != than);
+        others.map(|member| member.id).collect()
+    }
+
+    fn order(&mut self, order: u64, what: Order) {
+        let result = match what {
+            Order::Promote { to } => return self.promote(order, to),
+            Order::Demote => return self.demote(order),
+            Order::Activate => {
+                self.active = true;
+                Ok("the group is watched".to_owned())
+            }
+            Order::Deactivate => {
+                self.active = false;
+                self.suspicion = Suspicion::default();
+                Ok("the group is only served".to_owned())
+            }
+        };
+        self.out.push(Action::Reply { order, result });
+    }
+}

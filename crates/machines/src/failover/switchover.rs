@@ -1,0 +1,242 @@
+//! A change of primary that an operator wants: nothing is lost, nothing breaks, and until the new
+//! primary is recorded every failure leads back to the old one.
+
+use farm::{Position, ServerId, Status};
+
+use super::change::{Change, Stage};
+use super::{Action, Ask, Cause, Failed, Failover, Fault, Kind, Step};
+
+impl Failover {
+    /// Begins a switch-over to this server, or to the best one.
+    pub(super) fn promote(&mut self, order: u64, to: Option<ServerId>) {
+        let result = match self.objection(to) {
+            Some(objection) => Err(objection),
+            None if to.is_some() && to == self.primary => {
+                let primary = to.map(|to| self.name(to)).unwrap_or_default();
+                Ok(format!("{primary} is the primary already"))
+            }
+            None => {
+                let primary = self.primary;
+                let mut change = Change::new(Cause::Ordered, primary, self.now_us);
+                change.order = Some(order);
+                change.wish = to;
+                change.stage = Stage::Choosing;
+                self.change = Some(change);
+                if primary.is_none() {
+                    return self.clear_the_way(None, Cause::Ordered);
+                }
+                for server in self.others(None) {
+                    self.ask(Ask::Look { server });
+                }
+                return;
+            }
+        };
+        self.out.push(Action::Reply { order, result });
+    }
+
+    fn objection(&self, to: Option<ServerId>) -> Option<String> {
+        if let Some(change) = &self.change {
+            let why = match change.told.as_str() {
+                "" => String::new(),
+                told => format!(": {told}"),
+            };
+            return Some(format!("a change of primary is under way{why}"));
+        }
+        let to = to?;
+        let Some(member) = self.members.get(&to) else {
+            return Some("no such server in the group".to_owned());
+        };
+        let name = &member.name;
+        if member.status == Status::Faulty {
+            return Some(format!(
+                "{name} is FAULTY; bring it back with `server set_status {name} SPARE` first"
+            ));
+        }
+        member
+            .never
+            .then(|| format!("{name} is marked never to be the primary"))
+    }
+
+    /// Leaves the group without a primary.
+    pub(super) fn demote(&mut self, order: u64) {
+        let result = match (self.objection(None), self.primary) {
+            (Some(objection), _) => Err(objection),
+            (None, None) => Ok("the group has no primary".to_owned()),
+            (None, Some(from)) => {
+                let mut change = Change::new(Cause::Ordered, Some(from), self.now_us);
+                change.order = Some(order);
+                change.demotes = true;
+                self.change = Some(change);
+                return self.pause(from);
+            }
+        };
+        self.out.push(Action::Reply { order, result });
+    }
+
+    /// The stages of a switch-over, one after the other.
+    pub(super) fn switch(&mut self, stage: Stage) {
+        if self.waits_for_steps() {
+            return;
+        }
+        let Some(change) = &self.change else { return };
+        let Some(from) = change.old else { return };
+        match stage {
+            Stage::Choosing => self.choose(from),
+            Stage::CatchingUp => self.pause(from),
+            Stage::Pausing => {
+                self.set_stage(Stage::Closing);
+                self.ask(Ask::Close { server: from });
+            }
+            Stage::Closing if change.demotes => self.demoted(from),
+            Stage::Closing => {
+                let (Some(to), Some(position)) = (change.winner, self.executed(from)) else {
+                    return;
+                };
+                self.set_stage(Stage::Reaching);
+                self.ask(Ask::Reach {
+                    server: to,
+                    position,
+                });
+            }
+            Stage::Reaching => {
+                let (Some(to), Some(fork)) = (change.winner, self.executed(from)) else {
+                    return;
+                };
+                if let Some(heard) = self.change.as_mut().and_then(|c| c.heard.get_mut(&to)) {
+                    heard.executed.join(&fork);
+                    heard.received = fork.clone();
+                }
+                self.turn_to(to, None, fork);
+            }
+            _ => {}
+        }
+    }
+
+    fn set_stage(&mut self, stage: Stage) {
+        if let Some(change) = &mut self.change {
+            change.stage = stage;
+        }
+    }
+
+    fn executed(&self, server: ServerId) -> Option<Position> {
+        let heard = self.change.as_ref()?.heard.get(&server)?;
+        Some(heard.executed.clone())
+    }
+
+    fn choose(&mut self, from: ServerId) {
+        let Some(change) = &self.change else { return };
+        let fit = |id: &ServerId| self.promotable(change, *id);
+        let chosen = match change.wish {
+            Some(wish) if fit(&wish) => Ok(wish),
+            Some(wish) => Err(match change.unheard.get(&wish) {
+                Some(why) => format!("{} does not answer: {why}", self.name(wish)),
+                None => format!(
+                    "{} cannot take over: its applier is stopped or its data cannot be written",
+                    self.name(wish)
+                ),
+            }),
+            None => {
+                let heard = change.heard.keys().copied();
+                let others = heard.filter(|id| *id != from && fit(id));
+                others
+                    .max_by(|&a, &b| self.compare(change, a, b))
+                    .ok_or_else(|| "no replica can take over".to_owned())
+            }
+        };
+        let position = self.executed(from);
+        match (chosen, position) {
+            (Ok(server), Some(position)) => {
+                if let Some(change) = &mut self.change {
+                    change.winner = Some(server);
+                    change.stage = Stage::CatchingUp;
+                }
+                self.ask(Ask::Reach { server, position });
+            }
+            (Ok(_), None) => {
+                let text = format!("{} does not answer", self.name(from));
+                self.refuse(text);
+            }
+            (Err(why), _) => self.refuse(why),
+        }
+    }
+
+    fn pause(&mut self, from: ServerId) {
+        self.set_stage(Stage::Pausing);
+        self.record(Step::Switching { from });
+        self.ask(Ask::Pause { server: from });
+    }
+
+    /// Nothing was changed yet: the order is answered and forgotten.
+    fn refuse(&mut self, why: String) {
+        if let Some(order) = self.change.take().and_then(|change| change.order) {
+            let result = Err(why);
+            self.out.push(Action::Reply { order, result });
+        }
+    }
+
+    fn demoted(&mut self, from: ServerId) {
+        let Some(change) = self.change.take() else {
+            return;
+        };
+        if let Some(member) = self.members.get_mut(&from) {
+            member.status = Status::Replica;
+        }
+        self.primary = None;
+        self.out.push(Action::Publish {
+            primary: None,
+            fork: None,
+        });
+        let text = format!(
+            "{} is no primary any more; the group has none",
+            self.name(from)
+        );
+        self.tell(Kind::Demoted, Some(from), text.clone());
+        if let Some(order) = change.order {
+            let result = Ok(text);
+            self.out.push(Action::Reply { order, result });
+        }
+        self.record_over(None);
+    }
+
+    /// Until the new primary is recorded every failure leads back; a primary that fails now is lost.
+    pub(super) fn switch_failed(&mut self, what: Ask, stage: Stage, failed: Failed) {
+        let Some(from) = self.change.as_ref().and_then(|change| change.old) else {
+            return;
+        };
+        let why = match &what {
+            Ask::Reach { server, .. } => {
+                format!("{} is behind: {}", self.name(*server), failed.text)
+            }
+            Ask::Pause { .. } => format!("transactions in flight did not end: {}", failed.text),
+            _ => failed.text,
+        };
+        let lives = matches!(failed.fault, Fault::Said | Fault::Late);
+        match (what, stage) {
+            (Ask::Reach { .. }, Stage::CatchingUp) => self.refuse(why),
+            (Ask::Pause { .. }, Stage::Pausing) => self.lead_back(from, why),
+            (Ask::Reach { .. }, Stage::Reaching) => self.lead_back(from, why),
+            (Ask::Close { .. }, Stage::Closing) if lives => self.lead_back(from, why),
+            (Ask::Close { .. }, Stage::Closing) => self.lost_meanwhile(from, failed.fault, why),
+            _ => {}
+        }
+    }
+
+    /// The old primary takes the writes again.
+    pub(super) fn lead_back(&mut self, from: ServerId, why: String) {
+        self.forget_steps();
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        let order = change.order.take();
+        if let Some(order) = order {
+            let result = Err(why);
+            self.out.push(Action::Reply { order, result });
+        }
+        if let Some(change) = &mut self.change {
+            change.winner = Some(from);
+            change.fork = None;
+            change.stage = Stage::Opening;
+        }
+        self.ask(Ask::Open { server: from });
+    }
+}
