@@ -22,6 +22,7 @@
 mod change;
 mod election;
 mod event;
+mod journal;
 mod policy;
 mod suspicion;
 mod switchover;

@@ -1,0 +1,69 @@
+//! What the state store is told before each step, and what a restarted router makes of it.
+
+use farm::{Position, ServerId};
+
+use super::{Ask, Cause, Failed, Failover, Kind, Record, Step};
+
+impl Failover {
+    /// What the state store knew of a change when this router started.
+    pub(super) fn resume(&mut self, record: Record) {
+        self.number = self.number.max(record.number);
+        self.fork = record.fork;
+        match record.step {
+            Step::Over { primary, .. } => {
+                self.primary = primary;
+            }
+            // Read-only or not, the next beat tells what is to be done.
+            Step::Switching { from } => {
+                self.primary = Some(from);
+                self.record_over(Some(from));
+            }
+            Step::Clearing { old } => {
+                self.primary = old;
+                self.clear_the_way(old, Cause::Resumed);
+            }
+            // The winner may be the primary already, so it is treated as one. Should it be found
+            // read-only, it stands for election with the others.
+            Step::Turning { old, winner } => {
+                self.enthrone(old, winner, false);
+                self.clear_the_way(Some(winner), Cause::Resumed);
+            }
+        }
+    }
+
+    pub(super) fn record(&mut self, step: Step) {
+        let fork = self.fork.clone();
+        self.record_with(fork, step);
+    }
+
+    pub(super) fn record_with(&mut self, fork: Option<Position>, step: Step) {
+        self.number += 1;
+        // Only the last record counts.
+        self.asks.retain(|_, what| !matches!(what, Ask::Record(_)));
+        self.to_record = None;
+        let record = Record {
+            number: self.number,
+            fork,
+            step,
+        };
+        self.ask(Ask::Record(record));
+    }
+
+    pub(super) fn record_over(&mut self, primary: Option<ServerId>) {
+        let lost: Vec<ServerId> = self.deposed.iter().copied().collect();
+        self.record(Step::Over { primary, lost });
+    }
+
+    /// The state store did not take a record: nothing goes on before it does.
+    pub(super) fn record_failed(&mut self, record: Record, failed: Failed) {
+        let text = format!("the state store did not take a record: {}", failed.text);
+        self.tell(Kind::StepFailed, None, text);
+        self.to_record = Some(record);
+        self.wake_after(self.policy.retry_us);
+    }
+
+    /// True while the last record is not in the state store.
+    pub(super) fn unrecorded(&self) -> bool {
+        self.to_record.is_some() || self.open(|what| matches!(what, Ask::Record(_)))
+    }
+}
