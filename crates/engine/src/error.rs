@@ -108,6 +108,8 @@ fn cure_of(number: u16) -> Option<&'static str> {
         1129 => "run FLUSH HOSTS on the server",
         1130 => "create the account for the host from which Heddle connects",
         1236 => "the primary no longer has what the server lacks; clone the server anew",
+        3 | 1021 | 1026 | 1114 => "free space on the server's disk",
+        1153 => "raise max_allowed_packet on the server",
         _ => return None,
     })
 }

@@ -14,6 +14,9 @@ use crate::version::Version;
 /// Rows of administrative answers are small; an account table of a large farm fits.
 const PACKET_BYTES_MAX: usize = 64 << 20;
 
+/// A server's own limit for one packet.
+const ROW_BYTES_MAX: usize = 1 << 30;
+
 /// How long the server may keep the connection without a word from us, in seconds. Only the driver
 /// uses it, to save a question at connect.
 const IDLE_S: usize = 28_800;
@@ -80,6 +83,19 @@ pub struct Link {
 impl Link {
     /// Connects, logs in and asks for the version, all within `timeout_ms`.
     pub async fn open(login: &Login, timeout_ms: u64) -> Result<Link, Error> {
+        Link::open_sized(login, PACKET_BYTES_MAX, timeout_ms).await
+    }
+
+    /// The same for rows of users, which can be as long as the protocol allows.
+    pub(crate) async fn open_for_rows(login: &Login, timeout_ms: u64) -> Result<Link, Error> {
+        Link::open_sized(login, ROW_BYTES_MAX, timeout_ms).await
+    }
+
+    async fn open_sized(
+        login: &Login,
+        packet_bytes_max: usize,
+        timeout_ms: u64,
+    ) -> Result<Link, Error> {
         let address = format!("{}:{}", login.host, login.port);
         let options = OptsBuilder::default()
             .ip_or_hostname(login.host.clone())
@@ -88,7 +104,7 @@ impl Link {
             .pass((!login.password.is_empty()).then(|| login.password.clone()))
             // The address that was asked for is the one that is probed, not a socket beside it.
             .prefer_socket(false)
-            .max_allowed_packet(Some(PACKET_BYTES_MAX))
+            .max_allowed_packet(Some(packet_bytes_max))
             .wait_timeout(Some(IDLE_S))
             .stmt_cache_size(0);
         let connecting = async {
@@ -126,6 +142,11 @@ impl Link {
     /// `host:port`.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The driver's connection, for what streams. The caller sees to its deadlines.
+    pub(crate) fn conn(&mut self) -> &mut Conn {
+        &mut self.conn
     }
 
     /// Runs one or more statements whose rows do not matter.

@@ -1,0 +1,135 @@
+//! A consistent copy of one server's data into another one, over SQL alone.
+//!
+//! Copied are all databases but the systems' own: tables with their rows, sequences, routines, views,
+//! triggers, events (disabled, as on every replica), the accounts with all their privileges, and the
+//! GTID position of it all, so that the destination can follow the source's primary at once. What the
+//! destination held before is lost.
+//!
+//! Invariants: the source is only read. Rows come from one consistent snapshot; definitions and
+//! accounts are read before and after it is taken and must be equal both times, so they are the
+//! snapshot's own although no lock is held. Nothing of the copy gets into the destination's binary
+//! log. A database called [`UNFINISHED`] stands on the destination from the first change to the last,
+//! so that a copy that was cut short is recognised.
+//!
+//! Locks on the source: none on MariaDB; on MySQL `FLUSH TABLES WITH READ LOCK` for the moment in
+//! which the snapshot is taken. Where there are tables without transactions (MyISAM, Aria), the lock
+//! is held while these are copied.
+
+mod catalog;
+mod destination;
+mod rows;
+mod snapshot;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use farm::Position;
+
+use crate::error::Error;
+use crate::link::{Link, Login};
+
+pub use destination::{Contents, contents, wipe};
+
+/// The database that marks a server whose copy has not ended.
+pub const UNFINISHED: &str = "heddle_unfinished_clone";
+
+/// How often a copy begins anew because a table was altered while its rows were read.
+const TRIES: u32 = 3;
+
+/// How far a copy is; others read it while it runs.
+#[derive(Debug, Default)]
+pub struct Progress {
+    pub tables: AtomicU64,
+    pub tables_done: AtomicU64,
+    pub rows: AtomicU64,
+    /// Bytes of the statements that were sent.
+    pub bytes: AtomicU64,
+    step: Mutex<String>,
+}
+
+impl Progress {
+    /// What is being done, for people.
+    pub fn step(&self) -> String {
+        let step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
+        step.clone()
+    }
+
+    /// Says what is being done.
+    pub fn enter(&self, step: impl Into<String>) {
+        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = step.into();
+    }
+
+    fn begin(&self, tables: usize) {
+        self.tables.store(tables as u64, Relaxed);
+        for counter in [&self.tables_done, &self.rows, &self.bytes] {
+            counter.store(0, Relaxed);
+        }
+    }
+}
+
+/// Copies everything; gives the position that the copy has. The destination must not serve anybody,
+/// and the caller has made sure that what it holds may be lost.
+///
+/// # Errors
+/// Whatever a server refuses, with its name. The destination is then of no use until it is copied
+/// anew or emptied ([`wipe`]).
+pub async fn copy(
+    source: &Login,
+    destination: &Login,
+    progress: &Progress,
+    timeout_ms: u64,
+) -> Result<Position, Error> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match copy_once(source, destination, progress, timeout_ms).await {
+            Err(error) if tries < TRIES && was_altered(&error) => {
+                progress.enter(format!("begins again: {error}"));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// ER_TABLE_DEF_CHANGED, ER_NO_SUCH_TABLE, ER_BAD_FIELD, ER_BAD_DB: a table is not what it was when
+/// the snapshot was taken.
+fn was_altered(error: &Error) -> bool {
+    error
+        .number()
+        .is_some_and(|number| matches!(number, 1412 | 1146 | 1054 | 1049))
+}
+
+async fn copy_once(
+    source: &Login,
+    destination: &Login,
+    progress: &Progress,
+    timeout_ms: u64,
+) -> Result<Position, Error> {
+    progress.enter("opens a consistent snapshot");
+    let mut target = Link::open_for_rows(destination, timeout_ms).await?;
+    let mut snapshot = snapshot::open(source, timeout_ms).await?;
+    progress.enter("empties the destination");
+    destination::empty(&mut target, timeout_ms).await?;
+    destination::begin(&mut target, timeout_ms).await?;
+    destination::make_tables(&mut target, &snapshot.catalog, timeout_ms).await?;
+    let tables = snapshot.catalog.tables_in_order();
+    progress.begin(tables.len());
+    for table in tables {
+        if table.transactional {
+            snapshot.lock.release(timeout_ms).await?;
+        }
+        progress.enter(format!("copies {}.{}", table.schema, table.name));
+        if table.has_rows {
+            rows::copy(&mut snapshot.data, &mut target, table, progress).await?;
+        }
+        progress.tables_done.fetch_add(1, Relaxed);
+    }
+    snapshot.lock.release(timeout_ms).await?;
+    progress.enter("makes routines, views, triggers and events");
+    destination::make_programs(&mut target, &snapshot.catalog, timeout_ms).await?;
+    progress.enter("copies the accounts");
+    destination::put_grants(&mut target, &snapshot.catalog, timeout_ms).await?;
+    progress.enter("sets the position");
+    destination::finish(&mut target, &snapshot, timeout_ms).await?;
+    Ok(snapshot.position)
+}
