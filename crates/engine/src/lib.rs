@@ -9,6 +9,7 @@
 //! Must not know: groups, the state store, commands, the data plane's connections.
 
 pub mod accounts;
+pub mod binlog;
 pub mod copy;
 mod error;
 pub mod galera;

@@ -78,6 +78,7 @@ pub struct Link {
     conn: Conn,
     version: Version,
     address: String,
+    login: Login,
 }
 
 impl Link {
@@ -131,6 +132,7 @@ impl Link {
             conn,
             version,
             address,
+            login: login.clone(),
         })
     }
 
@@ -147,6 +149,16 @@ impl Link {
     /// The driver's connection, for what streams. The caller sees to its deadlines.
     pub(crate) fn conn(&mut self) -> &mut Conn {
         &mut self.conn
+    }
+
+    /// Where it leads and as whom it is logged in.
+    pub(crate) fn login(&self) -> &Login {
+        &self.login
+    }
+
+    /// The driver's connection, for what has no statement.
+    pub(crate) fn into_driver(self) -> Conn {
+        self.conn
     }
 
     /// Runs one or more statements whose rows do not matter.

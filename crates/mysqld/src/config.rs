@@ -164,6 +164,8 @@ impl Options {
     fn mysql(&self, binary: &Binary, put: &mut dyn FnMut(&str, &str)) {
         put("gtid_mode", "ON");
         put("enforce_gtid_consistency", "ON");
+        // By the comments in front of statements Heddle finds out what became of a lost COMMIT.
+        put("binlog_rows_query_log_events", "ON");
         put("performance_schema", "OFF");
         put("loose_mysqlx", "OFF");
         let Some((dir, plugins)) = binary.semi_sync_plugins() else {

@@ -1,0 +1,251 @@
+//! What became of writes whose answers were lost: a server's binlog is read from a moment before them
+//! to its end, and their marks are looked for.
+//!
+//! A mark is a comment in front of a statement, `/*heddle:MARK*/`. MariaDB keeps it in the Annotate
+//! event of the statement's rows, MySQL in the Rows_query event where `binlog_rows_query_log_events`
+//! is on; both also where the statement itself is logged. MySQL's transactions tell besides which
+//! connection began them, on the server where they were first written.
+//!
+//! The driver cannot ask for Annotate events, so on MariaDB the rows come from the stream of events,
+//! and the marks from SHOW BINLOG EVENTS over the same stretch.
+
+mod trace;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use farm::{Engine, Position};
+use futures_util::StreamExt;
+use mysql_async::BinlogStreamRequest;
+
+use crate::error::Error;
+use crate::link::{Link, quoted, text};
+pub use trace::{Touched, Written, is_after};
+use trace::{Trace, mark_of};
+
+const OPERATION: &str = "read the binlog";
+
+/// Readers of a binlog are known to it by a server id; two with the same id end each other. These
+/// are far from what people give their servers.
+const READER_IDS: u32 = 0xF1E0_0000;
+
+static READERS: AtomicU32 = AtomicU32::new(0);
+
+/// All transactions behind `from`, to the end that the binlog has when it is reached. Without a
+/// position the present file is read and the one before it. Uses the link up.
+pub async fn written(
+    link: Link,
+    from: Option<&Position>,
+    timeout_ms: u64,
+) -> Result<Vec<Written>, Error> {
+    let server = link.address().to_owned();
+    let reading = written_within(link, from, timeout_ms);
+    let limit = Duration::from_millis(timeout_ms);
+    match tokio::time::timeout(limit, reading).await {
+        Ok(read) => read,
+        Err(_) => Err(Error::Timeout {
+            operation: OPERATION,
+            server,
+            timeout_ms,
+        }),
+    }
+}
+
+async fn written_within(
+    mut link: Link,
+    from: Option<&Position>,
+    timeout_ms: u64,
+) -> Result<Vec<Written>, Error> {
+    let (login, server) = (link.login().clone(), link.address().to_owned());
+    let engine = link.version().engine;
+    let from = from.filter(|position| !position.is_empty());
+    let first = match from {
+        Some(_) => None,
+        None => Some(file_before_last(&mut link, timeout_ms).await?),
+    };
+    if let Some(Position::MariaDb(_)) = from {
+        let position = quoted(&from.map(ToString::to_string).unwrap_or_default());
+        let capable =
+            format!("SET @mariadb_slave_capability=4; SET @slave_connect_state={position}");
+        link.run(OPERATION, &capable, timeout_ms).await?;
+    } else if engine == Engine::MariaDb {
+        let capable = "SET @mariadb_slave_capability=4";
+        link.run(OPERATION, capable, timeout_ms).await?;
+    }
+    let reader = READER_IDS | (READERS.fetch_add(1, Ordering::Relaxed) & 0xFFFF);
+    let mut request = BinlogStreamRequest::new(reader).with_non_blocking();
+    let position = from.map(ToString::to_string).unwrap_or_default();
+    if let Some(Position::MySql(_)) = from {
+        let sids: Result<Vec<_>, _> = position.split(',').map(str::parse).collect();
+        let sids = sids.map_err(|error| unreadable(&server, &error))?;
+        request = request.with_gtid().with_gtid_set(sids).with_pos(4);
+    } else if let Some(file) = &first {
+        request = request.with_filename(file.as_bytes()).with_pos(4);
+    } else {
+        request = request.with_pos(4);
+    }
+    let mut trace = Trace::new(engine);
+    read_events(link, request, &mut trace, &server).await?;
+    if engine == Engine::MariaDb && !trace.written.is_empty() {
+        let mut link = Link::open(&login, timeout_ms).await?;
+        find_marks(&mut link, &mut trace, timeout_ms).await?;
+    }
+    Ok(trace.written)
+}
+
+/// Reads the stream to its end.
+async fn read_events(
+    link: Link,
+    request: BinlogStreamRequest<'_>,
+    trace: &mut Trace,
+    server: &str,
+) -> Result<(), Error> {
+    let failed = |error: &mysql_async::Error| Error::from_driver(OPERATION, server, error);
+    let stream = link.into_driver().get_binlog_stream(request).await;
+    let mut stream = stream.map_err(|error| failed(&error))?;
+    while let Some(event) = stream.next().await {
+        let event = event.map_err(|error| failed(&error))?;
+        trace.take(&event, |id| stream.get_tme(id));
+    }
+    trace.end();
+    // The server has closed its side already.
+    let _ = stream.close().await;
+    Ok(())
+}
+
+/// Reads the marks of the transactions in `trace` from the server's own listing of their events.
+async fn find_marks(link: &mut Link, trace: &mut Trace, timeout_ms: u64) -> Result<(), Error> {
+    let places = trace.written.iter().enumerate();
+    let places: HashMap<String, usize> = places.map(|(at, w)| (w.gtid.clone(), at)).collect();
+    let mut current = None;
+    let first = trace.file.take().unwrap_or_default();
+    let files = files(link, timeout_ms).await?;
+    // Names are told apart by their numbers, which all have the same length.
+    let files = files.iter().skip_while(|file| !first.starts_with(&***file));
+    for (at, file) in files.enumerate() {
+        let from = match (at, trace.start) {
+            (0, Some(start)) => start,
+            _ => 4,
+        };
+        let sql = format!("SHOW BINLOG EVENTS IN {} FROM {from}", quoted(file));
+        for row in link.rows(OPERATION, &sql, timeout_ms).await? {
+            let kind = text(&row, "Event_type").unwrap_or_default();
+            let info = text(&row, "Info").unwrap_or_default();
+            match &*kind {
+                "Gtid" => {
+                    let gtid = info.split_whitespace().find(|w| w.contains('-'));
+                    current = gtid.and_then(|gtid| places.get(gtid).copied());
+                }
+                "Annotate_rows" | "Query" | "Query_compressed" => {
+                    if let Some(written) = current.and_then(|at| trace.written.get_mut(at))
+                        && let Some(mark) = mark_of(info.as_bytes())
+                    {
+                        written.mark = Some(mark.to_owned());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The file before the present one, or that one where it is the only one: a server begins a new file
+/// when it starts, so its last deeds are in the file before.
+async fn file_before_last(link: &mut Link, timeout_ms: u64) -> Result<String, Error> {
+    let files = files(link, timeout_ms).await?;
+    let before_last = files.into_iter().rev().take(2).last();
+    before_last.ok_or_else(|| unreadable(link.address(), &"it has no files"))
+}
+
+/// The binlog's files, the oldest first.
+async fn files(link: &mut Link, timeout_ms: u64) -> Result<Vec<String>, Error> {
+    let rows = link.rows(OPERATION, "SHOW BINARY LOGS", timeout_ms);
+    let rows = rows.await?;
+    Ok(rows.iter().filter_map(|r| text(r, "Log_name")).collect())
+}
+
+fn unreadable(server: &str, what: &dyn std::fmt::Display) -> Error {
+    Error::Reply {
+        operation: OPERATION,
+        server: server.to_owned(),
+        what: what.to_string(),
+    }
+}
+
+/// The place of a table's AUTO_INCREMENT column, from 1, and its type in the server's words.
+pub async fn auto_column(
+    link: &mut Link,
+    database: &str,
+    table: &str,
+    timeout_ms: u64,
+) -> Result<Option<(u32, String)>, Error> {
+    let sql = format!(
+        "SELECT ORDINAL_POSITION AS place, COLUMN_TYPE AS type FROM information_schema.COLUMNS \
+         WHERE TABLE_SCHEMA={} AND TABLE_NAME={} AND EXTRA LIKE '%auto_increment%'",
+        quoted(database),
+        quoted(table)
+    );
+    let rows = link.rows("find the AUTO_INCREMENT column", &sql, timeout_ms);
+    let rows = rows.await?;
+    Ok(rows.first().and_then(|row| {
+        let place = text(row, "place")?.parse().ok()?;
+        Some((place, text(row, "type")?))
+    }))
+}
+
+/// What a column of this type holds whose bits, sign-extended, are `value`.
+pub fn unsigned_value(column_type: &str, value: i64) -> u64 {
+    let bits: u32 = match column_type.split(['(', ' ']).next().unwrap_or_default() {
+        "tinyint" => 8,
+        "smallint" => 16,
+        "mediumint" => 24,
+        "int" => 32,
+        _ => 64,
+    };
+    let bytes = value as u64;
+    match column_type.contains("unsigned") && bits < 64 {
+        true => bytes & ((1 << bits) - 1),
+        false => bytes,
+    }
+}
+
+/// True while a connection with this id is on the server.
+pub async fn is_connected(link: &mut Link, thread_id: u32, timeout_ms: u64) -> Result<bool, Error> {
+    let sql = format!("SELECT 1 FROM information_schema.PROCESSLIST WHERE ID={thread_id}");
+    let found = link.cell("look for a connection", &sql, timeout_ms).await?;
+    Ok(found.is_some())
+}
+
+/// How long the server runs, in seconds.
+pub async fn uptime_s(link: &mut Link, timeout_ms: u64) -> Result<u64, Error> {
+    let sql = "SHOW GLOBAL STATUS LIKE 'Uptime'";
+    let rows = link.rows("ask how long it runs", sql, timeout_ms).await?;
+    let said = rows.first().and_then(|row| text(row, "Value"));
+    Ok(said.and_then(|text| text.parse().ok()).unwrap_or(0))
+}
+
+/// Ends a connection. One that is gone already is no error.
+pub async fn kill(link: &mut Link, thread_id: u32, timeout_ms: u64) -> Result<(), Error> {
+    /// ER_NO_SUCH_THREAD.
+    const GONE: u16 = 1094;
+    let sql = format!("KILL {thread_id}");
+    match link.run("kill a connection", &sql, timeout_ms).await {
+        Err(error) if error.number() == Some(GONE) => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_say_what_their_bits_mean() {
+        assert_eq!(unsigned_value("int(10) unsigned", -1), u64::from(u32::MAX));
+        assert_eq!(unsigned_value("bigint unsigned", -1), u64::MAX);
+        assert_eq!(unsigned_value("mediumint(9) unsigned", -2), 0xFF_FFFE);
+        assert_eq!(unsigned_value("int", 7), 7);
+    }
+}

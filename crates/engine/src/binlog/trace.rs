@@ -1,0 +1,353 @@
+//! Transactions in a stream of binlog events: who wrote them, and how many rows of which table.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use farm::Engine;
+use mysql_async::Value;
+use mysql_async::binlog::events::{Event, EventData, RowsEventData, TableMapEvent};
+use mysql_async::binlog::row::BinlogRow;
+use mysql_async::binlog::value::BinlogValue;
+
+/// Integer columns of a row that are kept; an AUTO_INCREMENT column behind them is not found.
+const INTEGERS_MAX: usize = 8;
+
+/// What one transaction did to one table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    pub database: String,
+    pub table: String,
+    pub inserted: u64,
+    pub updated: u64,
+    pub deleted: u64,
+    /// The integers of the first row that was inserted, or else of the first that was changed: the
+    /// column's place from 1, and its value, sign-extended.
+    pub integers: Vec<(u32, i64)>,
+    /// `integers` are of an inserted row.
+    from_insert: bool,
+}
+
+/// One transaction of a binlog.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// In the engine's notation.
+    pub gtid: String,
+    /// In the order in which the tables were touched.
+    pub tables: Vec<Touched>,
+    /// False where the events do not tell all rows (statement format, compressed or partial events).
+    pub counted: bool,
+    /// The mark that its statements carried, where the stream tells.
+    pub mark: Option<String>,
+    /// The id of the connection that wrote it, on the server where it was first written; MySQL only.
+    pub thread_id: Option<u32>,
+}
+
+/// Collects transactions from events.
+pub(super) struct Trace {
+    engine: Engine,
+    current: Option<Written>,
+    pub(super) written: Vec<Written>,
+    /// The file that the first events came from, perhaps with bytes of a checksum behind its name,
+    /// and where in it they begin.
+    pub(super) file: Option<String>,
+    pub(super) start: Option<u32>,
+    tables: HashMap<u64, Arc<(String, String)>>,
+}
+
+/// Events that `mysql_common` does not name or that are only looked at raw.
+mod code {
+    pub const QUERY: u8 = 2;
+    pub const ROTATE: u8 = 4;
+    pub const XID: u8 = 16;
+    pub const TABLE_MAP: u8 = 19;
+    pub const ROWS: [u8; 6] = [23, 24, 25, 30, 31, 32];
+    pub const ROWS_QUERY: u8 = 29;
+    pub const MYSQL_GTID: u8 = 33;
+    pub const PARTIAL_UPDATE: u8 = 39;
+    pub const MARIADB_GTID: u8 = 162;
+    /// Compressed statements and rows of MariaDB.
+    pub const COMPRESSED: std::ops::RangeInclusive<u8> = 165..=171;
+}
+
+impl Trace {
+    pub(super) fn new(engine: Engine) -> Trace {
+        Trace {
+            engine,
+            current: None,
+            written: Vec::new(),
+            file: None,
+            start: None,
+            tables: HashMap::new(),
+        }
+    }
+
+    /// Takes one event; `map` is the table map that a rows event refers to.
+    pub(super) fn take<'a>(
+        &mut self,
+        event: &Event,
+        map: impl FnOnce(u64) -> Option<&'a TableMapEvent<'static>>,
+    ) {
+        let kind = event.header().event_type_raw();
+        let data = event.data();
+        match kind {
+            code::ROTATE => {
+                let name = String::from_utf8_lossy(data.get(8..).unwrap_or_default());
+                if self.start.is_none() {
+                    self.file = Some(name.into_owned());
+                }
+            }
+            code::MARIADB_GTID if self.engine == Engine::MariaDb => {
+                let end = event.header().log_pos();
+                let begin = end.saturating_sub(event.header().event_size());
+                self.start.get_or_insert(begin);
+                self.begin(mariadb_gtid(event.header().server_id(), data));
+            }
+            code::MYSQL_GTID => self.begin(mysql_gtid(data)),
+            code::QUERY => self.query(data),
+            code::ROWS_QUERY => self.mark(data.get(1..).unwrap_or_default()),
+            code::TABLE_MAP => {}
+            code::XID => self.end(),
+            code::PARTIAL_UPDATE => self.uncounted(),
+            kind if code::COMPRESSED.contains(&kind) => self.uncounted(),
+            kind if code::ROWS.contains(&kind) => self.rows(event, map),
+            _ => {}
+        }
+    }
+
+    /// The stream is over.
+    pub(super) fn end(&mut self) {
+        self.written.extend(self.current.take());
+    }
+
+    fn begin(&mut self, gtid: Option<String>) {
+        self.end();
+        self.tables.clear();
+        self.current = gtid.map(|gtid| Written {
+            gtid,
+            counted: true,
+            ..Written::default()
+        });
+    }
+
+    fn uncounted(&mut self) {
+        if let Some(current) = &mut self.current {
+            current.counted = false;
+        }
+    }
+
+    fn mark(&mut self, text: &[u8]) {
+        if let Some(current) = &mut self.current
+            && let Some(mark) = mark_of(text)
+        {
+            current.mark = Some(mark.to_owned());
+        }
+    }
+
+    fn query(&mut self, data: &[u8]) {
+        let Some((thread_id, text)) = query_of(data) else {
+            return self.uncounted();
+        };
+        match text {
+            b"COMMIT" | b"ROLLBACK" => return self.end(),
+            b"BEGIN" => {}
+            text if text.starts_with(b"SAVEPOINT ") => {}
+            text => {
+                self.mark(text);
+                self.uncounted();
+            }
+        }
+        if let Some(current) = &mut self.current {
+            current.thread_id.get_or_insert(thread_id);
+        }
+    }
+
+    fn rows<'a>(
+        &mut self,
+        event: &Event,
+        map: impl FnOnce(u64) -> Option<&'a TableMapEvent<'static>>,
+    ) {
+        let Some(current) = &mut self.current else {
+            return;
+        };
+        let Ok(Some(EventData::RowsEvent(rows))) = event.read_data() else {
+            current.counted = false;
+            return;
+        };
+        let id = rows.table_id();
+        let Some(map) = map(id) else {
+            current.counted = false;
+            return;
+        };
+        let name = self.tables.entry(id).or_insert_with(|| {
+            let (database, table) = (map.database_name(), map.table_name());
+            Arc::new((database.into_owned(), table.into_owned()))
+        });
+        let at = current
+            .tables
+            .iter()
+            .position(|t| (&t.database, &t.table) == (&name.0, &name.1));
+        let at = at.unwrap_or_else(|| {
+            current.tables.push(Touched {
+                database: name.0.clone(),
+                table: name.1.clone(),
+                ..Touched::default()
+            });
+            current.tables.len() - 1
+        });
+        current.counted &= count_rows(&rows, map, &mut current.tables[at]);
+    }
+}
+
+/// Adds the rows of an event. False when they cannot be read.
+fn count_rows(rows: &RowsEventData<'_>, map: &TableMapEvent<'_>, touched: &mut Touched) -> bool {
+    for row in rows.rows(map) {
+        let Ok((before, after)) = row else {
+            return false;
+        };
+        let inserted = before.is_none();
+        match (&before, &after) {
+            (None, Some(_)) => touched.inserted += 1,
+            (Some(_), Some(_)) => touched.updated += 1,
+            (Some(_), None) => touched.deleted += 1,
+            (None, None) => {}
+        }
+        let first = touched.integers.is_empty() || (inserted && !touched.from_insert);
+        if let Some(after) = after.filter(|_| first) {
+            touched.integers = integers(&after);
+            touched.from_insert = inserted;
+        }
+    }
+    true
+}
+
+/// The first integers of a row, with the places of their columns.
+fn integers(row: &BinlogRow) -> Vec<(u32, i64)> {
+    let places = 0..row.len();
+    let found = places.filter_map(|at| {
+        let value = match row.as_ref(at)? {
+            BinlogValue::Value(Value::Int(value)) => *value,
+            // The bits are what counts: the column's type says later what they mean.
+            BinlogValue::Value(Value::UInt(value)) => *value as i64,
+            _ => return None,
+        };
+        Some((u32::try_from(at).ok()? + 1, value))
+    });
+    found.take(INTEGERS_MAX).collect()
+}
+
+/// `domain-server-sequence` of a MariaDB GTID event.
+fn mariadb_gtid(server_id: u32, data: &[u8]) -> Option<String> {
+    let sequence = u64::from_le_bytes(data.get(..8)?.try_into().ok()?);
+    let domain = u32::from_le_bytes(data.get(8..12)?.try_into().ok()?);
+    Some(format!("{domain}-{server_id}-{sequence}"))
+}
+
+/// `uuid:number` of a MySQL GTID event.
+fn mysql_gtid(data: &[u8]) -> Option<String> {
+    let source = data.get(1..17)?;
+    let number = u64::from_le_bytes(data.get(17..25)?.try_into().ok()?);
+    let mut text = String::with_capacity(48);
+    for (at, byte) in source.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    Some(format!("{text}:{number}"))
+}
+
+/// The thread id and the text of a query event.
+fn query_of(data: &[u8]) -> Option<(u32, &[u8])> {
+    let thread_id = u32::from_le_bytes(data.get(..4)?.try_into().ok()?);
+    let database = usize::from(*data.get(8)?);
+    let variables = usize::from(u16::from_le_bytes(data.get(11..13)?.try_into().ok()?));
+    let text = data.get(13 + variables + database + 1..)?;
+    Some((thread_id, text))
+}
+
+/// The mark at the front of a statement: what stands between `/*heddle:` and `*/`. A server may have
+/// put `use db;` in front of what it shows.
+pub(super) fn mark_of(text: &[u8]) -> Option<&str> {
+    const OPENS: &[u8] = b"/*heddle:";
+    let text = match text.starts_with(OPENS) {
+        true => text,
+        false if text.starts_with(b"use `") => {
+            let end = text.windows(3).position(|w| w == b"`; ")?;
+            &text[end + 3..]
+        }
+        false => return None,
+    };
+    let text = text.strip_prefix(OPENS)?;
+    let end = text.iter().take(64).position(|b| *b == b'*')?;
+    std::str::from_utf8(&text[..end]).ok()
+}
+
+/// True when `gtid` comes after `after` on the same timeline, or `after` is empty. Both are single
+/// GTIDs in the engine's notation.
+pub fn is_after(gtid: &str, after: &str) -> bool {
+    let split = |text: &str| -> Option<(String, u64)> {
+        let text = text.trim();
+        match text.rsplit_once(':') {
+            Some((source, number)) => {
+                let number = number.rsplit('-').next()?;
+                Some((source.to_ascii_lowercase(), number.parse().ok()?))
+            }
+            None => {
+                let (rest, number) = text.rsplit_once('-')?;
+                let (domain, _) = rest.split_once('-')?;
+                Some((domain.to_owned(), number.parse().ok()?))
+            }
+        }
+    };
+    let Some((stream, number)) = split(gtid) else {
+        return false;
+    };
+    // A session may have reported several; those of other domains or sources say nothing.
+    after
+        .split(',')
+        .filter_map(split)
+        .filter(|(of, _)| *of == stream)
+        .all(|(_, last)| number > last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_stand_at_the_front() {
+        assert_eq!(mark_of(b"/*heddle:a1-7*/ INSERT"), Some("a1-7"));
+        assert_eq!(mark_of(b"use `d`; /*heddle:a*/ INSERT"), Some("a"));
+        assert_eq!(mark_of(b"INSERT /*heddle:a*/"), None);
+        assert_eq!(mark_of(b"/*heddle:"), None);
+    }
+
+    #[test]
+    fn gtids_are_compared_within_their_stream() {
+        assert!(is_after("0-1-8", "0-1-7") && is_after("0-1-8", ""));
+        assert!(!is_after("0-2-7", "0-1-7"));
+        assert!(is_after("1-1-3", "0-1-7"), "another domain says nothing");
+        let uuid = "3E11FA47-71CA-11E1-9E33-C80AA9429562";
+        let low = uuid.to_ascii_lowercase();
+        assert!(is_after(&format!("{low}:24"), &format!("{uuid}:23")));
+        assert!(!is_after(&format!("{low}:23"), &format!("{uuid}:1-23")));
+        assert!(!is_after("nonsense", ""));
+    }
+
+    #[test]
+    fn raw_events_are_read() {
+        let mut gtid = 77_u64.to_le_bytes().to_vec();
+        gtid.extend(3_u32.to_le_bytes());
+        assert_eq!(mariadb_gtid(9, &gtid), Some("3-9-77".to_owned()));
+        assert_eq!(mariadb_gtid(9, &gtid[..11]), None);
+        let mut mysql = vec![0; 17];
+        mysql.extend(5_u64.to_le_bytes());
+        let zeros = "00000000-0000-0000-0000-000000000000:5";
+        assert_eq!(mysql_gtid(&mysql).as_deref(), Some(zeros));
+        let mut query = 42_u32.to_le_bytes().to_vec();
+        query.extend([0, 0, 0, 0, 1, 0, 0, 2, 0, 9, 9, b'd', 0]);
+        query.extend(b"BEGIN");
+        assert_eq!(query_of(&query), Some((42, &b"BEGIN"[..])));
+        assert_eq!(query_of(&query[..10]), None);
+    }
+}
