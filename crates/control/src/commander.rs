@@ -3,13 +3,19 @@
 
 use tokio::sync::{mpsc, oneshot};
 
+use farm::{Fate, LostWrite};
+
 use crate::commands::{Call, CommandError, Table};
+use crate::outcome::{Asked, Verdict};
 
 /// Calls that may wait at once; more are refused.
 const CALLS_MAX: usize = 1024;
 
 /// Askers for the newest accounts that may wait at once; more have to do with what is known.
 const ASKERS_MAX: usize = 4096;
+
+/// Sessions that may wait at once to hear what became of their writes.
+const LOST_MAX: usize = 65_536;
 
 /// Called when the accounts have been read, or could not be, on the control thread; must not block.
 pub type Read = Box<dyn FnOnce() + Send>;
@@ -31,13 +37,45 @@ pub(crate) struct Request {
 pub struct Commander {
     queue: mpsc::Sender<Request>,
     askers: mpsc::Sender<Read>,
+    lost: mpsc::Sender<Asked>,
+}
+
+/// The other ends of the queues.
+pub(crate) struct Queues {
+    pub(crate) calls: mpsc::Receiver<Request>,
+    pub(crate) askers: mpsc::Receiver<Read>,
+    pub(crate) lost: mpsc::Receiver<Asked>,
 }
 
 impl Commander {
-    pub(crate) fn new() -> (Commander, mpsc::Receiver<Request>, mpsc::Receiver<Read>) {
+    pub(crate) fn new() -> (Commander, Queues) {
         let (queue, calls) = mpsc::channel(CALLS_MAX);
         let (askers, asked) = mpsc::channel(ASKERS_MAX);
-        (Commander { queue, askers }, calls, asked)
+        let (lost, writes) = mpsc::channel(LOST_MAX);
+        let queues = Queues {
+            calls,
+            askers: asked,
+            lost: writes,
+        };
+        let commander = Commander {
+            queue,
+            askers,
+            lost,
+        };
+        (commander, queues)
+    }
+
+    /// Finds out what became of a write whose answer was lost, on the group's primary once it has
+    /// one, and calls `reply` with it: on the control thread, or here when that cannot be asked.
+    pub fn resolve(&self, lost: LostWrite, reply: Verdict) {
+        if let Err(refused) = self.lost.try_send(Asked { lost, reply }) {
+            let asked = match refused {
+                mpsc::error::TrySendError::Full(asked)
+                | mpsc::error::TrySendError::Closed(asked) => asked,
+            };
+            let why = "the control plane does not answer";
+            (asked.reply)(Fate::Unknown(why.to_owned()));
+        }
     }
 
     /// Has the accounts read from a server and published, and calls `done` after that. One reading

@@ -18,6 +18,7 @@ mod error;
 pub mod events;
 mod identity;
 mod nodes;
+mod outcome;
 mod picture;
 mod probes;
 mod pulse;
@@ -27,6 +28,7 @@ mod restore;
 mod runtime;
 pub mod sessions;
 pub mod settings;
+mod trail;
 
 pub use commander::Commander;
 pub use commands::{Call, CommandError, Table};

@@ -283,6 +283,7 @@ impl Control {
     /// The primary has this position, and was asked at this moment.
     fn beat_at(&self, place: &Place, asked_us: u64, position: Position, beats: &Beats) {
         self.freshness(place.id).learn(position.clone(), asked_us);
+        self.trail().note(place.id, self.now_us(), &position);
         beats.push(Beat {
             asked_us,
             seen_us: self.now_us(),

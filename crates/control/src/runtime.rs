@@ -14,10 +14,10 @@ use std::time::Instant;
 
 use farm::{Accounts, GroupKind, Interest, Published, Snapshot};
 use meta::{Outcome, Store, Transaction};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::commander::{Commander, Read, Request};
+use crate::commander::{Commander, Queues};
 use crate::commands::{Arguments, Call, CommandError, Table};
 use crate::error::Error;
 use crate::events::{Event, Ring};
@@ -26,6 +26,7 @@ use crate::probes::Seen;
 use crate::record::Records;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
+use crate::trail::Trail;
 use crate::{identity, picture};
 
 /// Counters since the start, for metrics.
@@ -72,8 +73,8 @@ pub struct Control {
     servers_changed: Notify,
     commander: Commander,
     /// Taken by `run`.
-    calls: Mutex<Option<mpsc::Receiver<Request>>>,
-    askers: Mutex<Option<mpsc::Receiver<Read>>>,
+    queues: Mutex<Option<Queues>>,
+    trail: Mutex<Trail>,
 }
 
 impl Control {
@@ -86,7 +87,7 @@ impl Control {
         settings: Settings,
     ) -> Result<Arc<Control>, Error> {
         let records = Records::load(&*store, &identity::uuid()?).await?;
-        let (commander, calls, askers) = Commander::new();
+        let (commander, queues) = Commander::new();
         let control = Control {
             settings,
             sessions,
@@ -104,8 +105,8 @@ impl Control {
             events: Mutex::new(Ring::default()),
             servers_changed: Notify::new(),
             commander,
-            calls: Mutex::new(Some(calls)),
-            askers: Mutex::new(Some(askers)),
+            queues: Mutex::new(Some(queues)),
+            trail: Mutex::default(),
         };
         control.publish();
         Ok(Arc::new(control))
@@ -118,17 +119,16 @@ impl Control {
     /// # Panics
     /// When called a second time.
     pub async fn run(self: Arc<Self>, shutdown: impl Future<Output = ()>) {
-        let mut calls = lock(&self.calls)
-            .take()
-            .expect("the control plane is run once");
-        let askers = lock(&self.askers).take();
-        let askers = askers.expect("the control plane is run once");
+        let queues = lock(&self.queues).take();
+        let queues = queues.expect("the control plane is run once");
+        let (mut calls, askers) = (queues.calls, queues.askers);
         let mut loops = JoinSet::new();
         let mut commands = JoinSet::new();
         let mut probes: HashMap<u32, AbortHandle> = HashMap::new();
         let mut pulses: HashMap<String, AbortHandle> = HashMap::new();
         loops.spawn(Arc::clone(&self).refresh_accounts(askers));
         loops.spawn(Arc::clone(&self).follow_store());
+        loops.spawn(Arc::clone(&self).settle_lost(queues.lost));
         loops.spawn(Arc::clone(&self).restore_when_needed());
         tokio::pin!(shutdown);
         loop {
@@ -219,6 +219,16 @@ impl Control {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    /// Where primaries were.
+    pub(crate) fn trail(&self) -> MutexGuard<'_, Trail> {
+        lock(&self.trail)
+    }
+
+    /// The farm as it was last published.
+    pub(crate) fn snapshot_now(&self) -> Arc<Snapshot> {
+        self.published.load_full()
     }
 
     pub(crate) fn happened(&self, event: Event) {

@@ -155,7 +155,7 @@ async fn find_marks(link: &mut Link, trace: &mut Trace, timeout_ms: u64) -> Resu
 /// when it starts, so its last deeds are in the file before.
 async fn file_before_last(link: &mut Link, timeout_ms: u64) -> Result<String, Error> {
     let files = files(link, timeout_ms).await?;
-    let before_last = files.into_iter().rev().take(2).last();
+    let before_last = files.get(files.len().saturating_sub(2)).cloned();
     before_last.ok_or_else(|| unreadable(link.address(), &"it has no files"))
 }
 
@@ -209,6 +209,15 @@ pub fn unsigned_value(column_type: &str, value: i64) -> u64 {
         true => bytes & ((1 << bits) - 1),
         false => bytes,
     }
+}
+
+/// True while the server takes writes: a server that restarted does not before it was made a primary.
+pub async fn takes_writes(link: &mut Link, timeout_ms: u64) -> Result<bool, Error> {
+    let operation = "ask whether it is read-only";
+    let said = link
+        .cell(operation, "SELECT @@global.read_only", timeout_ms)
+        .await?;
+    Ok(matches!(said.as_deref(), Some("0" | "OFF")))
 }
 
 /// True while a connection with this id is on the server.

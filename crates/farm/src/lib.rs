@@ -13,6 +13,7 @@
 pub mod account;
 pub mod error;
 pub mod freshness;
+pub mod outcome;
 pub mod position;
 pub mod server;
 pub mod snapshot;
@@ -23,6 +24,7 @@ pub mod turnover;
 pub use account::{Account, Accounts, AuthPlugin};
 pub use error::ClientError;
 pub use freshness::{Freshness, Interest};
+pub use outcome::{Fate, LostWrite, TableRows};
 pub use position::Position;
 pub use server::{Engine, Health, Mode, Server, ServerId, Status};
 pub use snapshot::{Group, GroupKind, Published, Snapshot};

@@ -8,11 +8,11 @@ use control::commands::Table;
 use control::{Call, CommandError, Commander, SessionInfo, Sessions};
 use door_http::{Family, Kind, Metrics, Sample};
 use door_sql::{Door, Killer};
-use farm::{ServerId, error};
+use farm::{Fate, LostWrite, ServerId, error};
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
-    Answer, Consistency, Fate, Fault, LostWrite, Operator, Preferences, Reads, Reply, SessionView,
+    Answer, Consistency, Fault, Operator, Preferences, Reads, Reply, SessionView,
     Settings as SessionSettings, Shared, Slowness, Transient, Transport,
 };
 
@@ -135,8 +135,8 @@ impl Operator for Commands {
 
     fn suspect(&self, _server: ServerId, _fault: Fault) {}
 
-    fn resolve(&self, _lost: LostWrite, reply: Box<dyn FnOnce(Fate) + Send>) {
-        reply(Fate::Unknown("nobody looks yet".to_owned()));
+    fn resolve(&self, lost: LostWrite, reply: Box<dyn FnOnce(Fate) + Send>) {
+        self.0.resolve(lost, reply);
     }
 }
 

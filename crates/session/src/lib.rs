@@ -70,7 +70,7 @@ use std::net::{SocketAddr, TcpStream};
 pub use crate::consistency::{Consistency, UNBOUNDED_MS};
 pub use crate::counters::Counters;
 pub use crate::kill::How;
-pub use crate::operator::{Answer, Fate, Fault, LostWrite, Operator, Reply};
+pub use crate::operator::{Answer, Fault, Operator, Reply};
 pub use crate::per_core::{Core, Settings, Shared};
 pub use crate::reads::{Failover, Reads, Stickiness, Transient};
 pub use crate::registry::{Entry, Registry};

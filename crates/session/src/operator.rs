@@ -1,6 +1,6 @@
 //! What sessions ask of the control plane: commands, accounts, and what became of a lost write.
 
-use farm::ServerId;
+use farm::{Fate, LostWrite, ServerId};
 
 /// An answer of the command table: column names and rows of text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,41 +35,6 @@ pub enum Fault {
     Refused,
     /// An open connection broke.
     Reset,
-}
-
-/// A write that may or may not have been committed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LostWrite {
-    pub group: String,
-    /// The server that was asked to commit.
-    pub server: ServerId,
-    /// Its id of the connection.
-    pub thread_id: u32,
-    /// The comment that the connection's statements carried into the binary log; empty for none.
-    pub tag: String,
-    /// The last GTID, in the engine's notation, that the connection reported: the write comes after
-    /// it. Empty when it reported none.
-    pub after: String,
-}
-
-/// What became of a lost write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// The present primary has it.
-    Committed {
-        /// In the engine's notation.
-        gtid: String,
-        /// Rows that its events inserted, changed and removed.
-        inserted: u64,
-        updated: u64,
-        deleted: u64,
-        /// What LAST_INSERT_ID() was after it, where the events tell.
-        insert_id: Option<u64>,
-    },
-    /// The present primary does not have it and never will.
-    Lost,
-    /// Nobody can say.
-    Unknown(String),
 }
 
 /// Takes the outcome of a command.

@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use ::farm::{
-    Account, Accounts, AuthPlugin, Group, Health, Mode, Published, ServerId, Snapshot, Status,
+    Account, Accounts, AuthPlugin, Fate, Group, Health, LostWrite, Mode, Published, ServerId,
+    Snapshot, Status,
 };
 use mysql_wire::auth;
 use reactor::Io;
 use routing::rules::Rulebook;
 use session::{
-    BackendCredential, Consistency, Fate, Fault, Limits, LostWrite, Operator, Preferences, Reads,
-    Reply, Settings, Transport,
+    BackendCredential, Consistency, Fault, Limits, Operator, Preferences, Reads, Reply, Settings,
+    Transport,
 };
 
 use crate::client::{Client, Failure, Login};

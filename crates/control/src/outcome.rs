@@ -1,0 +1,365 @@
+//! What became of writes whose answers were lost: looked up in the log of the group's primary, once it
+//! has one that will stay.
+//!
+//! All that wait for one group are answered from one reading of the log. A write that was sent to the
+//! server which is still the primary may yet be running there; it is ended first.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::Link;
+use engine::binlog::{self, Written, is_after};
+use farm::{Fate, LostWrite, Position, ServerId, TableRows};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::runtime::Control;
+
+/// A group's writes are looked up for so long; after that nobody can say.
+const PATIENCE_MS: u64 = 60_000;
+
+/// Pause between two looks at whether there is a primary, or a connection is gone.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Pause after a server failed to answer.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The log is read from so long before a write was sent.
+const MARGIN_US: u64 = 2_000_000;
+
+/// Takes what became of a write, on the control thread; must not block.
+pub type Verdict = Box<dyn FnOnce(Fate) + Send>;
+
+/// A lost write and who asks for it.
+pub(crate) struct Asked {
+    pub(crate) lost: LostWrite,
+    pub(crate) reply: Verdict,
+}
+
+/// Those that wait, by group.
+type Waiting = Arc<Mutex<HashMap<String, Vec<Asked>>>>;
+
+impl Control {
+    /// Answers what sessions ask about their lost writes, for as long as the control plane runs.
+    pub(crate) async fn settle_lost(self: Arc<Self>, mut asked: mpsc::Receiver<Asked>) {
+        let waiting = Waiting::default();
+        let mut groups: JoinSet<String> = JoinSet::new();
+        let mut busy: Vec<String> = Vec::new();
+        loop {
+            tokio::select! {
+                Some(one) = asked.recv() => {
+                    let mut all = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                    all.entry(one.lost.group.clone()).or_default().push(one);
+                }
+                Some(done) = groups.join_next() => {
+                    // A task that panicked answers nobody; its askers hear that it was dropped.
+                    let done = done.unwrap_or_default();
+                    busy.retain(|group| *group != done);
+                }
+                else => return,
+            }
+            let all = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            for group in all.keys().filter(|group| !busy.contains(group)) {
+                groups.spawn(Arc::clone(&self).settle_group(group.clone(), waiting.clone()));
+            }
+            busy = all.keys().cloned().chain(busy).collect();
+            busy.sort_unstable();
+            busy.dedup();
+        }
+    }
+
+    /// Answers all that wait for a group.
+    async fn settle_group(self: Arc<Self>, group: String, waiting: Waiting) -> String {
+        let since_us = self.now_us();
+        let mut all: Vec<LostWrite> = Vec::new();
+        let mut replies: Vec<Verdict> = Vec::new();
+        loop {
+            let primary = self.primary_of(&group);
+            let away = primary.is_none();
+            let over = self.now_us() > since_us + PATIENCE_MS * 1000;
+            if !away || over {
+                for asked in take(&waiting, &group) {
+                    all.push(asked.lost);
+                    replies.push(asked.reply);
+                }
+            }
+            let read = match primary {
+                Some((id, host, port)) => self.settle_on(id, &host, port, &all).await,
+                None => Err("the group has no primary that takes writes".to_owned()),
+            };
+            let fates = match read {
+                Ok(fates) => fates,
+                Err(reason) if over => {
+                    tracing::warn!(group, reason, writes = all.len(), "outcomes stay unknown");
+                    vec![Fate::Unknown(reason); all.len()]
+                }
+                Err(_) => {
+                    tokio::time::sleep(if away { LOOK_AGAIN } else { PAUSE }).await;
+                    continue;
+                }
+            };
+            replies
+                .into_iter()
+                .zip(fates)
+                .for_each(|(reply, fate)| reply(fate));
+            return group;
+        }
+    }
+
+    /// The primary that takes the group's writes now, if none is being exchanged.
+    fn primary_of(&self, group: &str) -> Option<(u32, String, u16)> {
+        let snapshot = self.snapshot_now();
+        let group = snapshot.group(group).filter(|group| !group.paused)?;
+        let primary = group.primary().filter(|server| server.serves_writes())?;
+        Some((primary.id.0, primary.host.to_string(), primary.port))
+    }
+
+    /// Answers these from one reading of this server's log. An error is a reason to look again.
+    async fn settle_on(
+        &self,
+        id: u32,
+        host: &str,
+        port: u16,
+        all: &[LostWrite],
+    ) -> Result<Vec<Fate>, String> {
+        let timeout_ms = self.settings.step_timeout_ms;
+        let text = |error: engine::Error| error.to_string();
+        let login = self.login(host, port);
+        let mut link = Link::open(&login, timeout_ms).await.map_err(text)?;
+        let takes = binlog::takes_writes(&mut link, timeout_ms).await;
+        if !takes.map_err(text)? {
+            return Err(format!("{host}:{port} is read-only"));
+        }
+        for lost in all.iter().filter(|lost| lost.server == ServerId(id)) {
+            self.end_write(&mut link, lost).await?;
+        }
+        let from = self.before_all(all);
+        let written = match binlog::written(link, from.as_ref(), timeout_ms).await {
+            // The position is not in the log any more: what is there is read.
+            Err(error) if from.is_some() && error.number() == Some(1236) => {
+                let link = Link::open(&login, timeout_ms).await.map_err(text)?;
+                binlog::written(link, None, timeout_ms).await
+            }
+            other => other,
+        };
+        let written = written.map_err(text)?;
+        let written = Log::new(written);
+        let mut link = Link::open(&login, timeout_ms).await.map_err(text)?;
+        let (mut columns, mut fates) = (HashMap::new(), Vec::with_capacity(all.len()));
+        for lost in all {
+            let (mut fate, tables) = written.fate(lost, &self.uuid_of(lost.server));
+            if let Fate::Committed {
+                rows: Some(rows), ..
+            } = &mut fate
+            {
+                for (rows, touched) in rows.iter_mut().zip(tables) {
+                    rows.insert_id = insert_id(&mut link, touched, &mut columns, timeout_ms).await;
+                }
+            }
+            let (group, mark) = (&lost.group, &lost.mark);
+            tracing::info!(group, mark, ?fate, "a lost write was looked up");
+            fates.push(fate);
+        }
+        Ok(fates)
+    }
+
+    /// From where the log must be read, so that none of these writes can be before it.
+    fn before_all(&self, all: &[LostWrite]) -> Option<Position> {
+        let now_us = self.now_us();
+        let trail = self.trail();
+        let mut from: Option<Position> = None;
+        let mut least_us = u64::MAX;
+        for lost in all {
+            let sent_us = now_us.saturating_sub(lost.sent_s * 1_000_000 + MARGIN_US);
+            let position = trail.before(lost.server.0, sent_us)?;
+            if sent_us < least_us {
+                (from, least_us) = (Some(position), sent_us);
+            }
+        }
+        from
+    }
+
+    /// Sees to it that a write which this server was asked for is over there, one way or the other.
+    async fn end_write(&self, link: &mut Link, lost: &LostWrite) -> Result<(), String> {
+        let timeout_ms = self.settings.step_timeout_ms;
+        let text = |error: engine::Error| error.to_string();
+        let up_s = binlog::uptime_s(link, timeout_ms).await.map_err(text)?;
+        // After a restart the id may be that of somebody else's connection.
+        if up_s < lost.opened_s {
+            return Ok(());
+        }
+        let connected = binlog::is_connected(link, lost.thread_id, timeout_ms);
+        if !connected.await.map_err(text)? {
+            return Ok(());
+        }
+        let killed = binlog::kill(link, lost.thread_id, timeout_ms).await;
+        killed.map_err(text)?;
+        let since_us = self.now_us();
+        while binlog::is_connected(link, lost.thread_id, timeout_ms)
+            .await
+            .map_err(text)?
+        {
+            if self.now_us() > since_us + timeout_ms * 1000 {
+                return Err("the write still runs, though it was ended".to_owned());
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    }
+
+    /// MySQL's own name of a server, by which its GTIDs begin.
+    fn uuid_of(&self, id: ServerId) -> String {
+        let snapshot = self.snapshot_now();
+        let server = snapshot.server(id);
+        server.map_or_else(String::new, |server| server.uuid.to_string())
+    }
+}
+
+/// Takes out all that wait for a group.
+fn take(waiting: &Waiting, group: &str) -> Vec<Asked> {
+    let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    waiting.remove(group).unwrap_or_default()
+}
+
+/// The AUTO_INCREMENT value that a table's first row got.
+async fn insert_id(
+    link: &mut Link,
+    touched: &binlog::Touched,
+    columns: &mut HashMap<(String, String), Option<(u32, String)>>,
+    timeout_ms: u64,
+) -> Option<u64> {
+    let name = (touched.database.clone(), touched.table.clone());
+    if !columns.contains_key(&name) {
+        let found = binlog::auto_column(link, &name.0, &name.1, timeout_ms).await;
+        columns.insert(name.clone(), found.ok().flatten());
+    }
+    let (place, kind) = columns.get(&name)?.as_ref()?;
+    let value = touched.integers.iter().find(|(at, _)| at == place)?.1;
+    Some(binlog::unsigned_value(kind, value))
+}
+
+/// The transactions of a log, to be found by their marks.
+struct Log {
+    written: Vec<Written>,
+    by_mark: HashMap<String, Vec<usize>>,
+    by_thread: HashMap<u32, Vec<usize>>,
+}
+
+impl Log {
+    fn new(written: Vec<Written>) -> Log {
+        let mut by_mark: HashMap<String, Vec<usize>> = HashMap::new();
+        let mut by_thread: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (at, one) in written.iter().enumerate() {
+            match (&one.mark, one.thread_id) {
+                (Some(mark), _) => by_mark.entry(mark.clone()).or_default().push(at),
+                (None, Some(thread_id)) => by_thread.entry(thread_id).or_default().push(at),
+                (None, None) => {}
+            }
+        }
+        Log {
+            written,
+            by_mark,
+            by_thread,
+        }
+    }
+
+    /// What became of a write, and the tables that it touched. `uuid` is the name of the server that
+    /// it was sent to.
+    fn fate(&self, lost: &LostWrite, uuid: &str) -> (Fate, &[binlog::Touched]) {
+        let marked = self.by_mark.get(&lost.mark).into_iter().flatten();
+        let of_server = |gtid: &str| {
+            let source = gtid.split(':').next().unwrap_or_default();
+            source.eq_ignore_ascii_case(uuid)
+        };
+        let of_thread = self.by_thread.get(&lost.thread_id).into_iter().flatten();
+        let of_thread = of_thread.filter(|at| of_server(&self.written[**at].gtid));
+        let mut found = marked
+            .chain(of_thread)
+            .map(|at| &self.written[*at])
+            .filter(|one| is_after(&one.gtid, &lost.after));
+        let Some(one) = found.next() else {
+            return match lost.mark.is_empty() {
+                true => (
+                    Fate::Unknown("its statements carried no mark".to_owned()),
+                    &[],
+                ),
+                false => (Fate::Lost, &[]),
+            };
+        };
+        let rows = one.tables.iter().map(|touched| TableRows {
+            database: touched.database.clone(),
+            table: touched.table.clone(),
+            inserted: touched.inserted,
+            updated: touched.updated,
+            deleted: touched.deleted,
+            insert_id: None,
+        });
+        let fate = Fate::Committed {
+            gtid: one.gtid.clone(),
+            rows: one.counted.then(|| rows.collect()),
+        };
+        (fate, &one.tables)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(gtid: &str, mark: Option<&str>, thread_id: Option<u32>) -> Written {
+        Written {
+            gtid: gtid.to_owned(),
+            tables: Vec::new(),
+            counted: true,
+            mark: mark.map(str::to_owned),
+            thread_id,
+        }
+    }
+
+    fn lost(mark: &str, after: &str) -> LostWrite {
+        LostWrite {
+            group: "g".to_owned(),
+            server: ServerId(1),
+            thread_id: 9,
+            mark: mark.to_owned(),
+            after: after.to_owned(),
+            sent_s: 1,
+            opened_s: 1,
+        }
+    }
+
+    fn gtid(fate: Fate) -> Option<String> {
+        match fate {
+            Fate::Committed { gtid, .. } => Some(gtid),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_write_is_the_one_behind_what_its_connection_reported() {
+        let log = Log::new(vec![
+            written("0-1-5", Some("a"), None),
+            written("0-1-6", Some("b"), None),
+            written("0-1-7", Some("a"), None),
+        ]);
+        let fate = |mark: &str, after: &str| log.fate(&lost(mark, after), "").0;
+        assert_eq!(gtid(fate("a", "0-1-5")).as_deref(), Some("0-1-7"));
+        assert_eq!(gtid(fate("b", "")).as_deref(), Some("0-1-6"));
+        assert_eq!(fate("a", "0-1-7"), Fate::Lost);
+        assert_eq!(fate("c", ""), Fate::Lost);
+        assert!(matches!(fate("", ""), Fate::Unknown(_)));
+    }
+
+    #[test]
+    fn a_thread_counts_on_its_own_server_and_without_marks_only() {
+        let log = Log::new(vec![
+            written("u2:5", None, Some(9)),
+            written("u1:6", Some("x"), Some(9)),
+            written("u1:8", None, Some(9)),
+        ]);
+        let fate = log.fate(&lost("a", "u1:1-7"), "U1").0;
+        assert_eq!(gtid(fate).as_deref(), Some("u1:8"));
+        assert_eq!(log.fate(&lost("a", "u1:8"), "u1").0, Fate::Lost);
+    }
+}
