@@ -16,9 +16,11 @@
 pub mod bundle;
 pub mod certificates;
 pub mod client;
+pub mod cluster;
 pub mod door;
 pub mod farm;
 mod keeper;
+pub mod router;
 pub mod rules;
 pub mod server;
 mod wait;
