@@ -197,7 +197,7 @@ final class HeddleMysqlndMs
         }
         return array_combine([
             'server', 'name', 'group', 'role', 'connection_id', 'level', 'reason', 'shards', 'rows', 'bytes', 'waits',
-            'retries', 'in_transaction', 'connect_us', 'wait_us', 'serve_us', 'total_us',
+            'retries', 'in_transaction', 'connect_us', 'wait_us', 'serve_us', 'hold_us', 'total_us',
         ], $rows[0]);
     }
 

@@ -16,8 +16,10 @@ use mysql_wire::reply::{ErrPacket, SessionChange, Shown};
 use mysql_wire::result::TextRow;
 use mysql_wire::status::Status;
 
+use crate::cut::Entry;
 use crate::defaults;
 use crate::login::Seen;
+use crate::login_state::{MARIADB_LOGIN, MYSQL_LOGIN, read_only_server};
 use crate::pass::Pass;
 use crate::prepared::{Known, Prepared, Statements};
 use crate::residue::Placed;
@@ -102,6 +104,10 @@ pub struct Connection {
     /// Unique on this core; never reused.
     pub id: u64,
     pub server: ServerId,
+    /// The server's term when the connection was opened.
+    pub term: u32,
+    /// Its entry among the open ones of the core.
+    pub(crate) entry: Option<Entry>,
     /// The server's own id of the connection, for KILL.
     pub thread_id: u32,
     pub capabilities: Capabilities,
@@ -149,6 +155,8 @@ impl Connection {
         Connection {
             id: 0,
             server,
+            term: 0,
+            entry: None,
             thread_id,
             capabilities,
             owner: Owner::default(),
@@ -202,6 +210,11 @@ impl Connection {
     /// Has the connection closed when its lease ends: a command was sent in part only.
     pub fn condemn(&mut self) {
         self.condemned = true;
+    }
+
+    /// True once Heddle has ended it, because it cut itself off from the server.
+    pub fn is_cut(&self) -> bool {
+        self.entry.as_ref().is_some_and(Entry::is_cut)
     }
 
     /// True where Heddle made the session READ ONLY.
@@ -536,33 +549,8 @@ impl Connection {
     }
 }
 
-/// What is asked after login: the character sets, whether the server takes writes, whether it gives
-/// GTIDs to all of them, how long it waits for a silent client, and what
-/// sessions have it report by default.
-const MARIADB_LOGIN: &[u8] = b"SELECT @@character_set_client, @@character_set_connection, \
-    @@character_set_results, @@collation_connection, @@global.read_only, @@global.log_bin, \
-    CURRENT_ROLE(), @@session.wait_timeout, @@global.session_track_system_variables, \
-    @@global.session_track_schema LIMIT 1";
-const MYSQL_LOGIN: &[u8] = b"SELECT @@character_set_client, @@character_set_connection, \
-    @@character_set_results, @@collation_connection, @@global.read_only, \
-    @@global.log_bin AND @@global.gtid_mode = 'ON', CURRENT_ROLE(), @@session.wait_timeout, \
-    @@global.session_track_system_variables, @@global.session_track_schema, \
-    @@global.session_track_gtids LIMIT 1";
-
 /// ER_MAX_PREPARED_STMT_COUNT_REACHED.
 pub const TOO_MANY_STATEMENTS: u16 = 1461;
-
-/// A server that was restarted is read-only, and accounts with SUPER could write there all the same:
-/// what they write nobody else would have. ER_OPTION_PREVENTS_STATEMENT, as the server says it.
-fn read_only_server() -> ConnectionError {
-    ConnectionError::Refused {
-        number: 1290,
-        sqlstate: *b"HY000",
-        message: b"The MySQL server is running with the --read-only option so it cannot execute \
-                   this statement"
-            .to_vec(),
-    }
-}
 
 /// The error packet that ends these packets.
 fn last_error(packets: &[u8], capabilities: Capabilities) -> ConnectionError {

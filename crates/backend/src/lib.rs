@@ -6,17 +6,20 @@
 //!
 //! Invariants: a pooled connection is outside transactions, has no pin, and no unread byte; its
 //! [`SessionState`] is what the server last reported; connections to replicas are READ ONLY sessions.
-//! A pool never holds more than its limit; those who wait are served user by user in turn, and the
+//! A connection from before Heddle cut itself
+//! off from its server is ended and never handed out. A pool never holds more than its limit; those who wait are served user by user in turn, and the
 //! sessions of one user in the order they came.
 //!
 //! Must not know: which server a statement should go to, what a client is, the state store.
 
 mod connection;
+mod cut;
 mod defaults;
 mod lease;
 mod limits;
 mod line;
 mod login;
+mod login_state;
 mod openings;
 mod pass;
 mod pool;

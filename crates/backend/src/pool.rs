@@ -12,6 +12,7 @@ use futures_channel::oneshot;
 use rustc_hash::FxHashMap;
 
 use crate::connection::{Connection, ConnectionError};
+use crate::cut::{Ends, cut_off};
 use crate::defaults::Defaults;
 use crate::lease::Lease;
 use crate::limits::Limits;
@@ -28,6 +29,8 @@ pub struct Target {
     pub server: ServerId,
     pub host: Arc<str>,
     pub port: u16,
+    /// The server's term when it was chosen: once Heddle has cut itself off, nobody comes through.
+    pub term: u32,
     /// Connections become READ ONLY sessions.
     pub read_only: bool,
     /// The server is a Galera node that is read from: each read first waits for what the cluster has
@@ -68,19 +71,25 @@ pub struct Usage {
     pub waiting: usize,
     /// Connections opened since the start.
     pub opened: Openings,
+    /// Connections ended since the start because Heddle cut itself off from their servers.
+    pub ended: u64,
 }
 
 /// All pools of one core.
 pub struct Pools {
-    limits: Limits,
+    pub(crate) limits: Limits,
     terms: Arc<Terms>,
     defaults: Arc<Defaults>,
     now_s: Cell<u64>,
-    next_id: Cell<u64>,
+    pub(crate) next_id: Cell<u64>,
     opened: Cell<Openings>,
+    /// Connections ended because Heddle cut itself off from their servers.
+    pub(crate) ended: Cell<u64>,
     passes: Passes,
-    servers: RefCell<FxHashMap<ServerId, PerServer>>,
+    pub(crate) servers: RefCell<FxHashMap<ServerId, PerServer>>,
     seen: RefCell<FxHashMap<ServerId, Rc<Seen>>>,
+    /// All open connections, also those that are in use.
+    pub(crate) ends: Rc<Ends>,
     /// Called before a session waits: somebody may hold a connection of this server without need.
     when_dry: OnceCell<WhenDry>,
 }
@@ -88,14 +97,18 @@ pub struct Pools {
 type WhenDry = Box<dyn Fn(ServerId)>;
 
 #[derive(Default)]
-struct PerServer {
+pub(crate) struct PerServer {
     /// The connection returned last is at the back: it is warm, and what is not needed grows old.
-    idle: Vec<(Key, Box<Connection>)>,
+    pub idle: Vec<(Key, Box<Connection>)>,
     /// In use, idle, and being opened.
-    count: usize,
-    line: Line,
+    pub count: usize,
+    pub line: Line,
     /// Places promised to waiters that have been woken but have not run yet.
     promised: usize,
+    /// Connections from before this term are not handed out any more.
+    pub term: u32,
+    /// Dropped, they end the openings that wait for them; those of finished ones are stale.
+    pub openings: Vec<oneshot::Sender<()>>,
 }
 
 impl Pools {
@@ -108,9 +121,11 @@ impl Pools {
             now_s: Cell::new(0),
             next_id: Cell::new(1),
             opened: Cell::default(),
+            ended: Cell::default(),
             passes: Passes::default(),
             servers: RefCell::default(),
             seen: RefCell::default(),
+            ends: Rc::default(),
             when_dry: OnceCell::new(),
         })
     }
@@ -146,7 +161,7 @@ impl Pools {
         wanted: &Rc<SessionState>,
         prefer: u64,
     ) -> Result<Lease, PoolError> {
-        if let Some(lease) = self.take_idle(key, wanted, prefer, false) {
+        if let Some(lease) = self.take_idle(target, key, wanted, prefer, false) {
             let connection = lease.connection();
             let fresh = connection.is_fresh(self.now_s.get());
             let current = connection.defaults == self.defaults.now();
@@ -170,7 +185,13 @@ impl Pools {
     ) -> Result<Lease, PoolError> {
         let mut first_in_line = false;
         loop {
-            let idle = || self.take_idle(key, wanted, prefer, first_in_line);
+            if !self.is_current(target) {
+                if first_in_line {
+                    self.pass_on(key.server);
+                }
+                return Err(cut_off().into());
+            }
+            let idle = || self.take_idle(target, key, wanted, prefer, first_in_line);
             if let Some(mut lease) = found.take().or_else(idle) {
                 let connection = lease.connection_mut();
                 let fresh = connection.is_fresh(self.now_s.get());
@@ -230,14 +251,14 @@ impl Pools {
         pass: &Pass,
     ) -> Result<Connection, ConnectionError> {
         let opening = login::open(&self.terms, target, pass.profile(), None);
-        let operation = "connecting";
-        reactor::timeout(Duration::from_millis(self.limits.connect_ms), opening)
-            .await
-            .unwrap_or(Err(ConnectionError::Timeout { operation }))
+        let mut connection = self.unless_cut(target, opening).await?;
+        self.enter(target, &mut connection);
+        Ok(connection)
     }
 
     fn take_idle(
         self: &Rc<Self>,
+        target: &Target,
         key: Key,
         wanted: &Rc<SessionState>,
         prefer: u64,
@@ -247,6 +268,9 @@ impl Pools {
         let server = servers.entry(key.server).or_default();
         let room = self.limits.connections_max.saturating_sub(server.count);
         if !first_in_line && room + server.idle.len() <= server.promised {
+            return None;
+        }
+        if server.term != target.term {
             return None;
         }
         let at = choose(&server.idle, key, wanted, prefer)?;
@@ -309,15 +333,11 @@ impl Pools {
             connection.become_state(wanted).await?;
             Ok(connection)
         };
-        let operation = "connecting";
-        let limit = Duration::from_millis(self.limits.connect_ms);
-        let mut connection = reactor::timeout(limit, opening)
-            .await
-            .unwrap_or(Err(ConnectionError::Timeout { operation }))?;
+        let mut connection = self.unless_cut(target, opening).await?;
         self.note_seen(target.server, &connection.seen);
         connection.pass = Some(pass);
         connection.defaults = defaults;
-        connection.id = self.next_id.replace(self.next_id.get() + 1);
+        self.enter(target, &mut connection);
         connection.statements_max = self.limits.statements_max.max(1);
         lease.connection = Some(Box::new(connection));
         Ok(lease)
@@ -374,6 +394,11 @@ impl Pools {
         connection.idle_since_s = self.now_s.get();
         let mut servers = self.servers.borrow_mut();
         let server = servers.entry(key.server).or_default();
+        if connection.term < server.term {
+            server.count -= 1;
+            wake_next(server, None);
+            return;
+        }
         server.idle.push((key, connection));
         if !server.line.is_empty() {
             wake_next(server, Some(self.user(key)));
@@ -479,6 +504,7 @@ impl Pools {
     pub fn usage(&self) -> Usage {
         let mut usage = Usage {
             opened: self.opened.get(),
+            ended: self.ended.get(),
             ..Usage::default()
         };
         for server in self.servers.borrow().values() {
@@ -527,7 +553,7 @@ fn choose(
     best.map(|(at, _)| at)
 }
 
-fn wake_next(server: &mut PerServer, returned: Option<u32>) {
+pub(crate) fn wake_next(server: &mut PerServer, returned: Option<u32>) {
     while let Some(waiter) = server.line.next(returned) {
         if waiter.send(()).is_ok() {
             server.promised += 1;

@@ -128,7 +128,7 @@ errors! {
     SETTING_INVALID 1231 "42000" false "Variable '{}' can't be set to the value of '{}'{}"
         "The text says which values there are.";
     SETTING_UNKNOWN 1193 "HY000" false "Unknown system variable '{}'"
-        "Variables of Heddle's own: heddle_consistency, heddle_max_lag_ms, heddle_monotonic, heddle_cache_ttl_s, heddle_token.";
+        "Variables of Heddle's own: heddle_consistency, heddle_max_lag_ms, heddle_monotonic, heddle_cache_ttl_s, heddle_failover_wait_ms, heddle_token.";
     SETTING_SESSION_ONLY 1228 "HY000" false "Variable '{}' is a SESSION variable and can't be used with SET GLOBAL"
         "Defaults of the farm and of users are settings of the router.";
     SETTINGS_MIXED 1105 "HY000" false "Heddle: its own variables are set by statements of their own, with values that are written out"

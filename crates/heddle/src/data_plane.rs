@@ -49,6 +49,7 @@ pub fn options(
             client_read_timeout_s: settings.client_read_timeout_s,
             client_write_timeout_s: settings.client_write_timeout_s,
             statement_timeout_ms: settings.statement_timeout_ms,
+            failover_wait_ms: settings.failover_wait_ms,
             packet_bytes_max: count(settings.packet_bytes_max),
             statements_max: count(settings.statements_max),
             user_connections_max: u32::try_from(settings.user_connections_max).unwrap_or(u32::MAX),

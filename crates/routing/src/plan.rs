@@ -158,10 +158,12 @@ fn on(group: &Group, server: &Server, reason: Reason) -> Plan {
     }
 }
 
-/// The primary; for a read also one that takes no writes at the moment.
+/// The primary; for a read also one that takes no writes at the moment. There is none while it is
+/// being exchanged.
 fn primary(group: &Group, read: bool, reason: Reason) -> Result<Plan, Refusal> {
     group
         .primary()
+        .filter(|_| !group.paused)
         .filter(|server| server.serves_writes() || (read && server.serves_reads()))
         .map(|server| on(group, server, reason))
         .ok_or_else(|| Refusal {

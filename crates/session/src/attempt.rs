@@ -5,14 +5,17 @@ use std::time::Instant;
 use backend::{Connection, ConnectionError, Lease, TRACKING, Tracked, classify};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
+use mysql_wire::packet::HEADER_BYTES;
 use mysql_wire::relay::{BUFFER_BYTES, Expect, Outcome, Relay};
-use mysql_wire::reply::SessionChange;
+use mysql_wire::reply::{ErrPacket, SessionChange};
 use mysql_wire::statement::PARAMETERS_COUNTED;
+use mysql_wire::status::Status;
 use sqltext::{Class, Facts};
 
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Answer, Changes, Done, Job, Loss, Run, Shape};
+use crate::hold::says_read_only;
 use crate::profile::Step;
 use crate::refuse::ServerRefusal;
 use crate::session::Session;
@@ -89,6 +92,9 @@ impl Session {
         run: &mut Run,
         read_only: bool,
     ) -> Result<Answer, End> {
+        if connection.is_cut() {
+            return Ok(Answer::UNSENT);
+        }
         if Session::may_set_globals(&run.shape) {
             run.globals = Box::pin(self.ask_globals(connection, &run.shape, run.job)).await;
         }
@@ -105,7 +111,7 @@ impl Session {
                     message,
                 }));
             }
-            Err(_) => return Ok(Answer::LOST),
+            Err(_) => return Ok(Answer::UNSENT),
         };
         if own.is_none() && self.client.has_more() {
             run.train = Box::pin(self.couple(connection, run, read_only)).await;
@@ -126,7 +132,10 @@ impl Session {
             }
         };
         if sent.is_err() {
-            return Ok(Answer::LOST);
+            return Ok(match run.train.cars.is_empty() {
+                true => Answer::UNSENT,
+                false => Answer::LOST,
+            });
         }
         let mut pipe = Pipe {
             buffer: self.core.take_buffer(),
@@ -291,7 +300,8 @@ impl Session {
                     return Ok(lost(&relay, forwarded, file));
                 };
                 if progress.done
-                    && let Some(refused) = run.refusal(relay.outcome(), read_only)
+                    && relay.outcome().error.is_some()
+                    && let Some(refused) = self.refusal(run, relay.outcome(), read_only, pipe)
                 {
                     if !forwarded {
                         self.forward(pipe).await?;
@@ -332,6 +342,33 @@ impl Session {
         }
     }
 
+    /// How the attempt ended when this error, whose packet comes next, says nothing about the command
+    /// itself.
+    fn refusal(
+        &self,
+        run: &Run,
+        outcome: &Outcome,
+        read_only: bool,
+        pipe: &Pipe,
+    ) -> Option<Answer> {
+        let refusal = run.refusal(outcome, read_only);
+        refusal.or_else(|| {
+            let both = Status::AUTOCOMMIT | Status::IN_TRANS;
+            let alone = run.alone && self.status & both == Status::AUTOCOMMIT;
+            let plain = run.train.cars.is_empty() && !run.shape.has_several_results();
+            let packet = pipe.buffer.get(pipe.ready + HEADER_BYTES..);
+            let payload = packet.filter(|_| alone && plain && !read_only)?;
+            let error = ErrPacket::decode(payload, self.client.capabilities).ok()?;
+            says_read_only(error.number, error.message).then(|| {
+                Answer::ReadOnly(ServerRefusal {
+                    number: error.number,
+                    sqlstate: error.sqlstate,
+                    message: error.message.to_vec(),
+                })
+            })
+        })
+    }
+
     /// Sends what is ready in the pipe and removes it from there.
     pub(crate) async fn forward(&mut self, pipe: &mut Pipe) -> Result<(), End> {
         let bytes = std::mem::take(&mut pipe.ready);
@@ -356,6 +393,7 @@ impl Session {
 fn lost(relay: &Relay, forwarded: bool, file: bool) -> Answer {
     let sequence = relay.next_sequence();
     Answer::Lost(Loss {
+        unsent: false,
         forwarded,
         file,
         sequence,

@@ -61,6 +61,8 @@ pub(crate) struct Promises {
     pub monotonic: bool,
     /// Eventual reads may be answered from the cache; 0 is not.
     pub cache_ttl_s: u32,
+    /// The session's statements wait so long for a primary.
+    pub failover_wait_ms: u64,
     floor: Option<Box<Position>>,
     /// It may have written more than `floor` says.
     unproved: bool,
@@ -79,12 +81,13 @@ pub(crate) struct Promises {
 }
 
 impl Promises {
-    pub fn new(defaults: &Consistency) -> Promises {
+    pub fn new(defaults: &Consistency, failover_wait_ms: u64) -> Promises {
         Promises {
             level: defaults.level,
             max_lag_ms: defaults.max_lag_ms,
             monotonic: defaults.monotonic,
             cache_ttl_s: 0,
+            failover_wait_ms,
             floor: None,
             unproved: false,
             unlogged: false,
@@ -473,7 +476,8 @@ impl Session {
 
     /// The session starts anew.
     pub(crate) fn forget_promises(&mut self) {
-        self.promises = Promises::new(&self.default_promises());
+        let wait_ms = self.core.shared.settings.failover_wait_ms;
+        self.promises = Promises::new(&self.default_promises(), wait_ms);
     }
 }
 

@@ -45,6 +45,11 @@ counters! {
     hooks_asked "Decisions that were asked of rules' hooks.";
     hooks_failed "Decisions that a rule's hook did not make in time, or not in its form.";
     hooks_remembered "Decisions of rules' hooks that were still known.";
+    statements_held "Statements that waited for a primary.";
+    statements_held_now "Statements and logins that wait for a primary now.";
+    statements_held_us "Microseconds that statements have waited for a primary.";
+    statements_held_in_vain "Statements that waited for a primary for as long as they may.";
+    connections_cut "Server connections that were ended because their server was fenced or lost the writes.";
     retries "Statements that were sent again to another server.";
     reads_corrected "Statements that looked like reads and were repeated on the primary.";
     servers_lost "Statements whose server connection broke.";

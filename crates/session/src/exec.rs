@@ -7,10 +7,10 @@
 use std::rc::Rc;
 
 use backend::{
-    Connection, ConnectionError, Global, Lease, NO_ROLE, Pass, PoolError, ROLE, SessionState,
+    Connection, ConnectionError, Global, Lease, NO_ROLE, PoolError, ROLE, SessionState,
     TOO_MANY_STATEMENTS, Target,
 };
-use farm::{Server, ServerId, error};
+use farm::{ServerId, error};
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::status::Status;
 use routing::{Level, Plan, Refusal, Standing};
@@ -19,7 +19,7 @@ use sqltext::{Class, Facts, MsHint, Verb};
 use crate::aside::Aside;
 use crate::counters::count;
 use crate::end::End;
-use crate::per_core::Core;
+use crate::hold::Hold;
 use crate::pin::Pins;
 use crate::profile::Step;
 use crate::reads::{Transient, want_positions};
@@ -107,8 +107,12 @@ pub(crate) enum Job {
 pub(crate) struct Run {
     pub shape: Shape,
     pub job: Job,
+    /// The session kept no connection when it began.
+    pub alone: bool,
     /// What ties the session to the connection.
     pub pins: Pins,
+    /// How long it has waited for a primary.
+    pub hold: Option<Box<Hold>>,
     /// The commands behind it that were sent with it and are not answered yet.
     pub train: Train,
     /// What global variables were that it may set.
@@ -117,6 +121,14 @@ pub(crate) struct Run {
     pub again: bool,
     /// Errors that pass by themselves: the statement may be repeated so often.
     pub transient: Transient,
+}
+
+/// Where a command was tried.
+pub(crate) struct Tried {
+    pub plan: Plan,
+    pub target: Target,
+    /// A read that may still go elsewhere.
+    pub free: bool,
 }
 
 /// What a READ ONLY session or a read-only server says to a write: nothing has been done.
@@ -162,6 +174,8 @@ pub(crate) enum Answer {
     Transient,
     /// Nothing was done, and the statement must be prepared anew; the client has seen nothing.
     Again,
+    /// The primary takes no writes any more; nothing was done, and the client has seen nothing.
+    ReadOnly(ServerRefusal),
     /// The server's connection broke.
     Lost(Loss),
     /// Re-preparing was refused: this is the answer to the client's EXECUTE.
@@ -171,6 +185,15 @@ pub(crate) enum Answer {
 impl Answer {
     /// The connection broke before the reply began.
     pub(crate) const LOST: Answer = Answer::Lost(Loss {
+        unsent: false,
+        forwarded: false,
+        file: false,
+        sequence: Some(1),
+    });
+
+    /// It broke before the server could have the whole command.
+    pub(crate) const UNSENT: Answer = Answer::Lost(Loss {
+        unsent: true,
         forwarded: false,
         file: false,
         sequence: Some(1),
@@ -180,6 +203,8 @@ impl Answer {
 /// What the client had seen when its server's connection broke.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loss {
+    /// The server cannot have run it.
+    pub unsent: bool,
     /// A part of the reply.
     pub forwarded: bool,
     /// That part was the request for a file; the client has sent it, and will not send it again.
@@ -231,68 +256,98 @@ impl Session {
         if self.may_prove(&shape) || self.may_ask_to_move(&shape) {
             Box::pin(self.ask_before_read(&shape)).await;
         }
-        loop {
-            let (plan, target) = match self.route(&run.shape, &avoid) {
-                Ok(route) => route,
-                Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
-            };
-            self.profile.chosen(plan, self.level_of(&run.shape));
-            // Until the reply begins, a read that nothing holds may go to another server.
-            let free = self.may_move(&run.shape) && !avoid.contains(&plan.server);
-            let (mut lease, pins) = match self.checkout(&plan, &target, &run.shape).await {
-                Ok(taken) => taken,
-                Err(error) if free && elsewhere_may_help(&error, plan.read_only) => {
-                    self.pass_over(plan.server, &mut avoid);
-                    continue;
-                }
-                Err(error) if self.does_without(&error) => continue,
-                Err(error) => return self.client.pool_error(&error, &target).await,
-            };
-            self.profile.lap(Step::Connect);
-            run.pins = pins;
-            let barred = self.is_barred(lease.connection(), &run.shape);
-            if barred && !Box::pin(self.leave_nothing(&mut lease, &run.shape)).await {
-                self.give_back_after_error(lease, pins);
-                return Box::pin(self.turn_away(run.shape, job)).await;
+        while self.try_server(&mut run, &mut avoid).await? {}
+        Ok(())
+    }
+
+    /// Runs the command on one server. True when it is to be tried again; else the client has been
+    /// answered.
+    async fn try_server(&mut self, run: &mut Run, avoid: &mut Vec<ServerId>) -> Result<bool, End> {
+        let (plan, target) = match self.route(&run.shape, avoid) {
+            Ok(route) => route,
+            Err(refusal) => return Box::pin(self.hold_refused(run, avoid, refusal)).await,
+        };
+        self.profile.chosen(plan, self.level_of(&run.shape));
+        // Until the reply begins, a read that nothing holds may go to another server.
+        let free = self.may_move(&run.shape) && !avoid.contains(&plan.server);
+        run.alone = self.held.is_none();
+        let (mut lease, pins) = match self.checkout(&plan, &target, &run.shape).await {
+            Ok(taken) => taken,
+            Err(error) if free && elsewhere_may_help(&error, plan.read_only) => {
+                self.suspect_refusal(plan.server, &error);
+                self.pass_over(plan.server, avoid);
+                return Ok(true);
             }
-            if plan.wait && !Box::pin(self.await_floor(&mut lease)).await {
-                avoid.push(plan.server);
+            Err(error) if self.does_without(&error) => return Ok(true),
+            Err(error) => {
+                let tried = Tried { plan, target, free };
+                return Box::pin(self.hold_failed(run, avoid, &tried, error)).await;
+            }
+        };
+        self.profile.lap(Step::Connect);
+        run.pins = pins;
+        let barred = self.is_barred(lease.connection(), &run.shape);
+        if barred && !Box::pin(self.leave_nothing(&mut lease, &run.shape)).await {
+            self.give_back_after_error(lease, pins);
+            let turning = Box::pin(self.turn_away(run.shape, run.job));
+            return turning.await.map(|()| false);
+        }
+        if plan.wait && !Box::pin(self.await_floor(&mut lease)).await {
+            avoid.push(plan.server);
+            self.give_back(lease);
+            return Ok(true);
+        }
+        let answer = match self.hedges(&plan, run) {
+            true => Box::pin(self.attempt_hedged(&mut lease, run, &plan)).await?,
+            false => self.attempt(&mut lease, run, plan.guards()).await?,
+        };
+        if let Answer::Done(done) = answer {
+            self.note_answer(lease.connection(), run, &done.outcome, &done.changes);
+            self.settle(lease, &run.shape, run.pins, done.outcome, done.changes)?;
+            return Ok(false);
+        }
+        let tried = Tried { plan, target, free };
+        Box::pin(self.go_on(run, avoid, &tried, (lease, answer))).await
+    }
+
+    /// After an attempt that did not end with the server's answer: the same.
+    async fn go_on(
+        &mut self,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+        tried: &Tried,
+        ended: (Lease, Answer),
+    ) -> Result<bool, End> {
+        let (mut lease, answer) = ended;
+        match answer {
+            Answer::Done(_) => return Ok(false),
+            Answer::Refused(refusal) => {
+                self.give_back_after_error(lease, run.pins);
+                self.client.pass_refusal(&refusal).await?;
+                return Ok(false);
+            }
+            Answer::Again => {
+                run.again = true;
+                self.make_room_for_statement(lease.connection_mut(), run.job)
+                    .await;
+                self.give_back_after_error(lease, run.pins);
+            }
+            Answer::Transient => {
+                self.give_back_after_error(lease, run.pins);
+                self.pause_before_retry(run).await;
+            }
+            Answer::WritesOnReplica => self.correct(run, lease),
+            Answer::ReadOnly(refusal) => {
+                lease.connection_mut().owner.statement = 0;
                 self.give_back(lease);
-                continue;
+                return self.hold_declined(run, avoid, tried, &refusal).await;
             }
-            let answer = match self.hedges(&plan, &run) {
-                true => Box::pin(self.attempt_hedged(&mut lease, &run, &plan)).await?,
-                false => self.attempt(&mut lease, &mut run, plan.guards()).await?,
-            };
-            match answer {
-                Answer::Done(done) => {
-                    self.note_answer(lease.connection(), &run, &done.outcome, &done.changes);
-                    return self.settle(lease, &run.shape, run.pins, done.outcome, done.changes);
-                }
-                Answer::Refused(refusal) => {
-                    self.give_back_after_error(lease, run.pins);
-                    return self.client.pass_refusal(&refusal).await;
-                }
-                Answer::Again => {
-                    run.again = true;
-                    self.make_room_for_statement(lease.connection_mut(), run.job)
-                        .await;
-                    self.give_back_after_error(lease, run.pins);
-                }
-                Answer::Transient => {
-                    self.give_back_after_error(lease, run.pins);
-                    Box::pin(self.pause_before_retry(&mut run)).await;
-                }
-                Answer::WritesOnReplica => self.correct(&mut run, lease),
-                // Only a READ ONLY session surely had no effect: on the primary a function may write.
-                Answer::Lost(loss) if free && plan.read_only && !loss.forwarded => {
-                    count(&self.core.counters.retries);
-                    self.pass_over(plan.server, &mut avoid);
-                    self.leave_train(&mut run);
-                }
-                Answer::Lost(loss) => return self.lost(run, &target, loss).await,
+            Answer::Lost(loss) => {
+                drop(lease);
+                return self.after_loss(run, avoid, tried, loss).await;
             }
         }
+        Ok(true)
     }
 
     /// After a replica refused what looked like a read: it goes to the primary.
@@ -368,10 +423,12 @@ impl Session {
     ) -> Result<(Plan, Target), Refusal> {
         let held = match &self.held {
             Some(held) => Some(held.lease.connection().server),
-            None if shape.asks_back() => self.last_server,
-            None => None,
+            None => self.last_server.filter(|_| shape.asks_back()),
         };
         let snapshot = self.core.shared.published.load();
+        // A server that is gone knows nothing more of the statement before.
+        let gone = |id: ServerId| snapshot.server(id).is_none_or(|s| !s.health.alive);
+        let held = held.filter(|&id| self.held.is_some() || !gone(id));
         self.core.heed(&snapshot.accounts);
         self.promises.counts = snapshot.home().is_some_and(|home| home.servers.len() > 1);
         let begins = self.begins_reading(shape);
@@ -455,68 +512,6 @@ impl Session {
         let owner = connection.owner;
         owner.session == self.handle.id && owner.statement == self.statement
     }
-
-    /// The server's connection is gone: says so, with what the session lost by it.
-    async fn lost(&mut self, mut run: Run, target: &Target, loss: Loss) -> Result<(), End> {
-        count(&self.core.counters.servers_lost);
-        self.forget_cursors();
-        if self.variables.as_mut().is_some_and(|own| own.lose()) {
-            run.pins |= Pins::USER_VARIABLE;
-        }
-        self.ties = None;
-        self.lose_proof();
-        let was_in_transaction = self.status.contains(Status::IN_TRANS);
-        let commits = matches!(run.shape.verb, Verb::Commit { .. }) && was_in_transaction;
-        self.note_gtid(
-            &run.shape,
-            false,
-            run.shape.writes || commits,
-            was_in_transaction,
-        );
-        let cars = run.train.cars.iter().map(|car| car.shape);
-        let tied = was_in_transaction
-            || !run.pins.is_empty()
-            || !self.status.contains(Status::AUTOCOMMIT)
-            || cars
-                .chain([run.shape])
-                .any(|s| s.class == Class::Transaction);
-        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        let server = format!("{}:{}", target.host, target.port);
-        tracing::warn!(
-            session = self.handle.id,
-            server,
-            forwarded = loss.forwarded,
-            "server connection lost"
-        );
-        let Some(sequence) = loss.sequence else {
-            return Err(End::TornResult);
-        };
-        self.client.sequence = sequence;
-        if self.handle.killed.get() {
-            return Err(self.last_word().await);
-        }
-        let (client, pins) = (&mut self.client, run.pins);
-        if loss.forwarded && !loss.file {
-            let error = &error::SERVER_LOST_IN_RESULT;
-            client.error(error, &[&server]).await?;
-        } else if !pins.is_empty() && !was_in_transaction {
-            let error = &error::SESSION_LOST_PIN;
-            client.error(error, &[&pins.describe()]).await?;
-        } else {
-            client.error(&error::SERVER_LOST, &[&server]).await?;
-        }
-        // They may have run, up to any of them.
-        for _ in run.train.cars {
-            client.step();
-            client.error(&error::SERVER_LOST, &[&server]).await?;
-        }
-        if client.pipelines && tied {
-            // What the client sent before it could know relies on what is lost: run on another
-            // connection, it would be committed one by one.
-            return Err(End::Gone);
-        }
-        Ok(())
-    }
 }
 
 /// True for failures that say nothing about the session: another server may do better. So may a
@@ -554,33 +549,4 @@ fn database_refused(error: &PoolError) -> bool {
             ..
         })
     )
-}
-
-impl Core {
-    /// A connection to the home group's primary, or while it is down to any server that lives.
-    pub(crate) async fn take_from_primary(
-        &self,
-        pass: &Pass,
-        state: &Rc<SessionState>,
-        at_login: bool,
-    ) -> Result<Lease, PoolError> {
-        let target = {
-            let snapshot = self.shared.published.load();
-            let group = snapshot.home();
-            let primary = group
-                .and_then(|g| g.primary())
-                .filter(|s| s.serves_writes());
-            let any = || group.and_then(|g| g.servers.iter().find(|s| s.serves_reads()));
-            let found: Option<&std::sync::Arc<Server>> = primary.or_else(any);
-            found.and_then(|s| target(&snapshot, s.id, !s.serves_writes()))
-        };
-        let Some(mut target) = target else {
-            let operation = "choosing a server";
-            let source = std::io::Error::other("no server of the home group is alive");
-            return Err(ConnectionError::Broken { operation, source }.into());
-        };
-        target.at_login = at_login;
-        let key = self.pools.key(target.server, target.read_only, pass);
-        self.pools.take(&target, key, state, 0).await
-    }
 }

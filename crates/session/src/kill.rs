@@ -314,6 +314,7 @@ impl Core {
             handle.killed.set(true);
             handle.closer.close();
         }
+        self.waiting.interrupt(handle.waiting.get());
         let Some((server, thread_id)) = handle.running.get() else {
             return;
         };

@@ -14,6 +14,9 @@ use crate::session::Session;
 
 const PREFIX: &[u8] = b"heddle_";
 
+/// An hour.
+const FAILOVER_WAIT_MS_MAX: u64 = 3_600_000;
+
 /// What a SET gives one variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
@@ -36,6 +39,7 @@ enum Change {
     MaxLagMs(u64),
     Monotonic(bool),
     CacheTtl(u32),
+    FailoverWait(u64),
     Token(Option<String>),
 }
 
@@ -124,6 +128,19 @@ impl Session {
                     Err(Refused::Invalid(name, text, values))
                 }
             },
+            ("heddle_failover_wait_ms", Value::Default) => Ok(Change::FailoverWait(
+                self.core.shared.settings.failover_wait_ms,
+            )),
+            ("heddle_failover_wait_ms", Value::Text(text)) => {
+                match milliseconds(text.as_bytes()).filter(|&ms| ms <= FAILOVER_WAIT_MS_MAX) {
+                    Some(wait_ms) => Ok(Change::FailoverWait(wait_ms)),
+                    None => {
+                        let values =
+                            format!("; it is a number from 0 (no wait) to {FAILOVER_WAIT_MS_MAX}");
+                        Err(Refused::Invalid(name, text, values))
+                    }
+                }
+            }
             ("heddle_monotonic", Value::Default) => Ok(Change::Monotonic(defaults.monotonic)),
             ("heddle_monotonic", Value::Text(text)) => match text.to_ascii_lowercase().as_str() {
                 "on" | "1" | "true" => Ok(Change::Monotonic(true)),
@@ -150,6 +167,7 @@ impl Session {
                 Change::Level(level) => self.promises.level = level,
                 Change::MaxLagMs(max_lag_ms) => self.promises.max_lag_ms = max_lag_ms,
                 Change::Monotonic(on) => self.promises.monotonic = on,
+                Change::FailoverWait(wait_ms) => self.promises.failover_wait_ms = wait_ms,
                 Change::CacheTtl(ttl_s) => self.promises.cache_ttl_s = ttl_s,
                 Change::Token(None) => self.promises.forget(),
                 Change::Token(Some(_)) => {}
@@ -180,6 +198,7 @@ impl Session {
                 "heddle_consistency" => self.promises.level.name().to_owned(),
                 "heddle_max_lag_ms" => self.promises.max_lag_ms.to_string(),
                 "heddle_cache_ttl_s" => self.promises.cache_ttl_s.to_string(),
+                "heddle_failover_wait_ms" => self.promises.failover_wait_ms.to_string(),
                 "heddle_monotonic" => u8::from(self.promises.monotonic).to_string(),
                 "heddle_token" => match Box::pin(self.token()).await {
                     Ok(token) => token,

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use backend::{Defaults, Limits, Pass, Pools, SessionState, Text, Texts};
@@ -19,6 +19,7 @@ use crate::aside::{Aside, Line};
 use crate::cache::Cache;
 use crate::consistency::Consistency;
 use crate::counters::Counters;
+use crate::hold::Waiting;
 use crate::hook::Decisions;
 use crate::mirror::Mirrors;
 use crate::reads::Reads;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub client_write_timeout_s: u64,
     /// A statement is ended after so long; 0 for never.
     pub statement_timeout_ms: u64,
+    /// Statements and logins wait so long for a primary; 0 for not at all.
+    pub failover_wait_ms: u64,
     /// The largest command.
     pub packet_bytes_max: usize,
     /// Prepared statements per client.
@@ -101,6 +104,7 @@ impl Shared {
 
 /// One core. Everything in it is used by that core's thread only.
 pub struct Core {
+    pub(crate) me: Weak<Core>,
     pub index: usize,
     pub shared: Arc<Shared>,
     pub dealer: Dealer<Message>,
@@ -115,6 +119,8 @@ pub struct Core {
     pub(crate) decisions: Decisions,
     /// Who has put a connection aside.
     pub(crate) line: Line,
+    /// Who waits for a primary.
+    pub(crate) waiting: Waiting,
     pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
     /// Digests of statements that looked like reads and were refused by a replica.
     pub(crate) writers: RefCell<FxHashSet<u64>>,
@@ -147,6 +153,8 @@ pub(crate) struct Handle {
     /// More of the session's statements wait at that server behind the running one.
     pub in_train: Cell<bool>,
     pub killed: Cell<bool>,
+    /// The number of its wait for a primary; 0 while it does not wait for one.
+    pub waiting: Cell<u64>,
     pub progress: Rc<Progress>,
     pub started: Running,
     /// KILLs that have been sent to a server for this session and not been answered.
@@ -181,7 +189,8 @@ impl Core {
     /// The core's things, empty.
     pub fn new(index: usize, shared: Arc<Shared>, dealer: Dealer<Message>) -> Rc<Core> {
         let balance = Balance::new(shared.preferences.clone(), index as u64 + 1);
-        let core = Rc::new(Core {
+        let core = Rc::new_cyclic(|me| Core {
+            me: me.clone(),
             index,
             dealer,
             counters: shared.counters[index].clone(),
@@ -191,6 +200,7 @@ impl Core {
                 shared.defaults.clone(),
             ),
             line: Line::default(),
+            waiting: Waiting::default(),
             shared,
             scan: RefCell::new(Scan::new()),
             balance: RefCell::new(balance),
@@ -305,6 +315,7 @@ impl Core {
         self.now_s.set(now_s);
         let snapshot = self.shared.published.load();
         self.heed(&snapshot.accounts);
+        self.follow(&snapshot);
         let alive = |id: ServerId| {
             snapshot
                 .server(id)
@@ -339,6 +350,7 @@ impl Core {
         counters.pool_idle.store(usage.idle as u64, Relaxed);
         counters.pool_waiting.store(usage.waiting as u64, Relaxed);
         counters.pool_opened.store(usage.opened.opened(), Relaxed);
+        counters.connections_cut.store(usage.ended, Relaxed);
         publish_openings(counters, &usage.opened);
         let handles = self.handles.borrow();
         let holds = || handles.values().filter_map(|handle| handle.holds.get());
@@ -357,6 +369,7 @@ impl Core {
     /// binlog, at once, the others after their statement or transaction.
     pub fn drain(&self) {
         self.draining.set(true);
+        self.waiting.interrupt_all();
         for handle in self.handles.borrow().values() {
             let idle = handle.waits_for_client.get() && handle.holds.get().is_none();
             if idle || handle.streams.get() {
@@ -365,9 +378,6 @@ impl Core {
             }
         }
     }
-
-    /// The published snapshot has a new primary, a paused group, or a server that was cut off.
-    pub fn turned(&self) {}
 
     /// How many sessions the core has.
     pub fn sessions(&self) -> usize {

@@ -25,6 +25,8 @@ pub(crate) enum Step {
     Wait,
     /// The server's work, and the way of its reply to the client.
     Serve,
+    /// Waiting for a primary.
+    Hold,
 }
 
 /// The last statement.
@@ -51,7 +53,7 @@ pub(crate) struct Profile {
 struct Times {
     /// When the step before was over.
     last: Instant,
-    steps: [Duration; 3],
+    steps: [Duration; 4],
 }
 
 impl Profile {
@@ -154,6 +156,7 @@ impl Session {
             "connect_us",
             "wait_us",
             "serve_us",
+            "hold_us",
             "total_us",
         ];
         self.answer(Answer {
@@ -190,7 +193,7 @@ impl Session {
                 row.extend(times.steps.iter().map(micros));
                 row.push(micros(&times.steps.iter().sum()));
             }
-            None => row.extend([None, None, None, None]),
+            None => row.extend([const { None }; 5]),
         }
         row
     }

@@ -79,7 +79,9 @@ impl Session {
         Run {
             shape,
             job,
+            alone: true,
             pins: Pins::empty(),
+            hold: None,
             train: Train::default(),
             globals: Vec::new(),
             again: false,

@@ -167,6 +167,7 @@ fn handle(
         ends_with_client: Default::default(),
         in_train: Default::default(),
         killed: Default::default(),
+        waiting: Default::default(),
         killing: Default::default(),
         active_s: core.now_s.clone(),
         wait_timeout_s: Default::default(),
@@ -201,7 +202,8 @@ impl Session {
         count(&core.counters.sessions_opened);
         let mode = mode_of(&core);
         let user = &identity.pass.profile().user;
-        let promises = Promises::new(&core.consistency_of(user, peer.ip()));
+        let wait_ms = core.shared.settings.failover_wait_ms;
+        let promises = Promises::new(&core.consistency_of(user, peer.ip()), wait_ms);
         let defaults = core.shared.defaults.globals();
         Session {
             promises,

@@ -123,10 +123,12 @@ impl Core {
     pub(crate) fn end_abandoned(self: &Rc<Self>) {
         let abandoned: Vec<u32> = {
             let handles = self.handles.borrow();
-            let running = handles
-                .values()
-                .filter(|handle| handle.running.get().is_some() && handle.ends_with_client.get());
-            let gone = running.filter(|handle| handle.closer.peer_is_gone());
+            let idle = handles.values().filter(|handle| {
+                let harmless = handle.running.get().is_some() && handle.ends_with_client.get();
+                // Who waits for a primary has done nothing yet.
+                harmless || handle.waiting.get() != 0
+            });
+            let gone = idle.filter(|handle| handle.closer.peer_is_gone());
             gone.map(|handle| handle.id).collect()
         };
         for id in abandoned {

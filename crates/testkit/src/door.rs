@@ -134,6 +134,8 @@ impl Default for Tuning {
                 client_read_timeout_s: 30,
                 client_write_timeout_s: 60,
                 statement_timeout_ms: 0,
+                // Most tests want to see the error.
+                failover_wait_ms: 0,
                 packet_bytes_max: 64 << 20,
                 statements_max: 16_382,
                 user_connections_max: 0,
@@ -180,7 +182,11 @@ pub struct Door {
     address: SocketAddr,
     shared: Arc<session::Shared>,
     published: Arc<Published>,
+    suspects: Suspects,
 }
+
+/// What sessions have said of servers.
+type Suspects = Arc<Mutex<Vec<(ServerId, Fault)>>>;
 
 impl Door {
     /// A door on a farm that never changes by itself: the first server is the primary, the others
@@ -217,6 +223,7 @@ impl Door {
             false => Accounts::new(tuning.accounts),
         });
         let published = Arc::new(Published::from_pointee(snapshot));
+        let suspects = Suspects::default();
         let inner = door_sql::start(door_sql::Options {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             threads: tuning.threads,
@@ -231,6 +238,7 @@ impl Door {
             operator: Arc::new(NoCommands {
                 published: published.clone(),
                 primary: (tuning.live_accounts).then(|| servers[0].address()),
+                suspects: suspects.clone(),
             }),
         })
         .expect("the door opens");
@@ -239,6 +247,7 @@ impl Door {
             shared: inner.shared(),
             inner: Some(inner),
             published,
+            suspects,
         }
     }
 
@@ -286,12 +295,63 @@ impl Door {
 
     /// Publishes the farm with one server changed; `index` as in [`Door::start`].
     pub fn change(&self, index: usize, change: impl FnOnce(&mut ::farm::Server)) {
+        self.regroup(|group| change(Arc::make_mut(&mut group.servers[index])));
+    }
+
+    /// Publishes the farm with its group changed.
+    pub fn regroup(&self, change: impl FnOnce(&mut Group)) {
         let mut snapshot = Snapshot::clone(&self.published.load());
         let mut group = Group::clone(&snapshot.groups[0]);
-        change(Arc::make_mut(&mut group.servers[index]));
+        change(&mut group);
         snapshot.groups[0] = Arc::new(group);
         snapshot.epoch += 1;
         self.published.store(Arc::new(snapshot));
+    }
+
+    /// Has every core look at what is published.
+    pub fn turned(&self) {
+        if let Some(inner) = &self.inner {
+            inner.killer().turned();
+        }
+    }
+
+    /// Publishes that a server is not alive, and cuts its connections.
+    pub fn cut(&self, index: usize) {
+        self.change(index, |server| {
+            server.term += 1;
+            server.health.alive = false;
+        });
+        self.turned();
+    }
+
+    /// Publishes that the group's primary is being exchanged, or that this is over.
+    pub fn pause(&self, paused: bool) {
+        self.regroup(|group| group.paused = paused);
+        self.turned();
+    }
+
+    /// Publishes another primary: the one before is a replica, and its connections are cut.
+    pub fn promote(&self, index: usize) {
+        self.regroup(|group| {
+            for (at, server) in group.servers.iter_mut().enumerate() {
+                let server = Arc::make_mut(server);
+                let was = server.status == Status::Primary;
+                (server.status, server.mode) = match at == index {
+                    true => (Status::Primary, Mode::ReadWrite),
+                    false => (Status::Replica, Mode::ReadOnly),
+                };
+                server.health.read_only = at != index;
+                server.term += u32::from(was && at != index);
+            }
+            group.paused = false;
+        });
+        self.turned();
+    }
+
+    /// The servers that sessions have found failing, in this order.
+    pub fn suspects(&self) -> Vec<(ServerId, Fault)> {
+        let suspects = self.suspects.lock();
+        suspects.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Waits until nobody is connected and no server connection is in use.
@@ -361,6 +421,7 @@ struct NoCommands {
     published: Arc<Published>,
     /// Where accounts are read.
     primary: Option<SocketAddr>,
+    suspects: Suspects,
 }
 
 impl Operator for NoCommands {
@@ -381,7 +442,12 @@ impl Operator for NoCommands {
         });
     }
 
-    fn suspect(&self, _server: ServerId, _fault: Fault) {}
+    fn suspect(&self, server: ServerId, fault: Fault) {
+        let suspects = self.suspects.lock();
+        suspects
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((server, fault));
+    }
 
     fn resolve(&self, _lost: LostWrite, reply: Box<dyn FnOnce(Fate) + Send>) {
         reply(Fate::Unknown("no control plane here".to_owned()));

@@ -281,7 +281,7 @@ fn connections_are_counted_by_what_they_were_opened_for() {
 
 /// The row of HEDDLE PROFILE by its columns.
 fn profile(client: &mut Client) -> BTreeMap<&'static str, Option<String>> {
-    const COLUMNS: [&str; 17] = [
+    const COLUMNS: [&str; 18] = [
         "server",
         "name",
         "group",
@@ -298,6 +298,7 @@ fn profile(client: &mut Client) -> BTreeMap<&'static str, Option<String>> {
         "connect_us",
         "wait_us",
         "serve_us",
+        "hold_us",
         "total_us",
     ];
     let row = client.rows("HEDDLE PROFILE").remove(0);
@@ -342,7 +343,7 @@ fn a_profile_says_where_the_last_statement_ran_and_what_it_took() {
     assert_eq!(second["role"].as_deref(), Some("primary"));
     assert_eq!(second["reason"].as_deref(), Some("Held"));
     assert_eq!(second["in_transaction"].as_deref(), Some("1"));
-    let steps: u64 = ["connect_us", "wait_us", "serve_us"]
+    let steps: u64 = ["connect_us", "wait_us", "serve_us", "hold_us"]
         .iter()
         .filter_map(|step| number(&second[step]))
         .sum();

@@ -203,6 +203,8 @@ settings! {
         "A replica whose answers take longer on average, and slow_replica_factor times as long as the fastest one's, gets no reads for a second, then for two, up to 30; 0 never puts one out.";
     slow_replica_factor: u64 = "10" "times" [2, 1000000] Restart
         "See slow_replica_ms.";
+    failover_wait_ms: u64 = "10000" "ms" [0, 3600000] Restart
+        "While a group has no primary, statements that need one and logins wait so long for it before they get the error; 0 does not wait. A session may choose: SET heddle_failover_wait_ms.";
     hedge_ms: u64 = "0" "ms" [0, 60000] Restart
         "A read whose replica has not begun to answer after so long is sent to another one too, and the first answer counts; 0 never does that.";
     read_failover: ReadFailover = "loop_before_master" "" Restart

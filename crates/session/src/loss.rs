@@ -1,0 +1,259 @@
+//! What is done about a server connection that broke under a statement: decided here and nowhere else.
+//!
+//! Nothing is done twice that may have had an effect. What surely had none runs again, unseen; a
+//! write may have been committed, and a transaction is gone with its connection: who waits for them
+//! hears that, and what else the session lost.
+
+use farm::error;
+use mysql_wire::status::Status;
+use sqltext::{Class, Facts, Verb};
+
+use backend::{PoolError, Target};
+use farm::ServerId;
+use routing::Refusal;
+
+use crate::counters::count;
+use crate::end::End;
+use crate::exec::{Job, Loss, Run, Shape, Tried};
+use crate::hold::{Cause, Turn, is_failure};
+use crate::operator::Fault;
+use crate::pin::Pins;
+use crate::query::calls_only_quiet;
+use crate::refuse::ServerRefusal;
+use crate::session::Session;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// A READ ONLY session had it: another server may run it at once.
+    Elsewhere,
+    /// It did nothing, or nothing that matters: it runs again as soon as a server is there for it.
+    Again,
+    /// The client hears of the loss.
+    Tell,
+}
+
+impl Session {
+    /// What is to be done about this loss.
+    fn remedy(&self, run: &Run, loss: &Loss, tried: &Tried) -> Remedy {
+        let alone = run.alone && run.pins.is_empty() && !self.status.contains(Status::IN_TRANS);
+        if loss.forwarded {
+            return Remedy::Tell;
+        }
+        if tried.free && tried.plan.read_only {
+            return Remedy::Elsewhere;
+        }
+        let harmless = || {
+            let mut cars = run.train.cars.iter();
+            self.may_run_twice(&run.shape, run.job)
+                && cars.all(|car| car.shape.class == Class::Read)
+        };
+        match alone && !tried.plan.read_only && (loss.unsent || harmless()) {
+            true => Remedy::Again,
+            false => Remedy::Tell,
+        }
+    }
+
+    /// True for a statement outside transactions that may run twice. Of queries only those that call
+    /// nothing unknown, for on a primary a function may write; a view over such a function is not
+    /// seen through.
+    fn may_run_twice(&self, shape: &Shape, job: Job) -> bool {
+        if matches!(job, Job::Prepare(_)) {
+            return true;
+        }
+        if shape.facts.intersects(Facts::MULTIPLE | Facts::ACCOUNTS) || self.client.is_split() {
+            return false;
+        }
+        match (shape.class, shape.verb) {
+            (Class::Read | Class::Show | Class::Set, _) => calls_only_quiet(self.text(job)),
+            (Class::Use | Class::Empty, _) => true,
+            (Class::Transaction, verb) => matches!(
+                verb,
+                Verb::Begin { .. }
+                    | Verb::Commit { release: false, .. }
+                    | Verb::Rollback { release: false, .. }
+            ),
+            _ => false,
+        }
+    }
+
+    /// Tells the control plane that a server failed the session.
+    pub(crate) fn suspect(&self, server: ServerId, fault: Fault) {
+        if !self.handle.killed.get() {
+            self.core.shared.operator.suspect(server, fault);
+        }
+    }
+
+    /// The same of a connection that could not be had, if that is the server's fault.
+    pub(crate) fn suspect_refusal(&self, server: ServerId, error: &PoolError) {
+        if is_failure(error) {
+            self.suspect(server, Fault::Refused);
+        }
+    }
+
+    /// No server may run the statement: waits for one. True when it is to be tried again; else the
+    /// client has been answered.
+    pub(crate) async fn hold_refused(
+        &mut self,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+        refusal: Refusal,
+    ) -> Result<bool, End> {
+        let waits = [error::NO_PRIMARY, error::NO_SERVER].contains(&refusal.error);
+        let turn = match waits {
+            true => self.hold(run, Cause::NoServer).await?,
+            false => Turn::Over { waited_ms: 0 },
+        };
+        let detail = match turn {
+            Turn::Again => {
+                avoid.clear();
+                return Ok(true);
+            }
+            Turn::Answered => return Ok(false),
+            Turn::Over { waited_ms: 0 } => refusal.detail,
+            Turn::Over { waited_ms } => format!("{} (waited {waited_ms} ms)", refusal.detail),
+        };
+        self.client.error(&refusal.error, &[&detail]).await?;
+        Ok(false)
+    }
+
+    /// The primary, or whoever else may run the statement, gave no connection: the same.
+    pub(crate) async fn hold_failed(
+        &mut self,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+        tried: &Tried,
+        error: PoolError,
+    ) -> Result<bool, End> {
+        self.suspect_refusal(tried.plan.server, &error);
+        let turn = match !tried.plan.read_only && is_failure(&error) {
+            true => self.hold(run, Cause::Failure).await?,
+            false => Turn::Over { waited_ms: 0 },
+        };
+        if turn == Turn::Again {
+            avoid.clear();
+            return Ok(true);
+        }
+        if matches!(turn, Turn::Over { .. }) {
+            self.client.pool_error(&error, &tried.target).await?;
+        }
+        Ok(false)
+    }
+
+    /// The primary said that it takes no writes any more: the same.
+    pub(crate) async fn hold_declined(
+        &mut self,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+        tried: &Tried,
+        refusal: &ServerRefusal,
+    ) -> Result<bool, End> {
+        self.suspect(tried.plan.server, Fault::Refused);
+        let turn = self.hold(run, Cause::Failure).await?;
+        if turn == Turn::Again {
+            avoid.clear();
+            return Ok(true);
+        }
+        if matches!(turn, Turn::Over { .. }) {
+            self.client.pass_refusal(refusal).await?;
+        }
+        Ok(false)
+    }
+
+    /// The connection broke under the statement: the same.
+    pub(crate) async fn after_loss(
+        &mut self,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+        tried: &Tried,
+        loss: Loss,
+    ) -> Result<bool, End> {
+        let server = tried.plan.server;
+        self.suspect(server, Fault::Reset);
+        match self.remedy(run, &loss, tried) {
+            Remedy::Tell => {
+                self.tell_loss(run, &tried.target, loss).await?;
+                return Ok(false);
+            }
+            Remedy::Elsewhere => self.pass_over(server, avoid),
+            Remedy::Again => {
+                if let Some(own) = &mut self.variables {
+                    own.lose_silently();
+                }
+                match self.hold(run, Cause::Failure).await? {
+                    Turn::Again => avoid.clear(),
+                    Turn::Answered => return Ok(false),
+                    Turn::Over { .. } => {
+                        self.tell_loss(run, &tried.target, loss).await?;
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        count(&self.core.counters.retries);
+        self.leave_train(run);
+        Ok(true)
+    }
+
+    /// The server's connection is gone: says so, with what the session lost by it.
+    async fn tell_loss(&mut self, run: &mut Run, target: &Target, loss: Loss) -> Result<(), End> {
+        count(&self.core.counters.servers_lost);
+        self.forget_cursors();
+        if self.variables.as_mut().is_some_and(|own| own.lose()) {
+            run.pins |= Pins::USER_VARIABLE;
+        }
+        self.ties = None;
+        self.lose_proof();
+        let was_in_transaction = self.status.contains(Status::IN_TRANS);
+        let commits = matches!(run.shape.verb, Verb::Commit { .. }) && was_in_transaction;
+        self.note_gtid(
+            &run.shape,
+            false,
+            run.shape.writes || commits,
+            was_in_transaction,
+        );
+        let cars = run.train.cars.iter().map(|car| car.shape);
+        let tied = was_in_transaction
+            || !run.pins.is_empty()
+            || !self.status.contains(Status::AUTOCOMMIT)
+            || cars
+                .chain([run.shape])
+                .any(|s| s.class == Class::Transaction);
+        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        let server = format!("{}:{}", target.host, target.port);
+        tracing::warn!(
+            session = self.handle.id,
+            server,
+            forwarded = loss.forwarded,
+            "server connection lost"
+        );
+        let Some(sequence) = loss.sequence else {
+            return Err(End::TornResult);
+        };
+        self.client.sequence = sequence;
+        if self.handle.killed.get() {
+            return Err(self.last_word().await);
+        }
+        let (client, pins) = (&mut self.client, run.pins);
+        if loss.forwarded && !loss.file {
+            let error = &error::SERVER_LOST_IN_RESULT;
+            client.error(error, &[&server]).await?;
+        } else if !pins.is_empty() && !was_in_transaction {
+            let error = &error::SESSION_LOST_PIN;
+            client.error(error, &[&pins.describe()]).await?;
+        } else {
+            client.error(&error::SERVER_LOST, &[&server]).await?;
+        }
+        // They may have run, up to any of them.
+        for _ in std::mem::take(&mut run.train).cars {
+            client.step();
+            client.error(&error::SERVER_LOST, &[&server]).await?;
+        }
+        if client.pipelines && tied {
+            // What the client sent before it could know relies on what is lost: run on another
+            // connection, it would be committed one by one.
+            return Err(End::Gone);
+        }
+        Ok(())
+    }
+}
