@@ -23,6 +23,7 @@ mod keeper;
 pub mod router;
 pub mod rules;
 pub mod server;
+pub mod staging;
 mod wait;
 
 pub use client::Client;

@@ -17,10 +17,7 @@ fn door(stage: &Stage) -> Door {
 
 fn door_with(stage: &Stage, tune: impl FnOnce(&mut Tuning)) -> Door {
     stage.door_with(|tuning| {
-        tuning.live_accounts = true;
-        // The router's RSA key is made for the first full login, in a build that is not optimised.
-        tuning.settings.handshake_timeout_s = 60;
-        tuning.settings.pool.connect_ms = 60_000;
+        tuning.follow_accounts();
         tune(tuning);
     })
 }

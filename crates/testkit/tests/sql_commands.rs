@@ -6,7 +6,8 @@ use mysql_wire::auth;
 use mysql_wire::command::Command;
 use testkit::client::{Login, Reply};
 use testkit::door::account;
-use testkit::{Client, Door, Release, Stage, wait_until};
+use testkit::staging::asleep;
+use testkit::{Client, Door, Release, Stage};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -269,33 +270,15 @@ fn a_silent_change_of_user_does_not_last_for_ever() {
     door.wait_unused();
 }
 
-/// Starts a statement that sleeps, and waits until it runs.
-fn asleep(stage: &Stage, door: &Door, mark: &str) -> (Client, u32) {
-    let mut client = door.client();
-    let id = client.connection_id;
-    let sql = format!("SELECT /* {mark} */ SLEEP(60) + 0 * @@autocommit");
-    client
-        .send_command(Command::Query, sql.as_bytes())
-        .expect("sent");
-    let mut direct = stage.primary.client();
-    wait_until(SOON, "it sleeps", || {
-        let sql = "SELECT COUNT(*) FROM information_schema.processlist \
-                   WHERE state = 'User sleep' AND info LIKE";
-        direct.value(&format!(
-            "{sql} '%{mark} */ SLEEP%' AND info NOT LIKE '%processlist%'"
-        )) == "1"
-    });
-    (client, id)
-}
-
 #[test]
 fn kill_query_interrupts_one_statement_only() {
     let Some(stage) = Stage::shared() else { return };
     let door = stage.door_with(|tuning| tuning.threads = 2);
     let mut killer = door.client();
-    let (mut other, _) = asleep(&stage, &door, "not me");
+    let mut other = asleep(&stage, &door, &Login::default(), "not me");
     for at in 0..4 {
-        let (mut sleeper, id) = asleep(&stage, &door, &format!("kill {at}"));
+        let mut sleeper = asleep(&stage, &door, &Login::default(), &format!("kill {at}"));
+        let id = sleeper.connection_id;
         killer.run(&format!("KILL QUERY {id}"));
         let ended = sleeper.read_result(false);
         assert!(
@@ -304,13 +287,15 @@ fn kill_query_interrupts_one_statement_only() {
         );
         assert_eq!(sleeper.value("SELECT CONNECTION_ID()"), id.to_string());
     }
-    let (mut sleeper, id) = asleep(&stage, &door, "command");
+    let mut sleeper = asleep(&stage, &door, &Login::default(), "command");
+    let id = sleeper.connection_id;
     killer
         .send_command(Command::ProcessKill, &id.to_le_bytes())
         .expect("sent");
     killer.read_done().expect("killed");
     assert!(sleeper.is_closed_within(SOON));
-    let (mut sleeper, id) = asleep(&stage, &door, "connection");
+    let mut sleeper = asleep(&stage, &door, &Login::default(), "connection");
+    let id = sleeper.connection_id;
     killer.run(&format!("KILL {id}"));
     assert!(sleeper.is_closed_within(SOON));
     let mut idle = door.client();

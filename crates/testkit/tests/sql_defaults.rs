@@ -2,6 +2,7 @@
 //! connections behind it were opened long ago.
 
 use testkit::client::Login;
+use testkit::door::Tuning;
 use testkit::{Client, Door, Release, Stage};
 
 /// Clients that hold a connection each, so that all of the pool's are seen.
@@ -13,12 +14,7 @@ fn on_every_engine(test: impl Fn(&Stage, &Door)) {
         let Some(stage) = Stage::start_with(release) else {
             continue;
         };
-        let door = stage.door_with(|tuning| {
-            tuning.live_accounts = true;
-            // The router's RSA key is made for the first full login, in a build without optimisation.
-            tuning.settings.handshake_timeout_s = 60;
-            tuning.settings.pool.connect_ms = 60_000;
-        });
+        let door = stage.door_with(Tuning::follow_accounts);
         test(&stage, &door);
     }
 }

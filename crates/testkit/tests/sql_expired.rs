@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use testkit::client::Login;
+use testkit::door::Tuning;
 use testkit::{Client, Release, Stage};
 
 const RELEASES: [Release; 3] = [Release::Installed, Release::MariaDb114, Release::MySql80];
@@ -111,12 +112,7 @@ fn a_session_with_an_expired_password_hears_what_the_server_says() {
         let Some(stage) = Stage::start_with(release) else {
             continue;
         };
-        let door = stage.door_with(|tuning| {
-            tuning.live_accounts = true;
-            // The router's RSA key is made for the first full login, in a build that is not optimised.
-            tuning.settings.handshake_timeout_s = 60;
-            tuning.settings.pool.connect_ms = 60_000;
-        });
+        let door = stage.door_with(Tuning::follow_accounts);
         let mut root = door.client();
         let settings: &[&str] = match release {
             Release::MySql80 => &["DO 'as it is'"],
@@ -171,11 +167,7 @@ fn a_session_may_become_a_user_whose_password_has_expired() {
         let Some(stage) = Stage::start_with(release) else {
             continue;
         };
-        let door = stage.door_with(|tuning| {
-            tuning.live_accounts = true;
-            tuning.settings.handshake_timeout_s = 60;
-            tuning.settings.pool.connect_ms = 60_000;
-        });
+        let door = stage.door_with(Tuning::follow_accounts);
         let mut root = door.client();
         let mut heard = Vec::new();
         for address in [stage.primary.address(), door.address()] {

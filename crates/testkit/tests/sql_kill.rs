@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use farm::Engine;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::status::Status;
 use testkit::client::{Failure, Login, Reply};
-use testkit::door::account;
+use testkit::staging::{asleep, two_users};
 use testkit::{Client, Door, Release, Stage, wait_until};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -16,23 +17,6 @@ fn stages() -> Vec<Stage> {
         .into_iter()
         .filter_map(Stage::start_with)
         .collect()
-}
-
-/// Starts a statement that sleeps, and waits until it runs.
-fn asleep(stage: &Stage, door: &Door, login: &Login<'_>, mark: &str) -> Client {
-    let mut client = door.login(login).expect("logged in");
-    let sql = format!("SELECT /* {mark} */ SLEEP(60) + 0 * @@autocommit");
-    client
-        .send_command(Command::Query, sql.as_bytes())
-        .expect("sent");
-    let mut direct = stage.primary.client();
-    wait_until(SOON, "it sleeps", || {
-        let like = format!("'%{mark} */ SLEEP%' AND info NOT LIKE '%processlist%'");
-        direct.value(&format!(
-            "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE {like}"
-        )) == "1"
-    });
-    client
 }
 
 /// The sleeping statement was interrupted: MySQL lets SLEEP() say so by its value.
@@ -116,34 +100,13 @@ fn errors_are_the_servers() {
     }
 }
 
-/// The door of accounts `kill_a` and `kill_b`, of which the second may end anybody.
+/// The users `kill_a` and `kill_b`, of whom the latter may kill others.
 fn with_accounts(stage: &Stage) -> Door {
-    let mysql = stage
-        .primary
-        .client()
-        .value("SELECT VERSION()")
-        .starts_with('8');
-    for user in ["kill_a", "kill_b"] {
-        let way = if mysql {
-            "WITH mysql_native_password "
-        } else {
-            ""
-        };
-        stage.everywhere(&format!(
-            "CREATE USER {user}@'%' IDENTIFIED {way}BY 'secret'"
-        ));
-    }
-    let right = if mysql {
-        "CONNECTION_ADMIN"
-    } else {
-        "CONNECTION ADMIN"
+    let right = match stage.primary.engine() {
+        Engine::MySql => "CONNECTION_ADMIN",
+        Engine::MariaDb => "CONNECTION ADMIN",
     };
-    stage.everywhere(&format!("GRANT {right} ON *.* TO kill_b@'%'"));
-    stage.door_with(|tuning| {
-        for user in ["kill_a", "kill_b"] {
-            tuning.accounts.push(account(user, "%", "secret"));
-        }
-    })
+    two_users(stage, ["kill_a", "kill_b"], right)
 }
 
 fn login(user: &str) -> Login<'_> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use mysql_wire::command::Command;
 use testkit::client::{Login, Reply, Rows};
-use testkit::door::account;
-use testkit::{Client, Door, Farm, Release, Stage, wait_until};
+use testkit::staging::two_users;
+use testkit::{Client, Farm, Release, Stage, wait_until};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -121,34 +121,10 @@ fn what_runs_is_shown_and_can_be_ended_by_its_id() {
     }
 }
 
-fn with_accounts(stage: &Stage) -> Door {
-    let mysql = stage
-        .primary
-        .client()
-        .value("SELECT VERSION()")
-        .starts_with('8');
-    for user in ["plist_a", "plist_b"] {
-        let way = if mysql {
-            "WITH mysql_native_password "
-        } else {
-            ""
-        };
-        stage.everywhere(&format!(
-            "CREATE USER {user}@'%' IDENTIFIED {way}BY 'secret'"
-        ));
-    }
-    stage.everywhere("GRANT PROCESS ON *.* TO plist_b@'%'");
-    stage.door_with(|tuning| {
-        for user in ["plist_a", "plist_b"] {
-            tuning.accounts.push(account(user, "%", "secret"));
-        }
-    })
-}
-
 #[test]
 fn without_process_only_the_users_own() {
     for stage in stages() {
-        let door = with_accounts(&stage);
+        let door = two_users(&stage, ["plist_a", "plist_b"], "PROCESS");
         let login = |user| {
             let login = Login {
                 user,

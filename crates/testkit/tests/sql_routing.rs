@@ -6,7 +6,8 @@ use std::time::Duration;
 use farm::{Mode, Status};
 use session::{Failover, Level, Stickiness, Transient};
 use testkit::client::{Login, Reply};
-use testkit::{Client, Door, Server, Stage, wait_until};
+use testkit::staging::third;
+use testkit::{Client, Door, Release, Stage, wait_until};
 
 const WHO: &str = "SELECT name FROM stage.who";
 
@@ -17,17 +18,6 @@ fn answers(client: &mut Client, sql: &str, times: usize) -> BTreeMap<String, usi
         *counts.entry(client.value(sql)).or_default() += 1;
     }
     counts
-}
-
-/// A third server whose name is `third`.
-fn third() -> Option<Server> {
-    let server = Server::start(testkit::Release::Installed)?;
-    let mut client = server.client();
-    client
-        .query("CREATE DATABASE stage; CREATE TABLE stage.who (name VARCHAR(20))")
-        .expect("made");
-    client.run("INSERT INTO stage.who VALUES ('third')");
-    Some(server)
 }
 
 #[test]
@@ -100,7 +90,9 @@ fn reads_go_to_replicas_and_everything_else_to_the_primary() {
 #[test]
 fn weights_divide_the_reads() {
     let Some(stage) = Stage::shared() else { return };
-    let Some(third) = third() else { return };
+    let Some(third) = third(Release::Installed) else {
+        return;
+    };
     let door = Door::start(&[&stage.primary, &stage.replica, &third], |tuning| {
         tuning.weights = vec![1.0, 3.0, 1.0];
     });
@@ -174,7 +166,9 @@ fn dead_replicas_are_passed_over() {
     let Some(mut stage) = Stage::start() else {
         return;
     };
-    let Some(mut third) = third() else { return };
+    let Some(mut third) = third(Release::Installed) else {
+        return;
+    };
     let door = Door::start(&[&stage.primary, &stage.replica, &third], |_| {});
     let mut clients: Vec<Client> = (0..4).map(|_| door.client()).collect();
     let prepared: Vec<_> = clients
@@ -352,7 +346,9 @@ fn a_session_that_has_written_may_be_kept_on_the_primary() {
 #[test]
 fn what_becomes_of_a_read_whose_replica_is_gone_is_a_setting() {
     let Some(stage) = Stage::shared() else { return };
-    let Some(third) = third() else { return };
+    let Some(third) = third(Release::Installed) else {
+        return;
+    };
     let servers = [&stage.primary, &stage.replica, &third];
     let gone = testkit::server::free_port();
     for (failover, expected) in [
@@ -378,7 +374,9 @@ fn what_becomes_of_a_read_whose_replica_is_gone_is_a_setting() {
 #[test]
 fn a_late_replica_is_raced_by_another() {
     let Some(stage) = Stage::shared() else { return };
-    let Some(mut late) = third() else { return };
+    let Some(mut late) = third(Release::Installed) else {
+        return;
+    };
     let servers = [&stage.primary, &late, &stage.replica];
     let door = Door::start(&servers, |tuning| {
         tuning.settings.reads.hedge_ms = 50;

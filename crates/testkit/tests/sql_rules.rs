@@ -11,21 +11,11 @@ use routing::rules::{
 };
 use testkit::client::{Failure, Login};
 use testkit::rules::{commented, first, matching, on, publish, refusing, rule, ruled, to, value};
-use testkit::{Door, Release, Server, Stage, wait_until};
+use testkit::staging::third;
+use testkit::{Door, Release, Stage, wait_until};
 
 const WHO: &str = "SELECT name FROM stage.who";
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A third server whose name is `third`.
-fn third(release: Release) -> Option<Server> {
-    let server = Server::start(release)?;
-    let mut client = server.client();
-    client
-        .query("CREATE DATABASE stage; CREATE TABLE stage.who (name VARCHAR(20))")
-        .expect("made");
-    client.run("INSERT INTO stage.who VALUES ('third')");
-    Some(server)
-}
 
 #[test]
 fn servers_of_a_rule_take_its_reads() {
