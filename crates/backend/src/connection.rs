@@ -21,7 +21,7 @@ use crate::defaults;
 use crate::login::Seen;
 use crate::login_state::{MARIADB_LOGIN, MYSQL_LOGIN, read_only_server};
 use crate::pass::Pass;
-use crate::prepared::{Known, Prepared, Statements};
+use crate::prepared::Statements;
 use crate::residue::Placed;
 use crate::role::{ROLE, spelled};
 use crate::state::{NAMES, SessionState};
@@ -132,10 +132,14 @@ pub struct Connection {
     condemned: bool,
     pub(crate) seen: Seen,
     pub(crate) shown: Shown,
+    /// The GTIDs that it reported last, in the engine's notation.
+    pub reported: Option<Vec<u8>>,
+    /// When it was opened, by the pool's clock.
+    pub opened_s: u64,
     /// Every change of data that the server makes here is in its binlog, and it says under which
     /// GTID.
     pub tells_gtids: bool,
-    statements: Statements,
+    pub(crate) statements: Statements,
     /// The user variables that are set here; `None` when none are known to be.
     pub variables: Option<Box<Placed>>,
     /// Statements that it may keep prepared.
@@ -173,6 +177,8 @@ impl Connection {
             condemned: false,
             seen,
             shown: Shown::Usual,
+            reported: None,
+            opened_s: 0,
             tells_gtids: false,
             statements: Statements::default(),
             variables: None,
@@ -458,99 +464,7 @@ impl Connection {
         self.set_state(wanted.clone());
         Ok(())
     }
-
-    /// The statement with this text, if the connection has it prepared.
-    pub fn known(&mut self, prepared: &Prepared) -> Option<&mut Known> {
-        self.statements.find(prepared)
-    }
-
-    /// Notes whether an open cursor or long data belongs to a statement: then it is not closed to
-    /// make room for another.
-    pub fn tie(&mut self, prepared: &Prepared, tied: bool) {
-        if let Some(known) = self.statements.find(prepared) {
-            known.tied = tied;
-        }
-    }
-
-    /// Prepares a statement whose client has prepared it elsewhere. `Refused` is the server's answer
-    /// to the text; the connection stays sound.
-    pub async fn prepare(&mut self, prepared: &Prepared) -> Result<u32, ConnectionError> {
-        let text = [(Command::StmtPrepare, prepared.text.bytes())];
-        let outcome = match self.run(&text).await {
-            Err(ConnectionError::Refused { number, .. })
-                if number == TOO_MANY_STATEMENTS && self.statements.close_free() =>
-            {
-                self.send_closes(true).await?;
-                self.run(&text).await?
-            }
-            other => other?,
-        };
-        let server_id = outcome.prepared.map(|reply| reply.statement_id).ok_or({
-            ConnectionError::Protocol {
-                operation: "preparing a statement",
-                source: Malformed {
-                    what: "a reply without a statement",
-                },
-            }
-        })?;
-        self.remember(prepared.clone(), server_id).await?;
-        Ok(server_id)
-    }
-
-    /// Remembers a statement that the server has just prepared, and closes what it displaces.
-    pub async fn remember(
-        &mut self,
-        prepared: Prepared,
-        server_id: u32,
-    ) -> Result<(), ConnectionError> {
-        self.statements
-            .insert(prepared, server_id, self.statements_max);
-        self.send_closes(false).await
-    }
-
-    /// Forgets a statement and closes it at the server, at once.
-    pub async fn forget(&mut self, prepared: &Prepared) -> Result<(), ConnectionError> {
-        match self.statements.remove(prepared) {
-            Some(id) => {
-                self.statements.close(id);
-                self.send_closes(true).await
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Closes all statements that are not tied, for a server that has too many. False when there
-    /// was none.
-    pub async fn close_free_statements(&mut self) -> Result<bool, ConnectionError> {
-        let any = self.statements.close_free();
-        self.send_closes(true).await?;
-        Ok(any)
-    }
-
-    /// COM_STMT_CLOSE has no reply, and a few of them together cost as much as one.
-    async fn send_closes(&mut self, all: bool) -> Result<(), ConnectionError> {
-        let ids = self.statements.take_closing(all);
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let mut request = Vec::with_capacity(ids.len() * 9);
-        for id in ids {
-            packet::write_with(&mut request, &mut 0, |out| {
-                out.push(Command::StmtClose as u8);
-                out.extend_from_slice(&id.to_le_bytes());
-            });
-        }
-        let bytes = request.len();
-        let (sent, _) = self.send(request, 0..bytes).await;
-        sent.map_err(|source| ConnectionError::Broken {
-            operation: "closing statements",
-            source,
-        })
-    }
 }
-
-/// ER_MAX_PREPARED_STMT_COUNT_REACHED.
-pub const TOO_MANY_STATEMENTS: u16 = 1461;
 
 /// The error packet that ends these packets.
 fn last_error(packets: &[u8], capabilities: Capabilities) -> ConnectionError {

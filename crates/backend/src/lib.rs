@@ -24,6 +24,7 @@ mod openings;
 mod pass;
 mod pool;
 mod prepared;
+mod preparing;
 mod residue;
 mod role;
 mod state;
@@ -31,7 +32,7 @@ mod table;
 mod terms;
 mod tracking;
 
-pub use connection::{Connection, ConnectionError, Owner, TOO_MANY_STATEMENTS};
+pub use connection::{Connection, ConnectionError, Owner};
 pub use defaults::{Defaults, Global};
 pub use lease::Lease;
 pub use limits::Limits;
@@ -40,6 +41,7 @@ pub use openings::{ByRole, Openings, Tally};
 pub use pass::{Credential, Entitlement, Pass, Profile, Secret};
 pub use pool::{Key, PoolError, Pools, Target, Usage};
 pub use prepared::{Known, Prepared, Text, Texts};
+pub use preparing::TOO_MANY_STATEMENTS;
 pub use residue::{
     Placed, Questions, Residue, VARIABLE_BYTES_MAX, Value, Variable, Warning, Warnings,
     text_expression,

@@ -338,6 +338,7 @@ impl Pools {
         connection.pass = Some(pass);
         connection.defaults = defaults;
         self.enter(target, &mut connection);
+        connection.opened_s = self.now_s.get();
         connection.statements_max = self.limits.statements_max.max(1);
         lease.connection = Some(Box::new(connection));
         Ok(lease)

@@ -66,6 +66,7 @@ pub fn options(
                 hedge_ms: settings.hedge_ms,
             },
             cache_bytes_max: count(settings.result_cache_bytes),
+            marks: settings.marks.0,
             consistency: Consistency {
                 level: settings.consistency.0,
                 max_lag_ms: settings.max_lag_ms,

@@ -118,7 +118,7 @@ impl Session {
             self.handle.in_train.set(!run.train.cars.is_empty());
         }
         count(&self.core.counters.statements);
-        let sent = match own {
+        let sent = match own.or_else(|| self.marked(connection, run)) {
             Some(bytes) => {
                 let range = 0..bytes.len();
                 connection.send(bytes, range).await.0
@@ -240,7 +240,7 @@ impl Session {
             Box::pin(self.move_insert_id(connection)).await?;
         }
         let ready = match job {
-            Job::Frame(expect) => (expect, self.attributed(connection)),
+            Job::Frame(expect) => (expect, self.attributed(connection, shape)),
             Job::Prepare(client_id) => (Expect::Prepare { client_id }, None),
             Job::Execute(id) => {
                 self.ready_statement(connection, id).await?;
@@ -262,12 +262,14 @@ impl Session {
     }
 
     /// The current text with its attributes, for a server that takes them.
-    fn attributed(&self, connection: &Connection) -> Option<Vec<u8>> {
+    fn attributed(&self, connection: &Connection, shape: &Shape) -> Option<Vec<u8>> {
         let takes = connection
             .capabilities
             .contains(Capabilities::QUERY_ATTRIBUTES);
-        (takes && self.client.payload()[0] == Command::Query as u8)
-            .then(|| self.client.with_attributes())
+        (takes && self.client.payload()[0] == Command::Query as u8).then(|| {
+            let comment = self.mark_for(connection, shape);
+            self.client.with_attributes(&comment)
+        })
     }
 
     /// Relays the reply. The reply's bytes are edited and sent in the buffer they were received in.

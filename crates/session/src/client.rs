@@ -246,6 +246,11 @@ impl Client {
         &self.inbox[self.start..self.start + self.frame]
     }
 
+    /// The current command and so many bytes of those behind it, with all their headers.
+    pub fn frames(&self, behind: usize) -> &[u8] {
+        &self.inbox[self.start..self.start + self.frame + behind]
+    }
+
     /// True when the command is longer than one packet can be.
     pub fn is_split(&self) -> bool {
         self.frame > HEADER_BYTES + PAYLOAD_BYTES_MAX
@@ -294,8 +299,9 @@ impl Client {
         Ok(())
     }
 
-    /// The current COM_QUERY as it came, for a server that takes attributes.
-    pub fn with_attributes(&self) -> Vec<u8> {
+    /// The current COM_QUERY as it came, with this comment in front of its text, for a server that
+    /// takes attributes.
+    pub fn with_attributes(&self, comment: &str) -> Vec<u8> {
         let payload = packet::joined(self.frame());
         let attributes = match &self.attributes[..] {
             [] => &NO_ATTRIBUTES,
@@ -304,8 +310,12 @@ impl Client {
         let mut out = Vec::with_capacity(payload.len() + attributes.len() + HEADER_BYTES);
         packet::write_with(&mut out, &mut 0, |out| {
             out.push(payload[0]);
-            let text = &payload[1..];
-            Query { attributes, text }.encode(out);
+            Query {
+                attributes,
+                text: comment.as_bytes(),
+            }
+            .encode(out);
+            out.extend_from_slice(&payload[1..]);
         });
         out
     }

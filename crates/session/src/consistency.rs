@@ -59,6 +59,8 @@ pub(crate) struct Promises {
     pub level: Level,
     pub max_lag_ms: u64,
     pub monotonic: bool,
+    /// Its writes are marked.
+    pub marks: bool,
     /// Eventual reads may be answered from the cache; 0 is not.
     pub cache_ttl_s: u32,
     /// The session's statements wait so long for a primary.
@@ -81,8 +83,9 @@ pub(crate) struct Promises {
 }
 
 impl Promises {
-    pub fn new(defaults: &Consistency, failover_wait_ms: u64) -> Promises {
+    pub fn new(defaults: &Consistency, marks: bool, failover_wait_ms: u64) -> Promises {
         Promises {
+            marks,
             level: defaults.level,
             max_lag_ms: defaults.max_lag_ms,
             monotonic: defaults.monotonic,
@@ -477,7 +480,9 @@ impl Session {
     /// The session starts anew.
     pub(crate) fn forget_promises(&mut self) {
         let wait_ms = self.core.shared.settings.failover_wait_ms;
-        self.promises = Promises::new(&self.default_promises(), wait_ms);
+        let user = &self.identity.pass.profile().user;
+        let marks = self.core.marks_of(user, self.peer.ip());
+        self.promises = Promises::new(&self.default_promises(), marks, wait_ms);
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Shape {
     pub facts: Facts,
     pub hint: Option<MsHint>,
     pub digest: u64,
+    /// It changes rows, and may be marked for the log.
+    pub marked: bool,
     /// The text may read or assign what the client has its server report.
     pub tracking: bool,
     /// The text may change data; the session's reads must have that from then on.
@@ -57,6 +59,7 @@ impl Shape {
             facts: Facts::empty(),
             hint: None,
             digest: 0,
+            marked: false,
             tracking: false,
             writes: false,
             level: None,

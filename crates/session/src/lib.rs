@@ -35,6 +35,7 @@ mod local;
 mod local_file;
 mod login;
 mod loss;
+mod marks;
 mod mirror;
 mod offer;
 mod operator;

@@ -123,7 +123,7 @@ impl Core {
         let accepted = match copy.what {
             What::Text(text) => run(connection, query(connection, &text)).await?,
             What::Execute(key, mut payload) => {
-                let id = connection.prepare(&key).await.ok()?;
+                let id = connection.prepare(&key, "").await.ok()?;
                 payload[1..5].copy_from_slice(&id.to_le_bytes());
                 let mut command = Vec::with_capacity(payload.len() + 4);
                 packet::write(&mut command, &mut 0, &payload);

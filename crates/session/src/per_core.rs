@@ -21,6 +21,7 @@ use crate::consistency::Consistency;
 use crate::counters::Counters;
 use crate::hold::Waiting;
 use crate::hook::Decisions;
+use crate::marks::Marks;
 use crate::mirror::Mirrors;
 use crate::reads::Reads;
 use crate::registry::Registry;
@@ -58,6 +59,8 @@ pub struct Settings {
     /// Passwords that clients prove by sending them may be kept in memory.
     pub remember_passwords: bool,
     pub consistency: Consistency,
+    /// Writes are marked, so that it can be found out what became of one whose answer was lost.
+    pub marks: bool,
     pub reads: Reads,
     /// What the result caches of all cores hold together.
     pub cache_bytes_max: usize,
@@ -110,6 +113,8 @@ pub struct Core {
     pub dealer: Dealer<Message>,
     pub counters: Arc<Counters>,
     pub pools: Rc<Pools>,
+    /// The names of its server connections in their logs.
+    pub(crate) marks: Marks,
     pub(crate) scan: RefCell<Scan>,
     pub(crate) balance: RefCell<Balance>,
     pub(crate) cache: Cache,
@@ -202,6 +207,7 @@ impl Core {
             line: Line::default(),
             waiting: Waiting::default(),
             shared,
+            marks: Marks::new(),
             scan: RefCell::new(Scan::new()),
             balance: RefCell::new(balance),
             cache: Cache::default(),

@@ -311,7 +311,8 @@ impl Session {
             return Ok(());
         }
         count(&self.core.counters.prepares_repeated);
-        Box::pin(prepare_elsewhere(connection, statement)).await
+        let mark = self.mark_for(connection, &statement.shape);
+        Box::pin(prepare_elsewhere(connection, statement, &mark)).await
     }
 
     /// Writes the server's id of the statement into the command. Returns the command rewritten
@@ -463,14 +464,15 @@ fn preparing(shape: &Shape) -> Shape {
 async fn prepare_elsewhere(
     connection: &mut Connection,
     statement: &Statement,
+    mark: &str,
 ) -> Result<(), ConnectionError> {
     let now = connection.state().clone();
     let then = Rc::new(now.parsing_as(&statement.state));
     if SessionState::same(&now, &then) || !now.can_become(&then) {
-        return connection.prepare(&statement.key).await.map(drop);
+        return connection.prepare(&statement.key, mark).await.map(drop);
     }
     connection.become_state(&then).await?;
-    let prepared = connection.prepare(&statement.key).await;
+    let prepared = connection.prepare(&statement.key, mark).await;
     if connection.become_state(&now).await.is_err() {
         let (operation, source) = (
             "returning to the session's state",

@@ -11,6 +11,7 @@ use sqltext::{Class, Facts, Verb};
 use crate::consistency::{Asked, hinted};
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::marks::is_markable;
 use crate::per_core::Core;
 use crate::session::Session;
 use crate::tracking::mentions_tracking;
@@ -113,6 +114,7 @@ impl Core {
             facts: scan.facts,
             hint: scan.hint.ms,
             digest: scan.digest,
+            marked: is_markable(scan.class, scan.verb, scan.facts),
             tracking: mentions_tracking(text, scan.class, scan.facts),
             writes: writes(text, scan.class, scan.verb, scan.facts),
             level: asked.level,

@@ -272,4 +272,11 @@ impl Core {
         }
         defaults
     }
+
+    /// Whether the writes of this user are marked.
+    pub(crate) fn marks_of(&self, user: &[u8], client: IpAddr) -> bool {
+        let rules = self.shared.rules.load();
+        let own = rules.defaults(user, client).and_then(|own| own.marks);
+        own.unwrap_or(self.shared.settings.marks)
+    }
 }

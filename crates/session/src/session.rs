@@ -202,8 +202,9 @@ impl Session {
         count(&core.counters.sessions_opened);
         let mode = mode_of(&core);
         let user = &identity.pass.profile().user;
+        let marks = core.marks_of(user, peer.ip());
         let wait_ms = core.shared.settings.failover_wait_ms;
-        let promises = Promises::new(&core.consistency_of(user, peer.ip()), wait_ms);
+        let promises = Promises::new(&core.consistency_of(user, peer.ip()), marks, wait_ms);
         let defaults = core.shared.defaults.globals();
         Session {
             promises,

@@ -94,6 +94,9 @@ impl Session {
         let in_transaction = self.status.contains(Status::IN_TRANS);
         let doubt = self.note_promises(connection, shape, &changes, failed, in_transaction);
         self.note_gtid(shape, changes.gtid.is_some(), doubt, in_transaction);
+        if let Some(gtid) = changes.gtid {
+            connection.reported = Some(gtid);
+        }
         self.last_server = Some(connection.server);
         self.last_connection = connection.id;
         let login_timeout_s = &self.handle.login_timeout_s;

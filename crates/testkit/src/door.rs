@@ -142,6 +142,7 @@ impl Default for Tuning {
                 remember_passwords: true,
                 // Servers that do not replicate know nothing of each other.
                 reads: Reads::default(),
+                marks: true,
                 cache_bytes_max: 1 << 20,
                 consistency: Consistency {
                     max_lag_ms: session::UNBOUNDED_MS,

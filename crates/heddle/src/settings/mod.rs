@@ -191,6 +191,8 @@ settings! {
         "The level of reads where nobody asks for another: eventual, session (what the session wrote is there), strong (the primary).";
     max_lag_ms: u64 = "10000" "ms" [0, 4294967295] Restart
         "Eventual reads go to replicas that are behind by no more; the greatest value is no bound.";
+    marks: Switch = "on" "" Restart
+        "Statements that change rows carry a comment into the binary log, by which it is found out after a failover whether a write has happened whose answer was lost (docs/OUTCOMES.md); [[user]] tables may choose otherwise.";
     monotonic: Switch = "on" "" Restart
         "Reads of one session never go back in time; off lets every read choose its server anew.";
     session_wait_ms: u64 = "20" "ms" [0, 60000] Restart

@@ -266,11 +266,8 @@ impl<'a> Keys<'a> {
                 _ => Err("eventual, session or strong"),
             }),
             max_lag_ms: self.number("max_lag_ms", 0, UNBOUNDED_MS),
-            monotonic: self.one("monotonic", |text: &str| match text {
-                "on" => Ok(true),
-                "off" => Ok(false),
-                _ => Err("on or off"),
-            }),
+            monotonic: self.one("monotonic", on_or_off),
+            marks: self.one("marks", on_or_off),
         }
     }
 
@@ -395,7 +392,7 @@ impl<'a> Keys<'a> {
     /// Keys that nobody has asked for.
     fn refuse_rest(&mut self) {
         let known = match self.table {
-            USER => "name, host, consistency, max_lag_ms, monotonic",
+            USER => "name, host, consistency, max_lag_ms, monotonic, marks",
             _ => RULE_KEYS,
         };
         for (name, _) in self.keys {
@@ -422,3 +419,11 @@ fn broken(error: &regex::Error) -> String {
 #[cfg(test)]
 #[path = "rules_tests.rs"]
 mod tests;
+
+fn on_or_off(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("on or off"),
+    }
+}

@@ -133,14 +133,14 @@ fn what_is_wrong_is_named_with_its_line() {
 #[test]
 fn users_and_foreign_keys() {
     let text = "[[user]]\nname = \"report\"\nhost = \"10.%\"\nconsistency = \"eventual\"\n\
-                max_lag_ms = 500\nmonotonic = \"off\"\n";
+                max_lag_ms = 500\nmonotonic = \"off\"\nmarks = \"off\"\n";
     let rules = parse_rules(text).expect("right");
     let client = |ip: &str| ip.parse().expect("an address");
     let found = rules
         .defaults(b"report", client("10.1.1.1"))
         .expect("it fits");
     assert_eq!(found.max_lag_ms, Some(500));
-    assert_eq!(found.monotonic, Some(false));
+    assert_eq!((found.monotonic, found.marks), (Some(false), Some(false)));
     assert!(rules.defaults(b"report", client("11.1.1.1")).is_none());
     assert!(rules.defaults(b"other", client("10.1.1.1")).is_none());
     for (text, line, part) in [

@@ -42,6 +42,7 @@ pub struct UserDefaults {
     pub level: Option<Level>,
     pub max_lag_ms: Option<u64>,
     pub monotonic: Option<bool>,
+    pub marks: Option<bool>,
 }
 
 /// All rules in force. Immutable: changed ones are published whole.
