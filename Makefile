@@ -5,7 +5,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build check test test-consistency bench-door bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
+.PHONY: help run build check test test-consistency test-failover bench-failover bench-door bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,16 @@ test-consistency: build ## CHECKS (1000000) of reads' promises while replicas ar
 	@scripts/install.sh bench
 	@python3 test/e2e/consistency.py
 	@python3 test/e2e/consistency.py --checks 4000 --weaken
+
+test-failover: build ## ROUNDS (3) per fault on real servers under load: nothing lost or doubled, nothing seen by clients (FAULTS="kill stop")
+	@scripts/install.sh test
+	@FAILOVER_ROUNDS=$(or $(ROUNDS),3) FAILOVER_FAULTS="$(FAULTS)" HEDDLE_BIN=$(CURDIR)/bin/heddle \
+	  $(CARGO) test --release --locked --package testkit --test failover -- --include-ignored --test-threads 1
+
+bench-failover: build ## pauses that clients see, over ROUNDS (30) per fault; the table at the end of each farm (FULL_LOAD_MINUTES=60)
+	@scripts/install.sh test
+	@FAILOVER_ROUNDS=$(or $(ROUNDS),30) FAILOVER_FAULTS="$(FAULTS)" HEDDLE_BIN=$(CURDIR)/bin/heddle \
+	  $(CARGO) test --release --locked --package testkit --test failover -- --include-ignored --test-threads 1 --skip planted
 
 bench-connect: build ## connections per second and CPU per connection, straight and through Heddle (ROUNDS=2 for a quick look)
 	@scripts/install.sh bench

@@ -58,6 +58,8 @@ pub struct Farm {
     child: Option<Child>,
     /// What it printed on stdout so far.
     lines: Arc<Mutex<Vec<String>>>,
+    /// `up` or `serve`.
+    verb: &'static str,
     flags: Vec<String>,
     pub sql: SocketAddr,
     pub http: SocketAddr,
@@ -81,6 +83,19 @@ impl Farm {
     /// When `heddle up` ends or is not ready in time.
     #[track_caller]
     pub fn start_on(release: Release, flags: &[&str]) -> Option<Farm> {
+        Farm::start_prepared(release, flags, |_| {})
+    }
+
+    /// The same in a directory that `prepare` has seen first; it does not exist yet.
+    ///
+    /// # Panics
+    /// When `heddle up` ends or is not ready in time.
+    #[track_caller]
+    pub fn start_prepared(
+        release: Release,
+        flags: &[&str],
+        prepare: impl FnOnce(&Path),
+    ) -> Option<Farm> {
         let binary = match release.binary() {
             Ok(binary) => binary,
             Err(reason) => {
@@ -94,18 +109,41 @@ impl Farm {
             let engine = binary.engine.name().to_owned();
             flags.extend(["--engine".to_owned(), engine, "--mysqld".to_owned(), path]);
         }
+        let mut farm = Farm::new("up", flags);
+        prepare(&farm.dir());
+        farm.start_again();
+        Some(farm)
+    }
+
+    /// A `heddle serve` with these settings (`NAME=VALUE`), without a group; its servers are whoever's
+    /// `group add` names.
+    ///
+    /// # Panics
+    /// When it ends or is not ready in time.
+    #[track_caller]
+    pub fn serve(settings: &[&str]) -> Farm {
+        let flags = settings
+            .iter()
+            .flat_map(|&setting| ["--set".to_owned(), setting.to_owned()]);
+        let mut farm = Farm::new("serve", flags.collect());
+        std::fs::write(farm.config(), "").expect("a temporary directory takes files");
+        farm.start_again();
+        farm
+    }
+
+    fn new(verb: &'static str, flags: Vec<String>) -> Farm {
         let home = tempfile::Builder::new().prefix("heddle-farm-").tempdir();
-        let mut farm = Farm {
+        let farm = Farm {
             child: None,
             lines: Arc::default(),
+            verb,
             flags,
             sql: SocketAddr::from(([127, 0, 0, 1], free_port())),
             http: SocketAddr::from(([127, 0, 0, 1], free_port())),
             home: home.expect("a temporary directory"),
         };
         keeper::keep(farm.home.path());
-        farm.start_again();
-        Some(farm)
+        farm
     }
 
     /// Starts `heddle up` on the same directory and addresses, after it ended in whatever way.
@@ -118,7 +156,7 @@ impl Farm {
         self.lines = Arc::default();
         let stderr = std::fs::File::create(self.home.path().join("stderr"));
         let mut child = self
-            .up()
+            .launch()
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(stderr.expect("a file for its messages"))
@@ -148,22 +186,33 @@ impl Farm {
     }
 
     /// The command that starts it.
-    fn up(&self) -> Command {
+    fn launch(&self) -> Command {
         let mut command = Command::new(heddle());
-        command
-            .arg("up")
-            .args(["--data", &self.dir().display().to_string()])
-            .args([
-                "--sql",
-                &self.sql.to_string(),
-                "--http",
-                &self.http.to_string(),
-            ])
-            .args(&self.flags);
+        let (sql, http) = (self.sql.to_string(), self.http.to_string());
+        let dir = self.dir().display().to_string();
+        command.arg(self.verb);
+        match self.verb {
+            "up" => command.args(["--data", &dir, "--sql", &sql, "--http", &http]),
+            _ => {
+                let settings = [
+                    format!("sql_listen={sql}"),
+                    format!("http_listen={http}"),
+                    format!("state_dir={dir}"),
+                ];
+                command.arg("--config").arg(self.config());
+                command.args(settings.iter().flat_map(|setting| ["--set", setting]))
+            }
+        };
+        command.args(&self.flags);
         command
     }
 
-    /// The directory given with `--data`.
+    /// The settings file of `heddle serve`.
+    fn config(&self) -> PathBuf {
+        self.home.path().join("heddle.toml")
+    }
+
+    /// The directory given with `--data`, or that of the state.
     pub fn dir(&self) -> PathBuf {
         self.home.path().join("data")
     }
@@ -239,6 +288,12 @@ impl Farm {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "heddle {words:?}: {said}");
         serde_json::from_slice(&output.stdout).expect("--json gives an array")
+    }
+
+    /// The directory outlives this handle, for a look at what went wrong; its processes do not.
+    pub fn keep(&mut self) -> PathBuf {
+        self.home.disable_cleanup(true);
+        self.home.path().to_owned()
     }
 
     /// kill -9 of `heddle up` alone; its servers run on.
@@ -334,6 +389,14 @@ pub fn heddle() -> &'static Path {
         if profile.ends_with("release") {
             build.arg("--release");
         }
+        // What cargo tells a test of its own package; build scripts of others that look at the same
+        // names would run, and their crates be built, anew in turns with every build from outside.
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+                build.env_remove(&name);
+            }
+        }
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR"));
         let status = build
             .current_dir(workspace)
@@ -362,7 +425,7 @@ fn member(server: &Value) -> Member {
     }
 }
 
-fn send_signal(pid: u32, name: &str) {
+pub(crate) fn send_signal(pid: u32, name: &str) {
     let status = Command::new("kill")
         .args([&format!("-{name}"), &pid.to_string()])
         .status();

@@ -2,8 +2,8 @@
 //!
 //! Job: start real MariaDB and MySQL servers ([`server`]), an SQL door in front of
 //! them ([`door`]), a `heddle up` ([`farm`]), speak the MySQL
-//! protocol to either without hiding anything ([`client`]), and wait for conditions instead of
-//! sleeping ([`wait_until`]).
+//! protocol to either without hiding anything ([`client`]), wait for conditions instead of
+//! sleeping ([`wait_until`]), and judge a farm under load while its servers fail ([`failover`]).
 //!
 //! Invariants: everything started here ends when its handle is dropped; every wait has a deadline
 //! whose message names what was waited for; nothing listens beyond loopback.
@@ -18,6 +18,7 @@ pub mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod door;
+pub mod failover;
 pub mod farm;
 mod keeper;
 pub mod router;
@@ -30,4 +31,4 @@ pub use client::Client;
 pub use door::{Door, Stage};
 pub use farm::Farm;
 pub use server::{Release, Server};
-pub use wait::{skip, wait_until};
+pub use wait::{holds_within, skip, wait_until};

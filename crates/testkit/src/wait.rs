@@ -12,15 +12,23 @@ const POLL: Duration = Duration::from_millis(5);
 /// # Panics
 /// After `deadline`, naming `what` was waited for.
 #[track_caller]
-pub fn wait_until(deadline: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+pub fn wait_until(deadline: Duration, what: &str, condition: impl FnMut() -> bool) {
+    assert!(
+        holds_within(deadline, condition),
+        "after {deadline:?} still not true: {what}"
+    );
+}
+
+/// Calls `condition` until it is true, or `deadline` has passed; says which.
+pub fn holds_within(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let begin = Instant::now();
     while !condition() {
-        assert!(
-            begin.elapsed() < deadline,
-            "after {deadline:?} still not true: {what}"
-        );
+        if begin.elapsed() >= deadline {
+            return false;
+        }
         thread::sleep(POLL);
     }
+    true
 }
 
 /// Says on stderr why a test does nothing here.

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 use channel::Algorithm;
 use mysql_wire::auth;
@@ -34,6 +35,8 @@ pub struct Login<'a> {
     pub plugin: Option<&'a str>,
     /// COM_CHANGE_USER brings no proof: the client's plugin first waits for a salt.
     pub waits_for_salt: bool,
+    /// How long each read and each write may take.
+    pub patience: Duration,
 }
 
 impl Default for Login<'_> {
@@ -59,6 +62,7 @@ impl Default for Login<'_> {
             compress: None,
             plugin: None,
             waits_for_salt: false,
+            patience: PATIENCE,
         }
     }
 }
@@ -84,9 +88,16 @@ impl Client {
         })
     }
 
+    /// From here on, each read and each write may take so long.
+    pub fn set_patience(&mut self, patience: Duration) -> Result<(), Failure> {
+        self.stream.tcp.set_read_timeout(Some(patience))?;
+        Ok(self.stream.tcp.set_write_timeout(Some(patience))?)
+    }
+
     /// Logs in as `login` says.
     pub fn login(address: SocketAddr, login: &Login<'_>) -> Result<Client, Failure> {
         let mut client = Client::dial(address)?;
+        client.set_patience(login.patience)?;
         let payload = client.read_packet()?;
         if reply::is_err(&payload) {
             return Err(client.server_failure(&payload));

@@ -1,0 +1,334 @@
+//! The farm under proof, its servers by name and by their own addresses, and its state as its HTTP
+//! door tells it.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use ::farm::Engine;
+use serde_json::Value;
+
+use crate::client::{Client, Failure, Login};
+use crate::farm::Farm;
+use crate::holds_within;
+use crate::server::{Release, Server};
+
+use super::relay::Relay;
+use super::verdict::text;
+
+/// The group under proof.
+pub const GROUP: &str = "g1";
+
+/// For an answer of the HTTP door on a loaded machine.
+const HTTP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// From the end of a fault until every server follows again; a clone is within.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(120);
+
+/// Room for one server of a farm on small disks.
+const DISK: &str = "size=600M";
+
+/// One server of the farm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub name: String,
+    /// Where clients reach it past Heddle and past everything.
+    pub direct: SocketAddr,
+    /// Where the farm reaches it.
+    pub address: SocketAddr,
+    pub pid: u32,
+}
+
+impl Node {
+    /// Sends a signal by its name.
+    pub fn signal(&self, name: &str) {
+        crate::farm::send_signal(self.pid, name);
+    }
+}
+
+/// A farm of one group: a primary and two replicas.
+pub struct Site {
+    pub farm: Farm,
+    pub release: Release,
+    /// The servers of a `heddle serve`, each behind a network that can be cut; none for `heddle up`.
+    pub behind: Vec<(Server, Relay)>,
+    /// File systems that were mounted for the servers.
+    disks: Vec<PathBuf>,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        for disk in &self.disks {
+            // Lazily: the servers are killed when the farm is dropped, right after this.
+            let _ = Command::new("umount").arg("-l").arg(disk).status();
+        }
+    }
+}
+
+impl Site {
+    /// A `heddle up`, or none where there is no such server.
+    pub fn start(release: Release) -> Option<Site> {
+        let farm = Farm::start_on(release, &[])?;
+        Some(Site {
+            farm,
+            release,
+            behind: Vec::new(),
+            disks: Vec::new(),
+        })
+    }
+
+    /// A `heddle up` whose servers have a small file system each; none, too, where this user may not
+    /// mount one.
+    pub fn on_small_disks(release: Release) -> Option<Site> {
+        let mut disks = Vec::new();
+        let mount = |dir: &std::path::Path| {
+            for number in 1..=3 {
+                let disk = dir.join("servers").join(format!("{GROUP}-{number}"));
+                std::fs::create_dir_all(&disk).expect("a temporary directory takes directories");
+                let mut command = Command::new("mount");
+                command
+                    .args(["-t", "tmpfs", "-o", DISK, "heddle-test"])
+                    .arg(&disk);
+                let output = command.output();
+                if output.is_ok_and(|output| output.status.success()) {
+                    disks.push(disk);
+                }
+            }
+        };
+        let farm = Farm::start_prepared(release, &[], mount)?;
+        let site = Site {
+            farm,
+            release,
+            behind: Vec::new(),
+            disks,
+        };
+        if site.disks.len() < 3 {
+            crate::skip(&"a full disk needs the right to mount file systems");
+            return None;
+        }
+        Some(site)
+    }
+
+    /// A `heddle serve` with these settings, in front of servers whose network can be cut.
+    ///
+    /// # Panics
+    /// When a command fails that makes the group.
+    pub fn behind_relays(release: Release, settings: &[&str]) -> Option<Site> {
+        let own = [("read_only", "ON"), ("max_connections", "400")];
+        let mut behind = Vec::new();
+        for _ in 0..3 {
+            let server = Server::start_with(release, &own)?;
+            let relay = Relay::start(server.address());
+            behind.push((server, relay));
+        }
+        let farm = Farm::serve(settings);
+        farm.json(&["group", "create", GROUP]);
+        for (number, (_, relay)) in behind.iter().enumerate() {
+            let (address, name) = (
+                relay.address().to_string(),
+                format!("{GROUP}-{}", number + 1),
+            );
+            farm.json(&["group", "add", GROUP, &address, "--name", &name]);
+        }
+        farm.json(&["group", "activate", GROUP]);
+        Some(Site {
+            farm,
+            release,
+            behind,
+            disks: Vec::new(),
+        })
+    }
+
+    pub fn engine(&self) -> Engine {
+        match self.release {
+            Release::MySql80 => Engine::MySql,
+            Release::Installed | Release::MariaDb114 => Engine::MariaDb,
+        }
+    }
+
+    /// The servers, in the order of their names.
+    pub fn nodes(&self) -> Vec<Node> {
+        let relayed = self
+            .behind
+            .iter()
+            .enumerate()
+            .map(|(number, (server, relay))| Node {
+                name: format!("{GROUP}-{}", number + 1),
+                direct: server.address(),
+                address: relay.address(),
+                pid: server.pid(),
+            });
+        let members = self.farm.members().into_iter().map(|member| {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, member.port));
+            Node {
+                name: member.name,
+                direct: address,
+                address,
+                pid: member.pid,
+            }
+        });
+        let mut nodes: Vec<Node> = relayed.chain(members).collect();
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        nodes
+    }
+
+    /// Where clients reach each server past Heddle, in the order of their names.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.nodes().iter().map(|node| node.direct).collect()
+    }
+
+    /// The place of the primary among [`Site::nodes`]; `None` while there is none or the router does
+    /// not answer.
+    pub fn primary(&self) -> Option<usize> {
+        let servers = self.servers()?;
+        let mut primaries = servers.iter().filter(|s| s["status"] == "primary");
+        let (primary, None) = (primaries.next()?, primaries.next()) else {
+            return None;
+        };
+        let nodes = self.nodes();
+        nodes
+            .iter()
+            .position(|node| primary["port"] == node.address.port())
+    }
+
+    /// The servers of the group as `/v1/farm` shows them; `None` when the router does not answer or
+    /// the group is between two primaries.
+    fn servers(&self) -> Option<Vec<Value>> {
+        let farm = self.get("/v1/farm")?;
+        let group = farm["groups"]
+            .as_array()?
+            .iter()
+            .find(|g| g["name"] == GROUP)?;
+        if group["paused"] == true {
+            return None;
+        }
+        Some(group["servers"].as_array()?.clone())
+    }
+
+    fn get(&self, path: &str) -> Option<Value> {
+        let mut stream = TcpStream::connect_timeout(&self.farm.http, HTTP_PATIENCE).ok()?;
+        stream.set_read_timeout(Some(HTTP_PATIENCE)).ok()?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
+    }
+
+    /// What keeps the group from being whole: a primary that takes writes and all others following.
+    pub fn unsettled(&self) -> Option<String> {
+        let Some(servers) = self.servers() else {
+            return Some("the group is paused or the router does not answer".to_owned());
+        };
+        let whole = |server: &Value| {
+            let health = &server["health"];
+            health["alive"] == true
+                && match server["status"].as_str() {
+                    Some("primary") => health["read_only"] == false,
+                    Some("replica") => {
+                        health["io_running"] == true && health["sql_running"] == true
+                    }
+                    _ => false,
+                }
+        };
+        let primaries = servers.iter().filter(|s| s["status"] == "primary").count();
+        match servers.iter().find(|server| !whole(server)) {
+            Some(server) => Some(server.to_string()),
+            None if primaries != 1 => Some(format!("{primaries} primaries")),
+            // What the router knows may be older than a death.
+            None => self.nodes().iter().find_map(|node| {
+                let login = Login {
+                    patience: Duration::from_secs(2),
+                    ..Login::default()
+                };
+                let answer = Client::login(node.direct, &login);
+                Some(format!("{}: {}", node.name, answer.err()?))
+            }),
+        }
+    }
+
+    /// Waits until the group is whole; else says what it lacks.
+    pub fn settle(&self) -> Result<(), String> {
+        let mut lacking = None;
+        let whole = holds_within(SETTLE_PATIENCE, || {
+            lacking = self.unsettled();
+            lacking.is_none()
+        });
+        match lacking {
+            Some(lacking) if !whole => Err(format!(
+                "after {SETTLE_PATIENCE:?} the group is not whole: {lacking}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until every server has what the primary has now; else says who lacks what.
+    pub fn catch_up(&self) -> Result<(), String> {
+        let primary = self.primary().ok_or("there is no primary")?;
+        let (position, wait) = match self.engine() {
+            Engine::MariaDb => ("SELECT @@gtid_binlog_pos", "MASTER_GTID_WAIT"),
+            Engine::MySql => ("SELECT @@gtid_executed", "WAIT_FOR_EXECUTED_GTID_SET"),
+        };
+        let addresses = self.addresses();
+        let ask = |address: SocketAddr, sql: &str| -> Result<String, String> {
+            let answer = Client::connect(address, "root", "").and_then(|mut c| text(&mut c, sql));
+            answer.map_err(|failure: Failure| format!("{address}: {failure}"))
+        };
+        let position = ask(addresses[primary], position)?;
+        for (index, &address) in addresses.iter().enumerate() {
+            if index == primary {
+                continue;
+            }
+            let answer = ask(address, &format!("SELECT {wait}('{position}', 50)"))?;
+            if answer != "0" {
+                return Err(format!(
+                    "server {index} does not reach {position}: {answer}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the disk of a server is mounted, by its place; `None` on the machine's own disk.
+    pub fn disk(&self, node: usize) -> Option<&PathBuf> {
+        self.disks.get(node)
+    }
+
+    /// The time of the group's latest event, to ask for those after it.
+    pub fn latest_event(&self) -> String {
+        let events = self.farm.json(&["group", "events", GROUP]);
+        let latest = events
+            .iter()
+            .filter_map(|event| event["when"].as_str())
+            .max();
+        latest.unwrap_or_default().to_owned()
+    }
+
+    /// Heddle's events of the group after this time, which is another event's.
+    pub fn events_after(&self, when: &str) -> Vec<Value> {
+        let mut events = self.farm.json(&["group", "events", GROUP]);
+        events.retain(|event| event["when"].as_str().is_some_and(|at| at > when));
+        events
+    }
+
+    /// The servers that were primary after this time, in their order, as places among the nodes.
+    pub fn terms_after(&self, first: usize, when: &str) -> Vec<usize> {
+        let nodes = self.nodes();
+        let mut terms = vec![first];
+        for event in self.events_after(when) {
+            let address = event["address"].as_str().and_then(|text| text.parse().ok());
+            let place = nodes.iter().position(|one| Some(one.address) == address);
+            if event["event"] == "primary_changed"
+                && let Some(place) = place
+            {
+                terms.push(place);
+            }
+        }
+        terms.extend(self.primary());
+        terms.dedup();
+        terms
+    }
+}
