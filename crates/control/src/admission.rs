@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use engine::{Link, Observation, Version, requirements};
-use farm::{Engine, GroupKind, Mode, Position, Status};
+use farm::{GroupKind, Mode, Status};
 
 use crate::commands::CommandError;
 use crate::identity;
@@ -12,6 +12,7 @@ use crate::record::{Records, ServerRecord};
 use crate::runtime::Control;
 
 /// What `group add` was told.
+#[derive(Clone, Debug)]
 pub(crate) struct Newcomer {
     pub(crate) group: String,
     pub(crate) host: String,
@@ -24,28 +25,37 @@ pub(crate) struct Newcomer {
     pub(crate) update_only: bool,
 }
 
+/// What became of a newcomer.
+pub(crate) enum Admitted {
+    /// It is in the group; its UUID.
+    Member(String),
+    /// It is empty and cannot catch up by replication; why.
+    NeedsCopy(String),
+}
+
 impl Newcomer {
-    fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 }
 
 impl Control {
     /// Adds a server to a group: as its primary when it is the first, else as a replica of the
-    /// primary. Gives the server's UUID. Adding it a second time changes nothing.
-    pub(crate) async fn admit(&self, newcomer: &Newcomer) -> Result<String, CommandError> {
+    /// primary. Adding it a second time changes nothing.
+    pub(crate) async fn admit(&self, newcomer: &Newcomer) -> Result<Admitted, CommandError> {
         let records = self.state().records.clone();
         if let Some(uuid) = already_there(&records, newcomer)? {
             // An earlier addition may have ended between the record and this.
             self.apply_acks(&newcomer.group).await?;
-            return Ok(uuid);
+            return Ok(Admitted::Member(uuid));
         }
         let login = self.login(&newcomer.host, newcomer.port);
         let mut link = Link::open(&login, newcomer.timeout_ms).await?;
         let seen = engine::probe(&mut link, false, newcomer.timeout_ms).await?;
         let version = link.version().clone();
         if records.groups[&newcomer.group].value.kind == GroupKind::Galera {
-            return self.admit_node(&records, newcomer, &mut link, seen).await;
+            let uuid = self.admit_node(&records, newcomer, &mut link, seen).await?;
+            return Ok(Admitted::Member(uuid));
         }
         objections(&records, newcomer, &version, &seen)?;
         self.server_id_is_free(&records, newcomer, &seen)?;
@@ -63,8 +73,10 @@ impl Control {
         if !newcomer.update_only {
             match &primary {
                 Some(primary) => {
-                    self.join(&mut link, &seen, primary, newcomer.timeout_ms)
-                        .await?
+                    let joined = self.join(&mut link, primary, newcomer.timeout_ms).await?;
+                    if let Some(why) = joined {
+                        return Ok(Admitted::NeedsCopy(why));
+                    }
                 }
                 None => lead(&mut link, &seen, newcomer.timeout_ms).await?,
             }
@@ -78,51 +90,7 @@ impl Control {
         if !newcomer.update_only {
             self.apply_acks(&newcomer.group).await?;
         }
-        Ok(record.uuid)
-    }
-
-    /// Lets a server of the group that was out of it follow the primary again.
-    pub(crate) async fn rejoin(
-        &self,
-        link: &mut Link,
-        primary: &ServerRecord,
-    ) -> Result<(), CommandError> {
-        let timeout_ms = self.settings.step_timeout_ms;
-        let seen = engine::probe(link, false, timeout_ms).await?;
-        self.join(link, &seen, primary, timeout_ms).await
-    }
-
-    /// Makes a newcomer follow the primary, unless it holds data that the primary has not.
-    async fn join(
-        &self,
-        link: &mut Link,
-        seen: &Observation,
-        primary: &ServerRecord,
-        timeout_ms: u64,
-    ) -> Result<(), CommandError> {
-        let mut leader = self.reach(primary).await?;
-        let leading = engine::probe(&mut leader, false, timeout_ms).await?;
-        if leading.read_only {
-            return Err(CommandError::Refused(format!(
-                "the primary {} of group {} is read-only, so nothing can be added to the group; see \
-                 `group health {}`",
-                primary.address(),
-                primary.group,
-                primary.group
-            )));
-        }
-        let tables = engine::replication::user_tables(link, timeout_ms).await?;
-        let leader_tables = engine::replication::user_tables(&mut leader, timeout_ms).await?;
-        foreign_data(link.version().engine, seen, tables, &leading, leader_tables).map_err(
-            |what| {
-                CommandError::Refused(format!(
-                    "server {} cannot follow {}: {what}",
-                    link.address(),
-                    primary.address()
-                ))
-            },
-        )?;
-        Ok(engine::make_replica(link, &self.replica_login(primary), timeout_ms).await?)
+        Ok(Admitted::Member(record.uuid))
     }
 
     /// Refuses a server whose `server_id` another one of the group has: replicas would ignore its
@@ -233,6 +201,15 @@ fn objections(
             other.engine.name()
         ));
     }
+    if let Some((_, primary)) = records.primary(&newcomer.group)
+        && let Some(theirs) = Version::parse(&primary.version)
+        && theirs.number / 100 > version.number / 100
+    {
+        return refuse(format!(
+            "server {address} runs {version}, older than the primary's {theirs}, whose statements it \
+             may not understand; upgrade it"
+        ));
+    }
     if seen.server_id == 0 {
         return refuse(format!(
             "server {address} has server_id 0; give it a server_id of its own in its configuration \
@@ -276,41 +253,6 @@ async fn refuse_missing_settings(link: &mut Link, newcomer: &Newcomer) -> Result
         "server {address} cannot join: {}",
         essential.join("; ")
     )))
-}
-
-/// Why a newcomer's data and the primary's do not fit together, if so.
-fn foreign_data(
-    engine: Engine,
-    seen: &Observation,
-    tables: u64,
-    leading: &Observation,
-    leader_tables: u64,
-) -> Result<(), String> {
-    let read = |observation: &Observation| {
-        Position::parse(engine, &observation.gtid)
-            .ok_or_else(|| format!("its GTID position {:?} cannot be read", observation.gtid))
-    };
-    let (mine, leaders) = (read(seen)?, read(leading)?);
-    if !leaders.covers(&mine) {
-        return Err(format!(
-            "it has executed {}, which the primary (at {}) has not; empty it, or clone it from the \
-             primary",
-            seen.gtid, leading.gtid
-        ));
-    }
-    if mine.is_empty() && tables > 0 {
-        return Err(format!(
-            "it has {tables} tables that did not come from the primary; drop them, or clone it from \
-             the primary"
-        ));
-    }
-    if leaders.is_empty() && leader_tables > tables {
-        return Err(format!(
-            "the primary has {leader_tables} tables that are in no binary log; clone the server \
-             from the primary first"
-        ));
-    }
-    Ok(())
 }
 
 pub(crate) fn record(
@@ -485,37 +427,5 @@ mod tests {
                 .expect_err("twin")
                 .contains("auto.cnf")
         );
-    }
-
-    #[test]
-    fn data_that_did_not_come_from_the_primary() {
-        let check = |mine: &str, tables, leader: &str, leader_tables| {
-            foreign_data(
-                Engine::MariaDb,
-                &seen(mine),
-                tables,
-                &seen(leader),
-                leader_tables,
-            )
-        };
-        assert_eq!(check("", 0, "0-1-100", 5), Ok(()));
-        assert_eq!(check("0-1-50", 5, "0-1-100", 5), Ok(()), "a restored copy");
-        assert!(
-            check("0-2-101", 5, "0-1-100", 5)
-                .expect_err("ahead")
-                .contains("clone it")
-        );
-        assert!(check("1-2-1", 5, "0-1-100", 5).is_err(), "another domain");
-        assert!(
-            check("", 3, "0-1-100", 5)
-                .expect_err("own tables")
-                .contains("3 tables")
-        );
-        assert!(
-            check("", 0, "", 5)
-                .expect_err("unlogged")
-                .contains("no binary log")
-        );
-        assert_eq!(check("", 0, "", 0), Ok(()));
     }
 }

@@ -48,12 +48,17 @@ impl Event {
 
     /// The time as `2026-02-01T12:30:00.123Z`.
     pub fn when(&self) -> String {
-        let (days, ms) = (self.at_ms / 86_400_000, self.at_ms % 86_400_000);
-        let (year, month, day) = civil(days);
-        let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-        let ms = ms % 1000;
-        format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{ms:03}Z")
+        when(self.at_ms)
     }
+}
+
+/// A time in milliseconds since 1970 as `2026-02-01T12:30:00.123Z`.
+pub(crate) fn when(at_ms: u64) -> String {
+    let (days, ms) = (at_ms / 86_400_000, at_ms % 86_400_000);
+    let (year, month, day) = civil(days);
+    let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    let ms = ms % 1000;
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{ms:03}Z")
 }
 
 /// Days since 1970 as year, month, day: Howard Hinnant's `civil_from_days` for days after 1970.
@@ -94,7 +99,13 @@ impl Ring {
         } = &event;
         match *kind {
             // Acknowledged commits are in danger; a change that somebody wanted is not in force.
-            "acks_unavailable" | "rules_refused" | "rules_name_nobody" => {
+            "acks_unavailable"
+            | "rules_refused"
+            | "rules_name_nobody"
+            | "errant_transactions"
+            | "errant_unsaved"
+            | "clone_failed"
+            | "rejoin_failed" => {
                 tracing::warn!(event = kind, group, server = address, "{detail}");
             }
             _ => tracing::info!(event = kind, group, server = address, "{detail}"),

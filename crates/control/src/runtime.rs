@@ -1,7 +1,8 @@
 //! The control plane itself: its state, its loops, its shutdown.
 //!
 //! Tasks, all owned by [`Control::run`]: one probe loop per server, one pulse per group with a
-//! follower per replica, the accounts loop, the store's watch, the restorer, and one short task per command that runs.
+//! follower per replica, the accounts loop, the store's watch, the restorer, the rejoiner,
+//! one task per job, and one short task per command that runs.
 //!
 //! Lock order: `changing` (held over a whole command that changes the farm), then `state`, then
 //! `events`. `state` and `events` are never held over an await.
@@ -14,13 +15,14 @@ use std::time::Instant;
 
 use farm::{Accounts, GroupKind, Interest, Published, Snapshot};
 use meta::{Outcome, Store, Transaction};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::commander::{Commander, Queues};
 use crate::commands::{Arguments, Call, CommandError, Table};
 use crate::error::Error;
 use crate::events::{Event, Ring};
+use crate::jobs::{Job, Jobs, State as JobState};
 use crate::picture::Sight;
 use crate::probes::Seen;
 use crate::record::Records;
@@ -72,6 +74,7 @@ pub struct Control {
     /// The set of servers, or where one is, may have changed.
     servers_changed: Notify,
     commander: Commander,
+    pub(crate) jobs: Jobs,
     /// Taken by `run`.
     queues: Mutex<Option<Queues>>,
     trail: Mutex<Trail>,
@@ -105,6 +108,7 @@ impl Control {
             events: Mutex::new(Ring::default()),
             servers_changed: Notify::new(),
             commander,
+            jobs: Jobs::new(),
             queues: Mutex::new(Some(queues)),
             trail: Mutex::default(),
         };
@@ -122,7 +126,9 @@ impl Control {
         let queues = lock(&self.queues).take();
         let queues = queues.expect("the control plane is run once");
         let (mut calls, askers) = (queues.calls, queues.askers);
+        let mut jobs_waiting = self.jobs.waiting().expect("the control plane is run once");
         let mut loops = JoinSet::new();
+        let mut jobs = JoinSet::new();
         let mut commands = JoinSet::new();
         let mut probes: HashMap<u32, AbortHandle> = HashMap::new();
         let mut pulses: HashMap<String, AbortHandle> = HashMap::new();
@@ -130,6 +136,7 @@ impl Control {
         loops.spawn(Arc::clone(&self).follow_store());
         loops.spawn(Arc::clone(&self).settle_lost(queues.lost));
         loops.spawn(Arc::clone(&self).restore_when_needed());
+        loops.spawn(Arc::clone(&self).rejoin_when_needed());
         tokio::pin!(shutdown);
         loop {
             self.watch_servers(&mut loops, &mut probes);
@@ -143,17 +150,38 @@ impl Control {
                         (request.reply)(control.execute(request.call).await);
                     });
                 }
+                Some(job) = jobs_waiting.recv() => {
+                    jobs.spawn(Arc::clone(&self).carry_out(job));
+                }
+                Some(_) = jobs.join_next() => {}
                 // Ended commands are taken out as they end; a probe's end is noticed above.
                 Some(_) = commands.join_next() => {}
             }
         }
         calls.close();
         loops.shutdown().await;
+        self.end_jobs(jobs, jobs_waiting).await;
         while commands.join_next().await.is_some() {}
         while let Some(request) = calls.recv().await {
             let why = "the router is shutting down; try another one".to_owned();
             (request.reply)(Err(CommandError::Internal(why)));
         }
+    }
+
+    /// Aborts what runs, so that the commands that wait for it end.
+    async fn end_jobs(
+        &self,
+        mut running: JoinSet<()>,
+        mut waiting: mpsc::UnboundedReceiver<Arc<Job>>,
+    ) {
+        waiting.close();
+        while let Some(job) = waiting.recv().await {
+            job.end(JobState::Aborted);
+        }
+        for job in self.jobs.list() {
+            job.abort();
+        }
+        while running.join_next().await.is_some() {}
     }
 
     /// Carries one command out. Commands that change the farm wait for each other.
@@ -170,7 +198,7 @@ impl Control {
     async fn execute_uncounted(&self, call: &Call) -> Result<Table, CommandError> {
         let spec = call.spec()?;
         let arguments = Arguments::resolve(spec, call)?;
-        if spec.changes {
+        if spec.changes && !spec.verb.takes_turns() {
             let _one_at_a_time = self.changing.lock().await;
             self.dispatch(spec.verb, &arguments).await
         } else {

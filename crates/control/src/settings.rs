@@ -1,5 +1,6 @@
 //! What the control plane is told at its start. The binary fills it from its own table of settings.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use routing::rules::Rulebook;
@@ -47,6 +48,12 @@ pub struct Settings {
     pub last_replica_wait_ms: u64,
     /// Limit for one step of a command on one server.
     pub step_timeout_ms: u64,
+    /// A server with errant transactions is filled anew by itself; otherwise it is set faulty.
+    pub rejoin_by_clone: bool,
+    /// Where errant transactions are saved before they are given up.
+    pub errant_dir: PathBuf,
+    /// Where `mariadb-binlog` and `mysqlbinlog` are looked for before PATH.
+    pub tool_dirs: Vec<PathBuf>,
     /// The rules in force, to be shown.
     pub rules: Arc<Rulebook>,
     /// What `dump fabric_nodes` answers.
@@ -68,6 +75,9 @@ impl Settings {
             accounts_interval_ms: 1000,
             last_replica_wait_ms: engine::replication::ACK_WAIT_FOREVER_MS,
             step_timeout_ms: 10_000,
+            rejoin_by_clone: false,
+            errant_dir: PathBuf::from("errant"),
+            tool_dirs: Vec::new(),
             rules: Arc::default(),
             nodes: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

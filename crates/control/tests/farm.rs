@@ -273,7 +273,7 @@ fn servers_that_do_not_fit_are_refused() {
     b.client().run("CREATE TABLE own.t (a INT)");
     let error = plane.error(&["group", "add", "g", &b.address().to_string()]);
     assert!(
-        error.contains("which the primary") && error.contains("clone it"),
+        error.contains("which the primary") && error.contains("server clone g"),
         "{error}"
     );
     assert_eq!(

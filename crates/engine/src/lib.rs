@@ -11,6 +11,8 @@
 pub mod accounts;
 pub mod binlog;
 pub mod copy;
+mod divergence;
+pub mod errant;
 mod error;
 pub mod galera;
 pub mod heartbeat;
@@ -18,12 +20,15 @@ mod link;
 pub mod probe;
 pub mod replication;
 pub mod requirements;
+mod retirement;
 mod version;
 
 pub use accounts::accounts;
+pub use divergence::{Divergence, divergence};
 pub use error::Error;
 pub use link::{Link, LinkTls, Login};
 pub use probe::{Acks, Observation, Replica, Thread, probe};
 pub use replication::{detach, drain, make_primary, make_replica, set_acks};
 pub use requirements::{Missing, Requirement, replication_settings};
+pub use retirement::take_no_writes;
 pub use version::Version;

@@ -169,13 +169,8 @@ fn lines_of_names(client: &mut Client, sql: &str) -> Vec<String> {
         .collect()
 }
 
-fn everything_arrives(release: Release) {
-    let Some(source) = Server::start(release) else {
-        return;
-    };
-    let destination = Server::start(release).expect("the same release");
-    let mut writer = fill(&source);
-    // What stood there goes, also under a lock and in prepared transactions.
+/// What stands on a destination goes, also under a lock and in prepared transactions.
+fn occupy(destination: &Server) {
     let mut old = destination.client();
     old.run("CREATE DATABASE plain");
     old.run("CREATE TABLE plain.texts (id INT PRIMARY KEY) ENGINE=InnoDB");
@@ -184,7 +179,15 @@ fn everything_arrives(release: Release) {
     old.run("INSERT INTO plain.texts VALUES (1)");
     old.run("XA END 'a','b'");
     old.run("XA PREPARE 'a','b'");
+}
 
+fn everything_arrives(release: Release) {
+    let Some(source) = Server::start(release) else {
+        return;
+    };
+    let destination = Server::start(release).expect("the same release");
+    let mut writer = fill(&source);
+    occupy(&destination);
     let progress = Progress::default();
     let position = runtime()
         .block_on(copy::copy(

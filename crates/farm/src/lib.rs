@@ -25,7 +25,7 @@ pub use account::{Account, Accounts, AuthPlugin};
 pub use error::ClientError;
 pub use freshness::{Freshness, Interest};
 pub use outcome::{Fate, LostWrite, TableRows};
-pub use position::Position;
+pub use position::{Last, Position};
 pub use server::{Engine, Health, Mode, Server, ServerId, Status};
 pub use snapshot::{Group, GroupKind, Published, Snapshot};
 pub use tls::{TlsDemand, TlsFacts};

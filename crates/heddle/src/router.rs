@@ -185,6 +185,10 @@ fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Sett
     told.accounts_interval_ms = settings.accounts_interval_ms;
     told.last_replica_wait_ms = settings.last_replica_wait_ms;
     told.step_timeout_ms = settings.step_timeout_ms;
+    told.rejoin_by_clone = settings.rejoin_by_clone.0;
+    let errant = settings.errant_dir.0.clone();
+    told.errant_dir = errant.unwrap_or_else(|| settings.state_dir.join("errant"));
+    told.tool_dirs = settings.binlog_tool_dir.0.iter().cloned().collect();
     told.rules = Arc::clone(rules);
     told
 }

@@ -4,8 +4,9 @@ use farm::{GroupKind, Status};
 use serde_json::Value;
 
 use super::{Arguments, CommandError, Table, Verb};
-use crate::admission::{Newcomer, no_group, parse_address};
+use crate::admission::{Admitted, Newcomer, no_group, parse_address};
 use crate::identity;
+use crate::jobs::Aim;
 use crate::record::{GroupRecord, Kept, Records};
 use crate::runtime::Control;
 
@@ -35,6 +36,10 @@ impl Control {
             Verb::ServerSetMode => self.server_set_mode(args).await,
             Verb::ServerSetWeight => self.server_set_weight(args).await,
             Verb::ServerLookupUuid => self.server_lookup_uuid(args).await,
+            Verb::ServerClone => self.server_clone(args).await,
+            Verb::JobList => Ok(self.job_list()),
+            Verb::JobShow => self.job_show(args),
+            Verb::JobAbort => self.job_abort(args).await,
             Verb::DumpServers => self.dump_servers(args),
             Verb::DumpFabricNodes => self.dump_fabric_nodes(args),
             Verb::ConfigShow => Ok(self.config_show()),
@@ -137,8 +142,27 @@ impl Control {
         {
             return Err(args.bad("name", &newcomer.name, "without blanks and colons"));
         }
-        let uuid = self.admit(&newcomer).await?;
-        done(Value::String(uuid))
+        let waits = args.get("synchronous").is_none() || args.switch("synchronous")?;
+        let admitted = {
+            let _one_at_a_time = self.changing.lock().await;
+            self.admit(&newcomer).await?
+        };
+        let why = match admitted {
+            Admitted::Member(uuid) => return done(Value::String(uuid)),
+            Admitted::NeedsCopy(why) => why,
+        };
+        let (group, address) = (newcomer.group.clone(), newcomer.address());
+        tracing::info!(
+            group,
+            server = address,
+            "it is filled before it joins: {why}"
+        );
+        let job = self.start_job(Aim::Join(newcomer), &group, address, None)?;
+        if !waits {
+            return Ok(Table::begun(job.uuid.clone()));
+        }
+        let uuid = job.outcome().await?;
+        Ok(Table::procedure(job.uuid.clone(), uuid.into()))
     }
 
     /// The primary can only leave as the last server: a group without one takes no writes.

@@ -8,6 +8,7 @@ mod config;
 mod dump;
 mod group;
 mod inspect;
+mod job;
 mod server;
 mod table;
 
@@ -98,6 +99,14 @@ impl Table {
         Table {
             columns: vec!["uuid", "finished", "success", "result"],
             rows: vec![vec![uuid.into(), true.into(), true.into(), result]],
+        }
+    }
+
+    /// The answer of a procedure that goes on as a job of this id.
+    pub(crate) fn begun(uuid: String) -> Table {
+        Table {
+            columns: vec!["uuid", "finished", "success", "result"],
+            rows: vec![vec![uuid.into(), false.into(), true.into(), Value::Null]],
         }
     }
 

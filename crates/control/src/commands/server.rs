@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::group::{done, no_server};
 use super::{Arguments, CommandError, Table};
 use crate::admission::parse_address;
+use crate::cloning::CloneOrder;
 use crate::record::ServerRecord;
 use crate::runtime::Control;
 
@@ -27,7 +28,7 @@ impl Control {
         }
         check_transition(&server, status)?;
         if server.status == Status::Faulty && !update_only {
-            self.follow_again(&server).await?;
+            self.follow_group(&server).await?;
         }
         let group = server.group.clone();
         // Fabric's rule: a server that replicates is read-only or offline.
@@ -114,6 +115,26 @@ impl Control {
         Ok(table)
     }
 
+    /// Fills a server with a group's data. Fabric's order of arguments.
+    pub(super) async fn server_clone(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let (host, port) = parse_address(args.text("destn_address"))?;
+        let order = CloneOrder {
+            group: args.text("group_id").to_owned(),
+            host,
+            port,
+            source: args.get("source_id").map(str::to_owned),
+            force: args.switch("force")?,
+            timeout_ms: args.timeout_ms(self.settings.step_timeout_ms)?,
+        };
+        let waits = args.get("synchronous").is_none() || args.switch("synchronous")?;
+        let job = self.order_clone(&order).await?;
+        if !waits {
+            return Ok(Table::begun(job.uuid.clone()));
+        }
+        let result = job.outcome().await?;
+        Ok(Table::procedure(job.uuid.clone(), result.into()))
+    }
+
     async fn ask_uuid(
         &self,
         host: &str,
@@ -132,7 +153,7 @@ impl Control {
     }
 
     /// Lets a server that was out of the group follow the primary again.
-    async fn follow_again(&self, server: &ServerRecord) -> Result<(), CommandError> {
+    async fn follow_group(&self, server: &ServerRecord) -> Result<(), CommandError> {
         let primary = {
             let state = self.state();
             state
@@ -148,7 +169,7 @@ impl Control {
             )));
         };
         let mut link = self.reach(server).await?;
-        self.rejoin(&mut link, &primary).await
+        self.follow_again(&mut link, &primary).await
     }
 
     fn named_server(&self, args: &Arguments) -> Result<(u32, ServerRecord), CommandError> {

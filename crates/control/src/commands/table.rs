@@ -40,6 +40,10 @@ pub(crate) enum Verb {
     ServerSetMode,
     ServerSetWeight,
     ServerLookupUuid,
+    ServerClone,
+    JobList,
+    JobShow,
+    JobAbort,
     DumpServers,
     DumpFabricNodes,
     SessionList,
@@ -47,6 +51,13 @@ pub(crate) enum Verb {
     ConfigShow,
     ManagePing,
     ManageHelp,
+}
+
+impl Verb {
+    /// It may take hours, so it does not keep other commands waiting: it takes turns by itself.
+    pub(crate) fn takes_turns(self) -> bool {
+        matches!(self, Verb::GroupAdd | Verb::ServerClone | Verb::JobAbort)
+    }
 }
 
 const fn required(name: &'static str, help: &'static str) -> ArgSpec {
@@ -67,6 +78,10 @@ const fn optional(name: &'static str, help: &'static str) -> ArgSpec {
 
 const GROUP: ArgSpec = required("group_id", "name of the group");
 const SERVER: ArgSpec = required("server_id", "the server's UUID, address or name");
+const SYNCHRONOUS: ArgSpec = optional(
+    "synchronous",
+    "false: return at once; the uuid is that of a job",
+);
 const CONNECTOR_VERSION: ArgSpec =
     optional("connector_version", "ignored; Fabric's connectors send one");
 
@@ -95,8 +110,9 @@ commands! {
         [GROUP, required("address", "HOST:PORT of the server"),
          optional("timeout", "seconds to wait for the server"),
          optional("update_only", "true: record the server, do not touch it"),
-         optional("name", "a short name for people; default: the address")]
-        "Adds a server: the first becomes the primary, others replicate from it.";
+         optional("name", "a short name for people; default: the address"),
+         SYNCHRONOUS]
+        "Adds a server: the first becomes the primary, others replicate from it; an empty one that cannot catch up is filled first.";
     "group" "remove" GroupRemove true
         [GROUP, SERVER]
         "Takes a replica out of its group and stops its replication.";
@@ -134,6 +150,22 @@ commands! {
         [required("address", "HOST:PORT of the server"),
          optional("timeout", "seconds to wait for the server")]
         "Shows the UUID of the server at an address.";
+    "server" "clone" ServerClone true
+        [GROUP, required("destn_address", "HOST:PORT of the server to fill"),
+         optional("source_id", "the server to copy: UUID, address or name; default: a replica"),
+         optional("timeout", "seconds to wait for the server"),
+         optional("force", "true: what the server holds may be lost"),
+         SYNCHRONOUS]
+        "Fills a server with the data of a group; a member of the group follows its primary afterwards.";
+    "job" "list" JobList false
+        []
+        "Lists what runs beside the commands, and what ended lately.";
+    "job" "show" JobShow false
+        [required("job_id", "uuid from `job list`")]
+        "Shows how far a job is.";
+    "job" "abort" JobAbort true
+        [required("job_id", "uuid from `job list`")]
+        "Ends a job; the server that it fills is emptied again.";
     "dump" "servers" DumpServers false
         [CONNECTOR_VERSION, optional("patterns", "comma list of group names or parts of them")]
         "Lists all servers that are not faulty, in numbers, for connectors.";
@@ -231,6 +263,6 @@ mod tests {
             .to_string();
         assert!(error.contains("lookup_servers"), "{error}");
         let error = find("grop", "add").expect_err("no such group").to_string();
-        assert!(error.contains("group, server, dump"), "{error}");
+        assert!(error.contains("group, server, job, dump"), "{error}");
     }
 }

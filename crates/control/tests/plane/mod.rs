@@ -26,6 +26,11 @@ pub struct Plane {
 impl Plane {
     /// A control plane on the store in this directory.
     pub fn start(dir: &Path) -> Plane {
+        Plane::start_with(dir, |_| {})
+    }
+
+    /// The same with other settings.
+    pub fn start_with(dir: &Path, set: impl FnOnce(&mut Settings)) -> Plane {
         let credentials = Credentials {
             user: "root".to_owned(),
             password: String::new(),
@@ -37,6 +42,8 @@ impl Plane {
         settings.probe_interval_ms = 50;
         settings.accounts_interval_ms = 50;
         settings.step_timeout_ms = 20_000;
+        settings.errant_dir = dir.join("errant");
+        set(&mut settings);
         let published = Arc::new(Published::from_pointee(Snapshot::empty("", Instant::now())));
         let store = Arc::new(meta::Embedded::open(dir).expect("a store"));
         let (stop, stopped) = oneshot::channel::<()>();

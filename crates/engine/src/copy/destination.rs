@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use farm::Engine;
 
 use super::UNFINISHED;
-use super::catalog::{Catalog, Program, Schema, names, schemas, ticked};
+use super::catalog::{Catalog, Program, Schema, schemas, ticked};
 use super::rows;
 use super::snapshot::Snapshot;
 use crate::error::Error;
 use crate::link::{Link, Login, bytes_at, quoted, text_at};
-use crate::replication::{detach, set_acks};
+use crate::replication::detach;
+use crate::retirement::take_no_writes;
 
 /// ER_UNKNOWN_SYSTEM_VARIABLE and what a variable that cannot be set in a session gives.
 const NO_SUCH_VARIABLE: [u16; 3] = [1193, 1229, 1238];
@@ -60,15 +61,11 @@ pub async fn wipe(destination: &Login, timeout_ms: u64) -> Result<(), Error> {
 pub(super) async fn empty(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
     const OPERATION: &str = "be emptied";
     detach(link, timeout_ms).await?;
-    end_clients(link, timeout_ms).await?;
-    // Whoever waits for a replica here has lost its client.
-    set_acks(link, None, timeout_ms).await?;
+    take_no_writes(link, timeout_ms).await?;
     if link.version().engine == Engine::MySql {
+        // Who copies has SUPER.
         let sql = "SET GLOBAL super_read_only=0; SET GLOBAL read_only=1";
         link.run(OPERATION, sql, timeout_ms).await?;
-    } else {
-        link.run(OPERATION, "SET GLOBAL read_only=1", timeout_ms)
-            .await?;
     }
     set_up(link, timeout_ms).await?;
     let mark = format!("CREATE DATABASE IF NOT EXISTS {UNFINISHED}");
@@ -111,27 +108,6 @@ async fn set_up(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
     }
     link.run("set up the copy", "SET NAMES utf8mb4", timeout_ms)
         .await
-}
-
-/// Ends every connection but this one, so that none holds a lock on what is dropped.
-async fn end_clients(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
-    let sql = "SELECT ID FROM information_schema.PROCESSLIST WHERE ID<>CONNECTION_ID() AND \
-               USER NOT IN ('system user','event_scheduler') AND COMMAND<>'Daemon'";
-    for id in names(link, sql, timeout_ms).await? {
-        let ended = link
-            .run(
-                "end its clients",
-                &format!("KILL CONNECTION {id}"),
-                timeout_ms,
-            )
-            .await;
-        match ended {
-            // ER_NO_SUCH_THREAD: it left by itself.
-            Err(error) if error.number() == Some(1094) => {}
-            other => other?,
-        }
-    }
-    Ok(())
 }
 
 /// Prepared transactions hold locks for ever; some MySQL versions crash when such a table is dropped.

@@ -231,6 +231,12 @@ settings! {
         "Time between two readings of the accounts from the servers.";
     last_replica_wait_ms: u64 = "4294967295" "ms" [1, 4294967295] Restart
         "In a group with one replica, a commit waits so long for it, then goes on without; the default waits for ever.";
+    rejoin_by_clone: Switch = "off" "" Restart
+        "A server that comes back with transactions that its group has not is filled anew from a replica, by itself, once these are saved; off, it is set FAULTY.";
+    errant_dir: OptionalPath = "" "" Restart
+        "Directory for transactions that are given up so, as binary logs and text; without it, `errant` in state_dir.";
+    binlog_tool_dir: OptionalPath = "" "" Restart
+        "Where mariadb-binlog or mysqlbinlog, which make text of them, are looked for before PATH.";
     rules_file: OptionalPath = "" "" Restart
         "TOML file of [[rule]] and [[user]] tables (docs/RULES.md), behind those of heddle.toml. Both files are read anew when they change.";
     step_timeout_ms: u64 = "10000" "ms" [100, 3600000] Restart

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::logging;
 use crate::printing::say;
 use crate::router::{Router, Signals, addresses_are_free, blocking, runtime};
-use crate::settings::Settings;
+use crate::settings::{OptionalPath, Settings, Switch};
 
 use fleet::{Identity, Member, Recipe};
 use place::Place;
@@ -48,13 +48,15 @@ fn settings(flags: &cli::Up) -> Result<Settings, Failure> {
         last_replica_wait_ms: LAST_REPLICA_WAIT_MS,
         // The servers listen on loopback only, and their root has no password.
         replication_user: "root".to_owned(),
+        rejoin_by_clone: Switch(true),
+        errant_dir: OptionalPath(Some(flags.data.join("errant"))),
         ..Settings::default()
     };
     flags.common.apply(&mut settings).map_err(Failure::usage)?;
     Ok(settings)
 }
 
-async fn farm(flags: cli::Up, settings: Settings) -> Result<(), Failure> {
+async fn farm(flags: cli::Up, mut settings: Settings) -> Result<(), Failure> {
     let mut signals = Signals::install(true)?;
     let engine = if flags.engine == "mysql" {
         Engine::MySql
@@ -62,6 +64,9 @@ async fn farm(flags: cli::Up, settings: Settings) -> Result<(), Failure> {
         Engine::MariaDb
     };
     let binary = Binary::find(engine, flags.mysqld.as_deref())?;
+    if settings.binlog_tool_dir.0.is_none() {
+        settings.binlog_tool_dir = OptionalPath(Some(binary.base().join("bin")));
+    }
     let place = Arc::new(Place::open(&flags.data)?);
     addresses_are_free(&settings)?;
     let all = fleet::plan(&place, engine, flags.groups, flags.replicas)?;

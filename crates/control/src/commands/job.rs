@@ -1,0 +1,84 @@
+//! Commands that show and end jobs.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::group::done;
+use super::{Arguments, CommandError, Table};
+use crate::events::when;
+use crate::jobs::Job;
+use crate::runtime::Control;
+
+const COLUMNS: &[&str] = &[
+    "uuid",
+    "kind",
+    "group_id",
+    "address",
+    "source",
+    "state",
+    "step",
+    "tables_done",
+    "tables",
+    "rows",
+    "bytes",
+    "started",
+    "ended",
+];
+
+impl Control {
+    pub(super) fn job_list(&self) -> Table {
+        let mut table = Table::new(COLUMNS);
+        table.rows = self.jobs.list().iter().map(|job| row(job)).collect();
+        table
+    }
+
+    pub(super) fn job_show(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let mut table = Table::new(COLUMNS);
+        table.rows.push(row(&*self.named_job(args)?));
+        Ok(table)
+    }
+
+    /// Returns when the job has ended.
+    pub(super) async fn job_abort(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let job = self.named_job(args)?;
+        if !job.abort() {
+            return Err(CommandError::Refused(format!(
+                "job {} is {} already",
+                job.uuid,
+                job.state().name()
+            )));
+        }
+        // Its outcome is of no interest: it may have ended well in this very moment.
+        let _ = job.outcome().await;
+        done(Value::Bool(true))
+    }
+
+    fn named_job(&self, args: &Arguments) -> Result<Arc<Job>, CommandError> {
+        let given = args.text("job_id");
+        self.jobs.find(given).ok_or_else(|| {
+            CommandError::Refused(format!(
+                "this router has no job {given}; `job list` shows those that it has"
+            ))
+        })
+    }
+}
+
+fn row(job: &Job) -> Vec<Value> {
+    let [rows, bytes, tables_done, tables] = job.counts();
+    vec![
+        job.uuid.clone().into(),
+        "clone".into(),
+        job.group.clone().into(),
+        job.destination.clone().into(),
+        job.source().into(),
+        job.state().name().into(),
+        job.progress.step().into(),
+        tables_done.into(),
+        tables.into(),
+        rows.into(),
+        bytes.into(),
+        when(job.started_ms).into(),
+        job.ended_ms().map_or(Value::Null, |ms| when(ms).into()),
+    ]
+}

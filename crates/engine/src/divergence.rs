@@ -1,0 +1,218 @@
+//! What a server holds that the primary of its group does not: *errant* transactions, and whether
+//! replication can bring it up to date.
+//!
+//! A primary that died may have logged transactions that nobody received. On MySQL such a server
+//! follows the new primary without a word and keeps rows that are on no other server; on MariaDB a
+//! sequence number says nothing by itself, since two servers may have given it away. So GTIDs are
+//! compared as sets (MySQL), or per domain and server (MariaDB).
+
+use std::collections::BTreeMap;
+
+use farm::{Engine, Last, Position};
+
+use crate::error::Error;
+use crate::link::{Link, quoted, text_at};
+
+const OPERATION: &str = "compare positions";
+
+/// How a server's history stands to its primary's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Divergence {
+    /// The errant transactions, as GTIDs; empty when there are none.
+    pub errant: String,
+    /// How many they are.
+    pub count: u64,
+    /// Where they begin: what the server had executed before the first of them.
+    pub since: String,
+    /// What the server lacks is no longer in the primary's binary logs.
+    pub out_of_reach: bool,
+}
+
+/// Compares a server with the primary it should follow.
+pub async fn divergence(
+    link: &mut Link,
+    primary: &mut Link,
+    timeout_ms: u64,
+) -> Result<Divergence, Error> {
+    match link.version().engine {
+        Engine::MariaDb => mariadb(link, primary, timeout_ms).await,
+        Engine::MySql => mysql(link, primary, timeout_ms).await,
+    }
+}
+
+async fn mysql(link: &mut Link, primary: &mut Link, timeout_ms: u64) -> Result<Divergence, Error> {
+    let sql = "SELECT @@global.gtid_executed";
+    let mine = link.cell(OPERATION, sql, timeout_ms).await?;
+    let mine = quoted(&mine.unwrap_or_default().replace('\n', ""));
+    let sql = format!(
+        "SELECT GTID_SUBTRACT({mine}, @@global.gtid_executed), \
+         GTID_SUBTRACT(@@global.gtid_purged, {mine}), @@global.gtid_executed"
+    );
+    let rows = primary.rows(OPERATION, &sql, timeout_ms).await?;
+    let cell = |index| {
+        let cell = rows.first().and_then(|row| text_at(row, index));
+        cell.unwrap_or_default().replace('\n', "")
+    };
+    let errant = cell(0);
+    let count = match Position::parse(Engine::MySql, &errant) {
+        Some(Position::MySql(sources)) => {
+            let all = sources.values().flatten();
+            all.map(|(from, to)| to - from + 1).sum()
+        }
+        _ => 0,
+    };
+    Ok(Divergence {
+        errant,
+        count,
+        since: cell(2),
+        out_of_reach: !cell(1).is_empty(),
+    })
+}
+
+async fn mariadb(
+    link: &mut Link,
+    primary: &mut Link,
+    timeout_ms: u64,
+) -> Result<Divergence, Error> {
+    let mine = History::of(link, timeout_ms).await?;
+    let theirs = History::of(primary, timeout_ms).await?;
+    let mut divergence = mine.beyond(&theirs);
+    let oldest = oldest(primary, timeout_ms).await?;
+    divergence.out_of_reach = !mine.position().covers(&oldest);
+    Ok(divergence)
+}
+
+/// What had been executed when the server's oldest binary log began.
+async fn oldest(link: &mut Link, timeout_ms: u64) -> Result<Position, Error> {
+    let logs = link.rows(OPERATION, "SHOW BINARY LOGS", timeout_ms).await?;
+    let Some(first) = logs.first().and_then(|row| text_at(row, 0)) else {
+        return Ok(Position::empty(Engine::MariaDb));
+    };
+    // The list of GTIDs is the second event of a file.
+    let sql = format!("SHOW BINLOG EVENTS IN {} LIMIT 2", quoted(&first));
+    let rows = link.rows(OPERATION, &sql, timeout_ms).await?;
+    let list = rows.iter().find_map(|row| {
+        let kind = text_at(row, 2)?;
+        (kind == "Gtid_list").then(|| text_at(row, 5).unwrap_or_default())
+    });
+    let list = list.unwrap_or_default().replace(['[', ']'], "");
+    Ok(History::read(&list).position())
+}
+
+/// Per domain and server the last sequence number that is known.
+#[derive(Debug, Default)]
+struct History {
+    last: BTreeMap<u32, BTreeMap<u32, u64>>,
+}
+
+impl History {
+    async fn of(link: &mut Link, timeout_ms: u64) -> Result<History, Error> {
+        let sql = "SELECT CONCAT_WS(',', @@global.gtid_binlog_state, @@global.gtid_slave_pos)";
+        let text = link.cell(OPERATION, sql, timeout_ms).await?;
+        Ok(History::read(&text.unwrap_or_default()))
+    }
+
+    fn read(text: &str) -> History {
+        let mut history = History::default();
+        for part in text.split(',') {
+            let numbers: Vec<u64> = part
+                .trim()
+                .split('-')
+                .filter_map(|n| n.parse().ok())
+                .collect();
+            let &[domain, server, sequence] = numbers.as_slice() else {
+                continue;
+            };
+            if let (Ok(domain), Ok(server)) = (u32::try_from(domain), u32::try_from(server)) {
+                let known = history.last.entry(domain).or_default();
+                let known = known.entry(server).or_default();
+                *known = sequence.max(*known);
+            }
+        }
+        history
+    }
+
+    fn position(&self) -> Position {
+        let domains = self.last.iter().filter_map(|(&domain, servers)| {
+            let (&server_id, &sequence) = servers.iter().max_by_key(|(_, sequence)| **sequence)?;
+            let last = Last {
+                server_id,
+                sequence,
+            };
+            Some((domain, last))
+        });
+        Position::MariaDb(domains.collect())
+    }
+
+    /// What is here and not there.
+    fn beyond(&self, there: &History) -> Divergence {
+        let mut errant = Vec::new();
+        let mut since = Vec::new();
+        let mut count = 0;
+        for (&domain, servers) in &self.last {
+            let known = |server: u32| {
+                let servers = there.last.get(&domain);
+                servers.and_then(|servers| servers.get(&server)).copied()
+            };
+            // The last transaction of the domain that both have.
+            let mut base: Option<(u64, u32)> = None;
+            let mut first_beyond = BTreeMap::new();
+            for (&server, &sequence) in servers {
+                let both = known(server).map(|known| known.min(sequence));
+                base = base.max(both.map(|both| (both, server)));
+                if both != Some(sequence) {
+                    first_beyond.insert(sequence, server);
+                }
+            }
+            if let Some((sequence, server)) = base {
+                since.push(format!("{domain}-{server}-{sequence}"));
+            }
+            let (Some((&last, &server)), base) = (
+                first_beyond.last_key_value(),
+                base.map_or(0, |(sequence, _)| sequence),
+            ) else {
+                continue;
+            };
+            // Strict servers number the transactions of a domain without gaps.
+            count += last.saturating_sub(base);
+            let first = base + 1;
+            errant.push(if first < last {
+                format!("{domain}-{server}-{first}..{last}")
+            } else {
+                format!("{domain}-{server}-{last}")
+            });
+        }
+        Divergence {
+            errant: errant.join(","),
+            count,
+            since: since.join(","),
+            out_of_reach: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beyond(mine: &str, theirs: &str) -> (String, u64, String) {
+        let it = History::read(mine).beyond(&History::read(theirs));
+        (it.errant, it.count, it.since)
+    }
+
+    #[test]
+    fn what_only_one_server_wrote_is_errant() {
+        let none = (String::new(), 0, "0-1-98".to_owned());
+        assert_eq!(beyond("0-1-98", "0-1-98,0-2-105"), none);
+        let tail = ("0-1-99..100".to_owned(), 2, "0-1-98".to_owned());
+        assert_eq!(beyond("0-1-100", "0-1-98,0-2-105"), tail);
+        // It led before, then followed server 2, then led again.
+        let again = ("0-1-98".to_owned(), 1, "0-2-97".to_owned());
+        assert_eq!(beyond("0-1-98,0-2-97", "0-1-40,0-2-97,0-3-99"), again);
+        let foreign = ("0-7-1..5".to_owned(), 5, String::new());
+        assert_eq!(beyond("0-7-5", "0-1-100"), foreign);
+        let domain = ("3-1-1".to_owned(), 1, "0-1-5".to_owned());
+        assert_eq!(beyond("0-1-5,3-1-1", "0-1-5"), domain);
+        assert_eq!(beyond("", "0-1-5"), (String::new(), 0, String::new()));
+    }
+}
