@@ -18,6 +18,7 @@ use crate::exec::{Answer, Changes, Done, Job, Loss, Run, Shape};
 use crate::hold::says_read_only;
 use crate::profile::Step;
 use crate::refuse::ServerRefusal;
+use crate::resume::Tally;
 use crate::session::Session;
 
 /// The command byte of COM_STMT_EXECUTE.
@@ -288,9 +289,10 @@ impl Session {
             .showing(self.shown(connection, &run.shape))
             .of_several(run.shape.has_several_results());
         let mut changes = Changes::default();
-        let mut forwarded = false;
-        let mut file = false;
-        let (mut pieces, mut need) = (0, 0);
+        // A long result of a read may be gone on with elsewhere.
+        let counted = run.alone && run.shape.class == Class::Read && pipe.ready == 0;
+        let mut tally = run.resume.map(Tally::after);
+        let (mut forwarded, mut file, mut pieces, mut need) = (false, false, 0, 0);
         loop {
             if pipe.buffer.len() > pipe.ready {
                 let current = connection.state();
@@ -299,7 +301,7 @@ impl Session {
                 let Ok(progress) = walked else {
                     tracing::error!(session = self.handle.id, "the server broke the protocol");
                     self.forward(pipe).await?;
-                    return Ok(lost(&relay, forwarded, file));
+                    return Ok(lost(&relay, forwarded, file, None));
                 };
                 if progress.done
                     && relay.outcome().error.is_some()
@@ -312,25 +314,24 @@ impl Session {
                     changes.writes = matches!(refused, Answer::WritesOnReplica);
                 }
                 if progress.forward > pipe.ready {
-                    (forwarded, pieces) = (true, pieces + 1);
                     pipe.ready = progress.forward;
+                    if !Tally::takes(&mut tally, pipe, counted, progress.done) {
+                        return Ok(Answer::Differs);
+                    }
+                    forwarded = tally.as_ref().is_none_or(|tally| !tally.swallows());
+                    pieces += 1;
                 }
                 if progress.done {
                     if !more {
                         self.forward(pipe).await?;
                     }
-                    return Ok(Answer::Done(Box::new(Done {
-                        outcome: relay.outcome().clone(),
-                        changes,
-                    })));
+                    let outcome = relay.outcome().clone();
+                    return Ok(Answer::Done(Box::new(Done { outcome, changes })));
                 }
                 if progress.wants_file {
                     file = true;
                     self.forward(pipe).await?;
-                    if !Box::pin(self.pass_file(connection, &mut relay)).await? {
-                        // What the server said before it went may still be there to read.
-                        connection.condemn();
-                    }
+                    Box::pin(self.ask_file(connection, &mut relay)).await?;
                 }
                 need = progress.need;
             }
@@ -339,9 +340,22 @@ impl Session {
             let (received, filled) = connection.recv(std::mem::take(&mut pipe.buffer)).await;
             pipe.buffer = filled;
             if received.is_err() {
-                return Ok(lost(&relay, forwarded, file));
+                return Ok(lost(&relay, forwarded, file, tally.as_deref()));
             }
         }
+    }
+
+    /// The server wants a file of the client's.
+    async fn ask_file(
+        &mut self,
+        connection: &mut Connection,
+        relay: &mut Relay,
+    ) -> Result<(), End> {
+        if !self.pass_file(connection, relay).await? {
+            // What the server said before it went may still be there to read.
+            connection.condemn();
+        }
+        Ok(())
     }
 
     /// How the attempt ended when this error, whose packet comes next, says nothing about the command
@@ -392,9 +406,13 @@ impl Session {
 }
 
 /// The server's connection broke within this reply.
-fn lost(relay: &Relay, forwarded: bool, file: bool) -> Answer {
+fn lost(relay: &Relay, forwarded: bool, file: bool, tally: Option<&Tally>) -> Answer {
+    if let Some(loss) = tally.and_then(Tally::loss_before) {
+        return Answer::Lost(loss);
+    }
     let sequence = relay.next_sequence();
     Answer::Lost(Loss {
+        sent: tally.map(Tally::sent),
         unsent: false,
         forwarded,
         file,

@@ -50,6 +50,8 @@ counters! {
     statements_held_us "Microseconds that statements have waited for a primary.";
     statements_held_in_vain "Statements that waited for a primary for as long as they may.";
     connections_cut "Server connections that were ended because their server was fenced or lost the writes.";
+    reads_resumed "Reads that were run again after a part of their result had been sent.";
+    reads_resumed_in_vain "Such reads whose result did not begin the same.";
     retries "Statements that were sent again to another server.";
     reads_corrected "Statements that looked like reads and were repeated on the primary.";
     servers_lost "Statements whose server connection broke.";

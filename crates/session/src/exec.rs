@@ -24,6 +24,7 @@ use crate::pin::Pins;
 use crate::profile::Step;
 use crate::reads::{Transient, want_positions};
 use crate::refuse::ServerRefusal;
+use crate::resume::{Resume, Sent};
 use crate::session::Session;
 use crate::target::target;
 use crate::train::Train;
@@ -114,6 +115,8 @@ pub(crate) struct Run {
     pub alone: bool,
     /// What ties the session to the connection.
     pub pins: Pins,
+    /// The client has the beginning of its reply from an attempt before.
+    pub resume: Option<Resume>,
     /// How long it has waited for a primary.
     pub hold: Option<Box<Hold>>,
     /// The commands behind it that were sent with it and are not answered yet.
@@ -179,6 +182,8 @@ pub(crate) enum Answer {
     Again,
     /// The primary takes no writes any more; nothing was done, and the client has seen nothing.
     ReadOnly(ServerRefusal),
+    /// The reply does not begin as the one of which the client has the beginning.
+    Differs,
     /// The server's connection broke.
     Lost(Loss),
     /// Re-preparing was refused: this is the answer to the client's EXECUTE.
@@ -192,6 +197,7 @@ impl Answer {
         forwarded: false,
         file: false,
         sequence: Some(1),
+        sent: None,
     });
 
     /// It broke before the server could have the whole command.
@@ -200,6 +206,7 @@ impl Answer {
         forwarded: false,
         file: false,
         sequence: Some(1),
+        sent: None,
     });
 }
 
@@ -214,6 +221,8 @@ pub(crate) struct Loss {
     pub file: bool,
     /// The number of the next packet; None in the middle of one.
     pub sequence: Option<u8>,
+    /// What that part is, where the reply may be gone on with.
+    pub sent: Option<Sent>,
 }
 
 /// What a reply said about the session's state.
@@ -292,6 +301,7 @@ impl Session {
         let barred = self.is_barred(lease.connection(), &run.shape);
         if barred && !Box::pin(self.leave_nothing(&mut lease, &run.shape)).await {
             self.give_back_after_error(lease, pins);
+            self.place_error(run)?;
             let turning = Box::pin(self.turn_away(run.shape, run.job));
             return turning.await.map(|()| false);
         }
@@ -326,6 +336,7 @@ impl Session {
             Answer::Done(_) => return Ok(false),
             Answer::Refused(refusal) => {
                 self.give_back_after_error(lease, run.pins);
+                self.place_error(run)?;
                 self.client.pass_refusal(&refusal).await?;
                 return Ok(false);
             }
@@ -344,6 +355,10 @@ impl Session {
                 lease.connection_mut().owner.statement = 0;
                 self.give_back(lease);
                 return self.hold_declined(run, avoid, tried, &refusal).await;
+            }
+            Answer::Differs => {
+                drop(lease);
+                return self.tell_difference(run, tried).await.map(|()| false);
             }
             Answer::Lost(loss) => {
                 drop(lease);

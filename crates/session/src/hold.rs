@@ -355,10 +355,12 @@ impl Session {
             .fetch_add(now_us - began_us, Relaxed);
         self.profile.lap(Step::Hold);
         if self.handle.killed.get() || self.core.draining.get() {
+            self.place_error(run)?;
             return Err(self.last_word().await);
         }
         if wake == Wake::Interrupted {
             self.handle.started.set(None);
+            self.place_error(run)?;
             self.client.error(&error::QUERY_KILLED, &[]).await?;
             return Ok(Turn::Answered);
         }

@@ -51,6 +51,7 @@ mod reads;
 mod refuse;
 mod registry;
 mod renew;
+mod resume;
 mod rights;
 mod rsa_key;
 mod rules;

@@ -20,6 +20,7 @@ use crate::operator::Fault;
 use crate::pin::Pins;
 use crate::query::calls_only_quiet;
 use crate::refuse::ServerRefusal;
+use crate::resume::Resume;
 use crate::session::Session;
 
 /// What is to be done.
@@ -37,7 +38,7 @@ impl Session {
     /// What is to be done about this loss.
     fn remedy(&self, run: &Run, loss: &Loss, tried: &Tried) -> Remedy {
         let alone = run.alone && run.pins.is_empty() && !self.status.contains(Status::IN_TRANS);
-        if loss.forwarded {
+        if loss.forwarded && (loss.sent.is_none() || loss.file) {
             return Remedy::Tell;
         }
         if tried.free && tried.plan.read_only {
@@ -113,6 +114,7 @@ impl Session {
             Turn::Over { waited_ms: 0 } => refusal.detail,
             Turn::Over { waited_ms } => format!("{} (waited {waited_ms} ms)", refusal.detail),
         };
+        self.place_error(run)?;
         self.client.error(&refusal.error, &[&detail]).await?;
         Ok(false)
     }
@@ -135,6 +137,7 @@ impl Session {
             return Ok(true);
         }
         if matches!(turn, Turn::Over { .. }) {
+            self.place_error(run)?;
             self.client.pool_error(&error, &tried.target).await?;
         }
         Ok(false)
@@ -155,6 +158,7 @@ impl Session {
             return Ok(true);
         }
         if matches!(turn, Turn::Over { .. }) {
+            self.place_error(run)?;
             self.client.pass_refusal(refusal).await?;
         }
         Ok(false)
@@ -170,6 +174,9 @@ impl Session {
     ) -> Result<bool, End> {
         let server = tried.plan.server;
         self.suspect(server, Fault::Reset);
+        // What the client has of an attempt before is not taken back.
+        let before = run.resume.filter(|_| !loss.forwarded);
+        let loss = before.map_or(loss, |resume| resume.loss);
         match self.remedy(run, &loss, tried) {
             Remedy::Tell => {
                 self.tell_loss(run, &tried.target, loss).await?;
@@ -190,9 +197,36 @@ impl Session {
                 }
             }
         }
+        if let Some(sent) = loss.sent {
+            run.resume = Some(Resume { sent, loss });
+            self.recording = None;
+            count(&self.core.counters.reads_resumed);
+        }
         count(&self.core.counters.retries);
         self.leave_train(run);
         Ok(true)
+    }
+
+    /// An error of Heddle's own comes next: behind what the client has of the reply, if that is
+    /// possible.
+    pub(crate) fn place_error(&mut self, run: &Run) -> Result<(), End> {
+        if let Some(resume) = &run.resume {
+            self.client.sequence = resume.loss.sequence.ok_or(End::TornResult)?;
+        }
+        Ok(())
+    }
+
+    /// The read ran again, and its rows were others than those that the client has.
+    pub(crate) async fn tell_difference(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+    ) -> Result<(), End> {
+        count(&self.core.counters.reads_resumed_in_vain);
+        match run.resume {
+            Some(resume) => self.tell_loss(run, &tried.target, resume.loss).await,
+            None => Ok(()),
+        }
     }
 
     /// The server's connection is gone: says so, with what the session lost by it.

@@ -81,6 +81,7 @@ impl Session {
             job,
             alone: true,
             pins: Pins::empty(),
+            resume: None,
             hold: None,
             train: Train::default(),
             globals: Vec::new(),
