@@ -283,7 +283,7 @@ fn prepared_statements_ride_where_they_are_known() {
 /// Waits until a statement with this text runs on the primary, and gives its connection's id.
 fn running(stage: &Stage, text: &str) -> String {
     let ask = format!(
-        "SELECT MAX(id) FROM information_schema.processlist WHERE info LIKE '{text}%' \
+        "SELECT MAX(id) FROM information_schema.processlist WHERE info LIKE '%{text}%' \
          AND id != CONNECTION_ID()"
     );
     let mut control = stage.primary.client();
