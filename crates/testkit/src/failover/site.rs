@@ -125,12 +125,13 @@ impl Site {
         }
         let farm = Farm::serve(settings);
         farm.json(&["group", "create", GROUP]);
-        for (number, (_, relay)) in behind.iter().enumerate() {
-            let (address, name) = (
-                relay.address().to_string(),
-                format!("{GROUP}-{}", number + 1),
-            );
-            farm.json(&["group", "add", GROUP, &address, "--name", &name]);
+        for (number, (server, relay)) in behind.iter().enumerate() {
+            farm.json(&["group", "add", GROUP, &relay.address().to_string()]);
+            if number == 0 {
+                let mut primary = server.client();
+                primary.run("CREATE USER 'heddle_replication'@'%'");
+                primary.run("GRANT REPLICATION SLAVE ON *.* TO 'heddle_replication'@'%'");
+            }
         }
         farm.json(&["group", "activate", GROUP]);
         Some(Site {
