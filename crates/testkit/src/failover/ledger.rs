@@ -78,7 +78,7 @@ impl Trouble {
                 let text = message.to_lowercase();
                 if *number == 1105 && text.contains("outcome") && text.contains("unknown") {
                     Trouble::UnknownOutcome
-                } else if text.contains("heddle") && text.contains("lost with") {
+                } else if text.contains("that held this session's") {
                     Trouble::LostPin
                 } else {
                     Trouble::Error

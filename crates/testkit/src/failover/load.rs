@@ -3,7 +3,8 @@
 //! - 16 writers: single statements by autocommit, as text and prepared, into `single` and `counter`;
 //!   now and then they read back what they wrote (the level session).
 //! - 8 tellers: transfers between accounts with reads in the transaction; some are rolled back.
-//! - 6 readers: strong, session (never back in time) and eventual (a sum that never changes).
+//! - 8 readers: strong, session (never back in time), eventual (a sum that never changes), one that
+//!   holds a lock and a temporary table, one whose results are long.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use crate::client::{Client, Failure, Login, Reply, Rows, Statement, Value};
 
 use super::ledger::{Kind, Ledger, Outcome, Write, now_us};
 use super::stop::Stop;
-use super::teller;
+use super::{reader, teller};
 
 pub const WRITERS: u64 = 16;
 pub const TELLERS: u64 = 8;
-const READERS: u64 = 6;
+const READERS: u64 = 8;
 
 pub const ACCOUNTS: u64 = 64;
 pub const BALANCE: u64 = 1000;
@@ -210,7 +211,7 @@ impl Seat {
         match self.number {
             n if n < WRITERS => self.write(client),
             n if n < WRITERS + TELLERS => teller::work(self, client),
-            n => self.read(client, n % 3),
+            n => reader::work(self, client, n - WRITERS - TELLERS),
         }
     }
 
@@ -325,40 +326,6 @@ impl Seat {
             self.stand.counters[writer as usize].fetch_add(1, Ordering::SeqCst);
         }
         self.note(Kind::Bump, writer, answer.map(|_| 0))
-    }
-
-    fn read(&mut self, client: &mut Client, level: u64) -> Result<(), Failure> {
-        let name = ["strong", "session", "eventual"][level as usize];
-        let set = format!("SET heddle_consistency = '{name}'");
-        if let Err(failure) = client.query(&set) {
-            return self.fail(&set, failure);
-        }
-        let mut seen = vec![0; WRITERS as usize];
-        while !self.stand.stop.is_raised() {
-            let writer = self.dice.below(WRITERS) as usize;
-            let floor = self.stand.counters[writer].load(Ordering::SeqCst);
-            let sql = match name {
-                "eventual" => "SELECT SUM(balance) FROM proof.account".to_owned(),
-                _ => format!("SELECT v FROM proof.counter WHERE writer = {writer}"),
-            };
-            let value = match number(client, &sql) {
-                Ok(value) => value,
-                Err(failure) => {
-                    self.fail(&sql, failure)?;
-                    continue;
-                }
-            };
-            let (kept, bound) = match name {
-                "strong" => (value >= floor, floor),
-                "session" => (value >= seen[writer], seen[writer]),
-                _ => (value == ACCOUNTS * BALANCE, ACCOUNTS * BALANCE),
-            };
-            seen[writer] = seen[writer].max(value);
-            let text = || format!("{name}: {sql} gave {value}, promised {bound}");
-            self.ledger.promise(kept, text);
-            self.stand.stop.rest(THINK);
-        }
-        Ok(())
     }
 }
 

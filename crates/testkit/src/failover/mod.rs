@@ -12,6 +12,7 @@
 pub mod ledger;
 pub mod load;
 pub mod nemesis;
+mod reader;
 pub mod relay;
 pub mod report;
 pub mod rivals;

@@ -71,6 +71,7 @@ impl Site {
     /// A `heddle up`, or none where there is no such server.
     pub fn start(release: Release) -> Option<Site> {
         let farm = Farm::start_on(release, &[])?;
+        farm.json(&["group", "activate", GROUP]);
         Some(Site {
             farm,
             release,
