@@ -77,6 +77,8 @@ impl Proof {
         let mut client = site.farm.client();
         load::make_tables(&mut client);
         rivals::make_account(&mut client);
+        let ready = site.settle().and_then(|()| site.catch_up());
+        ready.expect("a new farm is whole");
         Proof {
             site,
             known: Known::new(),

@@ -22,6 +22,9 @@ const ACCOUNT: &str = "rival";
 /// A rival that hears nothing for so long tries anew.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// `root`, who does not try anew, outlasts a server that is stopped.
+const ROOT_PATIENCE: Duration = Duration::from_secs(8);
+
 /// Between two tries: the servers have clients to serve, too.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -103,7 +106,7 @@ impl Rival {
     fn run(&mut self, root: bool) {
         let login = Login {
             user: if root { "root" } else { ACCOUNT },
-            patience: PATIENCE,
+            patience: if root { ROOT_PATIENCE } else { PATIENCE },
             ..Login::default()
         };
         while !self.stop.is_raised() {
