@@ -285,6 +285,7 @@ pub(crate) fn record(
         weight: 1.0,
         engine: version.engine,
         version: version.text.clone(),
+        never_primary: false,
     })
 }
 

@@ -1,11 +1,11 @@
 //! How other threads call commands, or ask for the newest accounts: bounded queues into the control
 //! thread.
 
+use farm::{Fate, LostWrite, ServerId};
 use tokio::sync::{mpsc, oneshot};
 
-use farm::{Fate, LostWrite};
-
 use crate::commands::{Call, CommandError, Table};
+use crate::detect::Sign;
 use crate::outcome::{Asked, Verdict};
 
 /// Calls that may wait at once; more are refused.
@@ -16,6 +16,9 @@ const ASKERS_MAX: usize = 4096;
 
 /// Sessions that may wait at once to hear what became of their writes.
 const LOST_MAX: usize = 65_536;
+
+/// Suspicions that may wait at once.
+const SUSPECTS_MAX: usize = 256;
 
 /// Called when the accounts have been read, or could not be, on the control thread; must not block.
 pub type Read = Box<dyn FnOnce() + Send>;
@@ -38,29 +41,43 @@ pub struct Commander {
     queue: mpsc::Sender<Request>,
     askers: mpsc::Sender<Read>,
     lost: mpsc::Sender<Asked>,
+    suspects: mpsc::Sender<(ServerId, Sign)>,
 }
 
-/// The other ends of the queues.
+/// The other ends of a commander's queues.
 pub(crate) struct Queues {
     pub(crate) calls: mpsc::Receiver<Request>,
     pub(crate) askers: mpsc::Receiver<Read>,
     pub(crate) lost: mpsc::Receiver<Asked>,
+    pub(crate) suspects: mpsc::Receiver<(ServerId, Sign)>,
+}
+
+/// How a server failed a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspicion {
+    /// It refused a new connection.
+    Refused,
+    /// An open connection broke.
+    Broken,
 }
 
 impl Commander {
     pub(crate) fn new() -> (Commander, Queues) {
         let (queue, calls) = mpsc::channel(CALLS_MAX);
-        let (askers, asked) = mpsc::channel(ASKERS_MAX);
-        let (lost, writes) = mpsc::channel(LOST_MAX);
-        let queues = Queues {
-            calls,
-            askers: asked,
-            lost: writes,
-        };
+        let (ask, askers) = mpsc::channel(ASKERS_MAX);
+        let (lose, lost) = mpsc::channel(LOST_MAX);
+        let (suspect, suspects) = mpsc::channel(SUSPECTS_MAX);
         let commander = Commander {
             queue,
+            askers: ask,
+            lost: lose,
+            suspects: suspect,
+        };
+        let queues = Queues {
+            calls,
             askers,
             lost,
+            suspects,
         };
         (commander, queues)
     }
@@ -76,6 +93,16 @@ impl Commander {
             let why = "the control plane does not answer";
             (asked.reply)(Fate::Unknown(why.to_owned()));
         }
+    }
+
+    /// Live traffic found a server failing. Costs next to nothing and may be said often: what the
+    /// queue cannot take says nothing new.
+    pub fn suspect(&self, server: ServerId, how: Suspicion) {
+        let sign = match how {
+            Suspicion::Refused => Sign::Refused,
+            Suspicion::Broken => Sign::Broken,
+        };
+        let _ = self.suspects.try_send((server, sign));
     }
 
     /// Has the accounts read from a server and published, and calls `done` after that. One reading

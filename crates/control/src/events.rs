@@ -61,6 +61,11 @@ pub(crate) fn when(at_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{ms:03}Z")
 }
 
+/// Hears of every event, on the control thread; must not block.
+pub trait Listener: Send + Sync + std::fmt::Debug {
+    fn happened(&self, event: &Event);
+}
+
 /// Days since 1970 as year, month, day: Howard Hinnant's `civil_from_days` for days after 1970.
 fn civil(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;

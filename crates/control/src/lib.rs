@@ -10,13 +10,17 @@
 //! Must not know: client sessions beyond the trait [`Sessions`], protocols of doors, child processes.
 //! It runs on the control thread's tokio runtime; other threads reach it through [`Commander`].
 
+mod admin;
 mod admission;
 mod adoption;
 mod cloning;
 pub mod commander;
 pub mod commands;
+mod detect;
 mod error;
 pub mod events;
+mod failover;
+pub mod fence;
 mod identity;
 mod jobs;
 mod joining;
@@ -32,13 +36,15 @@ mod restore;
 mod runtime;
 pub mod sessions;
 pub mod settings;
+mod standing;
 mod trail;
 
-pub use commander::Commander;
+pub use commander::{Commander, Suspicion};
 pub use commands::{Call, CommandError, Table};
 pub use engine::LinkTls;
 pub use error::Error;
 pub use events::Event;
+pub use fence::{Fence, FenceTarget, Fenced, NoFence};
 pub use rejoin::Rejoined;
 pub use runtime::{Control, Counters};
 pub use sessions::{NoSessions, SessionInfo, Sessions};

@@ -9,18 +9,21 @@ use farm::server::Fresh;
 use farm::{Accounts, Freshness, Group, Health, Position, Server, ServerId, Snapshot};
 
 use crate::record::{Records, ServerRecord};
+use crate::standing::Standing;
 
 /// What is known of a server beyond its record.
 #[derive(Clone, Debug)]
 pub(crate) struct Sight {
     pub(crate) health: Health,
     pub(crate) fresh: Arc<Freshness>,
+    pub(crate) term: u32,
 }
 
 /// The snapshot of this epoch. A server that is not in `sights` is one that no probe has reached.
 pub(crate) fn snapshot(
     records: &Records,
     sights: &HashMap<u32, Sight>,
+    standing: &Standing,
     accounts: &Arc<Accounts>,
     epoch: u64,
     origin: Instant,
@@ -30,6 +33,7 @@ pub(crate) fn snapshot(
             let unknown = || Sight {
                 health: Health::unknown(),
                 fresh: Arc::default(),
+                term: 0,
             };
             let sight = sights.get(&id).cloned().unwrap_or_else(unknown);
             Arc::new(server(id, record, sight))
@@ -42,7 +46,7 @@ pub(crate) fn snapshot(
             kind: kept.value.kind,
             description: kept.value.description.clone(),
             active: kept.value.active,
-            paused: false,
+            paused: standing.is_paused(name),
             forks: kept.value.forks.iter().filter_map(fork).collect(),
             servers,
         })
@@ -70,7 +74,7 @@ fn server(id: u32, record: &ServerRecord, sight: Sight) -> Server {
         engine: record.engine,
         version: record.version.as_str().into(),
         health: sight.health,
-        term: 0,
+        term: sight.term,
         fresh: Fresh(sight.fresh),
     }
 }
@@ -139,6 +143,7 @@ mod tests {
         Sight {
             health: healthy(&observed(gtid, read_only)),
             fresh: Arc::default(),
+            term: 0,
         }
     }
 
@@ -164,7 +169,14 @@ mod tests {
             ],
         );
         let sights = HashMap::from([(1, sight("0-1-5", false))]);
-        let snapshot = snapshot(&records, &sights, &Arc::default(), 7, Instant::now());
+        let snapshot = snapshot(
+            &records,
+            &sights,
+            &Standing::default(),
+            &Arc::default(),
+            7,
+            Instant::now(),
+        );
         assert_eq!(snapshot.epoch, 7);
         assert!(snapshot.writable());
         let group = snapshot.group("g").expect("the group");
@@ -179,7 +191,14 @@ mod tests {
         let records = records("g", &[record("g", 1, Status::Primary)]);
         let make = |gtid, read_only| {
             let sights = HashMap::from([(1, sight(gtid, read_only))]);
-            snapshot(&records, &sights, &Arc::default(), 1, Instant::now())
+            snapshot(
+                &records,
+                &sights,
+                &Standing::default(),
+                &Arc::default(),
+                1,
+                Instant::now(),
+            )
         };
         assert!(same_but_gtids(&make("0-1-5", false), &make("0-1-6", false)));
         assert!(!same_but_gtids(&make("0-1-5", false), &make("0-1-5", true)));

@@ -9,6 +9,7 @@ use farm::{Accounts, Freshness, GroupKind, Health, Status};
 use tokio::sync::{Notify, mpsc};
 
 use crate::commander::Read;
+use crate::detect::Sign;
 use crate::events::Event;
 use crate::picture;
 use crate::record::ServerRecord;
@@ -35,6 +36,10 @@ pub(crate) struct Seen {
     pub(crate) fresh: Arc<Freshness>,
     /// Ends the pause before the next probe.
     pub(crate) wake: Arc<Notify>,
+    /// The last sign of life on a connection of the detector.
+    pub(crate) heard_us: u64,
+    /// Where doubts about it go.
+    pub(crate) doubts: Option<mpsc::Sender<Sign>>,
 }
 
 impl Default for Seen {
@@ -46,6 +51,8 @@ impl Default for Seen {
             known: false,
             fresh: Arc::default(),
             wake: Arc::default(),
+            heard_us: 0,
+            doubts: None,
         }
     }
 }
@@ -101,9 +108,14 @@ impl Seen {
         if self.failures < failures_max.max(1) {
             return None;
         }
+        self.died(error.to_string())
+    }
+
+    /// It is dead, for this reason.
+    fn died(&mut self, reason: String) -> Option<Turn> {
         let turn = (self.health.alive || !self.known).then_some(Turn::Died);
         self.health.alive = false;
-        self.health.error = error.to_string();
+        self.health.error = reason;
         self.known = true;
         turn
     }
@@ -204,6 +216,14 @@ impl Control {
             .or_default()
             .failed(error, failures_max);
         self.turned(id, turn, &error.to_string());
+        self.publish();
+    }
+
+    /// The detector is sure that a server does not answer.
+    pub(crate) fn condemned(&self, id: u32, reason: &str) {
+        let seen = || Some(self.state().seen.get_mut(&id)?.died(reason.to_owned()));
+        let Some(turn) = seen() else { return };
+        self.turned(id, turn, reason);
         self.publish();
     }
 

@@ -32,6 +32,10 @@ const LOOK_EVERY_US_MIN: u64 = 10_000;
 /// A write of a heartbeat may wait for a replica's acknowledgement, and those wait for ever.
 const BEAT_TIMEOUT_MS: u64 = engine::replication::ACK_WAIT_FOREVER_MS;
 
+/// What a write says when the disk takes no more: ER_DISK_FULL, ER_RECORD_FILE_FULL,
+/// ER_ERROR_ON_WRITE, ER_BINLOG_LOGGING_IMPOSSIBLE.
+const DISK_FAILS: [u16; 4] = [1021, 1114, 3, 1598];
+
 /// Everything that was committed before `asked_us` is in `position`, which the primary had at
 /// `seen_us` at the latest.
 #[derive(Clone, Debug)]
@@ -208,6 +212,10 @@ impl Control {
         let now_us = self.now_us();
         let write_us = self.settings.heartbeat_interval_ms * 1000;
         let written = pulse.writing.as_ref().is_none_or(JoinHandle::is_finished);
+        if !written && now_us >= pulse.next_write_us {
+            pulse.next_write_us = now_us + write_us;
+            self.look_why_it_hangs(members.primary.id).await;
+        }
         if members.writable && written && now_us >= pulse.next_write_us {
             pulse.next_write_us = now_us + write_us;
             let link = match pulse.writing.take() {
@@ -270,10 +278,14 @@ impl Control {
         let asked_us = self.now_us();
         match engine::heartbeat::beat(&mut link, &router, BEAT_TIMEOUT_MS).await {
             Ok(position) => {
+                self.wrote(place.id);
                 self.beat_at(&place, asked_us, position, &beats);
                 Some(link)
             }
             Err(error) => {
+                if error.number().is_some_and(|it| DISK_FAILS.contains(&it)) {
+                    self.write_hangs(place.id);
+                }
                 tracing::debug!(server = link.address(), %error, "no heartbeat");
                 None
             }

@@ -45,6 +45,9 @@ pub(crate) struct ServerRecord {
     pub(crate) weight: f64,
     pub(crate) engine: Engine,
     pub(crate) version: String,
+    /// An operator marked it: never the primary, whatever happens.
+    #[serde(default)]
+    pub(crate) never_primary: bool,
 }
 
 impl ServerRecord {
@@ -174,6 +177,17 @@ impl Records {
     /// Replaces a group's record.
     pub(crate) fn change_group(&self, name: &str, group: &GroupRecord) -> Transaction {
         self.unless_group_changed(Transaction::new(), name)
+            .put(&format!("{GROUP}{name}"), &json(group))
+    }
+
+    /// Replaces a group's record as a part of a larger change.
+    pub(crate) fn change_group_in(
+        &self,
+        transaction: Transaction,
+        name: &str,
+        group: &GroupRecord,
+    ) -> Transaction {
+        self.unless_group_changed(transaction, name)
             .put(&format!("{GROUP}{name}"), &json(group))
     }
 
@@ -361,6 +375,7 @@ pub(crate) mod tests {
             weight: 1.0,
             engine: Engine::MariaDb,
             version: "10.11.6-MariaDB".to_owned(),
+            never_primary: false,
         }
     }
 

@@ -4,15 +4,11 @@
 //! primary: the recorded one, unless a replica holds more. A replica can hold more because a primary
 //! that crashes undoes, at its start, commits that it had not finished but that a replica had received,
 //! and even acknowledged. For that reason every replica must be heard before the choice; one that is
-//! gone for good is set FAULTY by the operator. A primary that does not answer is not replaced here:
-//! that needs a fence.
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+//! gone for good is set FAULTY by the operator. This is for groups that are not active; those that are
+//! have a failover machine.
 
 use engine::{Link, Observation, Thread};
-use farm::{Engine, GroupKind, Mode, Position, Status};
+use farm::{Engine, Mode, Position, Status};
 use meta::Transaction;
 
 use crate::admission::no_group;
@@ -20,12 +16,6 @@ use crate::commands::CommandError;
 use crate::events::Event;
 use crate::record::{Records, ServerRecord};
 use crate::runtime::Control;
-
-/// How often active groups are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-
-/// After a restoration that failed, so that it does not fill the log.
-const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// One server of the group while it is restored.
 struct Candidate {
@@ -42,6 +32,9 @@ impl Control {
     pub async fn restore_primary(&self, group: &str) -> Result<String, CommandError> {
         let _one_at_a_time = self.changing.lock().await;
         let records = self.state().records.clone();
+        if let Some(uuid) = machine_restores(&records, group) {
+            return Ok(uuid);
+        }
         let (mut candidates, absent) = self.candidates(&records, group).await?;
         let writers: Vec<usize> = (0..candidates.len())
             .filter(|&at| !candidates[at].seen.read_only)
@@ -179,49 +172,6 @@ impl Control {
         self.happened(event.of(&leader.record.uuid, leader.record.address()));
         Ok(leader.record.uuid)
     }
-
-    /// Restores the primaries of active groups whenever the probes find one read-only.
-    pub(crate) async fn restore_when_needed(self: Arc<Self>) {
-        let mut told: BTreeMap<String, String> = BTreeMap::new();
-        loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            for group in self.groups_to_restore() {
-                match self.restore_primary(&group).await {
-                    Ok(_) => {
-                        told.remove(&group);
-                    }
-                    Err(error) => {
-                        let error = error.to_string();
-                        if told.get(&group) != Some(&error) {
-                            self.happened(Event::now("restore_failed", &group, error.clone()));
-                            told.insert(group, error);
-                        }
-                        tokio::time::sleep(RETRY_AFTER).await;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Active groups whose recorded primary answers but is read-only.
-    fn groups_to_restore(&self) -> Vec<String> {
-        let state = self.state();
-        let active = state
-            .records
-            .groups
-            .iter()
-            .filter(|(_, kept)| kept.value.active && kept.value.kind == GroupKind::Replication);
-        active
-            .map(|(name, _)| name)
-            .filter(|name| {
-                let primary = state.records.primary(name);
-                primary
-                    .and_then(|(id, _)| state.seen.get(&id))
-                    .is_some_and(|seen| seen.health.alive && seen.health.read_only)
-            })
-            .cloned()
-            .collect()
-    }
 }
 
 impl Candidate {
@@ -243,6 +193,16 @@ impl Candidate {
             .map_or("", |replica| &replica.received);
         Position::parse(self.engine(), received)
     }
+}
+
+/// The recorded primary of an active group, which is its failover machine's matter.
+fn machine_restores(records: &Records, group: &str) -> Option<String> {
+    let active = records
+        .groups
+        .get(group)
+        .is_some_and(|kept| kept.value.active);
+    let primary = records.primary(group).filter(|_| active);
+    primary.map(|(_, record)| record.uuid.clone())
 }
 
 /// The candidate that holds everything that any of them holds: the recorded primary if it does, else

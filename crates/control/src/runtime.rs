@@ -7,27 +7,30 @@
 //! Lock order: `changing` (held over a whole command that changes the farm), then `state`, then
 //! `events`. `state` and `events` are never held over an await.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use farm::{Accounts, GroupKind, Interest, Published, Snapshot};
+use farm::{Accounts, GroupKind, Interest, Published, Snapshot, Status};
 use meta::{Outcome, Store, Transaction};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::admin::WarmLinks;
 use crate::commander::{Commander, Queues};
 use crate::commands::{Arguments, Call, CommandError, Table};
 use crate::error::Error;
 use crate::events::{Event, Ring};
+use crate::failover::{Told, with_status};
 use crate::jobs::{Job, Jobs, State as JobState};
 use crate::picture::Sight;
 use crate::probes::Seen;
 use crate::record::Records;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
+use crate::standing::Standing;
 use crate::trail::Trail;
 use crate::{identity, picture};
 
@@ -40,6 +43,10 @@ pub struct Counters {
     pub commands_failed: u64,
     pub probes: u64,
     pub probes_failed: u64,
+    /// Changes of primary by cause.
+    pub failovers: Vec<(&'static str, u64)>,
+    /// How long clients waited in the last one, in microseconds.
+    pub last_pause_us: u64,
 }
 
 /// The counters as they are counted.
@@ -49,12 +56,17 @@ pub(crate) struct Tally {
     pub(crate) commands_failed: AtomicU64,
     pub(crate) probes: AtomicU64,
     pub(crate) probes_failed: AtomicU64,
+    pub(crate) failovers: Mutex<BTreeMap<&'static str, u64>>,
+    pub(crate) last_pause_us: AtomicU64,
 }
 
 /// What the loops and commands share.
 pub(crate) struct State {
     pub(crate) records: Records,
     pub(crate) seen: HashMap<u32, Seen>,
+    pub(crate) standing: Standing,
+    /// Where each group's failover machine hears.
+    pub(crate) drivers: HashMap<String, mpsc::Sender<Told>>,
     accounts: Arc<Accounts>,
 }
 
@@ -67,6 +79,7 @@ pub struct Control {
     pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) started: Instant,
     pub(crate) interest: Arc<Interest>,
+    pub(crate) warm: WarmLinks,
     store: Arc<dyn Store>,
     published: Arc<Published>,
     state: Mutex<State>,
@@ -98,11 +111,14 @@ impl Control {
             changing: tokio::sync::Mutex::new(()),
             started: Instant::now(),
             interest: Arc::default(),
+            warm: WarmLinks::default(),
             store,
             published,
             state: Mutex::new(State {
                 records,
                 seen: HashMap::new(),
+                standing: Standing::default(),
+                drivers: HashMap::new(),
                 accounts: Arc::default(),
             }),
             events: Mutex::new(Ring::default()),
@@ -124,8 +140,12 @@ impl Control {
     /// When called a second time.
     pub async fn run(self: Arc<Self>, shutdown: impl Future<Output = ()>) {
         let queues = lock(&self.queues).take();
-        let queues = queues.expect("the control plane is run once");
-        let (mut calls, askers) = (queues.calls, queues.askers);
+        let Queues {
+            mut calls,
+            askers,
+            lost,
+            mut suspects,
+        } = queues.expect("the control plane is run once");
         let mut jobs_waiting = self.jobs.waiting().expect("the control plane is run once");
         let mut loops = JoinSet::new();
         let mut jobs = JoinSet::new();
@@ -134,8 +154,7 @@ impl Control {
         let mut pulses: HashMap<String, AbortHandle> = HashMap::new();
         loops.spawn(Arc::clone(&self).refresh_accounts(askers));
         loops.spawn(Arc::clone(&self).follow_store());
-        loops.spawn(Arc::clone(&self).settle_lost(queues.lost));
-        loops.spawn(Arc::clone(&self).restore_when_needed());
+        loops.spawn(Arc::clone(&self).settle_lost(lost));
         loops.spawn(Arc::clone(&self).rejoin_when_needed());
         tokio::pin!(shutdown);
         loop {
@@ -154,6 +173,7 @@ impl Control {
                     jobs.spawn(Arc::clone(&self).carry_out(job));
                 }
                 Some(_) = jobs.join_next() => {}
+                Some((server, sign)) = suspects.recv() => self.doubt(server.0, sign),
                 // Ended commands are taken out as they end; a probe's end is noticed above.
                 Some(_) = commands.join_next() => {}
             }
@@ -229,6 +249,11 @@ impl Control {
             commands_failed: self.tally.commands_failed.load(Relaxed),
             probes: self.tally.probes.load(Relaxed),
             probes_failed: self.tally.probes_failed.load(Relaxed),
+            failovers: lock(&self.tally.failovers)
+                .iter()
+                .map(|(&cause, &count)| (cause, count))
+                .collect(),
+            last_pause_us: self.tally.last_pause_us.load(Relaxed),
         }
     }
 
@@ -243,6 +268,11 @@ impl Control {
     /// Remembers what happened to the router's own configuration.
     pub fn note(&self, kind: &'static str, detail: String) {
         self.happened(Event::now(kind, "", detail));
+    }
+
+    /// Counts a change of primary.
+    pub(crate) fn count_failover(&self, cause: &'static str) {
+        *lock(&self.tally.failovers).entry(cause).or_default() += 1;
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -260,6 +290,9 @@ impl Control {
     }
 
     pub(crate) fn happened(&self, event: Event) {
+        if let Some(listener) = &self.settings.listener {
+            listener.happened(&event);
+        }
         lock(&self.events).push(event);
     }
 
@@ -289,10 +322,15 @@ impl Control {
         let happened = records.events_since(&state.records);
         state.seen.retain(|id, _| records.servers.contains_key(id));
         state.records = records;
+        state.keep_ahead();
+        let groups: Vec<String> = state.drivers.keys().cloned().collect();
         drop(state);
         happened.into_iter().for_each(|event| self.happened(event));
         self.servers_changed.notify_one();
         self.publish();
+        for group in groups {
+            self.tell_driver(&group, Told::Members);
+        }
         Ok(())
     }
 
@@ -323,8 +361,9 @@ impl Control {
     fn picture(&self, state: &State, epoch: u64) -> Snapshot {
         let sights = state.seen.iter().map(|(&id, seen)| {
             let sight = Sight {
-                health: seen.health.clone(),
+                health: state.standing.shown(id, &seen.health),
                 fresh: Arc::clone(&seen.fresh),
+                term: state.standing.term(id),
             };
             (id, sight)
         });
@@ -334,6 +373,7 @@ impl Control {
             ..picture::snapshot(
                 &state.records,
                 &sights,
+                &state.standing,
                 &state.accounts,
                 epoch,
                 self.started,
@@ -356,10 +396,10 @@ impl Control {
             replicated.map(|(name, _)| name.clone()).collect()
         };
         for group in groups {
-            let pulse = || Arc::clone(self).feel_pulse(group.clone());
+            let attend = || Arc::clone(self).attend_group(group.clone());
             pulses
                 .entry(group.clone())
-                .or_insert_with(|| loops.spawn(pulse()));
+                .or_insert_with(|| loops.spawn(attend()));
         }
     }
 
@@ -382,8 +422,30 @@ impl Control {
         for id in servers {
             probes
                 .entry(id)
-                .or_insert_with(|| loops.spawn(Arc::clone(self).watch_server(id)));
+                .or_insert_with(|| loops.spawn(Arc::clone(self).attend(id)));
         }
+    }
+
+    /// Everything that is done about one group for as long as the farm has it.
+    async fn attend_group(self: Arc<Self>, group: String) {
+        tokio::join!(
+            Arc::clone(&self).drive(group.clone()),
+            Arc::clone(&self).feel_pulse(group)
+        );
+    }
+
+    /// The state store.
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Everything that is done about one server for as long as the farm has it.
+    async fn attend(self: Arc<Self>, id: u32) {
+        tokio::join!(
+            Arc::clone(&self).watch_life(id),
+            Arc::clone(&self).watch_server(id),
+            self.keep_warm(id)
+        );
     }
 
     /// Reads the farm again when the store changes, whoever changed it.
@@ -409,6 +471,23 @@ impl Control {
             if !matches!(ended, meta::Error::Gap) || read.is_err() {
                 self.happened(Event::now("store_unreadable", "", ended.to_string()));
                 return;
+            }
+        }
+    }
+}
+
+impl State {
+    /// A change of primary that is published stays so, though the store does not have it yet.
+    fn keep_ahead(&mut self) {
+        for (group, leader) in self.standing.ahead() {
+            let members = self.records.servers.iter_mut();
+            for (&id, kept) in members.filter(|(_, kept)| kept.value.group == group) {
+                let status = match kept.value.status {
+                    _ if leader == Some(id) => Status::Primary,
+                    Status::Primary => Status::Replica,
+                    other => other,
+                };
+                kept.value = with_status(&kept.value, status);
             }
         }
     }

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use routing::rules::Rulebook;
 
+use crate::events::Listener;
+use crate::fence::{Fence, NoFence};
+
 /// How Heddle itself logs in to the servers.
 #[derive(Clone, Debug)]
 pub struct Credentials {
@@ -41,6 +44,13 @@ pub struct Settings {
     pub position_interval_ms: u64,
     /// So many failed probes in a row make a server dead; one answer makes it alive again.
     pub probe_failures: u32,
+    /// Signs of life in a row that must be missing before silence is believed; then a new connection
+    /// must go without a greeting, too.
+    pub detections: u32,
+    /// Time between two signs of life that each server is asked for.
+    pub detection_interval_ms: u64,
+    /// A sign of life, or a greeting, that does not come by then is missing.
+    pub detection_timeout_ms: u64,
     /// Time between two readings of the accounts from the home group's primary.
     pub accounts_interval_ms: u64,
     /// How long a primary with exactly one replica waits for its acknowledgement before it goes on
@@ -54,6 +64,31 @@ pub struct Settings {
     pub errant_dir: PathBuf,
     /// Where `mariadb-binlog` and `mysqlbinlog` are looked for before PATH.
     pub tool_dirs: Vec<PathBuf>,
+    /// Time that a fenced server is given to become read-only by itself.
+    pub fence_timeout_ms: u64,
+    /// Whether `fence` can do anything.
+    pub fences: bool,
+    /// Sessions acknowledge a write only when a replica has it, where the servers themselves cannot.
+    pub router_acks: bool,
+    /// How servers are fenced from outside.
+    pub fence: Arc<dyn Fence>,
+    /// Replicas write to disk once in a second instead of at each commit; a promoted one does not.
+    pub relaxed_replicas: bool,
+    /// A switch-over lets transactions end for so long; then they are ended.
+    pub switchover_drain_ms: u64,
+    /// Least time between two changes of a group's primary for the same cause.
+    pub failover_interval_ms: u64,
+    /// So long after its primary was lost, a group goes on with a server that may lack acknowledged
+    /// commits; 0 for never.
+    pub lossy_promotion_after_ms: u64,
+    /// A primary that takes no write for so long, though it can be read, has failed; 0 for never.
+    pub write_timeout_ms: u64,
+    /// Reports of errors that condemn a server: so many, from so many reporters, within so long.
+    pub notifications: u32,
+    pub notification_clients: u32,
+    pub notification_interval_ms: u64,
+    /// Who hears of events.
+    pub listener: Option<Arc<dyn Listener>>,
     /// The rules in force, to be shown.
     pub rules: Arc<Rulebook>,
     /// What `dump fabric_nodes` answers.
@@ -72,12 +107,28 @@ impl Settings {
             heartbeat_interval_ms: 500,
             position_interval_ms: 50,
             probe_failures: 2,
+            detections: 3,
+            detection_interval_ms: 50,
+            detection_timeout_ms: 100,
             accounts_interval_ms: 1000,
             last_replica_wait_ms: engine::replication::ACK_WAIT_FOREVER_MS,
             step_timeout_ms: 10_000,
             rejoin_by_clone: false,
             errant_dir: PathBuf::from("errant"),
             tool_dirs: Vec::new(),
+            fence_timeout_ms: 5000,
+            fences: false,
+            router_acks: false,
+            fence: Arc::new(NoFence),
+            relaxed_replicas: false,
+            switchover_drain_ms: 50,
+            failover_interval_ms: 0,
+            lossy_promotion_after_ms: 0,
+            write_timeout_ms: 5000,
+            notifications: 300,
+            notification_clients: 50,
+            notification_interval_ms: 60_000,
+            listener: None,
             rules: Arc::default(),
             nodes: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

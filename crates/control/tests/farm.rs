@@ -209,9 +209,8 @@ fn a_replica_that_holds_more_becomes_the_primary() {
     a.client().run("CREATE DATABASE d");
     a.client().run("CREATE TABLE d.t (a INT PRIMARY KEY)");
     wait_until(PATIENCE, "the table on both replicas", || {
-        [b, c]
-            .iter()
-            .all(|server| server.client().rows("SHOW TABLES IN d").len() == 1)
+        let sql = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd'";
+        [b, c].iter().all(|server| value(server, sql) == "1")
     });
     // As if `a` had crashed after `b` received a row and undone it at its start.
     a.client().run("SET GLOBAL read_only=1");

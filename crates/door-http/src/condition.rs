@@ -103,7 +103,21 @@ fn of_control(snapshot: &Snapshot, counters: &Counters) -> Vec<Family> {
         .events
         .iter()
         .map(|&(kind, count)| Sample::labelled(&[("kind", kind)], float(count)));
+    let failovers = counters
+        .failovers
+        .iter()
+        .map(|&(cause, count)| Sample::labelled(&[("cause", cause)], float(count)));
     vec![
+        counter(
+            "heddle_failovers_total",
+            "Changes of primary, by cause.",
+            failovers.collect(),
+        ),
+        gauge(
+            "heddle_failover_pause_seconds",
+            "How long statements waited in the last change of primary.",
+            vec![Sample::plain(counters.last_pause_us as f64 / 1e6)],
+        ),
         gauge(
             "heddle_server_up",
             "1 while the server answers its probes.",

@@ -1,8 +1,10 @@
 //! One administrative connection to one server.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
@@ -73,12 +75,42 @@ pub struct Login {
     pub tls: LinkTls,
 }
 
+/// The ids of this process's links, by server, so that it does not take them for clients'.
+static OWN: Mutex<BTreeMap<String, BTreeSet<u64>>> = Mutex::new(BTreeMap::new());
+
+fn own() -> MutexGuard<'static, BTreeMap<String, BTreeSet<u64>>> {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A link's place among this process's own.
+struct OwnId {
+    address: String,
+    id: u64,
+}
+
+impl OwnId {
+    fn new(address: &str, id: u64) -> OwnId {
+        let address = address.to_owned();
+        own().entry(address.clone()).or_default().insert(id);
+        OwnId { address, id }
+    }
+}
+
+impl Drop for OwnId {
+    fn drop(&mut self) {
+        if let Some(ids) = own().get_mut(&self.address) {
+            ids.remove(&self.id);
+        }
+    }
+}
+
 /// An open connection. Not safe to use after [`Error::Timeout`] or [`Error::Lost`]: drop it then.
 pub struct Link {
     conn: Conn,
     version: Version,
     address: String,
     login: Login,
+    own: OwnId,
 }
 
 impl Link {
@@ -128,12 +160,24 @@ impl Link {
             server: address.clone(),
             what: format!("@@version is {text:?}"),
         })?;
+        let own = OwnId::new(&address, conn.id().into());
         Ok(Link {
             conn,
             version,
             address,
             login: login.clone(),
+            own,
         })
+    }
+
+    /// The server's id of the connection.
+    pub fn id(&self) -> u64 {
+        self.own.id
+    }
+
+    /// The ids of this process's links to the same server.
+    pub(crate) fn own_ids(&self) -> BTreeSet<u64> {
+        own().get(&self.address).cloned().unwrap_or_default()
     }
 
     /// What software the server said it runs when the connection was made.

@@ -38,10 +38,10 @@ pub enum AcksSet {
 /// Replication statements of one version.
 pub(crate) struct Words {
     pub(crate) show_status: &'static str,
-    stop: &'static str,
-    stop_io: &'static str,
-    start: &'static str,
-    reset: &'static str,
+    pub(crate) stop: &'static str,
+    pub(crate) stop_io: &'static str,
+    pub(crate) start: &'static str,
+    pub(crate) reset: &'static str,
 }
 
 /// MySQL renamed all of them; the old words are gone in 8.4.
@@ -231,7 +231,7 @@ async fn prepare_replica(link: &mut Link, timeout_ms: u64) -> Result<(), Error> 
 }
 
 /// Which of the two names the server's semi-sync variables have; `None` when it has neither.
-async fn semi_sync_side(
+pub(crate) async fn semi_sync_side(
     link: &mut Link,
     old: &'static str,
     new: &'static str,
@@ -255,7 +255,7 @@ fn follows(now: &Replica, primary: &Login) -> bool {
 
 /// The statement that names a primary, reached within a second of its return and noticed when it
 /// is silent for seconds.
-fn change_primary(version: &Version, primary: &Login) -> String {
+pub(crate) fn change_primary(version: &Version, primary: &Login) -> String {
     let host = quoted(&primary.host);
     let port = primary.port;
     let user = quoted(&primary.user);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use control::commands::Table;
-use control::{Call, CommandError, Commander, SessionInfo, Sessions};
+use control::{Call, CommandError, Commander, SessionInfo, Sessions, Suspicion};
 use door_http::{Family, Kind, Metrics, Sample};
 use door_sql::{Door, Killer};
 use farm::{Fate, LostWrite, ServerId, error};
@@ -135,7 +135,13 @@ impl Operator for Commands {
         self.0.read_accounts(done);
     }
 
-    fn suspect(&self, _server: ServerId, _fault: Fault) {}
+    fn suspect(&self, server: ServerId, fault: Fault) {
+        let how = match fault {
+            Fault::Refused => Suspicion::Refused,
+            Fault::Reset => Suspicion::Broken,
+        };
+        self.0.suspect(server, how);
+    }
 
     fn resolve(&self, lost: LostWrite, reply: Box<dyn FnOnce(Fate) + Send>) {
         self.0.resolve(lost, reply);

@@ -14,6 +14,7 @@ mod cli;
 mod data_plane;
 mod failure;
 mod logging;
+mod outside;
 mod printing;
 mod router;
 mod rules;

@@ -8,21 +8,22 @@
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use control::{Control, Credentials};
+use control::{Control, Credentials, Event, Fence};
 use door_sql::Door;
 use farm::{Published, Snapshot};
 use routing::rules::Rulebook;
 use session::Transport;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::data_plane::{self, DataPlane};
 use crate::failure::Failure;
+use crate::outside::{self, FenceCommand};
 use crate::rules::{Source, received};
 use crate::settings::Settings;
 use crate::stamp::Stamp;
@@ -41,10 +42,13 @@ pub struct Router {
     /// Where the rules stand, and the files as they were read.
     rules_source: (Source, Stamp),
     sql_serves: Arc<AtomicBool>,
+    /// For `event_command`; taken by `run_with`.
+    events: Mutex<Option<mpsc::Receiver<Event>>>,
 }
 
 impl Router {
-    /// Opens the state store in `state` and binds the HTTP address; serves nothing yet.
+    /// Opens the state store in `state` and binds the HTTP address; serves nothing yet. Servers are
+    /// fenced by `fence`, else by the `fence_command` of the settings.
     ///
     /// # Errors
     /// The store cannot be opened or read, or the address is in use.
@@ -52,6 +56,7 @@ impl Router {
         settings: Settings,
         state: &Path,
         token: String,
+        fence: Option<Arc<dyn Fence>>,
     ) -> Result<(Router, door_http::Door), Failure> {
         std::fs::create_dir_all(state).map_err(|error| {
             Failure::new(format!(
@@ -71,11 +76,21 @@ impl Router {
         let store = meta::Embedded::open(state).map_err(Failure::new)?;
         let published = Arc::new(Published::from_pointee(Snapshot::empty("", Instant::now())));
         let data_plane = Arc::new(DataPlane::default());
+        let mut told = control_settings(&settings, &rules);
+        let (listener, events) = outside::queue();
+        told.listener = Some(Arc::new(listener));
+        told.fences = fence.is_some() || !settings.fence_command.is_empty();
+        told.fence = fence.unwrap_or_else(|| {
+            Arc::new(FenceCommand {
+                command: settings.fence_command.clone(),
+                limit: Duration::from_millis(settings.fence_timeout_ms),
+            })
+        });
         let control = Control::open(
             Arc::new(store),
             Arc::clone(&published),
             Arc::clone(&data_plane) as Arc<dyn control::Sessions>,
-            control_settings(&settings, &rules),
+            told,
         )
         .await?;
         let sql_serves = Arc::new(AtomicBool::new(false));
@@ -97,6 +112,7 @@ impl Router {
                 rules,
                 rules_source,
                 sql_serves,
+                events: Mutex::new(Some(events)),
             },
             door,
         ))
@@ -134,7 +150,16 @@ impl Router {
                 () = until_stopped(stopped.clone()) => {}
             }
         };
-        let (result, (), (), (), ()) = tokio::join!(life, control, http, follow, reread);
+        let events = self.events.lock().ok().and_then(|mut events| events.take());
+        let command = self.settings.event_command.clone();
+        let told = async {
+            let Some(events) = events else { return };
+            tokio::select! {
+                () = outside::tell(command, events) => {}
+                () = until_stopped(stopped.clone()) => {}
+            }
+        };
+        let (result, (), (), (), (), ()) = tokio::join!(life, control, http, follow, reread, told);
         result
     }
 
@@ -189,6 +214,18 @@ fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Sett
     let errant = settings.errant_dir.0.clone();
     told.errant_dir = errant.unwrap_or_else(|| settings.state_dir.join("errant"));
     told.tool_dirs = settings.binlog_tool_dir.0.iter().cloned().collect();
+    told.detections = u32::try_from(settings.detections).unwrap_or(u32::MAX);
+    told.detection_interval_ms = settings.detection_interval_ms;
+    told.detection_timeout_ms = settings.detection_timeout_ms;
+    told.write_timeout_ms = settings.write_timeout_ms;
+    told.failover_interval_ms = settings.failover_interval_ms;
+    told.lossy_promotion_after_ms = settings.lossy_promotion_after_ms;
+    told.notifications = u32::try_from(settings.notifications).unwrap_or(u32::MAX);
+    told.notification_clients = u32::try_from(settings.notification_clients).unwrap_or(u32::MAX);
+    told.notification_interval_ms = settings.notification_interval_ms;
+    told.switchover_drain_ms = settings.switchover_drain_ms;
+    told.relaxed_replicas = settings.relaxed_replicas.0;
+    told.fence_timeout_ms = settings.fence_timeout_ms;
     told.rules = Arc::clone(rules);
     told
 }

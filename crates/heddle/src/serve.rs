@@ -37,7 +37,7 @@ async fn router(settings: Settings) -> Result<(), Failure> {
         ))
     })?;
     let token = token(&state)?;
-    let (router, http) = Router::open(settings, &state, token).await?;
+    let (router, http) = Router::open(settings, &state, token, None).await?;
     let life = async {
         let door = router.open_sql_door()?;
         let (sql, http) = (door.address(), router.http_address);

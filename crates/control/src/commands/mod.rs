@@ -6,6 +6,7 @@
 mod arguments;
 mod config;
 mod dump;
+mod failover;
 mod group;
 mod inspect;
 mod job;

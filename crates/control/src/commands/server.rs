@@ -18,11 +18,28 @@ impl Control {
     /// Changes a server's standing where that needs no promotion. Setting what is already set
     /// changes nothing.
     pub(super) async fn server_set_status(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let (id, server) = self.named_server(args)?;
+        let (id, mut server) = self.named_server(args)?;
         let given = args.text("status");
         let status = Status::parse(given)
             .ok_or_else(|| args.bad("status", given, "SPARE, SECONDARY or FAULTY"))?;
         let update_only = args.switch("update_only")?;
+        if args.get("promotable").is_some() {
+            let never = !args.switch("promotable")?;
+            if never && server.status == Status::Primary {
+                return Err(CommandError::Refused(format!(
+                    "{} is the primary of group {}; `group promote {}` first",
+                    server.address(),
+                    server.group,
+                    server.group
+                )));
+            }
+            if never != server.never_primary {
+                server.never_primary = never;
+                if status == server.status {
+                    self.change(id, &server).await?;
+                }
+            }
+        }
         if status == server.status {
             return done(Value::Bool(true));
         }

@@ -32,6 +32,8 @@ pub(crate) enum Verb {
     GroupRemove,
     GroupActivate,
     GroupDeactivate,
+    GroupPromote,
+    GroupDemote,
     GroupHealth,
     GroupEvents,
     GroupLookupServers,
@@ -46,6 +48,8 @@ pub(crate) enum Verb {
     JobAbort,
     DumpServers,
     DumpFabricNodes,
+    ThreatReportError,
+    ThreatReportFailure,
     SessionList,
     SessionKill,
     ConfigShow,
@@ -122,6 +126,12 @@ commands! {
     "group" "deactivate" GroupDeactivate true
         [GROUP]
         "Stops Heddle from acting by itself on this group.";
+    "group" "promote" GroupPromote true
+        [GROUP, optional("server_id", "who takes over: UUID, address or name; default: the best")]
+        "Switches over to another primary; clients only wait a moment.";
+    "group" "demote" GroupDemote true
+        [GROUP]
+        "Leaves a group without a primary; writes wait until `group promote`.";
     "group" "health" GroupHealth false
         [GROUP]
         "Shows who of a group lives and replicates.";
@@ -138,7 +148,8 @@ commands! {
         "Lists the groups.";
     "server" "set_status" ServerSetStatus true
         [SERVER, required("status", "SPARE, SECONDARY or FAULTY"),
-         optional("update_only", "true: change the record only")]
+         optional("update_only", "true: change the record only"),
+         optional("promotable", "false: it never becomes the primary, whatever happens; true again: it may")]
         "Changes a server's standing in its group, except from or to primary.";
     "server" "set_mode" ServerSetMode true
         [SERVER, required("mode", "OFFLINE, READ_ONLY, WRITE_ONLY or READ_WRITE")]
@@ -172,6 +183,12 @@ commands! {
     "dump" "fabric_nodes" DumpFabricNodes false
         [optional("protocol", "only this protocol, for example protocol.xmlrpc")]
         "Lists where connectors reach the farm.";
+    "threat" "report_error" ThreatReportError true
+        [SERVER, optional("reporter", "who reports it"), optional("error", "what was seen")]
+        "Reports an error of a server; enough reports by enough reporters cast doubt on a primary.";
+    "threat" "report_failure" ThreatReportFailure true
+        [SERVER, optional("reporter", "who reports it"), optional("error", "what was seen")]
+        "Reports that a server failed: a primary is replaced unless it proves to live, another is FAULTY.";
     "session" "list" SessionList false
         []
         "Lists the clients of this router.";

@@ -145,16 +145,17 @@ impl Drop for Plane {
     }
 }
 
-/// Servers that start read-only, as those of a farm do; `None` where there are no servers.
+/// Servers that start read-only, as those of a farm do, and whose commits survive kill -9; `None`
+/// where there are no servers.
 pub fn servers<const N: usize>() -> Option<[Server; N]> {
-    let mut started = Vec::new();
-    for _ in 0..N {
-        started.push(Server::start_with(
-            Release::Installed,
-            &[("read_only", "ON")],
-        )?);
-    }
-    started.try_into().ok()
+    let settings = [
+        ("read_only", "ON"),
+        ("sync_binlog", "1"),
+        ("innodb_flush_log_at_trx_commit", "1"),
+    ];
+    let start = |_| Server::start_with(Release::Installed, &settings);
+    let started: Option<Vec<Server>> = (0..N).map(start).collect();
+    started?.try_into().ok()
 }
 
 /// A control plane whose group `g` has these servers, the first as the primary.

@@ -187,6 +187,34 @@ settings! {
         "A probe without an answer by then has failed.";
     probe_failures: u64 = "2" "probes" [1, 1000] Restart
         "So many failed probes in a row make a server dead; one answer makes it alive again.";
+    detections: u64 = "3" "signs" [1, 1000] Restart
+        "So many signs of life in a row must be missing before silence is believed; then a new connection must go without a greeting, too.";
+    detection_interval_ms: u64 = "50" "ms" [5, 3600000] Restart
+        "Time between two signs of life that each server is asked for.";
+    detection_timeout_ms: u64 = "100" "ms" [10, 3600000] Restart
+        "A sign of life or a greeting that does not come within so long is missing. It stretches while the router itself gets too little CPU.";
+    write_timeout_ms: u64 = "5000" "ms" [0, 3600000] Restart
+        "A primary that takes no write for so long though it can be read (a full disk) has failed; 0 for never. A commit that waits for a replica or a lock does not count.";
+    failover_interval_ms: u64 = "0" "ms" [0, 86400000] Restart
+        "Least time between two failovers of a group for the same cause.";
+    lossy_promotion_after_ms: u64 = "0" "ms" [0, 604800000] Restart
+        "So long after its primary was lost a group goes on with a server that may lack acknowledged commits; 0 for never.";
+    notifications: u64 = "300" "reports" [1, 1000000] Restart
+        "So many reports (threat report_error) by notification_clients reporters within notification_interval_ms cast doubt on a server.";
+    notification_clients: u64 = "50" "reporters" [1, 1000000] Restart
+        "See notifications.";
+    notification_interval_ms: u64 = "60000" "ms" [10, 86400000] Restart
+        "See notifications.";
+    switchover_drain_ms: u64 = "50" "ms" [0, 3600000] Restart
+        "A switch-over (group promote) lets open transactions end for so long, then ends them; sessions repeat them on the new primary.";
+    relaxed_replicas: Switch = "off" "" Restart
+        "on: replicas write to disk once in a second instead of at each commit (sync_binlog=0, innodb_flush_log_at_trx_commit=2), so that they are never behind; a replica that is promoted is made strict first. heddle up has it on. A replica whose machine crashes may have to be cloned anew.";
+    fence_command: String = "" "" Restart
+        "Program for /bin/sh that cuts a server off surely (power, network, process) and then exits with 0; it is told HEDDLE_SERVER, HEDDLE_UUID, HEDDLE_ADDRESS and HEDDLE_GROUP.";
+    fence_timeout_ms: u64 = "5000" "ms" [10, 3600000] Restart
+        "A fence_command that runs for longer has failed.";
+    event_command: String = "" "" Restart
+        "Program for /bin/sh that is run for each event, one at a time; it is told HEDDLE_EVENT, HEDDLE_WHEN, HEDDLE_GROUP, HEDDLE_SERVER, HEDDLE_ADDRESS and HEDDLE_DETAIL.";
     consistency: Consistency = "session" "" Restart
         "The level of reads where nobody asks for another: eventual, session (what the session wrote is there), strong (the primary).";
     max_lag_ms: u64 = "10000" "ms" [0, 4294967295] Restart

@@ -35,6 +35,10 @@ pub async fn join(control: &Control, all: &[Identity]) -> Result<(), Failure> {
                 add(control, identity).await?;
             }
         }
+        // Whoever deactivated a group finds it so again.
+        if snapshot.group(group).is_none() {
+            execute(control, Call::new("group", "activate", &[group])).await?;
+        }
         say(format!(
             "group {group}: {}",
             describe(&control.snapshot(), group)

@@ -50,6 +50,7 @@ fn settings(flags: &cli::Up) -> Result<Settings, Failure> {
         replication_user: "root".to_owned(),
         rejoin_by_clone: Switch(true),
         errant_dir: OptionalPath(Some(flags.data.join("errant"))),
+        relaxed_replicas: Switch(true),
         ..Settings::default()
     };
     flags.common.apply(&mut settings).map_err(Failure::usage)?;
@@ -73,7 +74,7 @@ async fn farm(flags: cli::Up, mut settings: Settings) -> Result<(), Failure> {
     warn_of_lost_commits(&binary, &all);
     let recipe = recipe(binary, &place).await?;
     let token = token(&place.dir)?;
-    let (router, http) = Router::open(settings, &place.state(), token).await?;
+    let (router, http) = Router::open(settings, &place.state(), token, None).await?;
     let members = start(&recipe, &place, &all, &router).await?;
 
     let record = Record::new(&place, &members);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use farm::{Position, ServerId, Status};
 
 use super::suspicion::Suspicion;
-use super::{Action, Answer, Ask, Cause, Failed, Failover, Fault, Heard, Kind, Loss, Record, Step};
+use super::{Action, Answer, Ask, Cause, Failed, Failover, Fault, Heard, Kind, Loss, Step};
 
 /// A change of primary that is under way.
 #[derive(Clone, Debug)]

@@ -84,6 +84,17 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
+    fn word(self) -> &'static str {
+        match self {
+            Cause::Crashed => "crashed",
+            Cause::Silent => "silent",
+            Cause::Frozen => "frozen",
+            Cause::Returned => "returned",
+            Cause::Resumed => "resumed",
+            Cause::Ordered => "ordered",
+        }
+    }
+
     fn text(self) -> &'static str {
         match self {
             Cause::Crashed => "its process is gone",
@@ -158,6 +169,21 @@ impl Failover {
     /// Who takes the writes, or took them last.
     pub fn primary(&self) -> Option<ServerId> {
         self.primary
+    }
+
+    /// True while losses are acted on.
+    pub fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// Takes other settings over; a step that is under way keeps its time.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
+    /// Why the primary is being exchanged, as a word for metrics; `None` while it is not.
+    pub fn cause(&self) -> Option<&'static str> {
+        self.change.as_ref().map(|change| change.cause.word())
     }
 
     /// True while the primary is being exchanged or restored.

@@ -1,0 +1,112 @@
+//! Connections that are open before they are needed: in a change of primary each trip counts.
+
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::{Error, Link, watch};
+use tokio::sync::OwnedMutexGuard;
+
+use crate::runtime::Control;
+
+/// How often an idle connection is looked after.
+const LOOK_EVERY: Duration = Duration::from_millis(1000);
+
+type Slot = Arc<tokio::sync::Mutex<Option<Link>>>;
+
+/// One link per server, for whoever has something to do there.
+#[derive(Default)]
+pub(crate) struct WarmLinks(Mutex<HashMap<u32, Slot>>);
+
+impl WarmLinks {
+    fn slot(&self, id: u32) -> Slot {
+        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(slots.entry(id).or_default())
+    }
+}
+
+/// A link on loan. Dropped without [`Lent::keep`] it is closed, so that nothing which it began takes
+/// effect later.
+pub(crate) struct Lent {
+    slot: OwnedMutexGuard<Option<Link>>,
+    link: Link,
+}
+
+impl Deref for Lent {
+    type Target = Link;
+
+    fn deref(&self) -> &Link {
+        &self.link
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut Link {
+        &mut self.link
+    }
+}
+
+impl Lent {
+    /// Gives the link back if it can still be used after this outcome.
+    pub(crate) fn keep<T>(mut self, outcome: Result<T, Error>) -> Result<T, Error> {
+        let usable = !matches!(
+            outcome,
+            Err(Error::Lost { .. } | Error::Timeout { .. } | Error::Connect { .. })
+        );
+        if usable {
+            *self.slot = Some(self.link);
+        }
+        outcome
+    }
+}
+
+impl Control {
+    /// Lends the link that is kept for a server, or a new one. It has just answered: a server that
+    /// was restarted since would fail the first step otherwise.
+    pub(crate) async fn lend(&self, id: u32) -> Result<Lent, Error> {
+        let mut slot = self.warm.slot(id).lock_owned().await;
+        if let Some(mut link) = slot.take() {
+            match watch::touch(&mut link, self.settings.probe_timeout_ms).await {
+                Ok(_) => return Ok(Lent { slot, link }),
+                Err(error @ Error::Timeout { .. }) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let link = self.open_admin(id).await?;
+        Ok(Lent { slot, link })
+    }
+
+    /// Opens the link of a server before somebody needs it, and looks whether it still works.
+    pub(crate) async fn keep_warm(&self, id: u32) {
+        let slot = self.warm.slot(id);
+        loop {
+            let alive = self.state().seen.get(&id).is_some_and(|it| it.health.alive);
+            // Whoever holds the link keeps it warm.
+            if alive && let Ok(mut kept) = slot.try_lock() {
+                match kept.take() {
+                    None => *kept = self.open_admin(id).await.ok(),
+                    Some(mut link) => {
+                        let answer = watch::touch(&mut link, self.settings.probe_timeout_ms).await;
+                        *kept = answer.is_ok().then_some(link);
+                    }
+                }
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn open_admin(&self, id: u32) -> Result<Link, Error> {
+        let login = {
+            let state = self.state();
+            let record = state.records.servers.get(&id).map(|kept| &kept.value);
+            record.map(|record| self.login(&record.host, record.port))
+        };
+        let login = login.ok_or_else(|| Error::Lost {
+            operation: "connect",
+            server: format!("with id {id}"),
+            reason: "it left the farm".to_owned(),
+        })?;
+        Link::open(&login, self.settings.probe_timeout_ms).await
+    }
+}

@@ -1,0 +1,140 @@
+//! Commands about who leads a group, and reports of servers that fail.
+
+use farm::{GroupKind, ServerId, Status};
+use machines::failover::{Event, Order};
+use serde_json::Value;
+
+use super::group::{done, find_group, no_server};
+use super::{Arguments, CommandError, Table};
+use crate::detect::Sign;
+use crate::failover::{Told, with_status};
+use crate::record::{Records, ServerRecord};
+use crate::runtime::Control;
+
+/// Longest description of an error in a report.
+const REPORT_CHARS_MAX: usize = 200;
+
+impl Control {
+    /// A switch-over: no client sees an error, and nothing changes where it is refused.
+    pub(super) async fn group_promote(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let name = args.text("group_id");
+        let to = {
+            let records = &self.state().records;
+            replicates(records, name)?;
+            let only_one = records.members(name).count() < 2;
+            match args.get("server_id") {
+                _ if only_one => {
+                    return Err(CommandError::Refused(format!(
+                        "group {name} has no other server that could take over; add one with \
+                         `group add {name} HOST:PORT`"
+                    )));
+                }
+                None => None,
+                Some(server) => {
+                    let found = records.find(server);
+                    let found = found.filter(|(_, kept)| kept.value.group == name);
+                    let (id, _) = found.ok_or_else(|| no_server(server, Some(name)))?;
+                    Some(ServerId(id))
+                }
+            }
+        };
+        let text = self.order(name, Order::Promote { to }).await?;
+        done(Value::String(text))
+    }
+
+    /// Leaves a group without a primary: what needs one waits until `group promote`.
+    pub(super) async fn group_demote(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let name = args.text("group_id");
+        replicates(&self.state().records, name)?;
+        let text = self.order(name, Order::Demote).await?;
+        done(Value::String(text))
+    }
+
+    /// One of many reports: enough of them cast doubt on a primary, each makes a replica be looked at.
+    pub(super) fn threat_report_error(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let (id, record) = self.threatened(args)?;
+        let by = reporter(args);
+        let server = ServerId(id);
+        if record.status == Status::Primary {
+            let sure = false;
+            let event = Event::Reported { server, by, sure };
+            self.tell_driver(&record.group, Told::Event(event));
+        } else {
+            self.doubt(id, Sign::Reported(report(args)));
+        }
+        done(Value::Bool(true))
+    }
+
+    /// Somebody is sure: a primary is replaced unless it greets a new connection, another server is
+    /// faulty from now on.
+    pub(super) async fn threat_report_failure(
+        &self,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
+        let (id, record) = self.threatened(args)?;
+        let what = report(args);
+        let event = crate::Event::now("failure_reported", &record.group, what);
+        self.happened(event.of(&record.uuid, record.address()));
+        if record.status == Status::Primary {
+            let active = {
+                let state = self.state();
+                find_group(&state.records, &record.group)?.value.active
+            };
+            if !active {
+                return Err(CommandError::Refused(format!(
+                    "{} is the primary of group {}, which Heddle does not fail over; `group activate \
+                     {}` lets it, `group promote {}` switches over",
+                    record.address(),
+                    record.group,
+                    record.group,
+                    record.group
+                )));
+            }
+            let (server, by, sure) = (ServerId(id), reporter(args), true);
+            let event = Event::Reported { server, by, sure };
+            self.tell_driver(&record.group, Told::Event(event));
+        } else if record.status != Status::Faulty {
+            let faulty = with_status(&record, Status::Faulty);
+            let transaction = {
+                let state = self.state();
+                let begun = meta::Transaction::new();
+                state.records.change_server(begun, id, &faulty)
+            };
+            self.commit(transaction).await?;
+            self.apply_acks(&record.group).await?;
+        }
+        done(Value::Bool(true))
+    }
+
+    fn threatened(&self, args: &Arguments) -> Result<(u32, ServerRecord), CommandError> {
+        let given = args.text("server_id");
+        let state = self.state();
+        let (id, kept) = state
+            .records
+            .find(given)
+            .ok_or_else(|| no_server(given, None))?;
+        Ok((id, kept.value.clone()))
+    }
+}
+
+fn reporter(args: &Arguments) -> String {
+    args.get("reporter").unwrap_or("somebody").to_owned()
+}
+
+/// «REPORTER says: ERROR».
+fn report(args: &Arguments) -> String {
+    let error = args.get("error").unwrap_or("it fails");
+    let error: String = error.chars().take(REPORT_CHARS_MAX).collect();
+    format!("{} reports: {error}", reporter(args))
+}
+
+/// The group must be there, and of the kind that has one primary.
+fn replicates(records: &Records, name: &str) -> Result<(), CommandError> {
+    find_group(records, name)?;
+    if records.kind(name) == GroupKind::Galera {
+        return Err(CommandError::Refused(format!(
+            "group {name} is a Galera cluster: every node takes writes, so none is promoted"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! What the state store knows of a change of primary: the machine's record under `/failover/GROUP`.
+
+use farm::{Engine, Mode, Position, ServerId, Status};
+use machines::failover::{Record, Step};
+use meta::Transaction;
+use serde::{Deserialize, Serialize};
+
+use crate::commands::CommandError;
+use crate::error::Error;
+use crate::record::{Records, ServerRecord};
+use crate::runtime::Control;
+
+/// Prefix of the keys.
+const FAILOVER: &str = "/failover/";
+
+/// The record as JSON. Fields may be added, never renamed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Kept {
+    number: u64,
+    #[serde(default)]
+    fork: Option<String>,
+    step: KeptStep,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KeptStep {
+    Clearing {
+        old: Option<u32>,
+    },
+    Turning {
+        old: Option<u32>,
+        winner: u32,
+    },
+    Switching {
+        from: u32,
+    },
+    Over {
+        primary: Option<u32>,
+        /// Those that were lost, to be brought back.
+        #[serde(default)]
+        lost: Vec<u32>,
+    },
+}
+
+impl Kept {
+    fn of(record: &Record) -> Kept {
+        let id = |server: Option<ServerId>| server.map(|server| server.0);
+        Kept {
+            number: record.number,
+            fork: record.fork.as_ref().map(Position::to_string),
+            step: match &record.step {
+                Step::Clearing { old } => KeptStep::Clearing { old: id(*old) },
+                Step::Turning { old, winner } => KeptStep::Turning {
+                    old: id(*old),
+                    winner: winner.0,
+                },
+                Step::Switching { from } => KeptStep::Switching { from: from.0 },
+                Step::Over { primary, lost } => KeptStep::Over {
+                    primary: id(*primary),
+                    lost: lost.iter().map(|server| server.0).collect(),
+                },
+            },
+        }
+    }
+
+    fn read(self, engine: Engine) -> Option<Record> {
+        let fork = match self.fork {
+            None => None,
+            Some(text) => Some(Position::parse(engine, &text)?),
+        };
+        let id = |server: Option<u32>| server.map(ServerId);
+        Some(Record {
+            number: self.number,
+            fork,
+            step: match self.step {
+                KeptStep::Clearing { old } => Step::Clearing { old: id(old) },
+                KeptStep::Turning { old, winner } => Step::Turning {
+                    old: id(old),
+                    winner: ServerId(winner),
+                },
+                KeptStep::Switching { from } => Step::Switching {
+                    from: ServerId(from),
+                },
+                KeptStep::Over { primary, lost } => Step::Over {
+                    primary: id(primary),
+                    lost: lost.into_iter().map(ServerId).collect(),
+                },
+            },
+        })
+    }
+}
+
+impl Control {
+    /// What was recorded of a group's last change of primary.
+    pub(super) async fn recorded_step(&self, group: &str) -> Result<Option<Record>, Error> {
+        let key = format!("{FAILOVER}{group}");
+        let Some(entry) = self.store().get(&key).await? else {
+            return Ok(None);
+        };
+        let odd = |reason: String| Error::Record {
+            key: key.clone(),
+            reason,
+        };
+        let kept: Kept =
+            serde_json::from_str(&entry.value).map_err(|error| odd(error.to_string()))?;
+        let engine = {
+            let state = self.state();
+            let mut members = state.records.members(group);
+            members.next().map(|(_, record)| record.engine)
+        };
+        let Some(engine) = engine else {
+            return Ok(None);
+        };
+        let record = kept.read(engine);
+        record
+            .map(Some)
+            .ok_or_else(|| odd("its fork is no position".to_owned()))
+    }
+
+    /// Stores a step. At the end of a change the servers' standing and the fork go with it.
+    pub(super) async fn record_step(
+        &self,
+        group: &str,
+        record: &Record,
+        fork: Option<Position>,
+    ) -> Result<(), CommandError> {
+        let key = format!("{FAILOVER}{group}");
+        let value = serde_json::to_string(&Kept::of(record))
+            .map_err(|error| CommandError::Internal(error.to_string()))?;
+        let Step::Over { primary, lost } = &record.step else {
+            self.store()
+                .commit(Transaction::new().put(&key, &value))
+                .await?;
+            return Ok(());
+        };
+        // What the records were read from may have changed since: then they are read again.
+        for _ in 0..RECORD_TRIES {
+            let transaction = {
+                let state = self.state();
+                let transaction = Transaction::new().put(&key, &value);
+                standing(
+                    &state.records,
+                    transaction,
+                    group,
+                    *primary,
+                    lost,
+                    fork.as_ref(),
+                )
+            };
+            match self.commit(transaction).await {
+                Err(CommandError::Refused(_)) => {}
+                other => {
+                    self.state().standing.recorded(group);
+                    return other;
+                }
+            }
+        }
+        Err(CommandError::Internal(
+            "the records of the group change all the time".to_owned(),
+        ))
+    }
+}
+
+/// Commands that change the same records win over a step so often.
+const RECORD_TRIES: u32 = 20;
+
+/// Everybody's standing after a change of primary.
+fn standing(
+    records: &Records,
+    mut transaction: Transaction,
+    group: &str,
+    primary: Option<ServerId>,
+    lost: &[ServerId],
+    fork: Option<&Position>,
+) -> Transaction {
+    for (id, record) in records.members(group) {
+        let status = match record.status {
+            _ if primary == Some(ServerId(id)) => Status::Primary,
+            _ if lost.contains(&ServerId(id)) => Status::Faulty,
+            Status::Primary => Status::Replica,
+            other => other,
+        };
+        let changed = with_status(record, status);
+        transaction = records.change_server(transaction, id, &changed);
+    }
+    if let Some(fork) = fork
+        && let Some(kept) = records.groups.get(group)
+    {
+        let mut changed = kept.value.clone();
+        changed.forks.push(fork.to_string());
+        transaction = records.change_group_in(transaction, group, &changed);
+    }
+    transaction
+}
+
+/// The record of a server in another standing, in the mode that goes with it.
+pub(crate) fn with_status(record: &ServerRecord, status: Status) -> ServerRecord {
+    let mode = match status {
+        Status::Primary if record.status == Status::Primary => record.mode,
+        Status::Primary => Mode::ReadWrite,
+        _ if record.mode == Mode::Offline => Mode::Offline,
+        _ => Mode::ReadOnly,
+    };
+    ServerRecord {
+        status,
+        mode,
+        ..record.clone()
+    }
+}

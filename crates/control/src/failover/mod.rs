@@ -1,0 +1,333 @@
+//! Drives the failover machine of each group: tells it what happens, does what it asks.
+//!
+//! One task per group owns its machine. What the machine asks for runs beside it, each question in a
+//! task of its own with its time limit; the answers come back as events. Nothing here decides who
+//! leads: that is [`machines::failover`].
+
+mod kept;
+mod order;
+mod rejoin;
+mod steps;
+mod views;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use farm::{Engine, GroupKind, Position, ServerId};
+use machines::failover::{
+    Acks, Action, Answer, Ask, AskId, Event, Failed, Failover, Fault, Member, Policy, Record, Step,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::events;
+use crate::reach::ack_wait_ms;
+use crate::runtime::Control;
+
+pub(crate) use kept::with_status;
+pub(crate) use order::Outcome;
+pub(crate) use steps::failed;
+
+/// What a driver may have waiting; a beat too many is no loss, as more follow.
+const TOLD_MAX: usize = 4096;
+
+/// So often a driver looks whether its group is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Losses are compared over so long: short enough that a machine that fails every now and then is
+/// still replaced fast.
+const FLAP_WINDOW_US: u64 = 5_000_000;
+
+/// What a driver is told.
+pub(crate) enum Told {
+    /// For its machine.
+    Event(Event),
+    /// An operator's wish, and who waits for the outcome.
+    Order(machines::failover::Order, oneshot::Sender<Outcome>),
+    /// The group's records changed.
+    Members,
+}
+
+/// The task that drives one group's machine.
+struct Driver {
+    control: Arc<Control>,
+    group: String,
+    machine: Failover,
+    wake_us: Option<u64>,
+    running: JoinSet<Event>,
+    orders: BTreeMap<u64, oneshot::Sender<Outcome>>,
+    next_order: u64,
+    /// Why the primary is being exchanged.
+    cause: Option<&'static str>,
+    /// The fork of the change that is published and not stored yet.
+    fork: Option<Position>,
+    rejoining: BTreeMap<u32, AbortHandle>,
+    rejoins: JoinSet<()>,
+    views: views::Views,
+}
+
+impl Control {
+    /// Tells the driver of a group; never waits.
+    pub(crate) fn tell_driver(&self, group: &str, told: Told) {
+        let driver = self.state().drivers.get(group).cloned();
+        if let Some(driver) = driver {
+            // A driver that is so far behind learns the same from what follows.
+            let _ = driver.try_send(told);
+        }
+    }
+
+    /// Tells the driver of a server's group.
+    pub(crate) fn tell_of(&self, id: u32, event: Event) {
+        let group = {
+            let state = self.state();
+            let record = state.records.servers.get(&id);
+            record.map(|kept| kept.value.group.clone())
+        };
+        if let Some(group) = group {
+            self.tell_driver(&group, Told::Event(event));
+        }
+    }
+
+    /// Drives the machine of one group for as long as the farm has it.
+    pub(crate) async fn drive(self: Arc<Self>, group: String) {
+        let (sender, inbox) = mpsc::channel(TOLD_MAX);
+        self.state().drivers.insert(group.clone(), sender);
+        let active = self.is_active(&group);
+        let policy = self.policy(&group);
+        let driver = Driver {
+            machine: Failover::new(policy, active),
+            control: Arc::clone(&self),
+            group: group.clone(),
+            wake_us: None,
+            running: JoinSet::new(),
+            orders: BTreeMap::new(),
+            next_order: 1,
+            cause: None,
+            fork: None,
+            rejoining: BTreeMap::new(),
+            rejoins: JoinSet::new(),
+            views: views::Views::default(),
+        };
+        driver.run(inbox).await;
+        self.state().drivers.remove(&group);
+    }
+
+    fn is_active(&self, group: &str) -> bool {
+        let state = self.state();
+        let kept = state.records.groups.get(group);
+        kept.is_some_and(|kept| kept.value.active)
+    }
+
+    /// The machine's members, as the records have them.
+    fn members_of(&self, group: &str) -> Vec<Member> {
+        let state = self.state();
+        let members = state.records.members(group).map(|(id, record)| Member {
+            weight: record.weight,
+            never: record.never_primary,
+            ..Member::new(ServerId(id), &record.address(), record.status)
+        });
+        members.collect()
+    }
+
+    fn policy(&self, group: &str) -> Policy {
+        let settings = &self.settings;
+        let us = |ms: u64| ms.saturating_mul(1000);
+        let limit = |ms: u64| (ms > 0).then(|| us(ms));
+        Policy {
+            detections: settings.detections,
+            // A router that is short of CPU stretches it; see `detect`.
+            confirm_within_us: us(settings.detection_timeout_ms) * 4,
+            hear_within_us: us(settings.probe_timeout_ms),
+            step_within_us: us(settings.step_timeout_ms),
+            drain_within_us: us(settings.step_timeout_ms),
+            pause_within_us: us(settings.switchover_drain_ms + settings.step_timeout_ms),
+            failover_interval_us: us(settings.failover_interval_ms),
+            flap_window_us: FLAP_WINDOW_US,
+            write_silence_max_us: limit(settings.write_timeout_ms),
+            acks: self.acks_of(group),
+            fence: settings.fences,
+            lossy_promotion_after_us: limit(settings.lossy_promotion_after_ms),
+            notifications: settings.notifications,
+            notification_clients: settings.notification_clients,
+            notification_interval_us: us(settings.notification_interval_ms),
+            ..Policy::default()
+        }
+    }
+
+    /// Who makes clients wait until a commit is on two servers.
+    fn acks_of(&self, group: &str) -> Acks {
+        let state = self.state();
+        let wait_ms = ack_wait_ms(&state.records, group, self.settings.last_replica_wait_ms);
+        let Some(wait_ms) = wait_ms else {
+            return Acks::Nobody;
+        };
+        let mut members = state.records.members(group);
+        let mysql = members.any(|(_, record)| record.engine == Engine::MySql);
+        let primary = state.records.primary(group);
+        let seen = primary.and_then(|(id, _)| state.seen.get(&id)?.observation.as_ref());
+        let semi_sync = seen.and_then(|seen| seen.acks).is_some();
+        match (semi_sync, mysql) {
+            (false, true) if self.settings.router_acks => Acks::Router,
+            (false, true) => Acks::Nobody,
+            _ => Acks::Servers {
+                forever: wait_ms == engine::replication::ACK_WAIT_FOREVER_MS,
+            },
+        }
+    }
+}
+
+impl Driver {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Told>) {
+        self.members_changed();
+        match self.control.recorded_step(&self.group).await {
+            Ok(Some(record)) => self.tell(Event::Resume(record)),
+            Ok(None) => {}
+            Err(error) => {
+                let event = events::Event::now("store_unreadable", &self.group, error.to_string());
+                self.control.happened(event);
+            }
+        }
+        loop {
+            let now_us = self.control.now_us();
+            let wait = self.wake_us.map_or(LOOK_EVERY, |at_us| {
+                Duration::from_micros(at_us.saturating_sub(now_us)).min(LOOK_EVERY)
+            });
+            tokio::select! {
+                told = inbox.recv() => match told {
+                    Some(told) => self.take(told),
+                    None => return,
+                },
+                Some(done) = self.running.join_next() => {
+                    if let Ok(event) = done {
+                        self.tell(event);
+                    }
+                }
+                Some(_) = self.rejoins.join_next() => {}
+                () = tokio::time::sleep(wait) => {
+                    let kind = self.control.state().records.kind(&self.group);
+                    let there = self.control.state().records.groups.contains_key(&self.group);
+                    if !there || kind != GroupKind::Replication {
+                        return;
+                    }
+                    if self.wake_us.is_some_and(|at_us| self.control.now_us() >= at_us) {
+                        self.wake_us = None;
+                        self.tell(Event::Tick);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, told: Told) {
+        match told {
+            Told::Event(event) => {
+                self.watch_replicas(&event);
+                self.tell(event);
+            }
+            Told::Members => self.members_changed(),
+            Told::Order(what, waiter) => {
+                let order = self.next_order;
+                self.next_order += 1;
+                self.orders.insert(order, waiter);
+                self.tell(Event::Order { order, what });
+            }
+        }
+    }
+
+    fn members_changed(&mut self) {
+        let members = self.control.members_of(&self.group);
+        self.machine.set_policy(self.control.policy(&self.group));
+        self.tell(Event::Members(members));
+        let active = self.control.is_active(&self.group);
+        if active != self.machine.is_active() {
+            let order = match active {
+                true => machines::failover::Order::Activate,
+                false => machines::failover::Order::Deactivate,
+            };
+            // Somebody changed the record from elsewhere; nobody waits for the outcome.
+            self.next_order += 1;
+            self.tell(Event::Order {
+                order: self.next_order - 1,
+                what: order,
+            });
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        let actions = self.machine.step(self.control.now_us(), event);
+        let before = std::mem::replace(&mut self.cause, self.machine.cause());
+        let over = |action: &Action| matches!(action, Action::Publish { .. });
+        if let Some(cause) = before
+            && actions.iter().any(over)
+        {
+            self.control.count_failover(cause);
+        }
+        for action in actions {
+            self.act(action);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Ask {
+                ask,
+                what,
+                within_us,
+            } => self.ask(ask, what, within_us),
+            Action::Publish { primary, fork } => {
+                self.fork = fork.or(self.fork.take());
+                self.control.publish_primary(&self.group, primary);
+            }
+            Action::Rejoin { server } => self.rejoin(server),
+            Action::Tell { kind, server, text } => {
+                let event = events::Event::now(kind.name(), &self.group, text);
+                let event = match server.and_then(|it| self.control.identity_of(it.0)) {
+                    Some((uuid, address)) => event.of(&uuid, address),
+                    None => event,
+                };
+                self.control.happened(event);
+            }
+            Action::Reply { order, result } => {
+                if let Some(waiter) = self.orders.remove(&order) {
+                    // Whoever asked may have gone.
+                    let _ = waiter.send(result);
+                }
+            }
+            Action::Wake { at_us } => self.wake_us = Some(at_us),
+        }
+    }
+
+    fn ask(&mut self, ask: AskId, what: Ask, within_us: u64) {
+        let control = Arc::clone(&self.control);
+        let group = self.group.clone();
+        let fork = match &what {
+            Ask::Record(Record {
+                step: Step::Over { .. },
+                ..
+            }) => self.fork.take(),
+            _ => None,
+        };
+        // Sessions must not be told later than what follows.
+        if let Ask::Cut { server } = what {
+            self.control.begin_cut(&self.group, server.0);
+        }
+        self.running.spawn(async move {
+            let limit = Duration::from_micros(within_us);
+            let work = control.do_step(&group, what, fork);
+            let answer = match tokio::time::timeout(limit, work).await {
+                Ok(answer) => answer,
+                Err(_) => Err(Failed {
+                    fault: Fault::Late,
+                    text: format!("it took longer than {} ms", limit.as_millis()),
+                }),
+            };
+            Event::Done { ask, answer }
+        });
+    }
+}
+
+/// A step that has nothing to say.
+fn done() -> Result<Answer, Failed> {
+    Ok(Answer::Done)
+}

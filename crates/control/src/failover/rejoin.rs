@@ -1,0 +1,97 @@
+//! Bringing servers back into their group after a change of primary, when they answer again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Link;
+use engine::exchange;
+use farm::{ServerId, Status};
+
+use super::Driver;
+use crate::commands::CommandError;
+use crate::events::Event;
+use crate::record::ServerRecord;
+use crate::rejoin::Rejoined;
+use crate::runtime::Control;
+
+/// Between two tries.
+const AGAIN: Duration = Duration::from_millis(250);
+
+impl Driver {
+    /// Brings a server back when it answers; one that is being brought back is left to that.
+    pub(super) fn rejoin(&mut self, server: ServerId) {
+        self.rejoining.retain(|_, task| !task.is_finished());
+        let control = Arc::clone(&self.control);
+        let group = self.group.clone();
+        let begin = || self.rejoins.spawn(control.bring_back(group, server.0));
+        self.rejoining.entry(server.0).or_insert_with(begin);
+    }
+}
+
+impl Control {
+    /// Tries until the server follows the primary, has become the primary itself, or left the group.
+    async fn bring_back(self: Arc<Self>, group: String, id: u32) {
+        let mut told = String::new();
+        loop {
+            // Until the change is over nobody knows whom to follow.
+            while self.state().standing.is_changing(&group) {
+                tokio::time::sleep(AGAIN).await;
+            }
+            let (record, alive) = {
+                let state = self.state();
+                let kept = state.records.servers.get(&id);
+                let alive = state.seen.get(&id).is_some_and(|seen| seen.health.alive);
+                (kept.map(|kept| kept.value.clone()), alive)
+            };
+            let Some(record) = record.filter(|record| record.group == group) else {
+                return;
+            };
+            if record.status == Status::Primary {
+                return self.heal(id);
+            }
+            if alive {
+                match self.try_to_bring_back(id, &record).await {
+                    Ok(Rejoined::Follows | Rejoined::LeftAlone(_)) => return self.heal(id),
+                    // An operator has it filled; that ends with a server that follows.
+                    Ok(Rejoined::NeedsClone(_)) => return self.heal(id),
+                    Ok(Rejoined::BeingFilled(_)) => {}
+                    Err(error) => {
+                        let error = error.to_string();
+                        if error != told {
+                            let event = Event::now("rejoin_failed", &group, error.clone());
+                            self.happened(event.of(&record.uuid, record.address()));
+                            told = error;
+                        }
+                    }
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    async fn try_to_bring_back(
+        &self,
+        id: u32,
+        record: &ServerRecord,
+    ) -> Result<Rejoined, CommandError> {
+        let timeout_ms = self.settings.step_timeout_ms;
+        let mut link: Link = self.reach(record).await?;
+        let seen = engine::probe(&mut link, false, timeout_ms).await?;
+        if !seen.read_only {
+            // It led when it was lost, and nobody told it since.
+            let killed = self.stop_writes(record).await?;
+            let detail = format!(
+                "{} came back taking writes, though another server leads the group: it was made \
+                 read-only and {killed} clients of it were ended",
+                record.address(),
+            );
+            let event = Event::now("server_fenced", &record.group, detail);
+            self.happened(event.of(&record.uuid, record.address()));
+        }
+        let outcome = self.rejoin_server(id).await?;
+        if outcome == Rejoined::Follows && self.settings.relaxed_replicas {
+            exchange::relax(&mut link, timeout_ms).await?;
+        }
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,339 @@
+//! What the failover machine asks for, done on servers, sessions and the state store.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use engine::exchange::{self, Halted};
+use engine::{Error, Greeting, Link, Login, Thread};
+use farm::{Position, ServerId, Status};
+use machines::failover::{Answer, Ask, Failed, Fault, Heard};
+
+use super::done;
+use super::kept::with_status;
+use crate::commands::CommandError;
+use crate::events;
+use crate::fence::{FenceTarget, Fenced};
+use crate::record::ServerRecord;
+use crate::runtime::Control;
+
+/// A server that does not become read-only at once has commits that wait.
+const LINGER: Duration = Duration::from_millis(100);
+
+/// A step's outcome.
+type Step = Result<Answer, Failed>;
+
+impl Control {
+    /// Does what was asked. Dropped, it closes the connection that it uses, so that nothing takes
+    /// effect later.
+    pub(super) async fn do_step(&self, group: &str, what: Ask, fork: Option<Position>) -> Step {
+        let timeout_ms = self.settings.step_timeout_ms;
+        match what {
+            Ask::Confirm { server } => self.confirm(server).await,
+            // It was begun when it was asked.
+            Ask::Cut { .. } => done(),
+            Ask::Fence { server } => self.fence(server).await,
+            Ask::Halt { server } => self.halt(server).await,
+            Ask::Look { server } => {
+                let mut link = self.lend(server.0).await.map_err(failed)?;
+                let outcome = exchange::look(&mut link, timeout_ms).await;
+                heard(link.keep(outcome))
+            }
+            Ask::Drain { server } => self.drain(server).await,
+            Ask::Reach { server, position } => {
+                let mut link = self.lend(server.0).await.map_err(failed)?;
+                let outcome = exchange::apply(&mut link, &position, timeout_ms).await;
+                plain(link.keep(outcome))
+            }
+            Ask::Lead { server } => self.lead(group, server).await,
+            Ask::Open { server } => {
+                let mut link = self.lend(server.0).await.map_err(failed)?;
+                let outcome = exchange::open(&mut link, timeout_ms).await;
+                plain(link.keep(outcome))
+            }
+            Ask::Follow { server, primary } => self.follow_primary(server, primary).await,
+            Ask::Pause { server } => self.quiesce(group, server).await,
+            Ask::Close { server } => self.close(server).await,
+            Ask::Record(record) => match self.record_step(group, &record, fork).await {
+                Ok(()) => done(),
+                Err(error) => Err(said(error.to_string())),
+            },
+        }
+    }
+
+    async fn confirm(&self, server: ServerId) -> Step {
+        let timeout_ms = self.settings.detection_timeout_ms;
+        let Some(place) = self.place(server.0) else {
+            return Err(said("it left the farm".to_owned()));
+        };
+        let failed = |fault, text: &str| {
+            let text = text.to_owned();
+            Err(Failed { fault, text })
+        };
+        match self.greeting(&place, timeout_ms).await {
+            Greeting::Given => done(),
+            Greeting::Refused => failed(Fault::Refused, "nobody listens there"),
+            Greeting::Closed => failed(Fault::Reset, "a new connection broke"),
+            Greeting::Silent => failed(Fault::Silent, "a new connection was not greeted"),
+        }
+    }
+
+    /// The server is told to stop itself, beside whatever means there are from outside. Only the
+    /// latter, or a server that said that it is read-only and whose clients are gone, is sure.
+    async fn fence(&self, server: ServerId) -> Step {
+        let Some(record) = self.record_of(server.0) else {
+            return done();
+        };
+        let target = FenceTarget {
+            uuid: record.uuid.clone(),
+            name: record.name.clone(),
+            host: record.host.clone(),
+            port: record.port,
+            group: record.group.clone(),
+        };
+        let outside = self.settings.fence.fence(target);
+        let (outside, inside) = tokio::join!(outside, self.stop_writes(&record));
+        let (kind, detail, step) = match (outside, inside) {
+            (Fenced::Surely, _) => (
+                "server_fenced",
+                "it takes no write any more".to_owned(),
+                done(),
+            ),
+            (Fenced::NoMeans | Fenced::Failed(_), Ok(killed)) => (
+                "server_fenced",
+                format!("it is read-only, and {killed} clients of it were ended"),
+                done(),
+            ),
+            (Fenced::NoMeans, Err(error)) => {
+                let why = format!("no fence_command is set, and {error}");
+                ("fence_failed", why.clone(), Err(said(why)))
+            }
+            (Fenced::Failed(why), Err(error)) => {
+                let why = format!("{why}; {error}");
+                ("fence_failed", why.clone(), Err(said(why)))
+            }
+        };
+        let event = events::Event::now(kind, &record.group, detail);
+        self.happened(event.of(&record.uuid, record.address()));
+        step
+    }
+
+    /// Makes a server read-only and ends its clients, on connections of its own.
+    ///
+    /// Commits that wait for an acknowledgement keep it from becoming read-only, and they wait on
+    /// when their clients were ended. They are let go only when the wish to be read-only waits
+    /// already, which keeps new commits out, and after their clients were ended, so that nobody is
+    /// told of them.
+    pub(super) async fn stop_writes(&self, record: &ServerRecord) -> Result<u64, Error> {
+        let login = self.login(&record.host, record.port);
+        let timeout_ms = self.settings.probe_timeout_ms;
+        let mut link = Link::open(&login, timeout_ms).await?;
+        let mut killed = exchange::kill_clients(&mut link, timeout_ms).await?;
+        {
+            let refuse = exchange::refuse_writes(&mut link, timeout_ms);
+            tokio::pin!(refuse);
+            match tokio::time::timeout(LINGER, &mut refuse).await {
+                Ok(refused) => refused?,
+                Err(_) => {
+                    let mut other = Link::open(&login, timeout_ms).await?;
+                    killed += exchange::kill_clients(&mut other, timeout_ms).await?;
+                    engine::set_acks(&mut other, None, timeout_ms).await?;
+                    refuse.await?;
+                }
+            }
+        }
+        // Those that came between, and those whose rights let them write nevertheless.
+        killed += exchange::kill_clients(&mut link, timeout_ms).await?;
+        Ok(killed)
+    }
+
+    async fn halt(&self, server: ServerId) -> Step {
+        let timeout_ms = self.settings.step_timeout_ms;
+        let mut link = self.lend(server.0).await.map_err(failed)?;
+        let mut outcome = exchange::halt(&mut link, timeout_ms).await;
+        if let Ok(halted) = &mut outcome
+            && !halted.read_only
+        {
+            let refused = exchange::refuse_writes(&mut link, timeout_ms).await;
+            refused.map_err(failed)?;
+            halted.read_only = true;
+        }
+        heard(link.keep(outcome))
+    }
+
+    async fn drain(&self, server: ServerId) -> Step {
+        let timeout_ms = self.settings.step_timeout_ms;
+        let mut link = self.lend(server.0).await.map_err(failed)?;
+        let has = exchange::look(&mut link, timeout_ms).await;
+        let has = has.map_err(failed)?;
+        let outcome = exchange::apply(&mut link, &has.received, timeout_ms).await;
+        plain(link.keep(outcome))
+    }
+
+    async fn lead(&self, group: &str, server: ServerId) -> Step {
+        let timeout_ms = self.settings.step_timeout_ms;
+        let wanted = self.wanted_ack_wait_ms(group);
+        let strict = self.settings.relaxed_replicas;
+        let mut link = self.lend(server.0).await.map_err(failed)?;
+        let outcome = exchange::prepare_primary(&mut link, wanted, strict, timeout_ms).await;
+        let outcome = link.keep(outcome);
+        if let (Ok((_, set)), Some(record)) = (&outcome, self.record_of(server.0)) {
+            self.tell_acks(&record, *set, wanted);
+        }
+        plain(outcome.map(drop))
+    }
+
+    /// A replica is only pointed elsewhere; a former primary has more to learn.
+    async fn follow_primary(&self, server: ServerId, primary: ServerId) -> Step {
+        let timeout_ms = self.settings.step_timeout_ms;
+        let (Some(record), Some(leader)) = (self.record_of(server.0), self.record_of(primary.0))
+        else {
+            return Err(said("it left the farm".to_owned()));
+        };
+        let login = self.replica_login(&leader);
+        let relaxed = self.settings.relaxed_replicas;
+        let mut link = self.lend(server.0).await.map_err(failed)?;
+        let outcome = follow(&mut link, &login, relaxed, timeout_ms).await;
+        let outcome = link.keep(outcome);
+        if outcome.is_ok() && record.status != Status::Faulty {
+            self.heal(server.0);
+        }
+        plain(outcome)
+    }
+
+    /// Read-only, nobody left who could write, and what it has then.
+    async fn close(&self, server: ServerId) -> Step {
+        let timeout_ms = self.settings.step_timeout_ms;
+        let mut link = self.lend(server.0).await.map_err(failed)?;
+        let refused = exchange::refuse_writes(&mut link, timeout_ms).await;
+        refused.map_err(failed)?;
+        // Accounts with READ ONLY ADMIN would write on; sessions find the new primary.
+        let killed = exchange::kill_clients(&mut link, timeout_ms).await;
+        killed.map_err(failed)?;
+        let outcome = exchange::look(&mut link, timeout_ms).await;
+        heard(link.keep(outcome))
+    }
+
+    /// The servers' standing as sessions see it from now on; the store follows at once.
+    pub(super) fn publish_primary(&self, group: &str, primary: Option<ServerId>) {
+        let old = self.state().records.clone();
+        let mut since_us = None;
+        {
+            let mut state = self.state();
+            let ids: Vec<u32> = state.records.members(group).map(|(id, _)| id).collect();
+            for id in ids {
+                let is_it = primary == Some(ServerId(id));
+                if let Some(kept) = state.records.servers.get_mut(&id) {
+                    let status = match kept.value.status {
+                        _ if is_it => Status::Primary,
+                        Status::Primary => Status::Replica,
+                        other => other,
+                    };
+                    kept.value = with_status(&kept.value, status);
+                }
+                if is_it {
+                    since_us = state.standing.leads(group, id);
+                    let health = &mut state.seen.entry(id).or_default().health;
+                    (health.alive, health.read_only) = (true, false);
+                    (health.io_running, health.sql_running) = (None, None);
+                    health.error.clear();
+                }
+            }
+            if primary.is_none() {
+                state.standing.nobody_leads(group);
+            }
+        }
+        let happened = self.state().records.events_since(&old);
+        happened.into_iter().for_each(|event| self.happened(event));
+        self.publish();
+        self.sessions.turned();
+        if let Some(since_us) = since_us {
+            let pause_us = self.now_us().saturating_sub(since_us);
+            self.tally.last_pause_us.store(pause_us, Relaxed);
+        }
+        self.probe_now();
+    }
+
+    pub(crate) fn record_of(&self, id: u32) -> Option<ServerRecord> {
+        let state = self.state();
+        state
+            .records
+            .servers
+            .get(&id)
+            .map(|kept| kept.value.clone())
+    }
+
+    /// UUID and address.
+    pub(super) fn identity_of(&self, id: u32) -> Option<(String, String)> {
+        let record = self.record_of(id)?;
+        Some((record.uuid.clone(), record.address()))
+    }
+}
+
+/// Points a server at a primary, whatever it did before.
+async fn follow(
+    link: &mut Link,
+    primary: &Login,
+    relaxed: bool,
+    timeout_ms: u64,
+) -> Result<(), Error> {
+    match engine::replication::status(link, timeout_ms).await? {
+        Some(now) if now.primary_host == primary.host && now.primary_port == primary.port => {
+            exchange::start(link, timeout_ms).await
+        }
+        Some(_) => exchange::repoint(link, primary, relaxed, timeout_ms).await,
+        None => {
+            engine::make_replica(link, primary, timeout_ms).await?;
+            match relaxed {
+                true => exchange::relax(link, timeout_ms).await,
+                false => Ok(()),
+            }
+        }
+    }
+}
+
+fn heard(outcome: Result<Halted, Error>) -> Step {
+    let halted = outcome.map_err(failed)?;
+    Ok(Answer::Heard(Heard {
+        applies: halted
+            .replica
+            .as_ref()
+            .is_some_and(|replica| replica.sql != Thread::Stopped),
+        executed: halted.executed,
+        received: halted.received,
+        read_only: halted.read_only,
+        frozen: halted.frozen,
+    }))
+}
+
+fn plain(outcome: Result<(), Error>) -> Step {
+    outcome.map_err(failed)?;
+    done()
+}
+
+fn said(text: String) -> Failed {
+    Failed {
+        fault: Fault::Said,
+        text,
+    }
+}
+
+/// What a failed step says about its server.
+pub(crate) fn failed(error: Error) -> Failed {
+    let fault = match &error {
+        Error::Refused { .. } | Error::Reply { .. } | Error::Replication { .. } => Fault::Said,
+        Error::Timeout { .. } => Fault::Late,
+        Error::Lost { .. } => Fault::Reset,
+        Error::Connect { reason, .. } if reason.contains("refused") => Fault::Refused,
+        Error::Connect { .. } => Fault::Silent,
+    };
+    Failed {
+        fault,
+        text: error.to_string(),
+    }
+}
+
+impl From<Failed> for CommandError {
+    fn from(failed: Failed) -> CommandError {
+        CommandError::Refused(failed.text)
+    }
+}

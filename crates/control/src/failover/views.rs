@@ -1,0 +1,103 @@
+//! What replicas see of their primary, asked while there is doubt about it: each look costs a
+//! statement on each replica.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Thread, exchange, replication};
+use farm::{ServerId, Status};
+use machines::failover::{Event, Fault};
+use tokio::task::AbortHandle;
+
+use super::{Driver, Told};
+use crate::runtime::Control;
+
+/// Replicas are asked so often, for so long, after a doubt.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const LOOKS: u32 = 10;
+
+/// The looks that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Views(Option<AbortHandle>);
+
+impl Driver {
+    /// Asks the replicas when the primary is silent or its writes hang.
+    pub(super) fn watch_replicas(&mut self, event: &Event) {
+        let Event::Failed { server, fault } = event else {
+            return;
+        };
+        let doubtful = matches!(fault, Fault::Silent | Fault::WriteSilent);
+        let under_way = self.views.0.as_ref().is_some_and(|it| !it.is_finished());
+        if !doubtful || under_way || self.machine.primary() != Some(*server) {
+            return;
+        }
+        let hangs = *fault == Fault::WriteSilent;
+        let control = Arc::clone(&self.control);
+        let look = control.look_at_replicas(self.group.clone(), hangs);
+        self.views.0 = Some(self.rejoins.spawn(look));
+    }
+}
+
+impl Control {
+    /// The pulse's write ended well.
+    pub(crate) fn wrote(&self, id: u32) {
+        let server = ServerId(id);
+        self.tell_of(id, Event::Wrote { server });
+    }
+
+    /// The pulse's write did not end, though it should have.
+    pub(crate) fn write_hangs(&self, id: u32) {
+        let server = ServerId(id);
+        let fault = Fault::WriteSilent;
+        self.tell_of(id, Event::Failed { server, fault });
+    }
+
+    /// The pulse's write has not ended yet. One that waits for an acknowledgement or for somebody's
+    /// lock says nothing against its server.
+    pub(crate) async fn look_why_it_hangs(&self, id: u32) {
+        let timeout_ms = self.settings.probe_timeout_ms;
+        let Ok(mut link) = self.lend(id).await else {
+            return;
+        };
+        let outcome = exchange::waits_for_others(&mut link, timeout_ms).await;
+        if matches!(link.keep(outcome), Ok(false)) {
+            self.write_hangs(id);
+        }
+    }
+
+    /// Tells the driver of each replica that received something meanwhile. Where writes hang, a
+    /// replica that is connected counts: it could acknowledge them.
+    async fn look_at_replicas(self: Arc<Self>, group: String, hangs: bool) {
+        let mut before: BTreeMap<u32, String> = BTreeMap::new();
+        let timeout_ms = self.settings.probe_timeout_ms;
+        for _ in 0..LOOKS {
+            let replicas: Vec<u32> = {
+                let state = self.state();
+                let replicas = state.records.members(&group);
+                let follow = |status| matches!(status, Status::Replica | Status::Spare);
+                let replicas = replicas.filter(|(_, record)| follow(record.status));
+                replicas.map(|(id, _)| id).collect()
+            };
+            for id in replicas {
+                let Ok(mut link) = self.lend(id).await else {
+                    continue;
+                };
+                let outcome = replication::status(&mut link, timeout_ms).await;
+                let Ok(Some(now)) = link.keep(outcome) else {
+                    continue;
+                };
+                let last = before.insert(id, now.received.clone());
+                let receives = last.is_some_and(|last| last != now.received);
+                if receives || (hangs && now.io == Thread::Running) {
+                    let view = Event::View {
+                        replica: ServerId(id),
+                        heard_us: self.now_us(),
+                    };
+                    self.tell_driver(&group, Told::Event(view));
+                }
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+}

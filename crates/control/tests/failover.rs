@@ -1,0 +1,215 @@
+//! Failover with real servers: who takes over, with which positions, who follows, who is fenced.
+
+mod plane;
+
+use farm::Status;
+use plane::{PATIENCE, Plane, farm_of, servers};
+use testkit::{Server, wait_until};
+
+fn value(server: &Server, sql: &str) -> String {
+    server.client().value(sql)
+}
+
+/// An active group whose primary has table `d.t`, on all servers.
+fn active_farm(dir: &std::path::Path, servers: &[Server]) -> Plane {
+    let plane = farm_of(dir, servers);
+    plane.rows(&["group", "activate", "g"]);
+    servers[0].client().run("CREATE DATABASE d");
+    let table = "CREATE TABLE d.t (a INT PRIMARY KEY)";
+    servers[0].client().run(table);
+    for server in &servers[1..] {
+        let sql = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd'";
+        wait_until(PATIENCE, "the table", || value(server, sql) == "1");
+    }
+    plane
+}
+
+/// The index of the server that leads now.
+fn leader(plane: &Plane, servers: &[Server]) -> Option<usize> {
+    let snapshot = plane.published.load();
+    let primary = snapshot.group("g")?.primary()?.clone();
+    let is_it = |server: &Server| server.address().to_string() == primary.address();
+    (primary.serves_writes() && !snapshot.group("g")?.paused)
+        .then(|| servers.iter().position(is_it))?
+}
+
+#[test]
+fn a_killed_primary_is_replaced_and_comes_back() {
+    let Some(mut servers) = servers::<3>() else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = active_farm(dir.path(), &servers);
+    servers[0].client().run("INSERT INTO d.t VALUES (1)");
+    servers[0].kill();
+    wait_until(PATIENCE, "another primary", || {
+        leader(&plane, &servers).is_some_and(|at| at > 0)
+    });
+    let at = leader(&plane, &servers).expect("a leader");
+    let new = &servers[at];
+    new.client().run("INSERT INTO d.t VALUES (2)");
+    let other = &servers[3 - at];
+    wait_until(PATIENCE, "both rows on the other replica", || {
+        value(other, "SELECT COUNT(*) FROM d.t") == "2"
+    });
+    let snapshot = plane.published.load();
+    let group = snapshot.group("g").expect("the group");
+    assert_eq!(group.forks.len(), 1, "a new timeline");
+    let kinds = plane.event_kinds();
+    for kind in ["primary_lost", "primary_changed", "server_promoted"] {
+        assert!(kinds.contains(&kind), "{kind} in {kinds:?}");
+    }
+
+    servers[0].restart();
+    plane.wait_server("is a replica again", &servers[0], |server| {
+        server.status == Status::Replica && server.health.io_running == Some(true)
+    });
+    wait_until(PATIENCE, "both rows on the old primary", || {
+        value(&servers[0], "SELECT COUNT(*) FROM d.t") == "2"
+    });
+    assert_eq!(value(&servers[0], "SELECT @@read_only"), "1");
+}
+
+#[test]
+fn a_frozen_primary_is_replaced_and_fenced_when_it_goes_on() {
+    let Some(mut servers) = servers::<3>() else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = active_farm(dir.path(), &servers);
+    let mut held = servers[0].client();
+    servers[0].freeze();
+    wait_until(PATIENCE, "another primary", || {
+        leader(&plane, &servers).is_some_and(|at| at > 0)
+    });
+    let at = leader(&plane, &servers).expect("a leader");
+    servers[at].client().run("INSERT INTO d.t VALUES (1)");
+    plane.wait_server("serves nothing", &servers[0], |server| {
+        !server.health.alive && server.term > 0
+    });
+
+    servers[0].thaw();
+    wait_until(PATIENCE, "the old primary to be fenced", || {
+        value(&servers[0], "SELECT @@read_only") == "1"
+    });
+    assert!(
+        held.query("SELECT 1").is_err(),
+        "a client of the old primary was ended"
+    );
+    wait_until(PATIENCE, "the fence to be told", || {
+        plane.event_kinds().contains(&"server_fenced")
+    });
+    // It follows, unless a write that it had taken before ends there: then it must be built anew.
+    let standing = |server: &farm::Server| server.status != Status::Primary;
+    plane.wait_server("is no primary", &servers[0], standing);
+    assert_eq!(leader(&plane, &servers), Some(at));
+}
+
+#[test]
+fn a_switch_over_moves_the_writes_and_back() {
+    let Some(servers) = servers::<3>() else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = active_farm(dir.path(), &servers);
+    servers[0].client().run("INSERT INTO d.t VALUES (1)");
+    let to = servers[2].address().to_string();
+    plane.rows(&["group", "promote", "g", &to]);
+    assert_eq!(leader(&plane, &servers), Some(2));
+    servers[2].client().run("INSERT INTO d.t VALUES (2)");
+    for server in &servers[..2] {
+        wait_until(PATIENCE, "both rows", || {
+            value(server, "SELECT COUNT(*) FROM d.t") == "2"
+        });
+        assert_eq!(value(server, "SELECT @@read_only"), "1");
+    }
+    let snapshot = plane.published.load();
+    let forks = snapshot.group("g").map(|group| group.forks.len());
+    assert_eq!(forks, Some(0), "nothing was lost: the timeline goes on");
+
+    let again = plane.rows(&["group", "promote", "g", &to]);
+    assert!(
+        again[0]["result"].to_string().contains("already"),
+        "{again}"
+    );
+    let text = plane.rows(&["group", "demote", "g"])[0]["result"].to_string();
+    assert!(text.contains("the group has none"), "{text}");
+    assert_eq!(leader(&plane, &servers), None);
+    let first = servers[0].address().to_string();
+    plane.rows(&["group", "promote", "g", &first]);
+    assert_eq!(leader(&plane, &servers), Some(0));
+    servers[0].client().run("INSERT INTO d.t VALUES (3)");
+    assert_eq!(plane.control.counters().failovers[0].0, "ordered");
+}
+
+#[test]
+fn orders_that_do_not_fit_change_nothing() {
+    let Some(mut servers) = servers::<2>() else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = farm_of(dir.path(), &servers);
+    let (first, second) = (
+        servers[0].address().to_string(),
+        servers[1].address().to_string(),
+    );
+    plane.rows(&["group", "create", "alone"]);
+    let error = plane.error(&["group", "promote", "none"]);
+    assert!(error.contains("there is no group none"), "{error}");
+    let error = plane.error(&["group", "promote", "alone"]);
+    assert!(error.contains("no other server"), "{error}");
+    let error = plane.error(&["group", "promote", "g", "10.0.0.1:1"]);
+    assert!(error.contains("has no server 10.0.0.1:1"), "{error}");
+
+    let mark = |yes: &str| {
+        let option = format!("--promotable={yes}");
+        plane.rows(&["server", "set_status", &second, "SECONDARY", &option]);
+    };
+    mark("false");
+    let error = plane.error(&["group", "promote", "g", &second]);
+    assert!(error.contains("never to be the primary"), "{error}");
+    let error = plane.error(&["group", "promote", "g"]);
+    assert!(error.contains("no replica can take over"), "{error}");
+    mark("true");
+
+    plane.rows(&["server", "set_status", &second, "FAULTY"]);
+    let error = plane.error(&["group", "promote", "g", &second]);
+    assert!(error.contains("is FAULTY"), "{error}");
+    plane.rows(&["server", "set_status", &second, "SPARE"]);
+    plane.rows(&["server", "set_status", &second, "SECONDARY"]);
+    let error = plane.error(&["threat", "report_failure", &first]);
+    assert!(error.contains("`group activate g`"), "{error}");
+
+    servers[1].kill();
+    plane.wait_server("is dead", &servers[1], |server| !server.health.alive);
+    let error = plane.error(&["group", "promote", "g", &second]);
+    assert!(error.contains("does not answer"), "{error}");
+    assert_eq!(leader(&plane, &servers), Some(0));
+    servers[0]
+        .client()
+        .run("SET GLOBAL rpl_semi_sync_master_enabled=0");
+    servers[0].client().run("CREATE DATABASE still_written");
+}
+
+#[test]
+fn a_router_that_starts_in_the_middle_goes_on() {
+    let Some(mut servers) = servers::<3>() else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = active_farm(dir.path(), &servers);
+    servers[0].client().run("INSERT INTO d.t VALUES (1)");
+    drop(plane);
+    // Nobody looks while the primary dies and a replica was already stopped for the election.
+    servers[0].kill();
+    servers[1].client().run("STOP SLAVE IO_THREAD");
+    let plane = Plane::start(dir.path());
+    wait_until(PATIENCE, "another primary", || {
+        leader(&plane, &servers).is_some_and(|at| at > 0)
+    });
+    let at = leader(&plane, &servers).expect("a leader");
+    servers[at].client().run("INSERT INTO d.t VALUES (2)");
+    wait_until(PATIENCE, "both rows on the other replica", || {
+        value(&servers[3 - at], "SELECT COUNT(*) FROM d.t") == "2"
+    });
+}

@@ -1,0 +1,328 @@
+//! The steps of a change of primary on one server, each in as few trips as it can be done.
+//!
+//! Who gets which role, and in which order the steps are taken, is the callers' matter; the rules at
+//! the top of [`crate::replication`] hold here, too. Every step may be repeated.
+
+use std::time::{Duration, Instant};
+
+use farm::{Engine, Position};
+use mysql_async::Row;
+
+use crate::error::Error;
+use crate::heartbeat::{executed, wait_for};
+use crate::link::{Link, Login, quoted, text, text_at};
+use crate::probe::{Replica, Thread, replica};
+use crate::replication::{ACK_WAIT_FOREVER_MS, AcksSet, change_primary, semi_sync_side, words};
+
+/// A wait for a position looks again so often whether the applier still runs.
+const SLICE_MS: u64 = 200;
+
+/// ER_BAD_SLAVE and its kin: the server follows nobody, so there is nothing to stop.
+const FOLLOWS_NOBODY: [u16; 2] = [1200, 3074];
+
+/// What a replica has, once it receives no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Halted {
+    /// Everything that its relay log or its data hold.
+    pub received: Position,
+    /// What its data hold.
+    pub executed: Position,
+    pub read_only: bool,
+    /// Its data cannot be changed at all (a read-only medium).
+    pub frozen: bool,
+    /// Its own word; `None` when it follows nobody.
+    pub replica: Option<Replica>,
+}
+
+/// Stops receiving and tells what was received: from then on no commit of the primary is
+/// acknowledged by this replica. The applier goes on.
+pub async fn halt(link: &mut Link, timeout_ms: u64) -> Result<Halted, Error> {
+    const OPERATION: &str = "stop receiving";
+    let look = look_sql(link);
+    let stop = format!("{}; {look}", words(link.version()).stop_io);
+    let sets = match link.sets(OPERATION, &stop, timeout_ms).await {
+        Err(error) if error.number().is_some_and(|n| FOLLOWS_NOBODY.contains(&n)) => {
+            link.sets(OPERATION, &look, timeout_ms).await?
+        }
+        other => other?,
+    };
+    halted(link, OPERATION, &sets)
+}
+
+/// Tells what a server has, changing nothing.
+pub async fn look(link: &mut Link, timeout_ms: u64) -> Result<Halted, Error> {
+    const OPERATION: &str = "say what it has";
+    let sets = link.sets(OPERATION, &look_sql(link), timeout_ms).await?;
+    halted(link, OPERATION, &sets)
+}
+
+/// What the server has is read first: its applier goes on meanwhile, and nothing that it applies
+/// between two looks was received after the second.
+fn look_sql(link: &Link) -> String {
+    let executed = executed(link.version().engine);
+    let status = words(link.version()).show_status;
+    format!("SELECT {executed}, @@global.read_only, @@global.innodb_read_only; {status}")
+}
+
+fn halted(link: &Link, operation: &'static str, sets: &[Vec<Row>]) -> Result<Halted, Error> {
+    // A statement without rows before them may or may not leave an empty set.
+    let at = sets.iter().position(|rows| !rows.is_empty());
+    let rows = at.and_then(|at| sets.get(at)?.first());
+    let cell = |index| rows.and_then(|row| text_at(row, index));
+    let is_on = |index| cell(index).is_some_and(|value| value != "0");
+    let replica = at.and_then(|at| sets.get(at + 1)?.first()).map(replica);
+    let executed = read(link, operation, &cell(0).unwrap_or_default())?;
+    let mut received = executed.clone();
+    if let Some(replica) = &replica {
+        received.join(&read(link, operation, &replica.received)?);
+    }
+    Ok(Halted {
+        received,
+        executed,
+        read_only: is_on(1),
+        frozen: is_on(2),
+        replica,
+    })
+}
+
+/// Waits until the server has applied all of `position`; an applier that stopped is told at once.
+pub async fn apply(link: &mut Link, position: &Position, timeout_ms: u64) -> Result<(), Error> {
+    const OPERATION: &str = "apply what it received";
+    let deadline = Instant::now() + Duration::from_millis(timeout_ms);
+    let engine = link.version().engine;
+    let look = words(link.version()).show_status;
+    let wait = wait_for(engine, &position.to_string(), SLICE_MS);
+    // MariaDB's wait knows what the applier did, not what the server itself once wrote.
+    let sql = format!("SELECT {}; SELECT {wait}; {look}", executed(engine));
+    loop {
+        let sets = link.sets(OPERATION, &sql, SLICE_MS + timeout_ms).await?;
+        let first = |index: usize| sets.get(index).and_then(|rows: &Vec<_>| rows.first());
+        let has = first(0).and_then(|row| text_at(row, 0)).unwrap_or_default();
+        let waited = first(1).and_then(|row| text_at(row, 0));
+        if waited.as_deref() == Some("0") || read(link, OPERATION, &has)?.covers(position) {
+            return Ok(());
+        }
+        let applier = first(2).map(replica);
+        if applier.as_ref().is_none_or(|it| it.sql == Thread::Stopped) {
+            let said = applier.map_or(String::new(), |it| it.sql_error);
+            return Err(Error::Replication {
+                server: link.address().to_owned(),
+                reason: format!("its SQL thread is stopped {said}"),
+                cure: "mend what stopped it, then START SLAVE SQL_THREAD".to_owned(),
+            });
+        }
+        if Instant::now() >= deadline {
+            return Err(Error::Timeout {
+                operation: OPERATION,
+                server: link.address().to_owned(),
+                timeout_ms,
+            });
+        }
+    }
+}
+
+/// Lets a drained server follow nobody and wait for replicas as a primary does, still read-only.
+/// `strict` makes each of its commits reach the disk. Gives what it has then, which is where its
+/// timeline begins.
+pub async fn prepare_primary(
+    link: &mut Link,
+    ack_wait_ms: Option<u64>,
+    strict: bool,
+    timeout_ms: u64,
+) -> Result<(Position, AcksSet), Error> {
+    const OPERATION: &str = "become the primary";
+    let words = words(link.version());
+    let (mut sql, set) = match (
+        semi_sync_side(link, "master", "source", timeout_ms).await?,
+        ack_wait_ms,
+    ) {
+        (None, _) => (String::new(), AcksSet::Unavailable),
+        (Some(side), None) => {
+            let off = format!("SET GLOBAL rpl_semi_sync_{side}_enabled=0; ");
+            (off, AcksSet::Off)
+        }
+        (Some(side), Some(wait_ms)) => {
+            let wait_ms = wait_ms.clamp(1, ACK_WAIT_FOREVER_MS);
+            let prefix = format!("SET GLOBAL rpl_semi_sync_{side}");
+            let on = format!(
+                "{prefix}_wait_point='AFTER_SYNC'; {prefix}_timeout={wait_ms}; {prefix}_enabled=1; "
+            );
+            (on, AcksSet::On)
+        }
+    };
+    if strict {
+        sql.push_str("SET GLOBAL sync_binlog=1; SET GLOBAL innodb_flush_log_at_trx_commit=1; ");
+    }
+    let executed = executed(link.version().engine);
+    let rest = format!("{sql}SELECT {executed}");
+    let whole = format!("{}; {}; {rest}", words.stop, words.reset);
+    let sets = match link.sets(OPERATION, &whole, timeout_ms).await {
+        Err(error) if error.number().is_some_and(|n| FOLLOWS_NOBODY.contains(&n)) => {
+            link.sets(OPERATION, &rest, timeout_ms).await?
+        }
+        other => other?,
+    };
+    let cell = sets.last().and_then(|rows| rows.first());
+    let text = cell.and_then(|row| text_at(row, 0)).unwrap_or_default();
+    Ok((read(link, OPERATION, &text)?, set))
+}
+
+/// Lets clients write.
+pub async fn open(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    // `super_read_only` is cleared with it.
+    link.run("take writes", "SET GLOBAL read_only=0", timeout_ms)
+        .await
+}
+
+/// Lets a server follow another primary, without waiting until it does. What its relay log holds is
+/// fetched again from the new primary, which must have it. `relaxed` lets it write to disk once in a
+/// second instead of at each commit.
+pub async fn repoint(
+    link: &mut Link,
+    primary: &Login,
+    relaxed: bool,
+    timeout_ms: u64,
+) -> Result<(), Error> {
+    const OPERATION: &str = "follow another primary";
+    let words = words(link.version());
+    let change = change_primary(link.version(), primary);
+    let mut sql = format!("{}; {change}; {}", words.stop, words.start);
+    if relaxed {
+        sql = format!("{RELAXED}; {sql}");
+    }
+    link.run(OPERATION, &sql, timeout_ms).await
+}
+
+/// Lets a replica go on where it was halted.
+pub async fn start(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    let start = words(link.version()).start;
+    link.run("start replicating", start, timeout_ms).await
+}
+
+/// What a replica may do that its primary must not: a crash of the machine may lose its last second,
+/// which it fetches again.
+const RELAXED: &str = "SET GLOBAL sync_binlog=0; SET GLOBAL innodb_flush_log_at_trx_commit=2";
+
+/// Lets a replica write to disk once in a second instead of at each commit.
+pub async fn relax(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    link.run("flush less often", RELAXED, timeout_ms).await
+}
+
+/// Makes each commit of a server reach the disk before it is answered.
+pub async fn be_strict(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    let sql = "SET GLOBAL sync_binlog=1; SET GLOBAL innodb_flush_log_at_trx_commit=1";
+    link.run("flush at each commit", sql, timeout_ms).await
+}
+
+/// Makes a server refuse writes. It waits while commits wait for acknowledgements, and on MariaDB
+/// accounts with READ ONLY ADMIN write on: [`kill_clients`] helps with both.
+pub async fn refuse_writes(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    let sql = match link.version().engine {
+        Engine::MariaDb => "SET GLOBAL read_only=1",
+        Engine::MySql => "SET GLOBAL super_read_only=1",
+    };
+    link.run("become read-only", sql, timeout_ms).await
+}
+
+/// A client's connection, as the server lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    pub id: u64,
+    pub user: String,
+    /// `Sleep` between two statements.
+    pub command: String,
+    /// For how long it has been doing that, in seconds.
+    pub time_s: u64,
+}
+
+impl Client {
+    /// True while a statement runs.
+    pub fn is_busy(&self) -> bool {
+        self.command != "Sleep"
+    }
+}
+
+/// The connections of clients: not those of replication, of the server itself, or of this process.
+pub async fn clients(link: &mut Link, timeout_ms: u64) -> Result<Vec<Client>, Error> {
+    let rows = link
+        .rows("list its clients", "SHOW FULL PROCESSLIST", timeout_ms)
+        .await?;
+    let own = link.own_ids();
+    let client = |row: &Row| {
+        let client = Client {
+            id: text(row, "Id")?.parse().ok()?,
+            user: text(row, "User")?,
+            command: text(row, "Command").unwrap_or_default(),
+            time_s: text(row, "Time")
+                .and_then(|time| time.parse().ok())
+                .unwrap_or(0),
+        };
+        let inner = matches!(client.user.as_str(), "system user" | "event_scheduler")
+            || client.command.starts_with("Binlog Dump")
+            || client.command.starts_with("Slave_")
+            || client.command == "Daemon"
+            || client.command == "Killed";
+        (!inner && !own.contains(&client.id)).then_some(client)
+    };
+    Ok(rows.iter().filter_map(client).collect())
+}
+
+/// The clients that have a transaction open. The engine makes this list anew only when nobody asked
+/// for it in the last 0.1 s.
+pub async fn in_transactions(link: &mut Link, timeout_ms: u64) -> Result<Vec<u64>, Error> {
+    let sql = "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX \
+               WHERE trx_mysql_thread_id > 0";
+    let rows = link.rows("list transactions", sql, timeout_ms).await?;
+    let id = |row: &Row| text_at(row, 0).and_then(|id| id.parse().ok());
+    Ok(rows.iter().filter_map(id).collect())
+}
+
+/// Ends these connections; one that has ended by itself is as good. Gives how many there were.
+pub async fn kill(link: &mut Link, ids: &[u64], timeout_ms: u64) -> Result<u64, Error> {
+    const NO_SUCH_THREAD: u16 = 1094;
+    let mut killed = 0;
+    for id in ids {
+        match link
+            .run("end a connection", &format!("KILL {id}"), timeout_ms)
+            .await
+        {
+            Ok(()) => killed += 1,
+            Err(error) if error.number() == Some(NO_SUCH_THREAD) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(killed)
+}
+
+/// Ends the connections of all clients. Gives how many there were.
+pub async fn kill_clients(link: &mut Link, timeout_ms: u64) -> Result<u64, Error> {
+    let clients = clients(link, timeout_ms).await?;
+    let ids: Vec<u64> = clients.iter().map(|client| client.id).collect();
+    kill(link, &ids, timeout_ms).await
+}
+
+/// True when a write of this process waits for a replica's acknowledgement or for a lock, as the
+/// server's list of processes says it; or when none of its writes is there any more.
+pub async fn waits_for_others(link: &mut Link, timeout_ms: u64) -> Result<bool, Error> {
+    let rows = link
+        .rows("list its threads", "SHOW FULL PROCESSLIST", timeout_ms)
+        .await?;
+    let own = link.own_ids();
+    let writes = rows.iter().filter(|row| {
+        let ours = text(row, "Id").and_then(|id| id.parse().ok());
+        let is_write = text(row, "Info").is_some_and(|sql| sql.starts_with("INSERT INTO heddle."));
+        ours.is_some_and(|id| own.contains(&id)) && is_write
+    });
+    let mut states = writes.map(|row| text(row, "State").unwrap_or_default().to_lowercase());
+    Ok(states.all(|state| state.contains("lock") || state.contains("ack")))
+}
+
+/// Reads a position; MySQL breaks long ones into lines.
+fn read(link: &Link, operation: &'static str, text: &str) -> Result<Position, Error> {
+    let text = text.replace('\n', "");
+    Position::parse(link.version().engine, &text).ok_or_else(|| Error::Reply {
+        operation,
+        server: link.address().to_owned(),
+        what: format!("the position is {}", quoted(&text)),
+    })
+}
