@@ -139,7 +139,12 @@ impl Drop for Plane {
             let _ = stop.send(());
         }
         let ended = self.thread.take().map(JoinHandle::join);
-        if !std::thread::panicking() {
+        if std::thread::panicking() {
+            for event in self.control.events() {
+                let (when, detail) = (event.when(), &event.detail);
+                eprintln!("{when} {} {} {detail}", event.kind, event.address);
+            }
+        } else {
             assert!(matches!(ended, Some(Ok(()))), "the control thread panicked");
         }
     }
