@@ -4,6 +4,7 @@
 //! then the servers, all at once; then the farm's state; then the doors. The end is the reverse, so
 //! that nobody is served by a farm whose servers are going away.
 
+mod fence;
 mod fleet;
 mod join;
 mod place;
@@ -22,6 +23,7 @@ use crate::printing::say;
 use crate::router::{Router, Signals, addresses_are_free, blocking, runtime};
 use crate::settings::{OptionalPath, Settings, Switch};
 
+use fence::Guards;
 use fleet::{Identity, Member, Recipe};
 use place::Place;
 use supervisor::{Record, Watch};
@@ -74,7 +76,9 @@ async fn farm(flags: cli::Up, mut settings: Settings) -> Result<(), Failure> {
     warn_of_lost_commits(&binary, &all);
     let recipe = recipe(binary, &place).await?;
     let token = token(&place.dir)?;
-    let (router, http) = Router::open(settings, &place.state(), token, None).await?;
+    let guards = Guards::default();
+    let fence = Arc::new(guards.clone());
+    let (router, http) = Router::open(settings, &place.state(), token, Some(fence)).await?;
     let members = start(&recipe, &place, &all, &router).await?;
 
     let record = Record::new(&place, &members);
@@ -84,6 +88,7 @@ async fn farm(flags: cli::Up, mut settings: Settings) -> Result<(), Failure> {
         recipe,
         all,
         record,
+        guards,
     };
     let (stop, stopped) = watch::channel(false);
     let life = async {

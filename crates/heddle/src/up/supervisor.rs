@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use control::Control;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
+use super::fence::{Guards, Order};
 use super::fleet::{self, Identity, Member, Recipe};
 use super::place::{Place, replace};
 use crate::failure::Failure;
@@ -33,6 +34,7 @@ pub struct Watch {
     pub recipe: Recipe,
     pub all: Vec<Identity>,
     pub record: Record,
+    pub guards: Guards,
 }
 
 /// `farm.json`, rewritten when a pid changes.
@@ -109,24 +111,34 @@ pub async fn guard_all(
 async fn guard(watch: &Watch, mut member: Member, mut stop: watch::Receiver<bool>) -> Member {
     let mut started = Instant::now();
     let mut pause = PAUSE_MIN;
+    let port = member.identity.port;
+    let mut orders = watch.guards.listen(port);
     loop {
-        if idle(&mut stop, LOOK).await {
-            return member;
+        match idle(&mut stop, LOOK, &mut orders).await {
+            Call::End => return member,
+            Call::Kill(killed) => {
+                // One that cannot be killed has ended already; what is left is seen below.
+                let _ = member.server.kill();
+                let _ = killed.send(());
+            }
+            Call::Look => {}
         }
         if member.server.is_running() {
             continue;
         }
+        watch.guards.runs(port, false);
         let name = member.identity.name.clone();
         say(format!(
             "{name} ended (pid {}); starting it again",
             member.server.pid()
         ));
-        pause = if started.elapsed() < STABLE {
+        let lately = started.elapsed() < STABLE;
+        pause = if lately {
             (pause * 2).min(PAUSE_MAX)
         } else {
             PAUSE_MIN
         };
-        if started.elapsed() < STABLE && idle(&mut stop, pause).await {
+        if lately && matches!(idle(&mut stop, pause, &mut orders).await, Call::End) {
             return member;
         }
         started = Instant::now();
@@ -136,12 +148,27 @@ async fn guard(watch: &Watch, mut member: Member, mut stop: watch::Receiver<bool
     }
 }
 
-/// Waits; true when the end has come.
-async fn idle(stop: &mut watch::Receiver<bool>, pause: Duration) -> bool {
+/// What ends a guard's rest.
+enum Call {
+    /// The farm stops.
+    End,
+    /// The server is to be killed.
+    Kill(Order),
+    /// Nothing: it is time to look.
+    Look,
+}
+
+/// Rests for as long as `pause`.
+async fn idle(
+    stop: &mut watch::Receiver<bool>,
+    pause: Duration,
+    orders: &mut mpsc::Receiver<Order>,
+) -> Call {
     // An error means that the sender is gone, which is the end as well.
     tokio::select! {
-        ended = stop.wait_for(|&stopped| stopped) => { let _ = ended; true }
-        () = tokio::time::sleep(pause) => false,
+        ended = stop.wait_for(|&stopped| stopped) => { let _ = ended; Call::End }
+        Some(order) = orders.recv() => Call::Kill(order),
+        () = tokio::time::sleep(pause) => Call::Look,
     }
 }
 
@@ -155,6 +182,7 @@ async fn restart(watch: &Watch, member: &mut Member) -> Result<(), Failure> {
     );
     let recipe = watch.recipe.clone();
     member.server = blocking(move || fleet::launch(&recipe, options)).await??;
+    watch.guards.runs(identity.port, true);
     let pid = member.server.pid();
     watch.record.set(&identity.name, pid);
     watch.record.write(watch)?;
