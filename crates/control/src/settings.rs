@@ -108,7 +108,7 @@ impl Settings {
             position_interval_ms: 50,
             probe_failures: 2,
             detections: 3,
-            detection_interval_ms: 50,
+            detection_interval_ms: 30,
             detection_timeout_ms: 100,
             accounts_interval_ms: 1000,
             last_replica_wait_ms: engine::replication::ACK_WAIT_FOREVER_MS,

@@ -140,6 +140,13 @@ fn a_switch_over_moves_the_writes_and_back() {
     assert_eq!(leader(&plane, &servers), Some(0));
     servers[0].client().run("INSERT INTO d.t VALUES (3)");
     assert_eq!(plane.control.counters().failovers[0].0, "ordered");
+
+    // Whoever opens a server beside the primary finds it closed again.
+    servers[1].client().run("SET GLOBAL read_only=0");
+    wait_until(PATIENCE, "the second writer to be fenced", || {
+        value(&servers[1], "SELECT @@read_only") == "1"
+    });
+    assert_eq!(leader(&plane, &servers), Some(0));
 }
 
 #[test]

@@ -81,7 +81,51 @@ impl Control {
         let snapshot = self.snapshot();
         Ok(snapshot
             .group(name)
-            .map_or_else(Table::default, |group| health(group)))
+            .map_or_else(Table::default, |group| self.health(group)))
+    }
+
+    /// Fabric's columns, then ours. For the primary the columns about replication are false.
+    fn health(&self, group: &Group) -> Table {
+        let mut table = Table::new(&[
+            "uuid",
+            "is_alive",
+            "status",
+            "is_not_running",
+            "is_not_configured",
+            "io_not_running",
+            "sql_not_running",
+            "io_error",
+            "sql_error",
+            "lag_ms",
+            "address",
+            "read_only",
+            "promotable",
+            "gtid",
+            "error",
+        ]);
+        for server in &group.servers {
+            let [not_running, not_configured, io_not_running, sql_not_running] =
+                replication(server);
+            let record = self.record_of(server.id.0);
+            table.rows.push(vec![
+                (*server.uuid).into(),
+                server.health.alive.into(),
+                server.status.fabric_name().into(),
+                not_running.into(),
+                not_configured.into(),
+                io_not_running.into(),
+                sql_not_running.into(),
+                server.health.io_error.as_str().into(),
+                server.health.sql_error.as_str().into(),
+                lag_ms(server),
+                server.address().into(),
+                server.health.read_only.into(),
+                record.is_some_and(|it| !it.never_primary).into(),
+                server.health.gtid.as_str().into(),
+                server.health.error.as_str().into(),
+            ]);
+        }
+        table
     }
 
     pub(super) fn group_events(&self, args: &Arguments) -> Result<Table, CommandError> {
@@ -187,38 +231,6 @@ impl Control {
 fn lag_ms(server: &Server) -> Value {
     let ms = |us: u64| (us as f64 / 100.0).round() / 10.0;
     server.lag_us().map_or(Value::Null, |us| ms(us).into())
-}
-
-/// Fabric's columns, and the lag. For the primary the columns about replication are false.
-fn health(group: &Group) -> Table {
-    let mut table = Table::new(&[
-        "uuid",
-        "is_alive",
-        "status",
-        "is_not_running",
-        "is_not_configured",
-        "io_not_running",
-        "sql_not_running",
-        "io_error",
-        "sql_error",
-        "lag_ms",
-    ]);
-    for server in &group.servers {
-        let [not_running, not_configured, io_not_running, sql_not_running] = replication(server);
-        table.rows.push(vec![
-            (*server.uuid).into(),
-            server.health.alive.into(),
-            server.status.fabric_name().into(),
-            not_running.into(),
-            not_configured.into(),
-            io_not_running.into(),
-            sql_not_running.into(),
-            server.health.io_error.as_str().into(),
-            server.health.sql_error.as_str().into(),
-            lag_ms(server),
-        ]);
-    }
-    table
 }
 
 /// What is wrong with a server's replication: not running at all, not configured, IO, SQL.

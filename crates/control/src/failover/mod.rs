@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farm::{Engine, GroupKind, Position, ServerId};
+use farm::{Engine, GroupKind, Position, ServerId, Status};
 use machines::failover::{
     Acks, Action, Answer, Ask, AskId, Event, Failed, Failover, Fault, Member, Policy, Record, Step,
 };
@@ -181,7 +181,10 @@ impl Driver {
     async fn run(mut self, mut inbox: mpsc::Receiver<Told>) {
         self.members_changed();
         match self.control.recorded_step(&self.group).await {
-            Ok(Some(record)) => self.tell(Event::Resume(record)),
+            Ok(Some(record)) => {
+                self.rejoin_lost(&record);
+                self.tell(Event::Resume(record));
+            }
             Ok(None) => {}
             Err(error) => {
                 let event = events::Event::now("store_unreadable", &self.group, error.to_string());
@@ -223,6 +226,7 @@ impl Driver {
         match told {
             Told::Event(event) => {
                 self.watch_replicas(&event);
+                self.watch_writers(&event);
                 self.tell(event);
             }
             Told::Members => self.members_changed(),
@@ -231,6 +235,34 @@ impl Driver {
                 self.next_order += 1;
                 self.orders.insert(order, waiter);
                 self.tell(Event::Order { order, what });
+            }
+        }
+    }
+
+    /// One that takes writes while another one leads is fenced and brought back: it led when it was
+    /// lost, or somebody opened it.
+    fn watch_writers(&mut self, event: &Event) {
+        if let Event::Beat {
+            server,
+            read_only: false,
+        } = event
+            && self.machine.is_active()
+            && !self.machine.is_changing()
+            && self.machine.primary().is_some_and(|it| it != *server)
+        {
+            self.rejoin(*server);
+        }
+    }
+
+    /// Servers that were lost in a change which an earlier router carried out.
+    fn rejoin_lost(&mut self, record: &Record) {
+        let Step::Over { lost, .. } = &record.step else {
+            return;
+        };
+        for server in lost {
+            let record = self.control.record_of(server.0);
+            if record.is_some_and(|record| record.status == Status::Faulty) {
+                self.rejoin(*server);
             }
         }
     }

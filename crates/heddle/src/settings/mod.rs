@@ -189,7 +189,7 @@ settings! {
         "So many failed probes in a row make a server dead; one answer makes it alive again.";
     detections: u64 = "3" "signs" [1, 1000] Restart
         "So many signs of life in a row must be missing before silence is believed; then a new connection must go without a greeting, too.";
-    detection_interval_ms: u64 = "50" "ms" [5, 3600000] Restart
+    detection_interval_ms: u64 = "30" "ms" [5, 3600000] Restart
         "Time between two signs of life that each server is asked for.";
     detection_timeout_ms: u64 = "100" "ms" [10, 3600000] Restart
         "A sign of life or a greeting that does not come within so long is missing. It stretches while the router itself gets too little CPU.";
