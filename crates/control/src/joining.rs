@@ -48,7 +48,11 @@ impl Control {
         }
         let mine = Holdings::of(link, timeout_ms).await?;
         let leaders = Holdings::of(&mut leader, timeout_ms).await?;
-        let divergence = engine::divergence(link, &mut leader, timeout_ms).await?;
+        let mut divergence = engine::divergence(link, &mut leader, timeout_ms).await?;
+        if divergence.count == 0 {
+            let login = self.login(&primary.host, primary.port);
+            divergence.out_of_reach = engine::is_out_of_reach(link, &login, timeout_ms).await?;
+        }
         let refused = |what: String| {
             CommandError::Refused(format!(
                 "server {} cannot follow {}: {what}",

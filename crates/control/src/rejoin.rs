@@ -109,7 +109,7 @@ impl Control {
         let login = self.replica_login(&primary);
         match engine::make_replica(&mut link, &login, timeout_ms).await {
             Ok(()) => {}
-            Err(engine::Error::Replication { reason, .. }) => {
+            Err(engine::Error::Replication { reason, .. }) if needs_a_copy(&reason) => {
                 engine::detach(&mut link, timeout_ms).await?;
                 return self.fill_or_condemn(id, record, &reason).await;
             }
@@ -321,6 +321,12 @@ impl Control {
         }
         astray
     }
+}
+
+/// Whether the primary's binary logs do not lead on from where the server is (1236), or its own log
+/// has what it should receive (1950): only a copy mends that.
+fn needs_a_copy(reason: &str) -> bool {
+    reason.contains("1236") || reason.contains("out-of-order")
 }
 
 /// Runs the tool on a saved file; false when it failed, and then there is no text.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use farm::{Engine, Last, Position};
 
 use crate::error::Error;
-use crate::link::{Link, quoted, text_at};
+use crate::link::{Link, Login, quoted, text_at};
 
 const OPERATION: &str = "compare positions";
 
@@ -24,7 +24,8 @@ pub struct Divergence {
     pub count: u64,
     /// Where they begin: what the server had executed before the first of them.
     pub since: String,
-    /// What the server lacks is no longer in the primary's binary logs.
+    /// What the server lacks is no longer in the primary's binary logs. Known at once on MySQL only;
+    /// see [`is_out_of_reach`].
     pub out_of_reach: bool,
 }
 
@@ -76,10 +77,28 @@ async fn mariadb(
 ) -> Result<Divergence, Error> {
     let mine = History::of(link, timeout_ms).await?;
     let theirs = History::of(primary, timeout_ms).await?;
-    let mut divergence = mine.beyond(&theirs);
-    let oldest = oldest(primary, timeout_ms).await?;
-    divergence.out_of_reach = !mine.position().covers(&oldest);
-    Ok(divergence)
+    Ok(mine.beyond(&theirs))
+}
+
+/// Whether what a server lacks is no longer in its primary's binary logs. MariaDB's list of logs waits
+/// behind commits that wait for a replica, so it is asked on a link of its own, and no answer counts as
+/// «no»: the replica itself will say so (1236).
+pub async fn is_out_of_reach(
+    link: &mut Link,
+    primary: &Login,
+    timeout_ms: u64,
+) -> Result<bool, Error> {
+    const PATIENCE_MS: u64 = 2000;
+    let mut leader = Link::open(primary, timeout_ms).await?;
+    if leader.version().engine == Engine::MySql {
+        return Ok(mysql(link, &mut leader, timeout_ms).await?.out_of_reach);
+    }
+    let mine = History::of(link, timeout_ms).await?;
+    match oldest(&mut leader, PATIENCE_MS.min(timeout_ms)).await {
+        Ok(oldest) => Ok(!mine.position().covers(&oldest)),
+        Err(Error::Timeout { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// What had been executed when the server's oldest binary log began.

@@ -26,7 +26,7 @@ mod version;
 pub mod watch;
 
 pub use accounts::accounts;
-pub use divergence::{Divergence, divergence};
+pub use divergence::{Divergence, divergence, is_out_of_reach};
 pub use error::Error;
 pub use link::{Link, LinkTls, Login};
 pub use probe::{Acks, Observation, Replica, Thread, probe};

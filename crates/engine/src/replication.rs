@@ -301,12 +301,15 @@ async fn wait_replicating(link: &mut Link, timeout_ms: u64) -> Result<(), Error>
         if (now.io, now.sql) == (Thread::Running, Thread::Running) {
             return Ok(());
         }
+        let stopped = now.io == Thread::Stopped || now.sql == Thread::Stopped;
         let error = [now.io_error, now.sql_error]
             .into_iter()
             .find(|error| !error.is_empty());
+        // A thread that stopped with an error does not start again by itself; one without may just
+        // be starting.
+        let failed = stopped && error.is_some();
         last = error.unwrap_or(last);
-        // A thread that stopped with an error does not start again by itself.
-        if now.io == Thread::Stopped || now.sql == Thread::Stopped {
+        if failed {
             break;
         }
         tokio::time::sleep(LOOK_AGAIN).await;

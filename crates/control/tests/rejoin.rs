@@ -1,0 +1,220 @@
+//! Servers that come back to a group, on real servers.
+
+#[allow(dead_code, reason = "each test uses a part of it")]
+mod plane;
+
+use std::path::Path;
+
+use plane::{PATIENCE, Plane};
+use testkit::{Client, Release, Server, wait_until};
+
+fn address(server: &Server) -> String {
+    server.address().to_string()
+}
+
+fn status_of(plane: &Plane, server: &Server) -> String {
+    let rows = plane.rows(&["group", "lookup_servers", "g"]);
+    let rows = rows.as_array().expect("rows");
+    let found = rows.iter().find(|row| row["address"] == address(server));
+    let status = found.expect("a member")["status"].as_str();
+    status.expect("text").to_owned()
+}
+
+fn checksum(server: &Server) -> String {
+    format!("{:?}", server.client().rows("CHECKSUM TABLE d.t"))
+}
+
+/// An active group of three servers with a table of some rows, or why the test is skipped.
+fn group(dir: &Path, release: Release, by_clone: bool) -> Option<(Plane, [Server; 3])> {
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        servers.push(Server::start_with(release, &[("read_only", "ON")])?);
+    }
+    let plane = Plane::start_with(dir, |settings| settings.rejoin_by_clone = by_clone);
+    plane.rows(&["group", "create", "g"]);
+    for server in &servers {
+        plane.rows(&["group", "add", "g", &address(server)]);
+    }
+    plane.rows(&["group", "activate", "g"]);
+    let mut client = servers[0].client();
+    client.run("CREATE DATABASE d");
+    client.run("CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(50))");
+    client.run("INSERT INTO d.t (v) VALUES ('one'), ('two'), ('three')");
+    let servers: [Server; 3] = servers.try_into().ok().expect("three");
+    settle(&servers);
+    Some((plane, servers))
+}
+
+/// Waits until the replicas have what the primary has.
+fn settle(servers: &[Server; 3]) {
+    let [primary, replicas @ ..] = servers;
+    for replica in replicas {
+        wait_until(PATIENCE, "equal rows", || {
+            let tables = "SELECT 1 FROM information_schema.TABLES WHERE TABLE_NAME='t'";
+            !replica.client().rows(tables).is_empty() && checksum(replica) == checksum(primary)
+        });
+    }
+}
+
+/// Makes a server one that came back as somebody else: it has rows of its own and follows nobody.
+fn go_astray(server: &Server) -> Client {
+    let mut client = server.client();
+    client.run("STOP SLAVE");
+    if server.engine() == farm::Engine::MySql {
+        client.run("SET GLOBAL super_read_only=0");
+    }
+    client.run("INSERT INTO d.t (id, v) VALUES (1001, 'errant-row-1')");
+    client.run("INSERT INTO d.t (id, v) VALUES (1002, 'errant-row-2')");
+    client.run("RESET SLAVE ALL");
+    client
+}
+
+fn place_of(kinds: &[&str], kind: &str) -> usize {
+    let place = kinds.iter().position(|it| *it == kind);
+    place.unwrap_or_else(|| panic!("no {kind} in {kinds:?}"))
+}
+
+/// The saved files hold the rows, one of them as a binary log.
+fn saved_in(dir: &Path) {
+    let files = std::fs::read_dir(dir.join("errant")).expect("a directory");
+    let mut binary = 0;
+    for file in files {
+        let path = file.expect("a file").path();
+        let bytes = std::fs::read(&path).expect("readable");
+        let holds = |text: &[u8]| bytes.windows(text.len()).any(|part| part == text);
+        let ours = holds(b"errant-row-1") && holds(b"errant-row-2");
+        assert!(ours && !holds(b"three"), "{}", path.display());
+        binary += usize::from(bytes.starts_with(b"\xfebin"));
+    }
+    assert_eq!(binary, 1);
+}
+
+fn errant_transactions_are_saved_and_given_up(release: Release) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some((plane, servers)) = group(dir.path(), release, true) else {
+        return;
+    };
+    drop(go_astray(&servers[1]));
+    servers[0]
+        .client()
+        .run("INSERT INTO d.t (v) VALUES ('after')");
+    wait_until(PATIENCE, "a server that was filled anew", || {
+        plane.event_kinds().contains(&"server_rebuilt")
+    });
+    let kinds = plane.event_kinds();
+    let order = [
+        "errant_transactions",
+        "errant_saved",
+        "clone_started",
+        "server_rebuilt",
+    ];
+    let places = order.map(|kind| place_of(&kinds, kind));
+    assert!(places.is_sorted(), "{kinds:?}");
+    let events = plane.control.events();
+    assert!(
+        events[places[0]].detail.contains("holds 2 transactions"),
+        "{:?}",
+        events[places[0]]
+    );
+    saved_in(dir.path());
+    settle(&servers);
+    plane.wait_server("serves", &servers[1], |server| server.serves_reads());
+    assert_eq!(status_of(&plane, &servers[1]), "SECONDARY");
+    servers[0]
+        .client()
+        .run("INSERT INTO d.t (v) VALUES ('last')");
+    settle(&servers);
+}
+
+#[test]
+fn errant_transactions_are_saved_and_given_up_on_mariadb() {
+    errant_transactions_are_saved_and_given_up(Release::Installed);
+}
+
+#[test]
+fn errant_transactions_are_saved_and_given_up_on_mysql() {
+    errant_transactions_are_saved_and_given_up(Release::MySql80);
+}
+
+#[test]
+fn without_consent_a_server_with_errant_transactions_waits_for_the_operator() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some((plane, servers)) = group(dir.path(), Release::Installed, false) else {
+        return;
+    };
+    let mut astray = go_astray(&servers[2]);
+    wait_until(PATIENCE, "a faulty server", || {
+        status_of(&plane, &servers[2]) == "FAULTY"
+    });
+    let told = plane.control.events();
+    let told = told.iter().find(|event| event.kind == "rejoin_failed");
+    let cure = format!("server clone g {}", address(&servers[2]));
+    assert!(told.is_some_and(|it| it.detail.contains(&cure)), "{told:?}");
+    saved_in(dir.path());
+    let kept = astray.value("SELECT COUNT(*) FROM d.t WHERE v LIKE 'errant%'");
+    assert_eq!(kept, "2", "nothing was dropped");
+    // It is not forgotten, and not touched again.
+    plane.rows(&["server", "clone", "g", &address(&servers[2])]);
+    assert_eq!(status_of(&plane, &servers[2]), "SECONDARY");
+    settle(&servers);
+}
+
+#[test]
+fn who_holds_nothing_more_follows_again_and_who_was_stopped_stays_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some((plane, servers)) = group(dir.path(), Release::Installed, true) else {
+        return;
+    };
+    let [primary, stopped, back] = &servers;
+    stopped.client().run("STOP SLAVE");
+    let mut client = back.client();
+    client.run("STOP SLAVE");
+    client.run("RESET SLAVE ALL");
+    primary
+        .client()
+        .run("INSERT INTO d.t (v) VALUES ('missed')");
+    wait_until(PATIENCE, "the row that it missed", || {
+        checksum(back) == checksum(primary)
+    });
+    // Its notes say less than its log, as after a crash: 1950.
+    let position = client.value("SELECT @@gtid_slave_pos");
+    primary.client().run("INSERT INTO d.t (v) VALUES ('noted')");
+    wait_until(PATIENCE, "the row", || checksum(back) == checksum(primary));
+    client.run("STOP SLAVE");
+    client.run(&format!("SET GLOBAL gtid_slave_pos='{position}'"));
+    client.run("START SLAVE");
+    primary
+        .client()
+        .run("INSERT INTO d.t (v) VALUES ('mended')");
+    wait_until(PATIENCE, "the row after the cure", || {
+        checksum(back) == checksum(primary)
+    });
+    let rows = stopped.client().rows("SHOW SLAVE STATUS");
+    let running = rows[0].iter().flatten().filter(|cell| *cell == "Yes");
+    assert_eq!(running.count(), 0, "an operator's STOP SLAVE stands");
+    let kinds = plane.event_kinds();
+    assert!(
+        kinds.contains(&"server_rejoined") && !kinds.contains(&"clone_started"),
+        "{:?}",
+        plane.control.events()
+    );
+
+    // What it lacks is purged: it cannot follow any more and is filled anew.
+    client.run("STOP SLAVE");
+    let mut writer = primary.client();
+    writer.run("SET GLOBAL rpl_semi_sync_master_enabled=0");
+    writer.run("INSERT INTO d.t (v) VALUES ('purged')");
+    writer.run("FLUSH BINARY LOGS");
+    wait_until(PATIENCE, "purged logs", || {
+        let logs = writer.rows("SHOW BINARY LOGS");
+        let last = logs.last().and_then(|row| row[0].clone()).expect("a log");
+        writer.run(&format!("PURGE BINARY LOGS TO '{last}'"));
+        writer.rows("SHOW BINARY LOGS").len() == 1
+    });
+    stopped.client().run("START SLAVE");
+    client.run("START SLAVE");
+    wait_until(PATIENCE, "equal rows", || {
+        checksum(back) == checksum(primary) && checksum(stopped) == checksum(primary)
+    });
+    assert!(plane.event_kinds().contains(&"rejoin_by_clone"));
+}
