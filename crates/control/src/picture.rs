@@ -48,6 +48,7 @@ pub(crate) fn snapshot(
             active: kept.value.active,
             paused: standing.is_paused(name),
             forks: kept.value.forks.iter().filter_map(fork).collect(),
+            acks: Default::default(),
             servers,
         })
     });

@@ -255,6 +255,7 @@ mod tests {
             active: true,
             paused: false,
             forks: Vec::new(),
+            acks: Default::default(),
             servers: vec![Arc::new(server)],
         };
         Snapshot {

@@ -198,6 +198,7 @@ mod tests {
             active: false,
             paused: false,
             forks: Vec::new(),
+            acks: Default::default(),
             servers: Vec::new(),
         };
         let html = section(&group);

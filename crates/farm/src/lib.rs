@@ -27,7 +27,7 @@ pub use freshness::{Freshness, Interest};
 pub use outcome::{Fate, LostWrite, TableRows};
 pub use position::{Last, Position};
 pub use server::{Engine, Health, Mode, Server, ServerId, Status};
-pub use snapshot::{Group, GroupKind, Published, Snapshot};
+pub use snapshot::{Acks, Group, GroupKind, Published, Snapshot};
 pub use tls::{TlsDemand, TlsFacts};
 pub use token::{Token, TokenError};
 pub use turnover::Turnover;

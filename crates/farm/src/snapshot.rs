@@ -81,8 +81,20 @@ pub struct Group {
     /// over. Tokens from before are checked against it.
     #[serde(skip)]
     pub forks: Vec<Position>,
+    /// How an acknowledged commit comes to be on a replica.
+    pub acks: Acks,
     /// Ordered by id.
     pub servers: Vec<Arc<Server>>,
+}
+
+/// Who sees to it that an acknowledged commit is on a replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum Acks {
+    /// The servers, by semi-sync; or nobody, in a group without replicas.
+    #[default]
+    Servers,
+    /// The servers cannot: the router holds a commit's OK until a replica has it, for so long.
+    Router { wait_ms: u64 },
 }
 
 impl Group {

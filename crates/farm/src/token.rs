@@ -187,6 +187,7 @@ mod tests {
             active: true,
             paused: false,
             forks: forks.iter().map(fork).collect(),
+            acks: Default::default(),
             servers: vec![Arc::new(server)],
         };
         Snapshot {

@@ -143,6 +143,7 @@ mod tests {
             active: true,
             paused: false,
             forks: Vec::new(),
+            acks: Default::default(),
             servers: servers.iter().enumerate().map(server).collect(),
         };
         Snapshot {

@@ -117,6 +117,7 @@ impl Scene {
             active: true,
             paused: false,
             forks: Vec::new(),
+            acks: Default::default(),
             servers: self.servers.iter().cloned().map(Arc::new).collect(),
         };
         let mut snapshot = Snapshot::empty("f", Instant::now());

@@ -284,10 +284,7 @@ impl Session {
         pipe: &mut Pipe,
     ) -> Result<Answer, End> {
         let more = !run.train.cars.is_empty();
-        let server = connection.capabilities;
-        let mut relay = Relay::new(expect, self.client.capabilities, server, self.status_now())
-            .showing(self.shown(connection, &run.shape))
-            .of_several(run.shape.has_several_results());
+        let mut relay = self.relay_of(connection, &run.shape, expect);
         let mut changes = Changes::default();
         // A long result of a read may be gone on with elsewhere.
         let counted = run.alone && run.shape.class == Class::Read && pipe.ready == 0;
@@ -312,6 +309,10 @@ impl Session {
                         return Ok(refused);
                     }
                     changes.writes = matches!(refused, Answer::WritesOnReplica);
+                }
+                if changes.is_news() && !Box::pin(self.await_copy(connection, &mut changes)).await {
+                    self.forward(pipe).await?;
+                    return Ok(lost(&relay, forwarded, file, None));
                 }
                 if progress.forward > pipe.ready {
                     pipe.ready = progress.forward;
@@ -343,6 +344,14 @@ impl Session {
                 return Ok(lost(&relay, forwarded, file, tally.as_deref()));
             }
         }
+    }
+
+    /// What turns the server's reply into the client's.
+    fn relay_of(&self, connection: &Connection, shape: &Shape, expect: Expect) -> Relay {
+        let server = connection.capabilities;
+        Relay::new(expect, self.client.capabilities, server, self.status_now())
+            .showing(self.shown(connection, shape))
+            .of_several(shape.has_several_results())
     }
 
     /// The server wants a file of the client's.
@@ -465,6 +474,13 @@ impl Changes {
             }
             _ => {}
         }
+    }
+
+    /// Something was committed that the client may not hear of yet.
+    fn is_news(&self) -> bool {
+        self.gtid
+            .as_ref()
+            .is_some_and(|gtid| gtid.len() > self.held)
     }
 
     /// What one reply of several has written.

@@ -487,7 +487,7 @@ impl Session {
 }
 
 /// What the server of this connection has executed.
-async fn executed(connection: &mut Connection) -> Option<Position> {
+pub(crate) async fn executed(connection: &mut Connection) -> Option<Position> {
     let engine = connection.engine();
     let ask = format!("SELECT {}", heartbeat::executed(engine));
     let answer = connection.ask(ask.as_bytes()).await.ok()?;

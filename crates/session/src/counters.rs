@@ -50,6 +50,8 @@ counters! {
     statements_held_us "Microseconds that statements have waited for a primary.";
     statements_held_in_vain "Statements that waited for a primary for as long as they may.";
     connections_cut "Server connections that were ended because their server was fenced or lost the writes.";
+    commits_held "Commits whose OK waited for a replica.";
+    commits_held_in_vain "Commits whose OK went out after the last replica was waited for as long as is set.";
     reads_resumed "Reads that were run again after a part of their result had been sent.";
     reads_resumed_in_vain "Such reads whose result did not begin the same.";
     retries "Statements that were sent again to another server.";

@@ -241,6 +241,8 @@ pub(crate) struct Changes {
     pub tracking: bool,
     /// The GTIDs of what was written, in the engine's notation.
     pub gtid: Option<Vec<u8>>,
+    /// So many bytes of them are of what the client may hear of.
+    pub held: usize,
     /// Something was set for the next transaction only.
     pub one_shot: bool,
     /// A replica refused the statement after part of its reply had been sent on.

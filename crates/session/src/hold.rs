@@ -194,6 +194,7 @@ impl Core {
             self.pools.cut(server.id, server.term);
         }
         self.waiting.look(snapshot);
+        self.follow_acks(snapshot);
     }
 
     /// Waits until a statement is worth another try, for at most `left_us`.

@@ -313,6 +313,7 @@ impl Core {
             // As on the servers: the client finds its connection closed, whatever it waits for.
             handle.killed.set(true);
             handle.closer.close();
+            self.acks.interrupt(handle.id);
         }
         self.waiting.interrupt(handle.waiting.get());
         let Some((server, thread_id)) = handle.running.get() else {

@@ -10,6 +10,7 @@
 //! Must not know: how a socket gets here, what a probe is, where state is stored; the other doors.
 
 mod accounts;
+mod acks;
 mod answer;
 mod aside;
 mod assigned;

@@ -15,6 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::Scan;
 
 use crate::accounts::Changes;
+use crate::acks;
 use crate::aside::{Aside, Line};
 use crate::cache::Cache;
 use crate::consistency::Consistency;
@@ -124,6 +125,8 @@ pub struct Core {
     pub(crate) decisions: Decisions,
     /// Who has put a connection aside.
     pub(crate) line: Line,
+    /// Commits whose OK waits for a replica.
+    pub(crate) acks: acks::Held,
     /// Who waits for a primary.
     pub(crate) waiting: Waiting,
     pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
@@ -205,6 +208,7 @@ impl Core {
                 shared.defaults.clone(),
             ),
             line: Line::default(),
+            acks: acks::Held::default(),
             waiting: Waiting::default(),
             shared,
             marks: Marks::new(),

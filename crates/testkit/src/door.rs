@@ -209,6 +209,7 @@ impl Door {
             active: true,
             paused: false,
             forks: Vec::new(),
+            acks: Default::default(),
             servers: members.collect(),
         };
         let root = Account {

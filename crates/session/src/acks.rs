@@ -1,0 +1,228 @@
+//! Acknowledgements that the router holds: where the servers cannot make a commit wait for a replica,
+//! its OK goes to the client when a replica is known to have it.
+//!
+//! One question per replica and core is under way at a time. It is for everything that is waited for
+//! when it is asked, so many writers cost as many questions as one, and the replica that has it first
+//! releases them. A commit that is still held when its primary is cut off counts as one whose answer
+//! was lost.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use backend::{Connection, Lease, Pass, SessionState};
+use engine::heartbeat::wait_for;
+use farm::{Acks, Group, Position, Server, ServerId, Snapshot, Status};
+use futures_channel::oneshot;
+use rustc_hash::FxHashSet;
+
+use crate::consistency::executed;
+use crate::counters::count;
+use crate::exec::Changes;
+use crate::per_core::Core;
+use crate::session::Session;
+use crate::target::target;
+
+/// A replica that does not have what is asked for says so after this time, and how far it is.
+const ASK_MS: u64 = 50;
+
+/// A replica that failed is asked again after this time.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The commits of one core that are held.
+#[derive(Default)]
+pub(crate) struct Held {
+    waiters: RefCell<Vec<Waiter>>,
+    /// The replicas that are being asked.
+    asked: RefCell<FxHashSet<ServerId>>,
+}
+
+struct Waiter {
+    session: u32,
+    position: Position,
+    primary: (ServerId, u32),
+    /// By which replicas can be asked.
+    pass: Pass,
+    tell: oneshot::Sender<bool>,
+}
+
+impl Held {
+    /// Everything that is waited for.
+    fn wanted(&self) -> Option<Position> {
+        let waiters = self.waiters.borrow();
+        let mut positions = waiters.iter().map(|waiter| &waiter.position);
+        let mut all = positions.next()?.clone();
+        positions.for_each(|position| all.join(position));
+        Some(all)
+    }
+
+    /// Ends the waits of which this is so.
+    fn release(&self, safe: bool, over: impl Fn(&Waiter) -> bool) {
+        let mut waiters = self.waiters.borrow_mut();
+        for waiter in waiters.extract_if(.., |waiter| over(waiter)) {
+            // Its session may be gone.
+            let _ = waiter.tell.send(safe);
+        }
+    }
+
+    /// Ends the wait of a session that is killed.
+    pub fn interrupt(&self, session: u32) {
+        self.release(false, |waiter| waiter.session == session);
+    }
+}
+
+/// The servers of a group that a commit may be on besides its primary.
+fn followers(group: &Group) -> impl Iterator<Item = &Server> {
+    let servers = group.servers.iter().map(|server| &**server);
+    servers.filter(|s| matches!(s.status, Status::Replica | Status::Spare) && s.health.alive)
+}
+
+/// For how long commits are held; `None` where they are not.
+fn limit(snapshot: &Snapshot) -> Option<Duration> {
+    match snapshot.home()?.acks {
+        Acks::Router { wait_ms } => Some(Duration::from_millis(wait_ms)),
+        Acks::Servers => None,
+    }
+}
+
+impl Core {
+    /// Looks at who waits, after a publication.
+    pub(crate) fn follow_acks(&self, snapshot: &Snapshot) {
+        if self.acks.waiters.borrow().is_empty() {
+            return;
+        }
+        if limit(snapshot).is_none() {
+            self.acks.release(true, |_| true);
+        }
+        self.acks.release(false, |waiter| {
+            let (id, term) = waiter.primary;
+            snapshot.server(id).is_none_or(|server| server.term > term)
+        });
+        self.ask_followers(snapshot);
+    }
+
+    /// Has every replica asked that is not being asked yet.
+    fn ask_followers(&self, snapshot: &Snapshot) {
+        let Some(core) = self.me.upgrade() else {
+            return;
+        };
+        let pass = match self.acks.waiters.borrow().first() {
+            Some(waiter) => waiter.pass.clone(),
+            None => return,
+        };
+        for server in snapshot
+            .home()
+            .into_iter()
+            .flat_map(|group| followers(group))
+        {
+            if self.acks.asked.borrow_mut().insert(server.id) {
+                let (core, pass, id) = (core.clone(), pass.clone(), server.id);
+                reactor::spawn(async move {
+                    core.ask_follower(id, &pass).await;
+                    core.acks.asked.borrow_mut().remove(&id);
+                    // Somebody may have come since the last question.
+                    core.follow_acks(&core.shared.published.load());
+                })
+                .detach();
+            }
+        }
+    }
+
+    /// Asks one replica for as long as somebody waits.
+    async fn ask_follower(&self, id: ServerId, pass: &Pass) {
+        let mut lease: Option<Lease> = None;
+        while let Some(wanted) = self.acks.wanted() {
+            let snapshot = self.shared.published.load_full();
+            let follows = |group: &&std::sync::Arc<Group>| followers(group).any(|s| s.id == id);
+            let Some(target) = target(&snapshot, id, true).filter(|_| {
+                limit(&snapshot).is_some() && snapshot.home().filter(follows).is_some()
+            }) else {
+                break;
+            };
+            if lease.is_none() {
+                let key = self.pools.key(id, true, pass);
+                let state = Rc::new(SessionState::new(None));
+                lease = self.pools.take(&target, key, &state, 0).await.ok();
+            }
+            let has = match &mut lease {
+                Some(lease) => ask(lease.connection_mut(), wanted).await,
+                None => None,
+            };
+            let Some(has) = has else {
+                lease = None;
+                reactor::sleep(PAUSE).await;
+                continue;
+            };
+            if let Some(server) = snapshot.server(id) {
+                server.fresh.raise(&has);
+            }
+            self.acks
+                .release(true, |waiter| has.covers(&waiter.position));
+        }
+        if let Some(lease) = lease {
+            lease.release();
+        }
+    }
+}
+
+/// What of `wanted`, or more, this replica has, after a while at most; `None` when it failed.
+async fn ask(connection: &mut Connection, wanted: Position) -> Option<Position> {
+    let wait = wait_for(connection.engine(), &wanted.to_string(), ASK_MS);
+    let ask = format!("SELECT {wait}");
+    let answer = connection.ask(ask.as_bytes()).await.ok()?;
+    match answer.first().is_some_and(|value| value == b"0") {
+        true => Some(wanted),
+        false => executed(connection).await,
+    }
+}
+
+impl Session {
+    /// Before the OK of what this connection has committed goes to the client: waits until a replica
+    /// has it, where that is the router's task. False when the primary was cut off meanwhile, or the
+    /// session killed: nobody knows what will become of the commit.
+    pub(crate) async fn await_copy(
+        &mut self,
+        connection: &Connection,
+        changes: &mut Changes,
+    ) -> bool {
+        let gtid = changes.gtid.as_deref().unwrap_or_default();
+        changes.held = gtid.len();
+        let snapshot = self.core.shared.published.load_full();
+        let text = String::from_utf8_lossy(gtid);
+        let position = Position::parse(connection.engine(), &text);
+        let (Some(limit), Some(position)) = (limit(&snapshot), position) else {
+            return true;
+        };
+        if connection.is_guarded() || connection.is_cut() {
+            return !connection.is_cut();
+        }
+        let safe = |server: &Server| server.fresh.covers(&position);
+        if snapshot
+            .home()
+            .is_some_and(|group| followers(group).any(safe))
+        {
+            return true;
+        }
+        count(&self.core.counters.commits_held);
+        let (tell, told) = oneshot::channel();
+        let waiter = Waiter {
+            session: self.handle.id,
+            position,
+            primary: (connection.server, connection.term),
+            pass: self.identity.pass.clone(),
+            tell,
+        };
+        self.core.acks.waiters.borrow_mut().push(waiter);
+        self.core.ask_followers(&snapshot);
+        match reactor::timeout(limit, told).await {
+            Some(told) => told.unwrap_or(false),
+            None => {
+                // As the servers do with their last replica, when the setting says so.
+                count(&self.core.counters.commits_held_in_vain);
+                let id = self.handle.id;
+                self.core.acks.release(true, |waiter| waiter.session == id);
+                true
+            }
+        }
+    }
+}
