@@ -220,3 +220,59 @@ fn a_router_that_starts_in_the_middle_goes_on() {
         value(&servers[3 - at], "SELECT COUNT(*) FROM d.t") == "2"
     });
 }
+
+#[test]
+fn two_deaths_that_could_lose_a_commit_stop_the_group() {
+    let Some(mut servers) = servers::<3>() else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = active_farm(dir.path(), &servers);
+    servers[2].kill();
+    plane.wait_server("is dead", &servers[2], |server| !server.health.alive);
+    servers[0].client().run("INSERT INTO d.t VALUES (1)");
+    servers[0].kill();
+    wait_until(PATIENCE, "the group to wait", || {
+        plane.event_kinds().contains(&"failover_waits")
+    });
+    assert_eq!(leader(&plane, &servers), None);
+    let waits = plane.control.events().into_iter();
+    let mut waits = waits.filter(|event| event.kind == "failover_waits");
+    let gone = servers[2].address().to_string();
+    assert!(waits.any(|event| {
+        event
+            .detail
+            .contains(&format!("`server set_status {gone} FAULTY`"))
+    }));
+    // The operator knows that it holds nothing that the other lacks.
+    plane.rows(&["server", "set_status", &gone, "FAULTY"]);
+    wait_until(PATIENCE, "another primary", || {
+        leader(&plane, &servers) == Some(1)
+    });
+    assert_eq!(value(&servers[1], "SELECT COUNT(*) FROM d.t"), "1");
+}
+
+#[test]
+fn what_sessions_were_told_is_proof_enough() {
+    let Some(mut servers) = servers::<3>() else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = active_farm(dir.path(), &servers);
+    servers[2].kill();
+    plane.wait_server("is dead", &servers[2], |server| !server.health.alive);
+    servers[0].client().run("INSERT INTO d.t VALUES (1)");
+    let told = value(&servers[0], "SELECT @@gtid_binlog_pos");
+    let told = farm::Position::parse(farm::Engine::MariaDb, &told).expect("a position");
+    let first = servers[0].address().to_string();
+    plane.wait_server("was heard by a session", &servers[0], |server| {
+        assert_eq!(server.address(), first);
+        server.fresh.acknowledge(&told);
+        true
+    });
+    servers[0].kill();
+    wait_until(PATIENCE, "another primary", || {
+        leader(&plane, &servers) == Some(1)
+    });
+    assert_eq!(value(&servers[1], "SELECT COUNT(*) FROM d.t"), "1");
+}

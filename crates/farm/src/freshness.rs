@@ -7,8 +7,8 @@
 //! Times are microseconds by one clock of this router, [`crate::Snapshot::origin`]'s. Nothing here
 //! reads a clock.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwapOption;
 
@@ -29,6 +29,7 @@ pub struct Freshness {
     complete_us: AtomicU64,
     /// The lag plus one; 0 while it is not known.
     lag_us: AtomicU64,
+    acknowledged: Mutex<Option<Position>>,
 }
 
 impl Freshness {
@@ -83,6 +84,27 @@ impl Freshness {
     /// Takes note of the lag.
     pub fn set_lag_us(&self, lag_us: Option<u64>) {
         self.lag_us.store(lag_us.map_or(0, |lag| lag + 1), Relaxed);
+    }
+
+    /// A session heard from the server that this is committed, and is about to tell its client.
+    pub fn acknowledge(&self, position: &Position) {
+        let mut known = self.lock_acknowledged();
+        match &mut *known {
+            Some(known) => known.join(position),
+            None => *known = Some(position.clone()),
+        }
+    }
+
+    /// Covers every commit of this server that a session of this router told its client of; `None`
+    /// when there was none.
+    pub fn acknowledged(&self) -> Option<Position> {
+        self.lock_acknowledged().clone()
+    }
+
+    /// A position is joined whole or not at all, whatever its holder did.
+    fn lock_acknowledged(&self) -> MutexGuard<'_, Option<Position>> {
+        let lock = self.acknowledged.lock();
+        lock.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The server may have lost data (it was restored or cloned): nothing is known any more.

@@ -203,6 +203,7 @@ impl Driver {
                 },
                 Some(done) = self.running.join_next() => {
                     if let Ok(event) = done {
+                        self.tell_acknowledged();
                         self.tell(event);
                     }
                 }
@@ -251,6 +252,23 @@ impl Driver {
             && self.machine.primary().is_some_and(|it| it != *server)
         {
             self.rejoin(*server);
+        }
+    }
+
+    /// What sessions told their clients so far, before a step's answer is judged: one of them may
+    /// have heard of its commit just before it was cut off.
+    fn tell_acknowledged(&mut self) {
+        if !self.machine.is_changing() {
+            return;
+        }
+        let of_all: Vec<Position> = {
+            let state = self.control.state();
+            let members = state.records.members(&self.group);
+            let fresh = members.filter_map(|(id, _)| Some(&state.seen.get(&id)?.fresh));
+            fresh.filter_map(|fresh| fresh.acknowledged()).collect()
+        };
+        for position in of_all {
+            self.tell(Event::Acknowledged(position));
         }
     }
 

@@ -1,5 +1,6 @@
 //! A control plane on a thread of its own, as the program runs it, and real servers for it.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -142,7 +143,9 @@ impl Drop for Plane {
         if std::thread::panicking() {
             for event in self.control.events() {
                 let (when, detail) = (event.when(), &event.detail);
-                eprintln!("{when} {} {} {detail}", event.kind, event.address);
+                let (kind, address) = (event.kind, &event.address);
+                // Nobody reads this when it cannot be written.
+                let _ = writeln!(std::io::stderr(), "{when} {kind} {address} {detail}");
             }
         } else {
             assert!(matches!(ended, Some(Ok(()))), "the control thread panicked");
