@@ -19,6 +19,12 @@ struct Kept {
     number: u64,
     #[serde(default)]
     fork: Option<String>,
+    /// Servers that were not heard, to be brought back.
+    #[serde(default)]
+    lost: Vec<u32>,
+    /// Replicas that could not be pointed at the primary.
+    #[serde(default)]
+    unproved: Vec<u32>,
     step: KeptStep,
 }
 
@@ -37,18 +43,18 @@ enum KeptStep {
     },
     Over {
         primary: Option<u32>,
-        /// Those that were lost, to be brought back.
-        #[serde(default)]
-        lost: Vec<u32>,
     },
 }
 
 impl Kept {
     fn of(record: &Record) -> Kept {
         let id = |server: Option<ServerId>| server.map(|server| server.0);
+        let ids = |servers: &[ServerId]| servers.iter().map(|server| server.0).collect();
         Kept {
             number: record.number,
             fork: record.fork.as_ref().map(Position::to_string),
+            lost: ids(&record.lost),
+            unproved: ids(&record.unproved),
             step: match &record.step {
                 Step::Clearing { old } => KeptStep::Clearing { old: id(*old) },
                 Step::Turning { old, winner } => KeptStep::Turning {
@@ -56,9 +62,8 @@ impl Kept {
                     winner: winner.0,
                 },
                 Step::Switching { from } => KeptStep::Switching { from: from.0 },
-                Step::Over { primary, lost } => KeptStep::Over {
+                Step::Over { primary } => KeptStep::Over {
                     primary: id(*primary),
-                    lost: lost.iter().map(|server| server.0).collect(),
                 },
             },
         }
@@ -70,9 +75,12 @@ impl Kept {
             Some(text) => Some(Position::parse(engine, &text)?),
         };
         let id = |server: Option<u32>| server.map(ServerId);
+        let ids = |servers: Vec<u32>| servers.into_iter().map(ServerId).collect();
         Some(Record {
             number: self.number,
             fork,
+            lost: ids(self.lost),
+            unproved: ids(self.unproved),
             step: match self.step {
                 KeptStep::Clearing { old } => Step::Clearing { old: id(old) },
                 KeptStep::Turning { old, winner } => Step::Turning {
@@ -82,9 +90,8 @@ impl Kept {
                 KeptStep::Switching { from } => Step::Switching {
                     from: ServerId(from),
                 },
-                KeptStep::Over { primary, lost } => Step::Over {
+                KeptStep::Over { primary } => Step::Over {
                     primary: id(primary),
-                    lost: lost.into_iter().map(ServerId).collect(),
                 },
             },
         })
@@ -128,7 +135,7 @@ impl Control {
         let key = format!("{FAILOVER}{group}");
         let value = serde_json::to_string(&Kept::of(record))
             .map_err(|error| CommandError::Internal(error.to_string()))?;
-        let Step::Over { primary, lost } = &record.step else {
+        let Step::Over { primary } = &record.step else {
             self.store()
                 .commit(Transaction::new().put(&key, &value))
                 .await?;
@@ -144,7 +151,7 @@ impl Control {
                     transaction,
                     group,
                     *primary,
-                    lost,
+                    &record.lost,
                     fork.as_ref(),
                 )
             };

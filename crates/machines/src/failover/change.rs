@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use farm::{Position, ServerId, Status};
+use farm::{Position, ServerId};
 
-use super::suspicion::Suspicion;
-use super::{Action, Answer, Ask, Cause, Failed, Failover, Fault, Heard, Kind, Loss, Step};
+use super::{Answer, Ask, Cause, Failed, Failover, Fault, Heard, Kind, Loss, Step};
 
 /// A change of primary that is under way.
 #[derive(Clone, Debug)]
@@ -21,6 +20,9 @@ pub(crate) struct Change {
     /// Whether the old primary is surely fenced; `None` while nobody knows.
     pub fenced: Option<bool>,
     pub heard: BTreeMap<ServerId, Heard>,
+    /// Replicas that were restarted so late that they may not have received again what they once
+    /// acknowledged: a restart throws away what was not applied.
+    pub forgetful: BTreeSet<ServerId>,
     /// Who did not answer, and why.
     pub unheard: BTreeMap<ServerId, String>,
     /// Candidates on which a step failed although they live.
@@ -28,10 +30,17 @@ pub(crate) struct Change {
     pub winner: Option<ServerId>,
     pub source: Option<ServerId>,
     pub fork: Option<Position>,
+    /// A timeline that began before a router died and that nobody was told of.
+    pub untold: Option<Position>,
+    /// Who was not heard and is out once the winner takes writes.
+    pub away: Vec<ServerId>,
     /// The old primary's process was seen to be gone.
     pub gone: bool,
     /// An operator wants no primary at all.
     pub demotes: bool,
+    /// How often a new primary caught up, and since when it does now.
+    pub rounds: u32,
+    pub asked_us: u64,
     /// What was told last of why it waits.
     pub told: String,
 }
@@ -59,6 +68,7 @@ pub(crate) enum Stage {
     Pausing,
     Closing,
     Reaching,
+    LeadingBack,
 }
 
 impl Change {
@@ -72,13 +82,18 @@ impl Change {
             wish: None,
             fenced: None,
             heard: BTreeMap::new(),
+            forgetful: BTreeSet::new(),
             unheard: BTreeMap::new(),
             tried: BTreeSet::new(),
             winner: None,
             source: None,
             fork: None,
+            untold: None,
+            away: Vec::new(),
             gone: cause == Cause::Crashed,
             demotes: false,
+            rounds: 0,
+            asked_us: 0,
             told: String::new(),
         }
     }
@@ -121,6 +136,11 @@ impl Failover {
             (Ask::Fence { .. }, answer) => change.fenced = Some(answer.is_ok()),
             (Ask::Halt { server } | Ask::Look { server } | Ask::Close { server }, Ok(answer)) => {
                 if let Answer::Heard(heard) = answer {
+                    let lost_us = self.now_us - self.alive_us;
+                    let settled_us = lost_us.saturating_add(self.policy.settle_us);
+                    if heard.up_us.is_some_and(|up_us| up_us < settled_us) {
+                        change.forgetful.insert(server);
+                    }
                     change.unheard.remove(&server);
                     change.heard.insert(server, heard);
                 }
@@ -275,10 +295,17 @@ impl Failover {
                 self.ask(Ask::Halt { server });
             }
         }
+        let deposed = self.deposed.iter().copied();
+        let deposed: Vec<ServerId> = deposed.filter(|id| !heard.contains(id)).collect();
+        for server in deposed {
+            self.ask(Ask::Look { server });
+        }
         if let Some(server) = old {
             self.ask(Ask::Look { server });
             let fencing = self.open(|what| matches!(what, Ask::Fence { .. }));
-            if self.policy.fence && self.has_heirs() && !fenced && !fencing {
+            // One that answers is not stopped: it may be the only one that holds something.
+            let silent = !heard.contains(&server);
+            if self.policy.fence && silent && self.has_heirs() && !fenced && !fencing {
                 self.ask(Ask::Fence { server });
             }
         }
@@ -381,93 +408,12 @@ impl Failover {
         }
     }
 
-    /// Points everybody who was heard at the primary, and has the rest brought back.
-    fn let_follow(&mut self, primary: ServerId) {
-        let Some(change) = &self.change else { return };
-        let fork = change.fork.clone();
-        let heard = change.heard.clone();
-        for server in self.others(Some(primary)) {
-            let fits = match (heard.get(&server), &fork) {
-                (Some(heard), Some(fork)) => fork.covers(&heard.holds()),
-                (Some(_), None) => true,
-                (None, _) => false,
-            };
-            if fits {
-                self.ask(Ask::Follow { server, primary });
-            } else {
-                self.out.push(Action::Rejoin { server });
-            }
-        }
-    }
-
-    pub(super) fn followed(&mut self, server: ServerId, answer: Result<Answer, Failed>) {
-        if let Err(failed) = answer {
-            let text = format!("{} does not follow: {}", self.name(server), failed.text);
-            self.tell(Kind::ReplicaLost, Some(server), text);
-            self.out.push(Action::Rejoin { server });
-        }
-    }
-
-    /// The winner takes writes: what waited goes on.
-    fn publish(&mut self) {
-        let Some(change) = self.change.take() else {
-            return;
-        };
-        let Some(winner) = change.winner else { return };
-        let same = change.old == Some(winner);
-        let lost = !same && change.cause != Cause::Ordered;
-        let old_heard = change
-            .old
-            .is_some_and(|old| change.heard.contains_key(&old));
-        if !same {
-            self.fork.clone_from(&change.fork);
-        }
-        self.enthrone(change.old, winner, old_heard);
-        self.out.push(Action::Publish {
-            primary: Some(winner),
-            fork: change.fork.filter(|_| lost),
-        });
-        let name = self.name(winner);
-        let (kind, text) = match same {
-            true => (Kind::Restored, format!("{name} takes the writes again")),
-            false => (Kind::Promoted, format!("{name} takes the writes")),
-        };
-        self.tell(kind, Some(winner), text.clone());
-        if let Some(order) = change.order {
-            let result = if same { Err(text) } else { Ok(text) };
-            self.out.push(Action::Reply { order, result });
-        }
-        self.record_over(Some(winner));
-    }
-
-    /// From here on the winner counts as the primary. An old one that was not heard is faulty until
-    /// it was brought back: it may hold what nobody else has.
-    pub(super) fn enthrone(&mut self, old: Option<ServerId>, winner: ServerId, old_heard: bool) {
-        if let Some(old) = old.filter(|old| *old != winner) {
-            let status = match old_heard {
-                true => Status::Replica,
-                false => Status::Faulty,
-            };
-            if !old_heard {
-                self.deposed.insert(old);
-            }
-            if let Some(member) = self.members.get_mut(&old) {
-                member.status = status;
-            }
-        }
-        if let Some(winner) = self.members.get_mut(&winner) {
-            winner.status = Status::Primary;
-        }
-        self.deposed.remove(&winner);
-        self.primary = Some(winner);
-        self.suspicion = Suspicion::default();
-    }
-
     /// A step failed. Before anything was opened there is another way; afterwards the winner is a
     /// primary that was lost.
     fn step_failed(&mut self, what: Ask, failed: Failed) {
         let Some(change) = &self.change else { return };
         let (stage, old, fork) = (change.stage, change.old, change.fork.clone());
+        let away = change.away.clone();
         let lives = matches!(failed.fault, Fault::Said | Fault::Late);
         self.tell_failed(&what, &failed);
         match (what, stage) {
@@ -475,6 +421,9 @@ impl Failover {
                 if old != Some(server) {
                     self.fork = fork;
                     self.enthrone(old, server, false);
+                    for server in away {
+                        self.depose(server);
+                    }
                 }
                 self.lost_meanwhile(server, failed.fault, failed.text);
             }

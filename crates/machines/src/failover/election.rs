@@ -6,6 +6,7 @@
 //! needed, and besides, the old primary must not be able to acknowledge anything more.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use farm::{Position, ServerId, Status};
 
@@ -29,7 +30,9 @@ impl Failover {
     pub(super) fn elect(&self, change: &Change) -> Result<Choice, String> {
         let (tops, fork) = self.tops(change)?;
         let doubt = self.doubt(change, &fork);
-        let lossy = doubt.is_some();
+        // Also when nobody is left to wait for: it is told.
+        let known = self.acknowledged.as_ref();
+        let lossy = doubt.is_some() || known.is_some_and(|known| !fork.covers(known));
         if let Some(doubt) = doubt
             && !self.may_lose(change)
         {
@@ -55,7 +58,10 @@ impl Failover {
             );
         }
         // Who holds most may not lead: the best of the others copies it first.
-        let heard: Vec<ServerId> = change.heard.keys().copied().collect();
+        let counts = |id: &ServerId| {
+            self.members.get(id).is_some_and(Member::counts) && !self.unproved.contains(id)
+        };
+        let heard: Vec<ServerId> = change.heard.keys().copied().filter(counts).collect();
         let source = tops.iter().copied().find(|id| self.applies(change, *id));
         match (best(&heard), source) {
             (Some(winner), Some(source)) => Ok(Choice {
@@ -64,16 +70,38 @@ impl Failover {
                 fork,
                 lossy,
             }),
-            _ => Err("no server that may be promoted has answered".to_owned()),
+            _ => Err(match self.absent(change).first() {
+                Some(absent) => {
+                    let name = self.name(*absent);
+                    format!(
+                        "{name} may have received commits that the crash of the primary undid; if it is \
+                         gone for good, `server set_status {name} FAULTY`"
+                    )
+                }
+                None => "no server that may be promoted has answered".to_owned(),
+            }),
         }
     }
 
     /// Those that hold everything that anybody heard holds, and what that is.
     fn tops(&self, change: &Change) -> Result<(Vec<ServerId>, Position), String> {
+        let counts = |id: &ServerId| {
+            self.members.get(id).is_some_and(Member::counts) && !self.unproved.contains(id)
+        };
+        let has_fork = |heard: &Heard| match &self.fork {
+            Some(fork) => heard.holds().covers(fork),
+            None => true,
+        };
+        // An older primary counts while what was taken over from it is nowhere else.
+        let taken_over = change
+            .heard
+            .iter()
+            .any(|(id, heard)| counts(id) && has_fork(heard));
+        let stands = |id: &ServerId| counts(id) || (!taken_over && self.deposed.contains(id));
         let held: Vec<(ServerId, Position)> = change
             .heard
             .iter()
-            .filter(|(id, _)| self.members.get(id).is_some_and(Member::counts))
+            .filter(|(id, _)| stands(id))
             .map(|(id, heard)| (*id, heard.holds()))
             .collect();
         if held.is_empty() {
@@ -82,7 +110,10 @@ impl Failover {
                 .iter()
                 .map(|(id, why)| format!("{} ({why})", self.name(*id)))
                 .collect();
-            return Err(format!("no server answers: {}", names.join(", ")));
+            return Err(match names.is_empty() {
+                true => "no server answers".to_owned(),
+                false => format!("no server answers: {}", names.join(", ")),
+            });
         }
         let tops: Vec<&(ServerId, Position)> = held
             .iter()
@@ -104,34 +135,19 @@ impl Failover {
 
     /// What speaks against the promotion of somebody who holds this; `None` when nothing does.
     fn doubt(&self, change: &Change, holds: &Position) -> Option<String> {
-        let missing = self.missing(change);
+        let missing = self.missing(change, holds);
         let old_heard = change.old.is_none_or(|old| change.heard.contains_key(&old));
         if missing.is_empty() && old_heard {
-            // Nobody is left who could know of more.
-            return None;
+            // Nobody is left who could know of more, but those from whom the primary took over.
+            return self.lost_with(change, holds);
         }
         let old = change
             .old
             .map_or("the primary".into(), |old| self.name(old));
-        let names: Vec<String> = missing
-            .iter()
-            .map(|id| self.name(*id).to_string())
-            .collect();
-        let names = names.join(" and ");
-        let waits = matches!(self.policy.acks, Acks::Servers { forever: true });
-        let sealed = old_heard
-            || change.fenced == Some(true)
-            || change.gone
-            || self.policy.cut_is_fence
-            || (waits && missing.is_empty());
-        if !sealed {
-            return Some(if waits {
-                format!(
-                    "{old} could still take writes that {names} acknowledge; no fence reached it"
-                )
-            } else {
-                format!("{old} could still take writes; no fence reached it")
-            });
+        if !old_heard && !self.sealed(change) {
+            return Some(format!(
+                "{old} could still take writes; no fence reached it"
+            ));
         }
         match &self.acknowledged {
             Some(acknowledged) if holds.covers(acknowledged) => return None,
@@ -143,11 +159,33 @@ impl Failover {
             }
             None => {}
         }
-        if !missing.is_empty() {
+        if let Some(first) = missing.first() {
+            let names: Vec<Arc<str>> = missing.iter().map(|id| self.name(*id)).collect();
             return Some(format!(
-                "{names} may hold acknowledged commits that the others lack; if it is gone for good, \
+                "{} may hold acknowledged commits that the others lack; if it is gone for good, \
                  `server set_status {} FAULTY`",
-                self.name(missing[0])
+                names.join(" and "),
+                self.name(*first)
+            ));
+        }
+        self.unvouched(change, holds, &old)
+    }
+
+    /// The old primary, which was not heard, cannot acknowledge anything any more.
+    fn sealed(&self, change: &Change) -> bool {
+        let waits = matches!(self.policy.acks, Acks::Servers { forever: true });
+        let others = self.others(change.old);
+        let stopped = others.iter().all(|id| change.heard.contains_key(id));
+        change.fenced == Some(true) || change.gone || self.policy.cut_is_fence || (waits && stopped)
+    }
+
+    /// Why what all replicas hold may still not be all that was acknowledged.
+    fn unvouched(&self, change: &Change, holds: &Position, old: &str) -> Option<String> {
+        let others = self.others(change.old);
+        if let Some(forgot) = others.iter().find(|id| change.forgetful.contains(id)) {
+            let name = self.name(*forgot);
+            return Some(format!(
+                "{name} was restarted while {old} was lost, so what it had received is gone"
             ));
         }
         let vouched = match self.policy.acks {
@@ -155,12 +193,10 @@ impl Failover {
             Acks::Router => true,
             Acks::Nobody => false,
         };
-        if !vouched {
-            return Some(format!(
-                "{old} may have acknowledged commits that no replica has"
-            ));
-        }
         match &self.fork {
+            _ if !vouched => Some(format!(
+                "{old} may have acknowledged commits that no replica has"
+            )),
             Some(fork) if !holds.covers(fork) => Some(format!(
                 "{old} took over with {fork}, but only {holds} is here"
             )),
@@ -168,10 +204,45 @@ impl Failover {
         }
     }
 
-    /// Servers that could have acknowledged a commit alone and were not heard.
-    fn missing(&self, change: &Change) -> Vec<ServerId> {
+    /// What the primary had when it took over is not here, but an older primary may still have it.
+    fn lost_with(&self, change: &Change, holds: &Position) -> Option<String> {
+        let fork = self.fork.as_ref().filter(|fork| !holds.covers(fork))?;
+        let unheard = self
+            .deposed
+            .iter()
+            .find(|id| !change.heard.contains_key(id))?;
+        let name = self.name(*unheard);
+        Some(format!(
+            "{name} may hold commits up to {fork} that the others lack; if it is gone for good, \
+             `group remove` it"
+        ))
+    }
+
+    /// Servers that could have acknowledged a commit alone: those that were not heard, and those that
+    /// hold more although nobody knows whether it is of this history.
+    fn missing(&self, change: &Change, holds: &Position) -> Vec<ServerId> {
+        let settles = |id: &ServerId| {
+            let heard = change.heard.get(id);
+            heard.is_some_and(|heard| !self.unproved.contains(id) || holds.covers(&heard.holds()))
+        };
         let others = self.others(change.old).into_iter();
-        others.filter(|id| !change.heard.contains_key(id)).collect()
+        others.filter(|id| !settles(id)).collect()
+    }
+
+    /// Replicas without which a primary that was restarted must not go on: its crash undid commits
+    /// that they may have received, and it would give the same GTIDs to other commits. Those that
+    /// were away before it crashed have none of them.
+    fn absent(&self, change: &Change) -> Vec<ServerId> {
+        let others = self.others(change.old).into_iter();
+        others
+            .filter(|id| !change.heard.contains_key(id) && !self.was_away(*id))
+            .collect()
+    }
+
+    fn was_away(&self, server: ServerId) -> bool {
+        let before_us = self.alive_us.saturating_sub(self.policy.settle_us);
+        let heard_us = self.suspicion.heard_us(server);
+        heard_us.is_some_and(|heard_us| heard_us < before_us)
     }
 
     fn may_lose(&self, change: &Change) -> bool {
@@ -182,8 +253,11 @@ impl Failover {
 
     pub(super) fn promotable(&self, change: &Change, id: ServerId) -> bool {
         let fit = |member: &Member, heard: &Heard| {
-            member.counts() && !member.never && !heard.frozen && (heard.applies || heard.drained())
+            !member.never && !heard.frozen && (heard.applies || heard.drained())
         };
+        if change.old == Some(id) && !self.absent(change).is_empty() {
+            return false;
+        }
         match (self.members.get(&id), change.heard.get(&id)) {
             (Some(member), Some(heard)) => fit(member, heard) && !change.tried.contains(&id),
             _ => false,
@@ -197,11 +271,12 @@ impl Failover {
 
     /// Of two that may lead, the greater one does: who holds more (only copies differ there), who
     /// did not fail again and again, the present primary, the wish of an operator, a replica before
-    /// a spare, the heavier, the nearer, the one with the smaller number.
+    /// a spare, the heavier, the nearer, the one that has applied all, the one with the smaller number.
     pub(super) fn compare(&self, change: &Change, a: ServerId, b: ServerId) -> std::cmp::Ordering {
         let holds = |id: ServerId| change.heard[&id].holds();
         let (held_a, held_b) = (holds(a), holds(b));
         let more = (held_a.covers(&held_b)).cmp(&held_b.covers(&held_a));
+        let drained = |id: ServerId| change.heard[&id].drained();
         let (a, b) = (&self.members[&a], &self.members[&b]);
         let rank = |member: &Member| {
             let standing = match member.status {
@@ -219,6 +294,7 @@ impl Failover {
         more.then(rank(a).cmp(&rank(b)))
             .then(a.weight.total_cmp(&b.weight))
             .then(a.near.cmp(&b.near))
+            .then(drained(a.id).cmp(&drained(b.id)))
             .then(Reverse(a.id).cmp(&Reverse(b.id)))
     }
 

@@ -53,7 +53,8 @@ pub enum Event {
     Wrote { server: ServerId },
     /// A server failed: a beat, a watched connection, or a session's statement.
     Failed { server: ServerId, fault: Fault },
-    /// The moment at which a replica last received something from its primary, heartbeats included.
+    /// The moment at which a replica last received something from the primary of now, heartbeats
+    /// included. Said for each replica now and then, and often while the primary does not answer.
     View { replica: ServerId, heard_us: u64 },
     /// Somebody outside says that a server fails. A `sure` report counts by itself, the others by
     /// their number.
@@ -161,6 +162,12 @@ pub struct Record {
     pub number: u64,
     /// What the primary of now had when it took over; whoever follows it must have that too.
     pub fork: Option<Position>,
+    /// Servers that were not heard when another one took over: faulty in the store from the record
+    /// [`Step::Over`] on, until they were brought back.
+    pub lost: Vec<ServerId>,
+    /// Replicas that could not be pointed at the primary: nobody knows whether what they hold is of
+    /// its history, until one of them receives from it.
+    pub unproved: Vec<ServerId>,
     pub step: Step,
 }
 
@@ -176,12 +183,8 @@ pub enum Step {
     },
     /// An operator's switch-over: this primary may be paused and read-only.
     Switching { from: ServerId },
-    /// The change is over. The servers' new standing (`lost`: faulty until they rejoined) is stored
-    /// in the same transaction.
-    Over {
-        primary: Option<ServerId>,
-        lost: Vec<ServerId>,
-    },
+    /// The change is over. The servers' new standing is stored in the same transaction.
+    Over { primary: Option<ServerId> },
 }
 
 /// What to do.
@@ -200,7 +203,9 @@ pub enum Action {
         fork: Option<Position>,
     },
     /// Bring this server back into the group as a replica of the primary, when it answers: what it
-    /// holds beyond the primary must be found, saved and cut first.
+    /// holds beyond the primary must be found, saved and cut first. A faulty one must be a replica
+    /// again in the store, and in [`Event::Members`], before it follows: from then on it acknowledges.
+    /// Said again when the primary changes meanwhile.
     Rejoin { server: ServerId },
     /// For the log, the events and the hooks.
     Tell {

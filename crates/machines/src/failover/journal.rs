@@ -9,9 +9,15 @@ impl Failover {
     pub(super) fn resume(&mut self, record: Record) {
         self.number = self.number.max(record.number);
         self.fork = record.fork;
+        self.deposed = record.lost.into_iter().collect();
+        self.unproved = record.unproved.into_iter().collect();
         match record.step {
-            Step::Over { primary, .. } => {
+            Step::Over { primary } => {
                 self.primary = primary;
+                // Who is a member again was brought back since.
+                let members = &self.members;
+                let out = |id: &ServerId| members.get(id).is_some_and(|m| !m.counts());
+                self.deposed.retain(out);
             }
             // Read-only or not, the next beat tells what is to be done.
             Step::Switching { from } => {
@@ -27,6 +33,11 @@ impl Failover {
             Step::Turning { old, winner } => {
                 self.enthrone(old, winner, false);
                 self.clear_the_way(Some(winner), Cause::Resumed);
+                if let Some(change) = &mut self.change
+                    && old.is_some_and(|old| old != winner)
+                {
+                    change.untold.clone_from(&self.fork);
+                }
             }
         }
     }
@@ -44,14 +55,15 @@ impl Failover {
         let record = Record {
             number: self.number,
             fork,
+            lost: self.deposed.iter().copied().collect(),
+            unproved: self.unproved.iter().copied().collect(),
             step,
         };
         self.ask(Ask::Record(record));
     }
 
     pub(super) fn record_over(&mut self, primary: Option<ServerId>) {
-        let lost: Vec<ServerId> = self.deposed.iter().copied().collect();
-        self.record(Step::Over { primary, lost });
+        self.record(Step::Over { primary });
     }
 
     /// The state store did not take a record: nothing goes on before it does.

@@ -24,6 +24,8 @@ mod election;
 mod event;
 mod journal;
 mod policy;
+mod publication;
+pub mod script;
 mod suspicion;
 mod switchover;
 
@@ -51,6 +53,10 @@ pub struct Failover {
     acknowledged: Option<Position>,
     /// What the primary had when it took over.
     fork: Option<Position>,
+    /// When the primary last answered, or this machine first heard of anything.
+    alive_us: u64,
+    /// When it took over, or was restored.
+    reign_us: u64,
     suspicion: Suspicion,
     change: Option<Change>,
     /// Of the last change that was recorded.
@@ -58,6 +64,8 @@ pub struct Failover {
     losses: Vec<Loss>,
     /// Old primaries that were not heard since they were replaced.
     deposed: BTreeSet<ServerId>,
+    /// See [`Record::unproved`].
+    unproved: BTreeSet<ServerId>,
     /// What the state store did not take.
     to_record: Option<Record>,
     asks: BTreeMap<AskId, Ask>,
@@ -125,11 +133,14 @@ impl Failover {
             active,
             acknowledged: None,
             fork: None,
+            alive_us: 0,
             suspicion: Suspicion::default(),
             change: None,
             number: 0,
             losses: Vec::new(),
             deposed: BTreeSet::new(),
+            unproved: BTreeSet::new(),
+            reign_us: 0,
             to_record: None,
             asks: BTreeMap::new(),
             next_ask: 1,
@@ -141,6 +152,9 @@ impl Failover {
     /// Takes note of what happened at this moment of the router's own clock, and says what to do.
     pub fn step(&mut self, now_us: u64, event: Event) -> Vec<Action> {
         self.now_us = self.now_us.max(now_us);
+        if self.alive_us == 0 {
+            self.alive_us = self.now_us;
+        }
         match event {
             Event::Members(members) => self.take_members(members),
             Event::Acknowledged(position) => match &mut self.acknowledged {
@@ -150,7 +164,12 @@ impl Failover {
             Event::Beat { server, read_only } => self.beat(server, read_only),
             Event::Wrote { server } => self.wrote(server),
             Event::Failed { server, fault } => self.failed(server, fault),
-            Event::View { replica, heard_us } => self.suspicion.view(replica, heard_us),
+            Event::View { replica, heard_us } => {
+                self.suspicion.view(replica, heard_us);
+                if heard_us > self.reign_us {
+                    self.unproved.remove(&replica);
+                }
+            }
             Event::Reported { server, by, sure } => self.reported(server, by, sure),
             Event::Order { order, what } => self.order(order, what),
             Event::Resume(record) => self.resume(record),
@@ -197,6 +216,8 @@ impl Failover {
         let settled = self.change.is_none()
             && self.to_record.is_none()
             && !self.open(|what| matches!(what, Ask::Record(_)));
+        let here = |id: &ServerId| members.iter().any(|member| member.id == *id);
+        self.deposed.retain(here);
         let mut known = std::mem::take(&mut self.members);
         for mut member in members {
             if let Some(before) = known.remove(&member.id)

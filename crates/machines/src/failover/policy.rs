@@ -29,6 +29,8 @@ pub struct Policy {
     pub step_within_us: u64,
     /// For a candidate to apply what it received, before another one with as much is tried.
     pub drain_within_us: u64,
+    /// A replica that catches up within so long is near enough for a switch-over to pause clients.
+    pub catch_up_us: u64,
     /// For transactions in flight to end before a switch-over.
     pub pause_within_us: u64,
     /// Between two attempts while no server can safely be chosen.
@@ -47,6 +49,8 @@ pub struct Policy {
     pub view_margin_us: u64,
     /// Writes that hang so long condemn a primary that still answers reads. `None`: never.
     pub write_silence_max_us: Option<u64>,
+    /// A replica that was restarted has received again what it had lost after so long.
+    pub settle_us: u64,
     pub acks: Acks,
     /// There is a hook (power, network, a supervisor) that can stop a server for sure.
     pub fence: bool,
@@ -69,6 +73,7 @@ impl Default for Policy {
             hear_within_us: 300_000,
             step_within_us: 5_000_000,
             drain_within_us: 2_000_000,
+            catch_up_us: 30_000,
             pause_within_us: 2_000_000,
             retry_us: 250_000,
             failover_interval_us: 0,
@@ -77,6 +82,7 @@ impl Default for Policy {
             veto_max_us: Some(1_000_000),
             view_margin_us: 0,
             write_silence_max_us: Some(5_000_000),
+            settle_us: 2_000_000,
             acks: Acks::Servers { forever: true },
             fence: false,
             cut_is_fence: false,
@@ -132,6 +138,9 @@ pub struct Heard {
     pub read_only: bool,
     /// Its applier runs, so that what it received will be applied.
     pub applies: bool,
+    /// How long its process has been up; `None` when it does not say. A replica loses what it had
+    /// received but not applied when it is restarted.
+    pub up_us: Option<u64>,
     /// Its data cannot be changed at all (a read-only medium).
     pub frozen: bool,
 }

@@ -44,6 +44,10 @@ impl Suspicion {
         self.views.insert(replica, heard_us);
     }
 
+    pub(crate) fn heard_us(&self, replica: ServerId) -> Option<u64> {
+        self.views.get(&replica).copied()
+    }
+
     /// True when some replica received something after the silence began.
     fn replicas_receive(&self, margin_us: u64) -> bool {
         self.silent_since_us.is_some_and(|since| {
@@ -73,6 +77,7 @@ impl Failover {
         if self.primary != Some(server) {
             return;
         }
+        self.alive_us = self.now_us;
         if self.suspicion.clear() {
             let text = format!("{} answers", self.name(server));
             self.tell(Kind::Cleared, Some(server), text);

@@ -6,6 +6,9 @@ use farm::{Position, ServerId, Status};
 use super::change::{Change, Stage};
 use super::{Action, Ask, Cause, Failed, Failover, Fault, Kind, Step};
 
+/// So often a replica may catch up before it is called too slow.
+const ROUNDS_MAX: u32 = 20;
+
 impl Failover {
     /// Begins a switch-over to this server, or to the best one.
     pub(super) fn promote(&mut self, order: u64, to: Option<ServerId>) {
@@ -82,10 +85,16 @@ impl Failover {
         let Some(from) = change.old else { return };
         match stage {
             Stage::Choosing => self.choose(from),
-            Stage::CatchingUp => self.pause(from),
+            Stage::CatchingUp => self.caught_up(from),
+            Stage::LeadingBack => self.led_back(from),
             Stage::Pausing => {
                 self.set_stage(Stage::Closing);
                 self.ask(Ask::Close { server: from });
+            }
+            Stage::Closing | Stage::Reaching if !self.is_whole(from) => {
+                let why = format!("{} was restarted meanwhile", self.name(from));
+                self.reply_refused(why);
+                self.clear_the_way(Some(from), Cause::Returned);
             }
             Stage::Closing if change.demotes => self.demoted(from),
             Stage::Closing => {
@@ -97,6 +106,9 @@ impl Failover {
                     server: to,
                     position,
                 });
+                for server in self.others(Some(from)) {
+                    self.ask(Ask::Look { server });
+                }
             }
             Stage::Reaching => {
                 let (Some(to), Some(fork)) = (change.winner, self.executed(from)) else {
@@ -112,6 +124,21 @@ impl Failover {
         }
     }
 
+    /// The old primary has everything. One that was restarted may have lost what replicas received.
+    fn is_whole(&self, from: ServerId) -> bool {
+        let Some(change) = &self.change else {
+            return false;
+        };
+        let Some(heard) = change.heard.get(&from) else {
+            return false;
+        };
+        let stayed_up = heard
+            .up_us
+            .is_none_or(|up_us| up_us >= self.now_us - change.since_us);
+        let mut others = change.heard.values();
+        stayed_up && others.all(|other| heard.executed.covers(&other.holds()))
+    }
+
     fn set_stage(&mut self, stage: Stage) {
         if let Some(change) = &mut self.change {
             change.stage = stage;
@@ -125,7 +152,12 @@ impl Failover {
 
     fn choose(&mut self, from: ServerId) {
         let Some(change) = &self.change else { return };
+        if change.heard.get(&from).is_some_and(|heard| heard.read_only) {
+            let name = self.name(from);
+            return self.refuse(format!("{name} is read-only; it is restored first"));
+        }
         let fit = |id: &ServerId| self.promotable(change, *id);
+        // Only members that count were asked, so nobody else was heard.
         let chosen = match change.wish {
             Some(wish) if fit(&wish) => Ok(wish),
             Some(wish) => Err(match change.unheard.get(&wish) {
@@ -149,14 +181,44 @@ impl Failover {
                 if let Some(change) = &mut self.change {
                     change.winner = Some(server);
                     change.stage = Stage::CatchingUp;
+                    change.asked_us = self.now_us;
                 }
                 self.ask(Ask::Reach { server, position });
+                self.ask(Ask::Look { server: from });
             }
             (Ok(_), None) => {
                 let text = format!("{} does not answer", self.name(from));
                 self.refuse(text);
             }
             (Err(why), _) => self.refuse(why),
+        }
+    }
+
+    /// Pauses only when the rest will be there in a moment: what the primary took while the new one
+    /// caught up is caught up with again.
+    fn caught_up(&mut self, from: ServerId) {
+        let (near, now_us) = (self.policy.catch_up_us, self.now_us);
+        let position = self.executed(from);
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        let asked_us = std::mem::replace(&mut change.asked_us, now_us);
+        let (Some(server), Some(position)) = (change.winner, position) else {
+            let text = format!("{} does not answer", self.name(from));
+            return self.refuse(text);
+        };
+        change.rounds += 1;
+        match (now_us - asked_us, change.rounds) {
+            (us, _) if us <= near => self.pause(from),
+            (_, ROUNDS_MAX..) => {
+                let text = format!("{} does not catch up", self.name(server));
+                self.refuse(text);
+            }
+            // The position is from the look that came with the last round.
+            _ => {
+                self.ask(Ask::Reach { server, position });
+                self.ask(Ask::Look { server: from });
+            }
         }
     }
 
@@ -168,7 +230,13 @@ impl Failover {
 
     /// Nothing was changed yet: the order is answered and forgotten.
     fn refuse(&mut self, why: String) {
-        if let Some(order) = self.change.take().and_then(|change| change.order) {
+        self.reply_refused(why);
+        self.change = None;
+    }
+
+    fn reply_refused(&mut self, why: String) {
+        let order = self.change.as_mut().and_then(|change| change.order.take());
+        if let Some(order) = order {
             let result = Err(why);
             self.out.push(Action::Reply { order, result });
         }
@@ -221,16 +289,31 @@ impl Failover {
         }
     }
 
-    /// The old primary takes the writes again.
-    pub(super) fn lead_back(&mut self, from: ServerId, why: String) {
+    /// The old primary takes the writes again, if it is still the one that was paused.
+    fn lead_back(&mut self, from: ServerId, why: String) {
         self.forget_steps();
-        let Some(change) = &mut self.change else {
-            return;
-        };
-        let order = change.order.take();
-        if let Some(order) = order {
-            let result = Err(why);
-            self.out.push(Action::Reply { order, result });
+        self.reply_refused(why);
+        if let Some(change) = &mut self.change {
+            change.heard.remove(&from);
+            change.stage = Stage::LeadingBack;
+        }
+        self.ask(Ask::Look { server: from });
+    }
+
+    fn led_back(&mut self, from: ServerId) {
+        let heard = self
+            .change
+            .as_ref()
+            .and_then(|change| change.heard.get(&from));
+        if heard.is_none() {
+            let fault = match self.change.as_ref().is_some_and(|change| change.gone) {
+                true => Fault::Refused,
+                false => Fault::Silent,
+            };
+            return self.lost_meanwhile(from, fault, "it does not answer".to_owned());
+        }
+        if !self.is_whole(from) {
+            return self.clear_the_way(Some(from), Cause::Returned);
         }
         if let Some(change) = &mut self.change {
             change.winner = Some(from);
