@@ -5,7 +5,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build check test test-consistency test-failover bench-failover bench-door bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
+.PHONY: help run build check test test-consistency test-sim test-failover bench-failover bench-door bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-failover: build ## pauses that clients see, over ROUNDS (30) per fault; th
 	@scripts/install.sh test
 	@FAILOVER_ROUNDS=$(or $(ROUNDS),30) FAILOVER_FAULTS="$(FAULTS)" HEDDLE_BIN=$(CURDIR)/bin/heddle \
 	  $(CARGO) test --release --locked --package testkit --test failover -- --include-ignored --test-threads 1 --skip planted
+
+test-sim: ## a million histories of a simulated farm (HEDDLE_SEEDS, HEDDLE_SEED_FROM), played to the machine of failover
+	$(CARGO) test --release --quiet --locked --package machines --test simulate -- --ignored
 
 bench-connect: build ## connections per second and CPU per connection, straight and through Heddle (ROUNDS=2 for a quick look)
 	@scripts/install.sh bench

@@ -28,6 +28,8 @@ pub struct Halted {
     /// What its data hold.
     pub executed: Position,
     pub read_only: bool,
+    /// How long its process has been up, in whole seconds.
+    pub up_s: Option<u64>,
     /// Its data cannot be changed at all (a read-only medium).
     pub frozen: bool,
     /// Its own word; `None` when it follows nobody.
@@ -56,12 +58,14 @@ pub async fn look(link: &mut Link, timeout_ms: u64) -> Result<Halted, Error> {
     halted(link, OPERATION, &sets)
 }
 
+const UPTIME: &str = "SHOW GLOBAL STATUS LIKE 'Uptime'";
+
 /// What the server has is read first: its applier goes on meanwhile, and nothing that it applies
 /// between two looks was received after the second.
 fn look_sql(link: &Link) -> String {
     let executed = executed(link.version().engine);
     let status = words(link.version()).show_status;
-    format!("SELECT {executed}, @@global.read_only, @@global.innodb_read_only; {status}")
+    format!("SELECT {executed}, @@global.read_only, @@global.innodb_read_only; {UPTIME}; {status}")
 }
 
 fn halted(link: &Link, operation: &'static str, sets: &[Vec<Row>]) -> Result<Halted, Error> {
@@ -70,7 +74,8 @@ fn halted(link: &Link, operation: &'static str, sets: &[Vec<Row>]) -> Result<Hal
     let rows = at.and_then(|at| sets.get(at)?.first());
     let cell = |index| rows.and_then(|row| text_at(row, index));
     let is_on = |index| cell(index).is_some_and(|value| value != "0");
-    let replica = at.and_then(|at| sets.get(at + 1)?.first()).map(replica);
+    let up = at.and_then(|at| text_at(sets.get(at + 1)?.first()?, 1));
+    let replica = at.and_then(|at| sets.get(at + 2)?.first()).map(replica);
     let executed = read(link, operation, &cell(0).unwrap_or_default())?;
     let mut received = executed.clone();
     if let Some(replica) = &replica {
@@ -80,6 +85,7 @@ fn halted(link: &Link, operation: &'static str, sets: &[Vec<Row>]) -> Result<Hal
         received,
         executed,
         read_only: is_on(1),
+        up_s: up.and_then(|seconds| seconds.parse().ok()),
         frozen: is_on(2),
         replica,
     })

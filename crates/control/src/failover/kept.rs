@@ -31,19 +31,10 @@ struct Kept {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum KeptStep {
-    Clearing {
-        old: Option<u32>,
-    },
-    Turning {
-        old: Option<u32>,
-        winner: u32,
-    },
-    Switching {
-        from: u32,
-    },
-    Over {
-        primary: Option<u32>,
-    },
+    Clearing { old: Option<u32> },
+    Turning { old: Option<u32>, winner: u32 },
+    Switching { from: u32 },
+    Over { primary: Option<u32> },
 }
 
 impl Kept {

@@ -38,7 +38,6 @@ impl Control {
                 let outcome = exchange::look(&mut link, timeout_ms).await;
                 heard(link.keep(outcome))
             }
-            Ask::Drain { server } => self.drain(server).await,
             Ask::Reach { server, position } => {
                 let mut link = self.lend(server.0).await.map_err(failed)?;
                 let outcome = exchange::apply(&mut link, &position, timeout_ms).await;
@@ -158,15 +157,6 @@ impl Control {
             halted.read_only = true;
         }
         heard(link.keep(outcome))
-    }
-
-    async fn drain(&self, server: ServerId) -> Step {
-        let timeout_ms = self.settings.step_timeout_ms;
-        let mut link = self.lend(server.0).await.map_err(failed)?;
-        let has = exchange::look(&mut link, timeout_ms).await;
-        let has = has.map_err(failed)?;
-        let outcome = exchange::apply(&mut link, &has.received, timeout_ms).await;
-        plain(link.keep(outcome))
     }
 
     async fn lead(&self, group: &str, server: ServerId) -> Step {
@@ -301,6 +291,7 @@ fn heard(outcome: Result<Halted, Error>) -> Step {
         executed: halted.executed,
         received: halted.received,
         read_only: halted.read_only,
+        up_us: halted.up_s.map(|s| s.saturating_mul(1_000_000)),
         frozen: halted.frozen,
     }))
 }

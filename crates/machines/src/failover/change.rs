@@ -278,7 +278,7 @@ impl Failover {
         self.wake_after(self.policy.retry_us);
     }
 
-    /// Asks again whoever was not heard, and takes what failed before as possible again.
+    /// Asks everybody again, and takes what failed before as possible again.
     pub(super) fn retry(&mut self) {
         let Some(change) = &mut self.change else {
             return;
@@ -286,28 +286,42 @@ impl Failover {
         if change.stage != Stage::Waiting {
             return;
         }
-        change.stage = Stage::Clearing;
         change.tried.clear();
         let (old, fenced) = (change.old, change.fenced == Some(true));
-        let heard: Vec<ServerId> = change.heard.keys().copied().collect();
-        for server in self.others(old) {
-            if !heard.contains(&server) {
-                self.ask(Ask::Halt { server });
-            }
-        }
-        let deposed = self.deposed.iter().copied();
-        let deposed: Vec<ServerId> = deposed.filter(|id| !heard.contains(id)).collect();
-        for server in deposed {
+        // One that answers is not stopped: it may be the only one that holds something.
+        let silent = old.is_some_and(|old| !change.heard.contains_key(&old));
+        self.hear_again(None);
+        for server in self.deposed.clone() {
             self.ask(Ask::Look { server });
         }
         if let Some(server) = old {
-            self.ask(Ask::Look { server });
+            if silent {
+                self.ask(Ask::Look { server });
+            }
             let fencing = self.open(|what| matches!(what, Ask::Fence { .. }));
-            // One that answers is not stopped: it may be the only one that holds something.
-            let silent = !heard.contains(&server);
             if self.policy.fence && silent && self.has_heirs() && !fenced && !fencing {
                 self.ask(Ask::Fence { server });
             }
+        }
+    }
+
+    /// Hears everybody once more, but one that has just gone: what was said some time ago may not be
+    /// true any more, since a restart throws away what a replica had not applied.
+    fn hear_again(&mut self, gone: Option<ServerId>) {
+        let Some(change) = &mut self.change else {
+            return;
+        };
+        change.stage = Stage::Clearing;
+        let before = std::mem::take(&mut change.heard);
+        change.forgetful.clear();
+        let old = change.old;
+        for server in self.others(old) {
+            if Some(server) != gone {
+                self.ask(Ask::Halt { server });
+            }
+        }
+        if let Some(server) = old.filter(|old| before.contains_key(old) && Some(*old) != gone) {
+            self.ask(Ask::Look { server });
         }
     }
 
@@ -342,14 +356,16 @@ impl Failover {
         let old = change.old;
         let drains = source.unwrap_or(winner);
         let drained = change.heard.get(&drains).is_some_and(Heard::drained);
+        let position = fork.clone();
         self.record_with(Some(fork), Step::Turning { old, winner });
         if !drained {
-            self.ask(Ask::Drain { server: drains });
+            let server = drains;
+            self.ask(Ask::Reach { server, position });
         }
     }
 
     fn turned(&mut self) {
-        if self.unrecorded() || self.open(|what| matches!(what, Ask::Drain { .. })) {
+        if self.unrecorded() || self.open(|what| matches!(what, Ask::Reach { .. })) {
             return;
         }
         let Some(change) = &mut self.change else {
@@ -428,10 +444,7 @@ impl Failover {
                 self.lost_meanwhile(server, failed.fault, failed.text);
             }
             (
-                Ask::Drain { server }
-                | Ask::Lead { server }
-                | Ask::Open { server }
-                | Ask::Reach { server, .. },
+                Ask::Lead { server } | Ask::Open { server } | Ask::Reach { server, .. },
                 Stage::Turning | Stage::Copying | Stage::Leading | Stage::Opening,
             ) => self.another_way(server, lives, failed.text),
             (what, stage) => self.switch_failed(what, stage, failed),
@@ -441,8 +454,7 @@ impl Failover {
     fn tell_failed(&mut self, what: &Ask, failed: &Failed) {
         let step = match what {
             Ask::Cut { .. } => "cut",
-            Ask::Drain { .. } => "drain",
-            Ask::Reach { .. } => "catch up",
+            Ask::Reach { .. } => "apply what it received",
             Ask::Lead { .. } => "lead",
             Ask::Open { .. } => "open",
             Ask::Pause { .. } => "pause",
@@ -476,13 +488,12 @@ impl Failover {
         let Some(change) = &mut self.change else {
             return;
         };
-        change.stage = Stage::Clearing;
         if lives {
             change.tried.insert(server);
-        } else {
-            change.heard.remove(&server);
-            change.unheard.insert(server, text);
+            return self.hear_again(None);
         }
+        change.unheard.insert(server, text);
+        self.hear_again(Some(server));
     }
 
     /// True while somebody else could take the primary's place.

@@ -113,9 +113,8 @@ pub enum Ask {
     Halt { server: ServerId },
     /// Say what it has, changing nothing: `Heard`.
     Look { server: ServerId },
-    /// Wait until all that it received is applied.
-    Drain { server: ServerId },
-    /// Wait until this is applied, receiving all the while.
+    /// Wait until this is applied; a stopped receiver is left stopped. It is a failure when it never
+    /// comes, because what was received was thrown away.
     Reach {
         server: ServerId,
         position: Position,
@@ -143,7 +142,6 @@ impl Ask {
             | Ask::Fence { server }
             | Ask::Halt { server }
             | Ask::Look { server }
-            | Ask::Drain { server }
             | Ask::Reach { server, .. }
             | Ask::Lead { server }
             | Ask::Open { server }

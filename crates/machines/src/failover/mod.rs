@@ -268,7 +268,7 @@ impl Failover {
         let within_us = match what {
             Ask::Confirm { .. } => self.policy.confirm_within_us,
             Ask::Halt { .. } | Ask::Look { .. } => self.policy.hear_within_us,
-            Ask::Drain { .. } | Ask::Reach { .. } => self.policy.drain_within_us,
+            Ask::Reach { .. } => self.policy.drain_within_us,
             Ask::Pause { .. } => self.policy.pause_within_us,
             _ => self.policy.step_within_us,
         };

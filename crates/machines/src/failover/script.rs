@@ -308,7 +308,6 @@ impl Script {
             Ask::Fence { .. } => format!("fence {name}"),
             Ask::Halt { .. } => format!("halt {name}"),
             Ask::Look { .. } => format!("look at {name}"),
-            Ask::Drain { .. } => format!("drain {name}"),
             Ask::Reach { position: at, .. } => format!("let {name} reach {}", position(at)),
             Ask::Lead { .. } => format!("let {name} lead"),
             Ask::Open { .. } => format!("open {name}"),

@@ -89,11 +89,7 @@ impl World {
                 self.servers[at].read_only = true;
                 Look::Heard
             }
-            Ask::Drain { .. } => self.drain(at),
-            Ask::Reach { position, .. } => match self.servers[at].log.len() >= sequence(position) {
-                true => Look::Done,
-                false => Look::NotYet,
-            },
+            Ask::Reach { position, .. } => self.reach(at, sequence(position)),
             Ask::Lead { .. } => {
                 let several = self.servers.len() > 1;
                 let server = &mut self.servers[at];
@@ -122,9 +118,10 @@ impl World {
         }
     }
 
-    fn drain(&mut self, at: usize) -> Look {
+    fn reach(&mut self, at: usize, sequence: usize) -> Look {
         let reign = self.reign();
-        match self.router.planted {
+        let drains = !self.servers[at].receives && !self.servers[at].relay.is_empty();
+        match self.router.planted.filter(|_| drains) {
             Some(Planted::NoDrain) => return Look::Done,
             Some(Planted::EarlyAcks) => self.servers[at].waits = true,
             Some(Planted::EarlyFollow) => {
@@ -141,7 +138,7 @@ impl World {
             }
             _ => {}
         }
-        match self.servers[at].relay.is_empty() {
+        match self.servers[at].log.len() >= sequence {
             true => Look::Done,
             false => Look::NotYet,
         }
