@@ -307,6 +307,22 @@ pub async fn kill_clients(link: &mut Link, timeout_ms: u64) -> Result<u64, Error
     kill(link, &ids, timeout_ms).await
 }
 
+/// Ends the clients whose commits wait for a replica's acknowledgement, and says how many there were.
+/// One that is ended already is not counted: it waits on, but its client will hear of no success.
+pub async fn kill_waiting(link: &mut Link, timeout_ms: u64) -> Result<u64, Error> {
+    let rows = link
+        .rows("list its threads", "SHOW FULL PROCESSLIST", timeout_ms)
+        .await?;
+    let waits = |row: &&Row| {
+        let state = text(row, "State").unwrap_or_default().to_lowercase();
+        state.contains("waiting for semi-sync ack")
+            && text(row, "Command").is_some_and(|it| it != "Killed")
+    };
+    let id = |row: &Row| text(row, "Id")?.parse().ok();
+    let ids: Vec<u64> = rows.iter().filter(waits).filter_map(id).collect();
+    kill(link, &ids, timeout_ms).await
+}
+
 /// True when a write of this process waits for a replica's acknowledgement or for a lock, as the
 /// server's list of processes says it; or when none of its writes is there any more.
 pub async fn waits_for_others(link: &mut Link, timeout_ms: u64) -> Result<bool, Error> {

@@ -44,6 +44,12 @@ pub(crate) struct Words {
     pub(crate) reset: &'static str,
 }
 
+/// A receiver that acknowledges connects to its primary once more when it is stopped, to end its own
+/// thread there, and waits for that as long as `rpl_semi_sync_slave_kill_conn_timeout` (5 s) when the
+/// primary is stopped, too. One that does not acknowledge any more does not.
+const MARIADB_STOP_IO: &str = "SET GLOBAL rpl_semi_sync_slave_enabled=0; STOP SLAVE IO_THREAD; \
+                               SET GLOBAL rpl_semi_sync_slave_enabled=1";
+
 /// MySQL renamed all of them; the old words are gone in 8.4.
 pub(crate) fn words(version: &Version) -> Words {
     if version.engine == Engine::MySql && version.number >= 80_023 {
@@ -58,7 +64,10 @@ pub(crate) fn words(version: &Version) -> Words {
         Words {
             show_status: "SHOW SLAVE STATUS",
             stop: "STOP SLAVE",
-            stop_io: "STOP SLAVE IO_THREAD",
+            stop_io: match version.engine {
+                Engine::MariaDb => MARIADB_STOP_IO,
+                Engine::MySql => "STOP SLAVE IO_THREAD",
+            },
             start: "START SLAVE",
             reset: "RESET SLAVE ALL",
         }

@@ -255,7 +255,7 @@ impl Session {
                 .any(|s| s.class == Class::Transaction);
         self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         let server = format!("{}:{}", target.host, target.port);
-        tracing::warn!(
+        tracing::debug!(
             session = self.handle.id,
             server,
             forwarded = loss.forwarded,

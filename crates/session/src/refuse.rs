@@ -47,7 +47,7 @@ impl Client {
             }
             PoolError::Connection(cause) => {
                 let server = format!("{}:{}", target.host, target.port);
-                tracing::warn!(server, %cause, "server unreachable");
+                tracing::debug!(server, %cause, "server unreachable");
                 self.error(
                     &error::SERVER_UNREACHABLE,
                     &[&format!("{server} ({cause})")],

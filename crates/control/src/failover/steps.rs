@@ -135,6 +135,8 @@ impl Control {
                 Err(_) => {
                     let mut other = Link::open(&login, timeout_ms).await?;
                     killed += exchange::kill_clients(&mut other, timeout_ms).await?;
+                    // Who came between the two lists and committed is not in the first.
+                    while exchange::kill_waiting(&mut other, timeout_ms).await? > 0 {}
                     engine::set_acks(&mut other, None, timeout_ms).await?;
                     refuse.await?;
                 }
