@@ -274,10 +274,7 @@ impl Driver {
 
     /// Servers that were lost in a change which an earlier router carried out.
     fn rejoin_lost(&mut self, record: &Record) {
-        let Step::Over { lost, .. } = &record.step else {
-            return;
-        };
-        for server in lost {
+        for server in &record.lost {
             let record = self.control.record_of(server.0);
             if record.is_some_and(|record| record.status == Status::Faulty) {
                 self.rejoin(*server);
