@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use engine::{Link, Observation, Version, requirements};
+use engine::{Link, Missing, Observation, Version, requirements};
 use farm::{GroupKind, Mode, Status};
 
 use crate::commands::CommandError;
+use crate::events::Event;
 use crate::identity;
 use crate::reach::ack_wait_ms;
 use crate::record::{Records, ServerRecord};
@@ -59,9 +60,11 @@ impl Control {
         }
         objections(&records, newcomer, &version, &seen)?;
         self.server_id_is_free(&records, newcomer, &seen)?;
-        if !newcomer.update_only {
-            refuse_missing_settings(&mut link, newcomer).await?;
-        }
+        let advice = if newcomer.update_only {
+            Vec::new()
+        } else {
+            settings_of(&mut link, newcomer, &seen).await?
+        };
         let primary = records
             .primary(&newcomer.group)
             .map(|(_, server)| server.clone());
@@ -89,6 +92,11 @@ impl Control {
         self.commit(transaction).await?;
         if !newcomer.update_only {
             self.apply_acks(&newcomer.group).await?;
+        }
+        if !advice.is_empty() {
+            let detail = format!("{} should be told: {}", record.address(), advice.join("; "));
+            let event = Event::now("settings_advised", &record.group, detail);
+            self.happened(event.of(&record.uuid, record.address()));
         }
         Ok(Admitted::Member(record.uuid))
     }
@@ -238,21 +246,38 @@ fn objections(
     Ok(())
 }
 
-async fn refuse_missing_settings(link: &mut Link, newcomer: &Newcomer) -> Result<(), CommandError> {
+/// Refuses a server without the settings that a farm cannot do without. Gives the cures of what is
+/// only weaker than it could be.
+async fn settings_of(
+    link: &mut Link,
+    newcomer: &Newcomer,
+    seen: &Observation,
+) -> Result<Vec<String>, CommandError> {
     let missing = requirements::missing(link, newcomer.timeout_ms).await?;
-    let essential: Vec<String> = missing
+    let (essential, advised): (Vec<_>, Vec<_>) = missing
         .iter()
-        .filter(|missing| missing.requirement.essential)
-        .map(|missing| format!("{} ({})", missing.cure(), missing.requirement.reason))
-        .collect();
-    if essential.is_empty() {
-        return Ok(());
+        .partition(|missing| missing.requirement.essential);
+    let cures = |missing: &[&Missing]| -> Vec<String> {
+        let cure = |it: &&Missing| format!("{} ({})", it.cure(), it.requirement.reason);
+        missing.iter().map(cure).collect()
+    };
+    if !essential.is_empty() {
+        let address = newcomer.address();
+        return Err(CommandError::Refused(format!(
+            "server {address} cannot join: {}",
+            cures(&essential).join("; ")
+        )));
     }
-    let address = newcomer.address();
-    Err(CommandError::Refused(format!(
-        "server {address} cannot join: {}",
-        essential.join("; ")
-    )))
+    let mut advice = cures(&advised);
+    if !seen.read_only {
+        // Nobody can ask for it later: a promotion changes it.
+        advice.push(
+            "set read_only = ON in its configuration (a server that starts must not take writes \
+             before it is told to)"
+                .to_owned(),
+        );
+    }
+    Ok(advice)
 }
 
 pub(crate) fn record(

@@ -72,6 +72,14 @@ fn an_empty_server_is_filled_and_joins(release: Release) {
     }
     let kinds = plane.event_kinds();
     assert!(kinds.contains(&"clone_started") && kinds.contains(&"clone_done"));
+    // The test's servers are told to be fast, not safe.
+    let events = plane.control.events();
+    let advice = events.iter().find(|it| it.kind == "settings_advised");
+    let cure = "SET GLOBAL sync_binlog = 1";
+    assert!(
+        advice.is_some_and(|it| it.detail.contains(cure)),
+        "{advice:?}"
+    );
 }
 
 #[test]

@@ -101,6 +101,12 @@ const BOTH: &[Requirement] = &[
         "a crash of the machine would lose acknowledged commits",
     ),
     advised(
+        "binlog_row_image",
+        &["FULL"],
+        true,
+        "saved transactions and changed rows are to be read without the table",
+    ),
+    advised(
         "relay_log_recovery",
         &["ON", "1"],
         false,
@@ -127,6 +133,18 @@ const MARIADB: &[Requirement] = &[
         true,
         "a replica that does not acknowledge protects no commit",
     ),
+    advised(
+        "binlog_annotate_row_events",
+        &["ON", "1"],
+        true,
+        "a COMMIT whose answer was lost is found by its statement's comment",
+    ),
+    advised(
+        "replicate_annotate_row_events",
+        &["ON", "1"],
+        false,
+        "a promoted replica must know the comments of what it received",
+    ),
 ];
 
 const MYSQL: &[Requirement] = &[
@@ -134,6 +152,12 @@ const MYSQL: &[Requirement] = &[
     essential(
         "enforce_gtid_consistency",
         "statements without a GTID would break replicas",
+    ),
+    advised(
+        "binlog_rows_query_log_events",
+        &["ON", "1"],
+        true,
+        "a COMMIT whose answer was lost is found by its statement's comment",
     ),
 ];
 

@@ -138,6 +138,9 @@ impl Options {
         put("gtid_domain_id", &self.gtid_domain.to_string());
         // A diverged replica stops with an error instead of going on in silence.
         put("gtid_strict_mode", "ON");
+        // By the comments in front of statements Heddle finds out what became of a lost COMMIT.
+        put("binlog_annotate_row_events", "ON");
+        put("replicate_annotate_row_events", "ON");
         put(
             "loose_init_rpl_role",
             if self.keeps_unacknowledged {
@@ -201,6 +204,7 @@ fn durability(put: &mut dyn FnMut(&str, &str)) {
     put("log_bin", "binlog");
     put("log_slave_updates", "ON");
     put("binlog_format", "ROW");
+    put("binlog_row_image", "FULL");
     put("sync_binlog", "1");
     put("innodb_flush_log_at_trx_commit", "1");
     put("relay_log", "relaylog");
