@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use engine::{Observation, Thread};
 use farm::server::Fresh;
-use farm::{Accounts, Freshness, Group, Health, Position, Server, ServerId, Snapshot};
+use farm::{Accounts, Acks, Freshness, Group, Health, Position, Server, ServerId, Snapshot};
 
 use crate::record::{Records, ServerRecord};
 use crate::standing::Standing;
@@ -24,6 +24,7 @@ pub(crate) fn snapshot(
     records: &Records,
     sights: &HashMap<u32, Sight>,
     standing: &Standing,
+    acks: impl Fn(&str) -> Acks,
     accounts: &Arc<Accounts>,
     epoch: u64,
     origin: Instant,
@@ -48,7 +49,7 @@ pub(crate) fn snapshot(
             active: kept.value.active,
             paused: standing.is_paused(name),
             forks: kept.value.forks.iter().filter_map(fork).collect(),
-            acks: Default::default(),
+            acks: acks(name),
             servers,
         })
     });
@@ -96,6 +97,7 @@ pub(crate) fn same_but_gtids(a: &Snapshot, b: &Snapshot) -> bool {
             a.active,
             a.paused,
             &a.forks,
+            a.acks,
         ) == (
             &b.name,
             b.kind,
@@ -103,6 +105,7 @@ pub(crate) fn same_but_gtids(a: &Snapshot, b: &Snapshot) -> bool {
             b.active,
             b.paused,
             &b.forks,
+            b.acks,
         ) && a.servers.len() == b.servers.len()
             && a.servers
                 .iter()
@@ -174,6 +177,7 @@ mod tests {
             &records,
             &sights,
             &Standing::default(),
+            |_| Acks::Servers,
             &Arc::default(),
             7,
             Instant::now(),
@@ -196,6 +200,7 @@ mod tests {
                 &records,
                 &sights,
                 &Standing::default(),
+                |_| Acks::Servers,
                 &Arc::default(),
                 1,
                 Instant::now(),

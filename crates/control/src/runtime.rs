@@ -23,7 +23,7 @@ use crate::commander::{Commander, Queues};
 use crate::commands::{Arguments, Call, CommandError, Table};
 use crate::error::Error;
 use crate::events::{Event, Ring};
-use crate::failover::{Told, with_status};
+use crate::failover::{Told, shown_acks, with_status};
 use crate::jobs::{Job, Jobs, State as JobState};
 use crate::picture::Sight;
 use crate::probes::Seen;
@@ -368,12 +368,15 @@ impl Control {
             (id, sight)
         });
         let sights: HashMap<u32, Sight> = sights.collect();
+        let wait_ms = self.settings.last_replica_wait_ms;
+        let acks = |group: &str| shown_acks(state, group, wait_ms);
         Snapshot {
             interest: Arc::clone(&self.interest),
             ..picture::snapshot(
                 &state.records,
                 &sights,
                 &state.standing,
+                acks,
                 &state.accounts,
                 epoch,
                 self.started,

@@ -68,8 +68,6 @@ pub struct Settings {
     pub fence_timeout_ms: u64,
     /// Whether `fence` can do anything.
     pub fences: bool,
-    /// Sessions acknowledge a write only when a replica has it, where the servers themselves cannot.
-    pub router_acks: bool,
     /// How servers are fenced from outside.
     pub fence: Arc<dyn Fence>,
     /// Replicas write to disk once in a second instead of at each commit; a promoted one does not.
@@ -118,7 +116,6 @@ impl Settings {
             tool_dirs: Vec::new(),
             fence_timeout_ms: 5000,
             fences: false,
-            router_acks: false,
             fence: Arc::new(NoFence),
             relaxed_replicas: false,
             switchover_drain_ms: 50,

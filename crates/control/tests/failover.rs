@@ -3,8 +3,8 @@
 mod plane;
 
 use farm::Status;
-use plane::{PATIENCE, Plane, farm_of, servers};
-use testkit::{Server, wait_until};
+use plane::{PATIENCE, Plane, farm_of, servers, servers_of};
+use testkit::{Release, Server, wait_until};
 
 fn value(server: &Server, sql: &str) -> String {
     server.client().value(sql)
@@ -275,4 +275,32 @@ fn what_sessions_were_told_is_proof_enough() {
         leader(&plane, &servers) == Some(1)
     });
     assert_eq!(value(&servers[1], "SELECT COUNT(*) FROM d.t"), "1");
+}
+
+#[test]
+fn a_killed_primary_of_mysql_is_replaced() {
+    let Some(mut servers) = servers_of::<3>(Release::MySql80) else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = active_farm(dir.path(), &servers);
+    let acks = plane.published.load().groups[0].acks;
+    assert!(
+        matches!(acks, farm::Acks::Router { .. }),
+        "this release has no semi-sync: {acks:?}"
+    );
+    servers[0].client().run("INSERT INTO d.t VALUES (1)");
+    wait_until(PATIENCE, "the row on both replicas", || {
+        let count = |server| value(server, "SELECT COUNT(*) FROM d.t");
+        servers[1..].iter().all(|server| count(server) == "1")
+    });
+    servers[0].kill();
+    wait_until(PATIENCE, "another primary", || {
+        leader(&plane, &servers).is_some_and(|at| at > 0)
+    });
+    let at = leader(&plane, &servers).expect("a leader");
+    servers[at].client().run("INSERT INTO d.t VALUES (2)");
+    wait_until(PATIENCE, "both rows on the other replica", || {
+        value(&servers[3 - at], "SELECT COUNT(*) FROM d.t") == "2"
+    });
 }

@@ -225,4 +225,16 @@ impl Session {
             }
         }
     }
+
+    /// The client is about to hear of what was committed: a failover must not lose it.
+    pub(crate) fn note_acknowledged(&self, connection: &Connection, changes: &Changes) {
+        let gtid = changes.gtid.as_deref().unwrap_or_default();
+        let text = String::from_utf8_lossy(gtid);
+        let snapshot = self.core.shared.published.load();
+        if let Some(position) = Position::parse(connection.engine(), &text)
+            && let Some(server) = snapshot.server(connection.server)
+        {
+            server.fresh.acknowledge(&position);
+        }
+    }
 }

@@ -310,9 +310,12 @@ impl Session {
                     }
                     changes.writes = matches!(refused, Answer::WritesOnReplica);
                 }
-                if changes.is_news() && !Box::pin(self.await_copy(connection, &mut changes)).await {
-                    self.forward(pipe).await?;
-                    return Ok(lost(&relay, forwarded, file, None));
+                if changes.is_news() {
+                    if !Box::pin(self.await_copy(connection, &mut changes)).await {
+                        self.forward(pipe).await?;
+                        return Ok(lost(&relay, forwarded, file, None));
+                    }
+                    self.note_acknowledged(connection, &changes);
                 }
                 if progress.forward > pipe.ready {
                     pipe.ready = progress.forward;

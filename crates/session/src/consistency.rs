@@ -243,13 +243,7 @@ impl Session {
         if let Some(gtid) = &changes.gtid {
             let text = String::from_utf8_lossy(gtid);
             match Position::parse(connection.engine(), &text) {
-                Some(position) => {
-                    let snapshot = self.core.shared.published.load();
-                    if let Some(server) = snapshot.server(connection.server) {
-                        server.fresh.acknowledge(&position);
-                    }
-                    self.promises.raise(position);
-                }
+                Some(position) => self.promises.raise(position),
                 None => (self.promises.unproved, doubt) = (true, true),
             }
         }

@@ -23,7 +23,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::events;
 use crate::reach::ack_wait_ms;
-use crate::runtime::Control;
+use crate::runtime::{Control, State};
 
 pub(crate) use kept::with_status;
 pub(crate) use order::Outcome;
@@ -145,7 +145,7 @@ impl Control {
             failover_interval_us: us(settings.failover_interval_ms),
             flap_window_us: FLAP_WINDOW_US,
             write_silence_max_us: limit(settings.write_timeout_ms),
-            acks: self.acks_of(group),
+            acks: acks_of(&self.state(), group, settings.last_replica_wait_ms),
             fence: settings.fences,
             lossy_promotion_after_us: limit(settings.lossy_promotion_after_ms),
             notifications: settings.notifications,
@@ -154,26 +154,33 @@ impl Control {
             ..Policy::default()
         }
     }
+}
 
-    /// Who makes clients wait until a commit is on two servers.
-    fn acks_of(&self, group: &str) -> Acks {
-        let state = self.state();
-        let wait_ms = ack_wait_ms(&state.records, group, self.settings.last_replica_wait_ms);
-        let Some(wait_ms) = wait_ms else {
-            return Acks::Nobody;
-        };
-        let mut members = state.records.members(group);
-        let mysql = members.any(|(_, record)| record.engine == Engine::MySql);
-        let primary = state.records.primary(group);
-        let seen = primary.and_then(|(id, _)| state.seen.get(&id)?.observation.as_ref());
-        let semi_sync = seen.and_then(|seen| seen.acks).is_some();
-        match (semi_sync, mysql) {
-            (false, true) if self.settings.router_acks => Acks::Router,
-            (false, true) => Acks::Nobody,
-            _ => Acks::Servers {
-                forever: wait_ms == engine::replication::ACK_WAIT_FOREVER_MS,
-            },
+/// Who makes clients wait until a commit is on two servers.
+fn acks_of(state: &State, group: &str, last_replica_wait_ms: u64) -> Acks {
+    let Some(wait_ms) = ack_wait_ms(&state.records, group, last_replica_wait_ms) else {
+        return Acks::Nobody;
+    };
+    match shown_acks(state, group, last_replica_wait_ms) {
+        farm::Acks::Router { .. } => Acks::Router,
+        farm::Acks::Servers => Acks::Servers {
+            forever: wait_ms == engine::replication::ACK_WAIT_FOREVER_MS,
+        },
+    }
+}
+
+/// The same as sessions see it. Whether a server can wait is known once its primary was probed.
+pub(crate) fn shown_acks(state: &State, group: &str, last_replica_wait_ms: u64) -> farm::Acks {
+    let wait_ms = ack_wait_ms(&state.records, group, last_replica_wait_ms);
+    let primary = state.records.primary(group);
+    let asked = primary.and_then(|(id, _)| state.seen.get(&id)?.observation.as_ref());
+    let mut members = state.records.members(group);
+    let mysql = members.any(|(_, record)| record.engine == Engine::MySql);
+    match wait_ms {
+        Some(wait_ms) if mysql && asked.is_none_or(|seen| seen.acks.is_none()) => {
+            farm::Acks::Router { wait_ms }
         }
+        _ => farm::Acks::Servers,
     }
 }
 

@@ -156,12 +156,17 @@ impl Drop for Plane {
 /// Servers that start read-only, as those of a farm do, and whose commits survive kill -9; `None`
 /// where there are no servers.
 pub fn servers<const N: usize>() -> Option<[Server; N]> {
+    servers_of(Release::Installed)
+}
+
+/// The same of another release.
+pub fn servers_of<const N: usize>(release: Release) -> Option<[Server; N]> {
     let settings = [
         ("read_only", "ON"),
         ("sync_binlog", "1"),
         ("innodb_flush_log_at_trx_commit", "1"),
     ];
-    let start = |_| Server::start_with(Release::Installed, &settings);
+    let start = |_| Server::start_with(release, &settings);
     let started: Option<Vec<Server>> = (0..N).map(start).collect();
     started?.try_into().ok()
 }
