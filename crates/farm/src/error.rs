@@ -101,6 +101,10 @@ errors! {
         "The server died or closed the connection; its statement may or may not have run.";
     SERVER_LOST_IN_RESULT 1158 "08S01" true "Lost connection to server {} while it sent a result"
         "Run the read again.";
+    OUTCOME_UNKNOWN 1105 "HY000" false "Heddle: outcome unknown: the server was lost, and whether the write has happened cannot be told: {}"
+        "See docs/OUTCOMES.md; look whether it has happened before it is done again.";
+    TRANSACTION_DIFFERS 1213 "40001" true "Heddle: the transaction was lost with its server, and {}"
+        "Run the transaction again from its beginning; nothing of it has happened.";
     SESSION_LOST_PIN 1105 "HY000" false "Heddle: the server connection that held this session's {} was lost"
         "Create it again; the session itself goes on.";
     SERVER_UNREACHABLE 1429 "HY000" true "Can't connect to server {}"

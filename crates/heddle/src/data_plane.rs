@@ -67,12 +67,8 @@ pub fn options(
             },
             cache_bytes_max: count(settings.result_cache_bytes),
             marks: settings.marks.0,
-            consistency: Consistency {
-                level: settings.consistency.0,
-                max_lag_ms: settings.max_lag_ms,
-                monotonic: settings.monotonic.0,
-                wait_ms: settings.session_wait_ms,
-            },
+            replay_bytes_max: count(settings.replay_bytes_max),
+            consistency: consistency(settings),
         },
         transport,
         published,
@@ -87,6 +83,15 @@ pub fn options(
             near: settings.near.0.clone(),
         },
         backend_credentials: credentials(settings),
+    }
+}
+
+fn consistency(settings: &Settings) -> Consistency {
+    Consistency {
+        level: settings.consistency.0,
+        max_lag_ms: settings.max_lag_ms,
+        monotonic: settings.monotonic.0,
+        wait_ms: settings.session_wait_ms,
     }
 }
 

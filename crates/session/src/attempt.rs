@@ -15,7 +15,7 @@ use sqltext::{Class, Facts};
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Answer, Changes, Done, Job, Loss, Run, Shape};
-use crate::hold::says_read_only;
+use crate::hold::{is_tended, says_read_only};
 use crate::profile::Step;
 use crate::refuse::ServerRefusal;
 use crate::resume::Tally;
@@ -65,6 +65,7 @@ impl Session {
         let idle = waits || run.shape.class == Class::Read;
         self.handle.ends_with_client.set(idle);
         self.start_clock(&run.shape);
+        self.begin_log(&run.shape);
         self.profile.lap(Step::Wait);
     }
 
@@ -286,8 +287,7 @@ impl Session {
         let more = !run.train.cars.is_empty();
         let mut relay = self.relay_of(connection, &run.shape, expect);
         let mut changes = Changes::default();
-        // A long result of a read may be gone on with elsewhere.
-        let counted = run.alone && run.shape.class == Class::Read && pipe.ready == 0;
+        let counted = self.may_resume(run, pipe);
         let mut tally = run.resume.map(Tally::after);
         let (mut forwarded, mut file, mut pieces, mut need) = (false, false, 0, 0);
         loop {
@@ -318,6 +318,7 @@ impl Session {
                     self.note_acknowledged(connection, &changes);
                 }
                 if progress.forward > pipe.ready {
+                    self.note_told(&pipe.buffer[pipe.ready..progress.forward]);
                     pipe.ready = progress.forward;
                     if !Tally::takes(&mut tally, pipe, counted, progress.done) {
                         return Ok(Answer::Differs);
@@ -370,6 +371,12 @@ impl Session {
         Ok(())
     }
 
+    /// A long result of a read may be gone on with elsewhere.
+    fn may_resume(&self, run: &Run, pipe: &Pipe) -> bool {
+        let again = run.alone || self.replay.is_some();
+        again && run.shape.class == Class::Read && pipe.ready == 0
+    }
+
     /// How the attempt ended when this error, whose packet comes next, says nothing about the command
     /// itself.
     fn refusal(
@@ -380,6 +387,7 @@ impl Session {
         pipe: &Pipe,
     ) -> Option<Answer> {
         let refusal = run.refusal(outcome, read_only);
+        let refusal = refusal.or_else(|| self.refusal_in_transaction(run, outcome, pipe));
         refusal.or_else(|| {
             let both = Status::AUTOCOMMIT | Status::IN_TRANS;
             let alone = run.alone && self.status & both == Status::AUTOCOMMIT;
@@ -395,6 +403,29 @@ impl Session {
                 })
             })
         })
+    }
+
+    /// The same within a transaction that can be done again elsewhere, or for a write that can be
+    /// looked up: the server takes no writes any more, or ends the connection.
+    fn refusal_in_transaction(&self, run: &Run, outcome: &Outcome, pipe: &Pipe) -> Option<Answer> {
+        /// ER_SERVER_SHUTDOWN, ER_CONNECTION_KILLED.
+        const ENDS: [u16; 2] = [1053, 1927];
+        let number = outcome.error?;
+        let open = self
+            .replay
+            .as_ref()
+            .is_some_and(|log| log.may_be_repeated());
+        let marked = run.alone && run.shape.marked && self.promises.marks;
+        let own = self.handle.killed.get() || self.handle.killing.get() != 0;
+        if !(open || marked) || own || !is_tended(&self.core.shared.published.load()) {
+            return None;
+        }
+        if ENDS.contains(&number) {
+            return Some(Answer::LOST);
+        }
+        let packet = pipe.buffer.get(pipe.ready + HEADER_BYTES..)?;
+        let error = ErrPacket::decode(packet, self.client.capabilities).ok()?;
+        (open && says_read_only(error.number, error.message)).then_some(Answer::UNSENT)
     }
 
     /// Sends what is ready in the pipe and removes it from there.

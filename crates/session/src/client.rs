@@ -62,6 +62,16 @@ pub struct Client {
     attributes: Vec<u8>,
     /// What both sides agreed to compress by, once the login is over.
     pub compression: Option<Algorithm>,
+    /// Nothing is sent: commands of before are run once more.
+    muted: bool,
+}
+
+/// The current command while others are run once more.
+pub(crate) struct Interrupted {
+    inbox: Vec<u8>,
+    attributes: Vec<u8>,
+    place: Range<usize>,
+    sequence: u8,
 }
 
 impl Client {
@@ -83,6 +93,7 @@ impl Client {
             bytes_max,
             attributes: Vec::new(),
             compression: None,
+            muted: false,
         }
     }
 
@@ -365,12 +376,41 @@ impl Client {
         self.inbox[start..start + bytes.len()].copy_from_slice(bytes);
     }
 
+    /// Puts the current command aside, to run others, whose answers are not sent.
+    pub(crate) fn begin_play(&mut self) -> Interrupted {
+        self.muted = true;
+        Interrupted {
+            place: self.place(),
+            inbox: std::mem::take(&mut self.inbox),
+            attributes: std::mem::take(&mut self.attributes),
+            sequence: self.sequence,
+        }
+    }
+
+    /// Makes this the current command.
+    pub(crate) fn play(&mut self, frame: &[u8]) {
+        self.inbox = frame.to_vec();
+        self.go_back(0..frame.len());
+    }
+
+    /// The command that was put aside is the current one again.
+    pub(crate) fn end_play(&mut self, interrupted: Interrupted) {
+        self.muted = false;
+        self.inbox = interrupted.inbox;
+        self.attributes = interrupted.attributes;
+        self.go_back(interrupted.place);
+        self.sequence = interrupted.sequence;
+    }
+
     /// Sends bytes that are whole packets, or pieces of one. The buffer comes back.
     pub async fn send(
         &mut self,
         buffer: Vec<u8>,
         range: Range<usize>,
     ) -> (io::Result<()>, Vec<u8>) {
+        if self.muted {
+            return (Ok(()), buffer);
+        }
         self.progress.begin(Wait::Send);
         let sent = self.sock.send(buffer, range).await;
         self.progress.end();

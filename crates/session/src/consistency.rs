@@ -282,6 +282,18 @@ impl Session {
     }
 
     /// A statement was sent and nobody knows what became of it.
+    pub(crate) fn note_committed(&mut self, gtid: &str) {
+        let snapshot = self.core.shared.published.load();
+        let primary = snapshot.home().and_then(|group| group.primary());
+        let engine = primary.map(|server| server.engine);
+        match engine.and_then(|engine| Position::parse(engine, gtid)) {
+            Some(position) => self.promises.raise(position),
+            None => self.promises.unproved = true,
+        }
+        self.promises.wrote = true;
+    }
+
+    /// What the session wrote may be more than it was told.
     pub(crate) fn lose_proof(&mut self) {
         self.promises.unproved = true;
     }

@@ -54,6 +54,11 @@ counters! {
     commits_held_in_vain "Commits whose OK went out after the last replica was waited for as long as is set.";
     reads_resumed "Reads that were run again after a part of their result had been sent.";
     reads_resumed_in_vain "Such reads whose result did not begin the same.";
+    outcomes_committed "Writes whose answers were lost and that had happened.";
+    outcomes_lost "Writes whose answers were lost and that had not happened.";
+    outcomes_unknown "Writes whose answers were lost and of which nobody can say whether they have happened.";
+    transactions_replayed "Transactions that were done again on a new primary and went on.";
+    transactions_differ "Transactions that ended with error 1213 because they could not go on after their server was lost.";
     retries "Statements that were sent again to another server.";
     reads_corrected "Statements that looked like reads and were repeated on the primary.";
     servers_lost "Statements whose server connection broke.";

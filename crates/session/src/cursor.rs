@@ -85,6 +85,9 @@ impl Session {
         };
         self.statement_keys.remove(&statement.key);
         if !statement.cursor && !statement.long_data {
+            if let Some(log) = &mut self.replay {
+                log.keep_closed(id, statement);
+            }
             return Ok(());
         }
         if let Some(held) = &mut self.held {

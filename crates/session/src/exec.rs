@@ -20,6 +20,7 @@ use crate::aside::Aside;
 use crate::counters::count;
 use crate::end::End;
 use crate::hold::Hold;
+use crate::outcome::LostOn;
 use crate::pin::Pins;
 use crate::profile::Step;
 use crate::reads::{Transient, want_positions};
@@ -117,6 +118,10 @@ pub(crate) struct Run {
     pub pins: Pins,
     /// The client has the beginning of its reply from an attempt before.
     pub resume: Option<Resume>,
+    /// When it came, by the core's clock.
+    pub began_s: u64,
+    /// The connection that it was lost with last.
+    pub lost_on: Option<Box<LostOn>>,
     /// How long it has waited for a primary.
     pub hold: Option<Box<Hold>>,
     /// The commands behind it that were sent with it and are not answered yet.
@@ -318,6 +323,7 @@ impl Session {
         };
         if let Answer::Done(done) = answer {
             self.note_answer(lease.connection(), run, &done.outcome, &done.changes);
+            self.log_statement(run, &done.outcome);
             self.settle(lease, &run.shape, run.pins, done.outcome, done.changes)?;
             return Ok(false);
         }
@@ -363,6 +369,7 @@ impl Session {
                 return self.tell_difference(run, tried).await.map(|()| false);
             }
             Answer::Lost(loss) => {
+                run.lost_on = Some(self.lost_on(lease.connection(), run));
                 drop(lease);
                 return self.after_loss(run, avoid, tried, loss).await;
             }

@@ -135,7 +135,7 @@ fn is_served(group: &Group) -> bool {
 }
 
 /// True where somebody works on it that the group has a primary again, or its cluster does.
-fn is_tended(snapshot: &Snapshot) -> bool {
+pub(crate) fn is_tended(snapshot: &Snapshot) -> bool {
     snapshot
         .home()
         .is_some_and(|group| group.active || group.paused || group.kind == GroupKind::Galera)

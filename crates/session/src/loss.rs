@@ -4,7 +4,7 @@
 //! write may have been committed, and a transaction is gone with its connection: who waits for them
 //! hears that, and what else the session lost.
 
-use farm::error;
+use farm::{ClientError, error};
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
@@ -17,6 +17,7 @@ use crate::end::End;
 use crate::exec::{Job, Loss, Run, Shape, Tried};
 use crate::hold::{Cause, Turn, is_failure};
 use crate::operator::Fault;
+use crate::outcome::Recovered;
 use crate::pin::Pins;
 use crate::query::calls_only_quiet;
 use crate::refuse::ServerRefusal;
@@ -178,10 +179,14 @@ impl Session {
         let before = run.resume.filter(|_| !loss.forwarded);
         let loss = before.map_or(loss, |resume| resume.loss);
         match self.remedy(run, &loss, tried) {
-            Remedy::Tell => {
-                self.tell_loss(run, &tried.target, loss).await?;
-                return Ok(false);
-            }
+            Remedy::Tell => match Box::pin(self.recover(run, tried, loss)).await? {
+                Recovered::Again => avoid.clear(),
+                Recovered::Answered => return Ok(false),
+                Recovered::No => {
+                    self.tell_loss(run, &tried.target, loss, None).await?;
+                    return Ok(false);
+                }
+            },
             Remedy::Elsewhere => self.pass_over(server, avoid),
             Remedy::Again => {
                 if let Some(own) = &mut self.variables {
@@ -191,7 +196,7 @@ impl Session {
                     Turn::Again => avoid.clear(),
                     Turn::Answered => return Ok(false),
                     Turn::Over { .. } => {
-                        self.tell_loss(run, &tried.target, loss).await?;
+                        self.tell_loss(run, &tried.target, loss, None).await?;
                         return Ok(false);
                     }
                 }
@@ -224,14 +229,30 @@ impl Session {
     ) -> Result<(), End> {
         count(&self.core.counters.reads_resumed_in_vain);
         match run.resume {
-            Some(resume) => self.tell_loss(run, &tried.target, resume.loss).await,
+            Some(resume) => self.tell_loss(run, &tried.target, resume.loss, None).await,
             None => Ok(()),
         }
     }
 
-    /// The server's connection is gone: says so, with what the session lost by it.
-    async fn tell_loss(&mut self, run: &mut Run, target: &Target, loss: Loss) -> Result<(), End> {
+    /// The session's connection is gone, and with it what stood there.
+    pub(crate) fn leave_connection(&mut self) {
         count(&self.core.counters.servers_lost);
+        self.forget_cursors();
+        self.ties = None;
+        (self.last_server, self.last_connection) = (None, 0);
+    }
+
+    /// The server's connection is gone: says so, with what the session lost by it, or in the words
+    /// that are given.
+    pub(crate) async fn tell_loss(
+        &mut self,
+        run: &mut Run,
+        target: &Target,
+        loss: Loss,
+        told: Option<(ClientError, String)>,
+    ) -> Result<(), End> {
+        count(&self.core.counters.servers_lost);
+        self.replay = None;
         self.forget_cursors();
         if self.variables.as_mut().is_some_and(|own| own.lose()) {
             run.pins |= Pins::USER_VARIABLE;
@@ -269,7 +290,9 @@ impl Session {
             return Err(self.last_word().await);
         }
         let (client, pins) = (&mut self.client, run.pins);
-        if loss.forwarded && !loss.file {
+        if let Some((error, detail)) = told {
+            client.error(&error, &[&detail]).await?;
+        } else if loss.forwarded && !loss.file {
             let error = &error::SERVER_LOST_IN_RESULT;
             client.error(error, &[&server]).await?;
         } else if !pins.is_empty() && !was_in_transaction {

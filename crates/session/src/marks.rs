@@ -31,6 +31,11 @@ impl Marks {
         Marks { origin }
     }
 
+    /// The mark of a connection.
+    pub fn of(&self, connection: &Connection) -> String {
+        format!("{}-{:x}", self.origin, connection.id)
+    }
+
     /// The comment that carries it.
     pub fn comment(&self, connection: &Connection) -> String {
         format!("/*heddle:{}-{:x}*/ ", self.origin, connection.id)

@@ -62,6 +62,8 @@ pub struct Settings {
     pub consistency: Consistency,
     /// Writes are marked, so that it can be found out what became of one whose answer was lost.
     pub marks: bool,
+    /// What is kept of an open transaction, so that it can be done again; 0 keeps nothing.
+    pub replay_bytes_max: usize,
     pub reads: Reads,
     /// What the result caches of all cores hold together.
     pub cache_bytes_max: usize,

@@ -82,6 +82,8 @@ impl Session {
             alone: true,
             pins: Pins::empty(),
             resume: None,
+            began_s: self.core.now_s.get(),
+            lost_on: None,
             hold: None,
             train: Train::default(),
             globals: Vec::new(),

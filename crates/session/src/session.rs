@@ -31,6 +31,7 @@ use crate::pin::Pins;
 use crate::prepared::Statement;
 use crate::profile::Profile;
 use crate::registry::Entry;
+use crate::replay::Log;
 use crate::rules::Ruled;
 use crate::ties::Ties;
 use crate::variables::Variables;
@@ -64,6 +65,8 @@ pub struct Session {
     pub(crate) recording: Option<Vec<u8>>,
     /// What rules want of the statement that runs.
     pub(crate) ruled: Option<Box<Ruled>>,
+    /// The open transaction, so that it can be done again.
+    pub(crate) replay: Option<Box<Log>>,
     /// What its reads must have.
     pub(crate) promises: Promises,
     /// The client uses GET DIAGNOSTICS: connections are kept for it from then on.
@@ -209,6 +212,7 @@ impl Session {
         Session {
             promises,
             recording: None,
+            replay: None,
             state,
             core,
             client,

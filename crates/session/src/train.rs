@@ -155,6 +155,7 @@ impl Session {
                 (last, _) => return Ok(last),
             };
             self.note_route(connection, run, &outcome, &changes);
+            self.log_statement(run, &outcome);
             run.pins = self.learn(connection, &run.shape, run.pins, &outcome, changes);
             self.client.step();
             if self.handle.killed.get() {
@@ -166,6 +167,7 @@ impl Session {
                 (run.shape, run.job) = (car.shape, car.job);
             }
             self.start_clock(&run.shape);
+            self.begin_log(&run.shape);
             count(&self.core.counters.statements);
             count(&self.core.counters.statements_pipelined);
             answer = self

@@ -113,7 +113,12 @@ pub struct Tuning {
     pub backend_credentials: Vec<BackendCredential>,
     pub preferences: Preferences,
     pub rules: Arc<Rulebook>,
+    /// What became of writes whose answers were lost; unknown by default.
+    pub fates: Option<Arc<Fates>>,
 }
+
+/// Says what became of a write.
+pub type Fates = dyn Fn(LostWrite) -> Fate + Send + Sync;
 
 impl Default for Tuning {
     fn default() -> Self {
@@ -143,6 +148,7 @@ impl Default for Tuning {
                 // Servers that do not replicate know nothing of each other.
                 reads: Reads::default(),
                 marks: true,
+                replay_bytes_max: 1 << 20,
                 cache_bytes_max: 1 << 20,
                 consistency: Consistency {
                     max_lag_ms: session::UNBOUNDED_MS,
@@ -157,6 +163,7 @@ impl Default for Tuning {
             backend_credentials: Vec::new(),
             preferences: Preferences::default(),
             rules: Arc::default(),
+            fates: None,
         }
     }
 }
@@ -240,6 +247,7 @@ impl Door {
             operator: Arc::new(NoCommands {
                 published: published.clone(),
                 primary: (tuning.live_accounts).then(|| servers[0].address()),
+                fates: tuning.fates,
                 suspects: suspects.clone(),
             }),
         })
@@ -423,6 +431,7 @@ struct NoCommands {
     published: Arc<Published>,
     /// Where accounts are read.
     primary: Option<SocketAddr>,
+    fates: Option<Arc<Fates>>,
     suspects: Suspects,
 }
 
@@ -451,8 +460,11 @@ impl Operator for NoCommands {
             .push((server, fault));
     }
 
-    fn resolve(&self, _lost: LostWrite, reply: Box<dyn FnOnce(Fate) + Send>) {
-        reply(Fate::Unknown("no control plane here".to_owned()));
+    fn resolve(&self, lost: LostWrite, reply: Box<dyn FnOnce(Fate) + Send>) {
+        let Some(fates) = self.fates.clone() else {
+            return reply(Fate::Unknown("no control plane here".to_owned()));
+        };
+        std::thread::spawn(move || reply(fates(lost)));
     }
 }
 

@@ -209,7 +209,11 @@ fn a_frozen_primary_is_cut_and_statements_go_on() {
     for client in opens {
         assert_eq!(client.join().expect("answered").0, "replica");
     }
-    assert_eq!(open.error(WHO), 1158, "the transaction is gone");
+    assert_eq!(
+        open.error(WHO),
+        1213,
+        "the other server answers differently"
+    );
     assert_eq!(open.value(ON_PRIMARY), "replica");
     let lost = pinned
         .query("SELECT * FROM mine")

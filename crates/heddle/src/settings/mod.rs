@@ -221,6 +221,8 @@ settings! {
         "Eventual reads go to replicas that are behind by no more; the greatest value is no bound.";
     marks: Switch = "on" "" Restart
         "Statements that change rows carry a comment into the binary log, by which it is found out after a failover whether a write has happened whose answer was lost (docs/OUTCOMES.md); [[user]] tables may choose otherwise.";
+    replay_bytes_max: u64 = "1048576" "bytes" [0, 1073741824] Restart
+        "Of an open transaction so much is kept to do it again, should its server be lost; a longer one ends with error 1213, and 0 keeps nothing.";
     monotonic: Switch = "on" "" Restart
         "Reads of one session never go back in time; off lets every read choose its server anew.";
     session_wait_ms: u64 = "20" "ms" [0, 60000] Restart

@@ -1,0 +1,493 @@
+//! Transactions that go on after their server was lost: they are done again on the new primary, and
+//! what every statement answers is compared with what the client was told.
+//!
+//! While a transaction is open its commands are kept, and of each reply a checksum. Nobody asks whether
+//! a statement is deterministic: what differs is found out. Then the transaction is rolled back, and
+//! the client hears a deadlock, which frameworks answer by running the transaction again.
+
+use std::rc::Rc;
+
+use backend::{ConnectionError, SessionState};
+use farm::error;
+use mysql_wire::command::Command;
+use mysql_wire::packet;
+use mysql_wire::relay::Outcome;
+use mysql_wire::status::Status;
+use sqltext::{Class, Facts, Verb};
+
+use crate::counters::count;
+use crate::end::End;
+use crate::exec::{Answer, Job, Loss, Run, Shape, Tried};
+use crate::hold::{Cause, Turn, is_failure};
+use crate::outcome::Recovered;
+use crate::pin::Pins;
+use crate::prepared::Statement;
+use crate::query::calls_only_quiet;
+use crate::session::Session;
+
+/// So much of a statement is shown in an error.
+const SHOWN_CHARACTERS_MAX: usize = 120;
+
+/// What the client was told by one reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Told {
+    checksum: u32,
+    bytes: u64,
+}
+
+/// One command of the transaction.
+struct Entry {
+    shape: Shape,
+    job: Job,
+    /// The command as the client sent it, headers included.
+    frame: Box<[u8]>,
+    told: Told,
+    insert_id: u64,
+    /// When it ran, by the core's clock.
+    at_s: u64,
+}
+
+/// An open transaction.
+#[derive(Default)]
+pub(crate) struct Log {
+    /// The session as it was before the first command; `None` while there was none.
+    began: Option<(Rc<SessionState>, Status, u64)>,
+    entries: Vec<Entry>,
+    bytes: usize,
+    /// Why it cannot be done again.
+    refused: Option<&'static str>,
+    /// Of the reply under way.
+    sum: crc32fast::Hasher,
+    sum_bytes: u64,
+    /// Statements that the client closed since, by id.
+    closed: Vec<(u32, Statement)>,
+    /// Those of them that are there again while the transaction is done again.
+    closed_again: Vec<u32>,
+}
+
+impl Log {
+    /// A part of the reply goes to the client.
+    pub fn add(&mut self, part: &[u8]) {
+        self.sum.update(part);
+        self.sum_bytes += part.len() as u64;
+    }
+
+    fn take_told(&mut self) -> Told {
+        let sum = std::mem::take(&mut self.sum);
+        Told {
+            checksum: sum.finalize(),
+            bytes: std::mem::take(&mut self.sum_bytes),
+        }
+    }
+
+    /// Keeps a statement that the client closes: a command of the transaction may have run it.
+    pub fn keep_closed(&mut self, id: u32, statement: Statement) {
+        let used = |entry: &Entry| entry.job == Job::Execute(id);
+        if self.entries.iter().any(used) {
+            self.closed.push((id, statement));
+        }
+    }
+
+    /// False once something came that cannot be done twice.
+    pub fn may_be_repeated(&self) -> bool {
+        self.refused.is_none() && self.began.is_some()
+    }
+
+    fn refuse(&mut self, why: &'static str) {
+        self.refused.get_or_insert(why);
+        self.entries = Vec::new();
+    }
+}
+
+/// How doing it again ended.
+enum Played {
+    Same,
+    /// The statement, and what was different.
+    Differs(String),
+    /// Its server was lost, too.
+    Gone,
+}
+
+impl Session {
+    /// Before a command goes to a server: it may begin a transaction.
+    pub(crate) fn begin_log(&mut self, shape: &Shape) {
+        let opens = matches!(shape.verb, Verb::Begin { .. })
+            || (!self.status.contains(Status::AUTOCOMMIT) && shape.class != Class::Set);
+        match &mut self.replay {
+            Some(log) => drop(log.take_told()),
+            None if opens && self.core.shared.settings.replay_bytes_max > 0 => {
+                self.replay = Some(Box::default());
+            }
+            None => {}
+        }
+    }
+
+    /// A part of a reply goes to the client.
+    #[inline]
+    pub(crate) fn note_told(&mut self, part: &[u8]) {
+        if let Some(log) = &mut self.replay {
+            log.add(part);
+        }
+    }
+
+    /// After a complete reply, before the session learns from it.
+    pub(crate) fn log_statement(&mut self, run: &Run, outcome: &Outcome) {
+        let Some(mut log) = self.replay.take() else {
+            return;
+        };
+        let (shape, job) = (&run.shape, run.job);
+        let told = log.take_told();
+        let was_open = self.status.contains(Status::IN_TRANS);
+        let open = outcome
+            .status
+            .map_or(was_open, |s| s.contains(Status::IN_TRANS));
+        if !open {
+            return;
+        }
+        let fresh = matches!(shape.verb, Verb::Begin { .. } | Verb::Commit { .. })
+            || shape.facts.contains(Facts::IMPLICIT_COMMIT);
+        if fresh && outcome.error.is_none() {
+            *log = Log::default();
+        }
+        let before = self.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
+        log.began
+            .get_or_insert_with(|| (self.state.clone(), before, self.insert_id));
+        if !matches!(job, Job::Prepare(_)) && log.refused.is_none() {
+            match self.command_to_keep(shape, job, &run.pins) {
+                Err(why) => log.refuse(why),
+                Ok(frame) => {
+                    log.bytes += frame.len() + std::mem::size_of::<Entry>();
+                    log.entries.push(Entry {
+                        shape: *shape,
+                        job,
+                        frame,
+                        told,
+                        insert_id: outcome.last_insert_id,
+                        at_s: run.began_s,
+                    });
+                }
+            }
+        }
+        if log.bytes > self.core.shared.settings.replay_bytes_max {
+            log.refuse("it is longer than replay_bytes_max");
+        }
+        self.replay = Some(log);
+    }
+
+    /// The current command as it can be run again, or why it cannot.
+    fn command_to_keep(
+        &self,
+        shape: &Shape,
+        job: Job,
+        pins: &Pins,
+    ) -> Result<Box<[u8]>, &'static str> {
+        let never = Facts::MULTIPLE | Facts::COMPOUND | Facts::LOCAL_INFILE | Facts::XA;
+        let kinds = [
+            (
+                shape.facts.intersects(never),
+                "it has statements that cannot be repeated",
+            ),
+            (shape.class == Class::Call, "it calls a procedure"),
+            (shape.tracking, "it changes what the server reports"),
+            (
+                shape.facts.contains(Facts::USER_VARIABLE),
+                "it uses user variables",
+            ),
+            (
+                !pins.is_empty(),
+                "its connection held more than the transaction",
+            ),
+            (
+                matches!(shape.verb, Verb::Commit { .. }),
+                "it began with COMMIT AND CHAIN",
+            ),
+            (
+                self.client.is_split(),
+                "it has a command of more than 16 MB",
+            ),
+        ];
+        if let Some((_, why)) = kinds.iter().find(|(is, _)| *is) {
+            return Err(why);
+        }
+        match job {
+            Job::Execute(id) => {
+                let payload = self.client.payload();
+                let cursor = payload.get(5).is_some_and(|flags| *flags != 0);
+                let (_, payload) = self
+                    .execution(id)
+                    .filter(|_| !cursor)
+                    .ok_or("it uses a cursor, long data or a bulk execution")?;
+                let mut frame = Vec::with_capacity(payload.len() + 4);
+                packet::write(&mut frame, &mut 0, &payload);
+                Ok(frame.into())
+            }
+            _ => Ok(self.client.frame().into()),
+        }
+    }
+
+    /// The connection is lost under an open transaction.
+    pub(crate) async fn recover_transaction(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+    ) -> Result<Recovered, End> {
+        let commits = |shape: &Shape| {
+            matches!(shape.verb, Verb::Commit { .. })
+                || shape.facts.contains(Facts::IMPLICIT_COMMIT)
+        };
+        let cars = &run.train.cars;
+        let ends = commits(&run.shape) || cars.iter().any(|car| commits(&car.shape));
+        if ends && !loss.unsent && !tried.plan.read_only {
+            let plain = matches!(
+                run.shape.verb,
+                Verb::Commit {
+                    release: false,
+                    chain: false
+                }
+            );
+            let (writes, sure) = self.wrote();
+            if plain && cars.is_empty() && !writes {
+                return self.end_transaction().await;
+            }
+            let sure = sure && cars.iter().all(|car| car.shape.marked || !car.shape.writes);
+            let found = self.recover_commit(run, tried, loss, (sure, plain)).await?;
+            if let Some(recovered) = found {
+                return Ok(recovered);
+            }
+        }
+        let reason = match &self.replay {
+            _ if !run.pins.is_empty() => Some(run.pins.describe()),
+            None => Some("nothing is known of it".to_owned()),
+            Some(log) => log.refused.map(str::to_owned),
+        };
+        let lost = self.variables.as_mut().is_some_and(|own| own.lose());
+        if let Some(reason) = reason.or(lost.then(|| Pins::USER_VARIABLE.describe())) {
+            let text = format!("it cannot be done again: {reason}");
+            return self.tell_over(run, tried, loss, text).await;
+        }
+        self.replay_transaction(run, tried, loss).await
+    }
+
+    /// Whether the transaction may have written, and whether the log surely tells if it has.
+    fn wrote(&self) -> (bool, bool) {
+        let Some(log) = self.replay.as_ref().filter(|log| log.refused.is_none()) else {
+            return (true, false);
+        };
+        let (mut writes, mut sure) = (false, true);
+        for entry in &log.entries {
+            let quiet = || match entry.job {
+                Job::Execute(id) => calls_only_quiet(self.statement_text(id)),
+                _ => calls_only_quiet(entry.frame.get(5..).unwrap_or_default()),
+            };
+            let harmless = matches!(
+                entry.shape.class,
+                Class::Transaction | Class::Set | Class::Show | Class::Use | Class::Empty
+            ) || (entry.shape.class == Class::Read && quiet());
+            writes |= !harmless;
+            sure &= harmless || (entry.shape.marked && self.promises.marks);
+        }
+        (writes, sure)
+    }
+
+    /// The transaction is over without having happened; the client may run it again.
+    async fn tell_over(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+        why: String,
+    ) -> Result<Recovered, End> {
+        count(&self.core.counters.transactions_differ);
+        self.replay = None;
+        let told = Some((error::TRANSACTION_DIFFERS, why));
+        // What was pinned in the transaction is named by the reason.
+        self.tell_loss(run, &tried.target, loss, told).await?;
+        Ok(Recovered::Answered)
+    }
+
+    /// Does the transaction again on the primary that comes; then the command may be tried again.
+    async fn replay_transaction(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+    ) -> Result<Recovered, End> {
+        let Some(mut log) = self.replay.take() else {
+            return Ok(Recovered::No);
+        };
+        let (state, status) = (self.state.clone(), self.status);
+        self.forget_cursors();
+        self.ties = None;
+        loop {
+            let turn = self.hold(run, Cause::Failure).await?;
+            if turn != Turn::Again {
+                self.set_state(state);
+                self.status = status;
+                return Ok(match turn {
+                    Turn::Answered => {
+                        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+                        Recovered::Answered
+                    }
+                    _ => Recovered::No,
+                });
+            }
+            if let Some((began, status, insert_id)) = log.began.clone() {
+                self.set_state(began);
+                (self.status, self.insert_id) = (status, insert_id);
+                self.insert_id_version += 1;
+            }
+            for (id, statement) in std::mem::take(&mut log.closed) {
+                self.statements.insert(id, statement);
+                log.closed_again.push(id);
+            }
+            let kept = self.client.begin_play();
+            let played = self.play(&log).await;
+            self.client.end_play(kept);
+            self.replay = None;
+            for id in std::mem::take(&mut log.closed_again) {
+                if let Some(statement) = self.statements.remove(&id) {
+                    log.closed.push((id, statement));
+                }
+            }
+            match played? {
+                Played::Same => {
+                    count(&self.core.counters.transactions_replayed);
+                    self.replay = Some(log);
+                    return Ok(Recovered::Again);
+                }
+                Played::Gone => self.held = None,
+                Played::Differs(text) => {
+                    // Closed, it is rolled back.
+                    self.held = None;
+                    self.set_state(state);
+                    self.status = status;
+                    return self.tell_over(run, tried, loss, text).await;
+                }
+            }
+        }
+    }
+
+    /// Runs the commands; their replies go nowhere.
+    async fn play(&mut self, log: &Log) -> Result<Played, End> {
+        for entry in &log.entries {
+            match self.play_one(entry).await? {
+                Played::Same => {}
+                other => return Ok(other),
+            }
+        }
+        let Some(held) = &mut self.held else {
+            return Ok(match log.entries.is_empty() {
+                true => Played::Same,
+                false => Played::Differs("it ended by itself on the new primary".to_owned()),
+            });
+        };
+        let connection = held.lease.connection_mut();
+        let back = connection.run(&[(Command::Query, b"SET timestamp=DEFAULT")]);
+        if let Err(error) = back.await
+            && let Some(gone) = unless_refused(&error)
+        {
+            return Ok(gone);
+        }
+        Ok(Played::Same)
+    }
+
+    async fn play_one(&mut self, entry: &Entry) -> Result<Played, End> {
+        self.client.play(&entry.frame);
+        let mut run = self.new_run(entry.shape, entry.job);
+        loop {
+            let Ok((plan, target)) = self.route(&run.shape, &[]) else {
+                return Ok(Played::Gone);
+            };
+            run.alone = false;
+            let (mut lease, pins) = match self.checkout(&plan, &target, &run.shape).await {
+                Ok(taken) => taken,
+                Err(error) if is_failure(&error) => return Ok(Played::Gone),
+                Err(_) => {
+                    let text = "the new primary refuses the session".to_owned();
+                    return Ok(Played::Differs(text));
+                }
+            };
+            run.pins = pins;
+            if let Some(set) = self.as_then(entry) {
+                let connection = lease.connection_mut();
+                if let Err(error) = connection.run(&[(Command::Query, set.as_bytes())]).await
+                    && let Some(gone) = unless_refused(&error)
+                {
+                    return Ok(gone);
+                }
+            }
+            // What the replies are is summed up in a log of its own.
+            self.replay = Some(Box::default());
+            let answer = self.attempt(&mut lease, &mut run, plan.guards()).await?;
+            let told = self.replay.take().map(|mut log| log.take_told());
+            match answer {
+                Answer::Done(done) => {
+                    self.settle(lease, &run.shape, run.pins, done.outcome, done.changes)?;
+                    return Ok(match told == Some(entry.told) {
+                        true => Played::Same,
+                        false => Played::Differs(self.differs(entry)),
+                    });
+                }
+                Answer::Again if !run.again => {
+                    run.again = true;
+                    self.make_room_for_statement(lease.connection_mut(), run.job)
+                        .await;
+                    self.give_back_after_error(lease, run.pins);
+                }
+                Answer::Lost(_) | Answer::ReadOnly(_) => return Ok(Played::Gone),
+                _ => return Ok(Played::Differs(self.differs(entry))),
+            }
+        }
+    }
+
+    /// Sets the clock and the next AUTO_INCREMENT value as they were when a command first ran.
+    fn as_then(&self, entry: &Entry) -> Option<String> {
+        if !matches!(entry.shape.class, Class::Read | Class::Write | Class::Other) {
+            return None;
+        }
+        let ago_s = self.core.now_s.get().saturating_sub(entry.at_s);
+        let clock = format!("SET timestamp=UNIX_TIMESTAMP(SYSDATE())-{ago_s}");
+        let inserts = matches!(entry.shape.verb, Verb::Insert | Verb::Replace);
+        Some(match entry.insert_id {
+            id if id > 0 && inserts => format!("{clock}, insert_id={id}"),
+            _ => clock,
+        })
+    }
+
+    fn differs(&self, entry: &Entry) -> String {
+        let text = match entry.job {
+            Job::Execute(id) => self.statement_text(id),
+            _ => entry.frame.get(5..).unwrap_or_default(),
+        };
+        let text = String::from_utf8_lossy(text);
+        let shown: String = text.chars().take(SHOWN_CHARACTERS_MAX).collect();
+        format!("it was done again on the new primary, where this answers differently: {shown}")
+    }
+}
+
+/// The new connection broke as well; a refusal is none of that: the comparison tells whether it
+/// mattered.
+fn unless_refused(error: &ConnectionError) -> Option<Played> {
+    match error {
+        ConnectionError::Refused { .. } => None,
+        _ => Some(Played::Gone),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_compared_whatever_their_pieces() {
+        let (mut one, mut two) = (Log::default(), Log::default());
+        one.add(b"rows of a reply");
+        for part in [&b"rows"[..], b" of a", b"", b" reply"] {
+            two.add(part);
+        }
+        let told = one.take_told();
+        assert_eq!(told, two.take_told());
+        assert_ne!(told, one.take_told(), "the next reply begins anew");
+    }
+}
