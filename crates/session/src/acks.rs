@@ -185,6 +185,14 @@ impl Session {
         connection: &Connection,
         changes: &mut Changes,
     ) -> bool {
+        let told = self.has_copy(connection, changes).await;
+        if told {
+            self.note_acknowledged(connection, changes);
+        }
+        told
+    }
+
+    async fn has_copy(&mut self, connection: &Connection, changes: &mut Changes) -> bool {
         let gtid = changes.gtid.as_deref().unwrap_or_default();
         changes.held = gtid.len();
         let snapshot = self.core.shared.published.load_full();
@@ -227,7 +235,7 @@ impl Session {
     }
 
     /// The client is about to hear of what was committed: a failover must not lose it.
-    pub(crate) fn note_acknowledged(&self, connection: &Connection, changes: &Changes) {
+    fn note_acknowledged(&self, connection: &Connection, changes: &Changes) {
         let gtid = changes.gtid.as_deref().unwrap_or_default();
         let text = String::from_utf8_lossy(gtid);
         let snapshot = self.core.shared.published.load();

@@ -310,12 +310,9 @@ impl Session {
                     }
                     changes.writes = matches!(refused, Answer::WritesOnReplica);
                 }
-                if changes.is_news() {
-                    if !Box::pin(self.await_copy(connection, &mut changes)).await {
-                        self.forward(pipe).await?;
-                        return Ok(lost(&relay, forwarded, file, None));
-                    }
-                    self.note_acknowledged(connection, &changes);
+                if changes.is_news() && !Box::pin(self.await_copy(connection, &mut changes)).await {
+                    self.forward(pipe).await?;
+                    return Ok(lost(&relay, forwarded, file, None));
                 }
                 if progress.forward > pipe.ready {
                     self.note_told(&pipe.buffer[pipe.ready..progress.forward]);
