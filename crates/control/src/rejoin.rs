@@ -52,6 +52,8 @@ enum Stance {
     Follows,
     /// Somebody stopped it, or a statement did; not ours to start.
     Stopped(String),
+    /// It lacks what its own log says it has: only a copy mends that.
+    Torn(String),
     /// It follows nobody, or the wrong one, or cannot go on from where it is.
     Astray,
 }
@@ -91,6 +93,7 @@ impl Control {
         match stance(&seen, &primary) {
             Stance::Follows => return self.back_in_group(id, record).await,
             Stance::Stopped(why) => return Ok(Rejoined::LeftAlone(why)),
+            Stance::Torn(why) => return self.fill_or_condemn(id, record, &why).await,
             Stance::Astray => {}
         }
         if !seen.read_only {
@@ -114,6 +117,11 @@ impl Control {
                 return self.fill_or_condemn(id, record, &reason).await;
             }
             Err(error) => return Err(error.into()),
+        }
+        if engine::lost_branches(&mut link, &mut leader, timeout_ms).await? {
+            engine::detach(&mut link, timeout_ms).await?;
+            let why = "a crash took prepared XA branches from it that its binary log has";
+            return self.fill_or_condemn(id, record, why).await;
         }
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
         self.answered(id, seen);
@@ -312,7 +320,9 @@ impl Control {
                 let seen = state.seen.get(&id).filter(|seen| seen.health.alive);
                 let observation = seen.and_then(|seen| seen.observation.as_ref());
                 if counts
-                    && observation.is_some_and(|it| stance(it, primary) == Stance::Astray)
+                    && observation.is_some_and(|it| {
+                        matches!(stance(it, primary), Stance::Astray | Stance::Torn(_))
+                    })
                     && self.jobs.fills(&member.address()).is_none()
                 {
                     astray.push(id);
@@ -362,6 +372,10 @@ fn stance(seen: &Observation, primary: &ServerRecord) -> Stance {
     }
     let stopped = |thread: Thread| thread == Thread::Stopped;
     if stopped(replica.sql) && !replica.sql_error.is_empty() {
+        // XAER_NOTA: the branch that is to be finished was lost in a crash.
+        if replica.sql_error.contains("XAER_NOTA") {
+            return Stance::Torn(replica.sql_error.clone());
+        }
         // ER_GTID_STRICT_OUT_OF_ORDER: after a crash it has logged more than it remembers.
         return if replica.sql_error.contains("out-of-order") {
             Stance::Astray
@@ -428,6 +442,12 @@ mod tests {
                 "{io:?} {sql:?}"
             );
         }
+        let torn = stance(
+            1,
+            fine,
+            (Stopped, "Error 'XAER_NOTA: Unknown XID' on query"),
+        );
+        assert!(matches!(torn, Stance::Torn(_)), "{torn:?}");
         let nobody = Observation {
             replica: None,
             ..seen(1, fine, fine)

@@ -218,3 +218,44 @@ fn who_holds_nothing_more_follows_again_and_who_was_stopped_stays_so() {
     });
     assert!(plane.event_kinds().contains(&"rejoin_by_clone"));
 }
+
+/// The branch stands in the server's log and not in its engine, as after a crash between the two.
+#[test]
+fn a_prepared_branch_that_a_crash_took_is_found_out() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some((plane, servers)) = group(dir.path(), Release::Installed, true) else {
+        return;
+    };
+    let [primary, _, torn] = &servers;
+    let mut branch = primary.client();
+    for sql in [
+        "XA START 'b'",
+        "INSERT INTO d.t (id, v) VALUES (500, 'branch')",
+        "XA END 'b'",
+        "XA PREPARE 'b'",
+    ] {
+        branch.run(sql);
+    }
+    drop(branch);
+    let mut client = torn.client();
+    wait_until(PATIENCE, "the branch on the replica", || {
+        client.rows("XA RECOVER").len() == 1
+    });
+    client.run("STOP SLAVE");
+    client.run("SET SESSION sql_log_bin=0");
+    client.run("XA ROLLBACK 'b'");
+    client.run("RESET SLAVE ALL");
+    // Until it is finished no copy can hold it, so the job waits.
+    wait_until(PATIENCE, "a job", || {
+        plane.event_kinds().contains(&"clone_started")
+    });
+    primary.client().run("XA COMMIT 'b'");
+    wait_until(PATIENCE, "a server that was filled anew", || {
+        plane.event_kinds().contains(&"server_rebuilt")
+    });
+    settle(&servers);
+    assert_eq!(
+        torn.client().value("SELECT v FROM d.t WHERE id=500"),
+        "branch"
+    );
+}

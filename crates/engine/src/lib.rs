@@ -10,6 +10,7 @@
 
 pub mod accounts;
 pub mod binlog;
+mod branches;
 pub mod copy;
 mod divergence;
 pub mod errant;
@@ -26,6 +27,7 @@ mod version;
 pub mod watch;
 
 pub use accounts::accounts;
+pub use branches::lost_branches;
 pub use divergence::{Divergence, divergence, is_out_of_reach};
 pub use error::Error;
 pub use link::{Link, LinkTls, Login};
