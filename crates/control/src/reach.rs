@@ -89,8 +89,9 @@ impl Control {
     pub(crate) fn tell_acks(&self, primary: &ServerRecord, set: AcksSet, wanted: Option<u64>) {
         if wanted.is_some() && set == AcksSet::Unavailable {
             let detail = format!(
-                "{} has no semi-sync: commits that no replica has are lost with it; install the \
-                 plugins semisync_master and semisync_slave on every server of group {}",
+                "{} has no semi-sync: the router holds each commit's OK until a replica has it; commits \
+                 that do not come through the router are lost with the server, unless the plugins \
+                 semisync_master and semisync_slave are installed on every server of group {}",
                 primary.address(),
                 primary.group
             );

@@ -180,21 +180,21 @@ impl Session {
     /// Before the OK of what this connection has committed goes to the client: waits until a replica
     /// has it, where that is the router's task. False when the primary was cut off meanwhile, or the
     /// session killed: nobody knows what will become of the commit.
-    pub(crate) async fn await_copy(
+    pub(crate) async fn may_tell(
         &mut self,
         connection: &Connection,
         changes: &mut Changes,
     ) -> bool {
-        let told = self.has_copy(connection, changes).await;
-        if told {
-            self.note_acknowledged(connection, changes);
+        let holds = limit(&self.core.shared.published.load()).is_some();
+        if holds && !Box::pin(self.await_copy(connection, changes)).await {
+            return false;
         }
-        told
+        self.note_acknowledged(connection, changes);
+        true
     }
 
-    async fn has_copy(&mut self, connection: &Connection, changes: &mut Changes) -> bool {
+    async fn await_copy(&mut self, connection: &Connection, changes: &Changes) -> bool {
         let gtid = changes.gtid.as_deref().unwrap_or_default();
-        changes.held = gtid.len();
         let snapshot = self.core.shared.published.load_full();
         let text = String::from_utf8_lossy(gtid);
         let position = Position::parse(connection.engine(), &text);
@@ -235,8 +235,9 @@ impl Session {
     }
 
     /// The client is about to hear of what was committed: a failover must not lose it.
-    fn note_acknowledged(&self, connection: &Connection, changes: &Changes) {
+    fn note_acknowledged(&self, connection: &Connection, changes: &mut Changes) {
         let gtid = changes.gtid.as_deref().unwrap_or_default();
+        changes.held = gtid.len();
         let text = String::from_utf8_lossy(gtid);
         let snapshot = self.core.shared.published.load();
         if let Some(position) = Position::parse(connection.engine(), &text)

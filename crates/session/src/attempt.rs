@@ -310,7 +310,7 @@ impl Session {
                     }
                     changes.writes = matches!(refused, Answer::WritesOnReplica);
                 }
-                if changes.is_news() && !Box::pin(self.await_copy(connection, &mut changes)).await {
+                if changes.is_news() && !self.may_tell(connection, &mut changes).await {
                     self.forward(pipe).await?;
                     return Ok(lost(&relay, forwarded, file, None));
                 }

@@ -85,7 +85,7 @@ fn the_last_replica_is_waited_for_as_long_as_is_set() {
     client.run("INSERT INTO t VALUES (1)");
     stage.replica.client().run("STOP SLAVE SQL_THREAD");
     client.run("INSERT INTO t VALUES (2)");
-    assert_eq!(door.counter("commits_held_in_vain"), 1);
+    assert!(door.counter("commits_held_in_vain") >= 1);
     // The group goes on without replicas.
     door.regroup(|group| group.acks = Acks::Router { wait_ms: 600_000 });
     let writer = later(client, "INSERT INTO t VALUES (3)");

@@ -161,11 +161,11 @@ fn acks_of(state: &State, group: &str, last_replica_wait_ms: u64) -> Acks {
     let Some(wait_ms) = ack_wait_ms(&state.records, group, last_replica_wait_ms) else {
         return Acks::Nobody;
     };
+    let forever = wait_ms == engine::replication::ACK_WAIT_FOREVER_MS;
     match shown_acks(state, group, last_replica_wait_ms) {
-        farm::Acks::Router { .. } => Acks::Router,
-        farm::Acks::Servers => Acks::Servers {
-            forever: wait_ms == engine::replication::ACK_WAIT_FOREVER_MS,
-        },
+        // With the last replica the router goes on after a while, as servers do.
+        farm::Acks::Router { .. } if forever => Acks::Router,
+        _ => Acks::Servers { forever },
     }
 }
 
