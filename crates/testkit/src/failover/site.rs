@@ -255,7 +255,9 @@ impl Site {
     /// Waits until the group is whole; else says what it lacks.
     pub fn settle(&self) -> Result<(), String> {
         let mut lacking = None;
+        let mut filled = Vec::new();
         let whole = holds_within(SETTLE_PATIENCE, || {
+            self.fill_anew(&mut filled);
             lacking = self.unsettled();
             lacking.is_none()
         });
@@ -264,6 +266,25 @@ impl Site {
                 "after {SETTLE_PATIENCE:?} the group is not whole: {lacking}"
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// What a `heddle serve` leaves to its operator: to drop what a lost primary holds and its group
+    /// does not. Each server at most once in a wait.
+    fn fill_anew(&self, filled: &mut Vec<String>) {
+        if self.behind.is_empty() {
+            return;
+        }
+        for server in self.servers().unwrap_or_default() {
+            let address = server["address"].as_str().unwrap_or_default();
+            let is_back = server["status"] == "faulty" && server["health"]["alive"] == true;
+            if is_back && !filled.iter().any(|one| one == address) {
+                let output = self.farm.command(&["server", "clone", GROUP, address]);
+                // Refused while Heddle still brings it back by itself.
+                if output.status.success() {
+                    filled.push(address.to_owned());
+                }
+            }
         }
     }
 
