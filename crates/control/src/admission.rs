@@ -254,8 +254,10 @@ async fn settings_of(
     seen: &Observation,
 ) -> Result<Vec<String>, CommandError> {
     let missing = requirements::missing(link, newcomer.timeout_ms).await?;
+    // Advice on what a server has no variable for (init_rpl_role on some versions) is a guess.
     let (essential, advised): (Vec<_>, Vec<_>) = missing
         .iter()
+        .filter(|missing| missing.requirement.essential || missing.found.is_some())
         .partition(|missing| missing.requirement.essential);
     let cures = |missing: &[&Missing]| -> Vec<String> {
         let cure = |it: &&Missing| format!("{} ({})", it.cure(), it.requirement.reason);
