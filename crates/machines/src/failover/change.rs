@@ -208,9 +208,8 @@ impl Failover {
         let (old, cause) = (change.old, change.cause);
         if let Some(server) = old {
             match cause {
-                Cause::Returned => self.ask(Ask::Halt { server }),
-                // It may live, after a router died; then it answers with what it is.
-                Cause::Resumed => self.ask(Ask::Look { server }),
+                // After a router died it may be a replica still, or live and take writes.
+                Cause::Returned | Cause::Resumed => self.ask(Ask::Halt { server }),
                 // A server that nobody can replace is not stopped: it is waited for.
                 _ if heirs => self.ask(Ask::Fence { server }),
                 _ => {}
@@ -292,11 +291,11 @@ impl Failover {
         let silent = old.is_some_and(|old| !change.heard.contains_key(&old));
         self.hear_again(None);
         for server in self.deposed.clone() {
-            self.ask(Ask::Look { server });
+            self.ask(Ask::Halt { server });
         }
         if let Some(server) = old {
             if silent {
-                self.ask(Ask::Look { server });
+                self.ask(Ask::Halt { server });
             }
             let fencing = self.open(|what| matches!(what, Ask::Fence { .. }));
             if self.policy.fence && silent && self.has_heirs() && !fenced && !fencing {
@@ -321,7 +320,7 @@ impl Failover {
             }
         }
         if let Some(server) = old.filter(|old| before.contains_key(old) && Some(*old) != gone) {
-            self.ask(Ask::Look { server });
+            self.ask(Ask::Halt { server });
         }
     }
 
@@ -344,7 +343,7 @@ impl Failover {
         }
     }
 
-    /// Records the winner while it drains: what is recorded may be more than is done, never less.
+    /// Lets the winner apply what it received, or copy what it lacks.
     pub(super) fn turn_to(&mut self, winner: ServerId, source: Option<ServerId>, fork: Position) {
         let Some(change) = &mut self.change else {
             return;
@@ -353,19 +352,15 @@ impl Failover {
         change.winner = Some(winner);
         change.source = source;
         change.fork = Some(fork.clone());
-        let old = change.old;
-        let drains = source.unwrap_or(winner);
-        let drained = change.heard.get(&drains).is_some_and(Heard::drained);
-        let position = fork.clone();
-        self.record_with(Some(fork), Step::Turning { old, winner });
-        if !drained {
-            let server = drains;
+        let server = source.unwrap_or(winner);
+        if !change.heard.get(&server).is_some_and(Heard::drained) {
+            let position = fork;
             self.ask(Ask::Reach { server, position });
         }
     }
 
     fn turned(&mut self) {
-        if self.unrecorded() || self.open(|what| matches!(what, Ask::Reach { .. })) {
+        if self.open(|what| matches!(what, Ask::Reach { .. })) {
             return;
         }
         let Some(change) = &mut self.change else {
@@ -398,15 +393,19 @@ impl Failover {
         }
     }
 
+    /// Prepares the winner while it is recorded: it is not opened before both are done.
     fn lead(&mut self, server: ServerId) {
         if let Some(change) = &mut self.change {
             change.stage = Stage::Leading;
+            let (old, fork) = (change.old, change.fork.clone());
+            let winner = server;
+            self.record_with(fork, Step::Turning { old, winner });
             self.ask(Ask::Lead { server });
         }
     }
 
     fn led(&mut self) {
-        if self.open(|what| matches!(what, Ask::Lead { .. })) {
+        if self.unrecorded() || self.open(|what| matches!(what, Ask::Lead { .. })) {
             return;
         }
         let Some(change) = &mut self.change else {

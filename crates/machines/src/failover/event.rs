@@ -109,7 +109,8 @@ pub enum Ask {
     /// Whatever keeps it from taking another write: the hook, read-only, its connections killed.
     /// `Done` says it surely takes none.
     Fence { server: ServerId },
-    /// Stop receiving (its applier goes on), be read-only, and say what it has: `Heard`.
+    /// Stop receiving (its applier goes on) and say what it has: `Heard`. One that follows nobody
+    /// only says it.
     Halt { server: ServerId },
     /// Say what it has, changing nothing: `Heard`.
     Look { server: ServerId },
@@ -129,7 +130,8 @@ pub enum Ask {
     Pause { server: ServerId },
     /// Be read-only, also for accounts with SUPER, and say what it has: `Heard`.
     Close { server: ServerId },
-    /// Store it; the step follows the answer.
+    /// Store it; the step follows the answer. One with a smaller number than what is stored came too
+    /// late and is not stored.
     Record(Record),
 }
 

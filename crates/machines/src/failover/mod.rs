@@ -9,9 +9,9 @@
 //! 3. *Halt* all replicas: from here on a primary that waits for acknowledgements gets none, and what
 //!    they hold is all that can have been acknowledged.
 //! 4. *Elect* who holds most, and only with a proof that nothing acknowledged is missing.
-//! 5. *Record* the winner and *drain* it: stopping it sooner would throw its relay log away.
+//! 5. *Drain* the winner: stopping it sooner would throw its relay log away.
 //! 6. *Lead*: it follows nobody and waits for acknowledgements. Not before it is drained: its own
-//!    applier would wait for them too.
+//!    applier would wait for them too. Meanwhile *record* it: from now on it may have been opened.
 //! 7. *Open* it, while the others begin to *follow*: not before it is drained, or they would ask it
 //!    for what it does not have. Its commits wait for the first of them.
 //! 8. *Publish*: what clients sent meanwhile goes on.

@@ -216,7 +216,13 @@ impl World {
         if life != self.router.life || !self.router.up {
             return;
         }
+        let number = self
+            .router
+            .stored
+            .as_ref()
+            .map_or(0, |record| record.number);
         let answer = match stored {
+            Some(record) if record.number < number => Ok(Answer::Done),
             Some(record) => {
                 if let Step::Over { primary } = &record.step {
                     let lost = &record.lost;

@@ -77,9 +77,6 @@ impl World {
                 if planted != Some(Planted::NoHalt) {
                     self.servers[at].receives = false;
                 }
-                if self.servers[at].waiting.is_empty() {
-                    self.servers[at].read_only = true;
-                }
                 Look::Heard
             }
             Ask::Fence { .. } | Ask::Close { .. } => {
