@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::{Error, Link, watch};
 use tokio::sync::OwnedMutexGuard;
@@ -13,7 +13,14 @@ use crate::runtime::Control;
 /// How often an idle connection is looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
 
-type Slot = Arc<tokio::sync::Mutex<Option<Link>>>;
+/// A link that answered so lately is lent as it is: one trip less in each step. Longer than
+/// [`LOOK_EVERY`], so that an idle one always is.
+const FRESH: Duration = Duration::from_millis(1500);
+
+/// A link and the moment at which it answered last.
+type Kept = Option<(Link, Instant)>;
+
+type Slot = Arc<tokio::sync::Mutex<Kept>>;
 
 /// One link per server, for whoever has something to do there.
 #[derive(Default)]
@@ -29,7 +36,7 @@ impl WarmLinks {
 /// A link on loan. Dropped without [`Lent::keep`] it is closed, so that nothing which it began takes
 /// effect later.
 pub(crate) struct Lent {
-    slot: OwnedMutexGuard<Option<Link>>,
+    slot: OwnedMutexGuard<Kept>,
     link: Link,
 }
 
@@ -55,18 +62,21 @@ impl Lent {
             Err(Error::Lost { .. } | Error::Timeout { .. } | Error::Connect { .. })
         );
         if usable {
-            *self.slot = Some(self.link);
+            *self.slot = Some((self.link, Instant::now()));
         }
         outcome
     }
 }
 
 impl Control {
-    /// Lends the link that is kept for a server, or a new one. It has just answered: a server that
-    /// was restarted since would fail the first step otherwise.
+    /// Lends the link that is kept for a server, or a new one. It has answered lately: a server that
+    /// was restarted since fails the first step, which is then tried again.
     pub(crate) async fn lend(&self, id: u32) -> Result<Lent, Error> {
         let mut slot = self.warm.slot(id).lock_owned().await;
-        if let Some(mut link) = slot.take() {
+        if let Some((mut link, answered)) = slot.take() {
+            if answered.elapsed() < FRESH {
+                return Ok(Lent { slot, link });
+            }
             match watch::touch(&mut link, self.settings.probe_timeout_ms).await {
                 Ok(_) => return Ok(Lent { slot, link }),
                 Err(error @ Error::Timeout { .. }) => return Err(error),
@@ -85,10 +95,13 @@ impl Control {
             // Whoever holds the link keeps it warm.
             if alive && let Ok(mut kept) = slot.try_lock() {
                 match kept.take() {
-                    None => *kept = self.open_admin(id).await.ok(),
-                    Some(mut link) => {
+                    None => {
+                        let link = self.open_admin(id).await.ok();
+                        *kept = link.map(|link| (link, Instant::now()));
+                    }
+                    Some((mut link, _)) => {
                         let answer = watch::touch(&mut link, self.settings.probe_timeout_ms).await;
-                        *kept = answer.is_ok().then_some(link);
+                        *kept = answer.is_ok().then(|| (link, Instant::now()));
                     }
                 }
             }

@@ -21,6 +21,15 @@ fn active_farm(dir: &std::path::Path, servers: &[Server]) -> Plane {
         let sql = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd'";
         wait_until(PATIENCE, "the table", || value(server, sql) == "1");
     }
+    // What a server had received before it was started just now would be in doubt.
+    for server in servers {
+        let mut client = server.client();
+        wait_until(PATIENCE, "the server to be up for a while", || {
+            let uptime = client.rows("SHOW GLOBAL STATUS LIKE 'Uptime'");
+            let uptime = uptime[0][1].as_deref().and_then(|s| s.parse::<u64>().ok());
+            uptime.is_some_and(|seconds| seconds >= 4)
+        });
+    }
     plane
 }
 
@@ -89,8 +98,9 @@ fn a_frozen_primary_is_replaced_and_fenced_when_it_goes_on() {
     });
 
     servers[0].thaw();
-    wait_until(PATIENCE, "the old primary to be fenced", || {
-        value(&servers[0], "SELECT @@read_only") == "1"
+    // A client that asked it here could be ended by the fence.
+    plane.wait_server("is read-only", &servers[0], |server| {
+        server.health.read_only
     });
     assert!(
         held.query("SELECT 1").is_err(),
@@ -144,7 +154,10 @@ fn a_switch_over_moves_the_writes_and_back() {
     // Whoever opens a server beside the primary finds it closed again.
     servers[1].client().run("SET GLOBAL read_only=0");
     wait_until(PATIENCE, "the second writer to be fenced", || {
-        value(&servers[1], "SELECT @@read_only") == "1"
+        plane.event_kinds().contains(&"server_fenced")
+    });
+    plane.wait_server("is read-only", &servers[1], |server| {
+        server.health.read_only
     });
     assert_eq!(leader(&plane, &servers), Some(0));
 }

@@ -246,6 +246,10 @@ pub(crate) async fn semi_sync_side(
     new: &'static str,
     timeout_ms: u64,
 ) -> Result<Option<&'static str>, Error> {
+    // Every MariaDB that Heddle takes has it built in.
+    if link.version().engine == Engine::MariaDb {
+        return Ok(Some(old));
+    }
     let sql = format!(
         "SHOW GLOBAL VARIABLES WHERE Variable_name IN \
          ('rpl_semi_sync_{old}_enabled','rpl_semi_sync_{new}_enabled')"
