@@ -85,7 +85,11 @@ impl Commander {
     /// Finds out what became of a write whose answer was lost, on the group's primary once it has
     /// one, and calls `reply` with it: on the control thread, or here when that cannot be asked.
     pub fn resolve(&self, lost: LostWrite, reply: Verdict) {
-        if let Err(refused) = self.lost.try_send(Asked { lost, reply }) {
+        if let Err(refused) = self.lost.try_send(Asked {
+            lost,
+            reply,
+            at_us: 0,
+        }) {
             let asked = match refused {
                 mpsc::error::TrySendError::Full(asked)
                 | mpsc::error::TrySendError::Closed(asked) => asked,

@@ -25,8 +25,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Pause after a server failed to answer.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The log is read from so long before a write was sent.
-const MARGIN_US: u64 = 2_000_000;
+/// The log is read from so long before a write was sent: sessions count whole seconds, by clocks that
+/// stand still while their core has no time.
+const MARGIN_US: u64 = 5_000_000;
 
 /// Takes what became of a write, on the control thread; must not block.
 pub type Verdict = Box<dyn FnOnce(Fate) + Send>;
@@ -35,6 +36,8 @@ pub type Verdict = Box<dyn FnOnce(Fate) + Send>;
 pub(crate) struct Asked {
     pub(crate) lost: LostWrite,
     pub(crate) reply: Verdict,
+    /// When it was asked, once that is known: its ages count from then.
+    pub(crate) at_us: u64,
 }
 
 /// Those that wait, by group.
@@ -48,7 +51,8 @@ impl Control {
         let mut busy: Vec<String> = Vec::new();
         loop {
             tokio::select! {
-                Some(one) = asked.recv() => {
+                Some(mut one) = asked.recv() => {
+                    one.at_us = self.now_us();
                     let mut all = waiting.lock().unwrap_or_else(PoisonError::into_inner);
                     all.entry(one.lost.group.clone()).or_default().push(one);
                 }
@@ -72,7 +76,7 @@ impl Control {
     /// Answers all that wait for a group.
     async fn settle_group(self: Arc<Self>, group: String, waiting: Waiting) -> String {
         let since_us = self.now_us();
-        let mut all: Vec<LostWrite> = Vec::new();
+        let mut all: Vec<(LostWrite, u64)> = Vec::new();
         let mut replies: Vec<Verdict> = Vec::new();
         loop {
             let primary = self.primary_of(&group);
@@ -80,12 +84,16 @@ impl Control {
             let over = self.now_us() > since_us + PATIENCE_MS * 1000;
             if !away || over {
                 for asked in take(&waiting, &group) {
-                    all.push(asked.lost);
+                    all.push((asked.lost, asked.at_us));
                     replies.push(asked.reply);
                 }
             }
             let read = match primary {
-                Some((id, host, port)) => self.settle_on(id, &host, port, &all).await,
+                Some((id, host, port)) => {
+                    let now_us = self.now_us();
+                    let aged: Vec<LostWrite> = all.iter().map(|one| aged(one, now_us)).collect();
+                    self.settle_on(id, &host, port, &aged).await
+                }
                 None => Err("the group has no primary that takes writes".to_owned()),
             };
             let fates = match read {
@@ -213,6 +221,16 @@ impl Control {
         let snapshot = self.snapshot_now();
         let server = snapshot.server(id);
         server.map_or_else(String::new, |server| server.uuid.to_string())
+    }
+}
+
+/// A write with the ages that it has now.
+fn aged((lost, at_us): &(LostWrite, u64), now_us: u64) -> LostWrite {
+    let waited_s = now_us.saturating_sub(*at_us).div_ceil(1_000_000);
+    LostWrite {
+        sent_s: lost.sent_s + waited_s,
+        opened_s: lost.opened_s + waited_s,
+        ..lost.clone()
     }
 }
 
@@ -349,6 +367,12 @@ mod tests {
         assert_eq!(fate("a", "0-1-7"), Fate::Lost);
         assert_eq!(fate("c", ""), Fate::Lost);
         assert!(matches!(fate("", ""), Fate::Unknown(_)));
+    }
+
+    #[test]
+    fn a_write_grows_older_while_the_group_has_no_primary() {
+        let now = aged(&(lost("a", ""), 1_000_000), 5_500_000);
+        assert_eq!((now.sent_s, now.opened_s), (6, 6));
     }
 
     #[test]

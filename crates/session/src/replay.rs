@@ -283,7 +283,7 @@ impl Session {
             let harmless = matches!(
                 entry.shape.class,
                 Class::Transaction | Class::Set | Class::Show | Class::Use | Class::Empty
-            ) || (entry.shape.class == Class::Read && quiet());
+            ) || (entry.shape.verb == Verb::Select && quiet());
             writes |= !harmless;
             sure &= harmless || (entry.shape.marked && self.promises.marks);
         }
