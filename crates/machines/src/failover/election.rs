@@ -92,12 +92,17 @@ impl Failover {
             Some(fork) => heard.holds().covers(fork),
             None => true,
         };
-        // An older primary counts while what was taken over from it is nowhere else.
+        // An older primary counts when all the others were heard and what was taken over from it is
+        // nowhere else.
         let taken_over = change
             .heard
             .iter()
             .any(|(id, heard)| counts(id) && has_fork(heard));
-        let stands = |id: &ServerId| counts(id) || (!taken_over && self.deposed.contains(id));
+        let present = |id: &ServerId| change.heard.contains_key(id);
+        let everybody =
+            change.old.as_ref().is_none_or(present) && self.others(change.old).iter().all(present);
+        let older = everybody && !taken_over;
+        let stands = |id: &ServerId| counts(id) || (older && self.deposed.contains(id));
         let held: Vec<(ServerId, Position)> = change
             .heard
             .iter()

@@ -241,7 +241,7 @@ impl World {
         let (sequence, ruled) = (follower.received(), follower.ruled);
         self.servers[source].log = log;
         // A primary that restarted may have less; it takes no writes before that was looked at.
-        let restarted = self.servers[source].ruled && self.servers[source].read_only;
+        let restarted = self.servers[source].read_only && self.servers[source].source.is_none();
         let youngest = Some(self.reign());
         let stale = Some(self.servers[replica].followed_under) < youngest;
         if !fits && !ruled && !restarted && !stale {
