@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use engine::exchange;
 use engine::{Error, Link, Observation, probe};
 use farm::{Accounts, Freshness, GroupKind, Health, Status};
 use tokio::sync::{Notify, mpsc};
@@ -125,6 +126,7 @@ impl Control {
     /// Probes one server for as long as the farm has it.
     pub(crate) async fn watch_server(self: Arc<Self>, id: u32) {
         let mut link: Option<Link> = None;
+        let mut relaxed = false;
         loop {
             let Some(record) = self
                 .state()
@@ -148,8 +150,14 @@ impl Control {
                 Ok(observation) => {
                     self.answered(id, observation.clone());
                     self.adopt(id, &observation).await;
+                    let follows = observation.replica.is_some() && record.status != Status::Primary;
+                    relaxed = follows && (relaxed || self.relax(id, &mut link).await);
                 }
-                Err(error) => self.failed(id, &error),
+                Err(error) => {
+                    // It may have been started anew since.
+                    relaxed = false;
+                    self.failed(id, &error);
+                }
             }
             let interval_ms = self.settings.probe_interval_ms;
             let pause_ms = if failed {
@@ -163,6 +171,35 @@ impl Control {
                 () = wake.notified() => {}
             }
         }
+    }
+
+    /// Lets a replica flush less often, where the farm allows that: when it joined, and when it was
+    /// started anew. True when nothing is left to do.
+    async fn relax(&self, id: u32, link: &mut Option<Link>) -> bool {
+        let Some(open) = link.as_mut().filter(|_| self.settings.relaxed_replicas) else {
+            return true;
+        };
+        let may = || {
+            let state = self.state();
+            let record = state.records.servers.get(&id).map(|kept| &kept.value);
+            record.is_some_and(|record| {
+                record.status != Status::Primary && !state.standing.is_changing(&record.group)
+            })
+        };
+        if !may() {
+            return false;
+        }
+        let timeout_ms = self.settings.probe_timeout_ms;
+        let mut done = exchange::relax(open, timeout_ms).await;
+        let stays = may();
+        if done.is_ok() && !stays {
+            // It is being made the primary, which was told to be strict perhaps just before.
+            done = exchange::be_strict(open, timeout_ms).await;
+        }
+        if done.is_err() {
+            *link = None;
+        }
+        done.is_ok() && stays
     }
 
     /// A Galera node that takes no statements counts as one that does not answer.

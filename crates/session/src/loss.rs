@@ -50,7 +50,12 @@ impl Session {
             self.may_run_twice(&run.shape, run.job)
                 && cars.all(|car| car.shape.class == Class::Read)
         };
-        match alone && !tried.plan.read_only && (loss.unsent || harmless()) {
+        let may = match tried.plan.read_only {
+            // It was tried elsewhere in vain: servers die together, too.
+            true => self.reads_move() && run.shape.class == Class::Read,
+            false => loss.unsent || harmless(),
+        };
+        match alone && may {
             true => Remedy::Again,
             false => Remedy::Tell,
         }
@@ -129,7 +134,8 @@ impl Session {
         error: PoolError,
     ) -> Result<bool, End> {
         self.suspect_refusal(tried.plan.server, &error);
-        let turn = match !tried.plan.read_only && is_failure(&error) {
+        let waits = !tried.plan.read_only || self.reads_move();
+        let turn = match waits && is_failure(&error) {
             true => self.hold(run, Cause::Failure).await?,
             false => Turn::Over { waited_ms: 0 },
         };

@@ -98,9 +98,12 @@ impl Session {
 
     /// True for a read that nothing holds and that may go elsewhere when its server fails.
     pub(crate) fn may_move(&self, shape: &Shape) -> bool {
-        self.held.is_none()
-            && shape.class == Class::Read
-            && self.core.shared.settings.reads.failover != Failover::Disabled
+        self.held.is_none() && shape.class == Class::Read && self.reads_move()
+    }
+
+    /// A read whose server fails may go to another one.
+    pub(crate) fn reads_move(&self) -> bool {
+        self.core.shared.settings.reads.failover != Failover::Disabled
     }
 
     /// True for the begin of a transaction that a replica may have.
