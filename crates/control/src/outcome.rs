@@ -26,8 +26,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The log is read from so long before a write was sent: sessions count whole seconds, by clocks that
-/// stand still while their core has no time.
-const MARGIN_US: u64 = 5_000_000;
+/// stand still while their core has no time. All who lost a write wait for the reading.
+const MARGIN_US: u64 = 2_000_000;
 
 /// Takes what became of a write, on the control thread; must not block.
 pub type Verdict = Box<dyn FnOnce(Fate) + Send>;

@@ -25,7 +25,25 @@ type Step = Result<Answer, Failed>;
 impl Control {
     /// Does what was asked. Dropped, it closes the connection that it uses, so that nothing takes
     /// effect later.
+    ///
+    /// A connection that was kept for this moment may be one to a process that has ended since: a
+    /// server that was started anew is not given up for that, or another one that holds less would be
+    /// chosen. Every step may be repeated.
     pub(super) async fn do_step(&self, group: &str, what: Ask, fork: Option<Position>) -> Step {
+        let first = self.try_step(group, what.clone(), fork.clone()).await;
+        let on_kept_link = !matches!(
+            what,
+            Ask::Confirm { .. } | Ask::Cut { .. } | Ask::Fence { .. } | Ask::Record(_)
+        );
+        match first {
+            Err(failed) if on_kept_link && failed.fault == Fault::Reset => {
+                self.try_step(group, what, fork).await
+            }
+            other => other,
+        }
+    }
+
+    async fn try_step(&self, group: &str, what: Ask, fork: Option<Position>) -> Step {
         let timeout_ms = self.settings.step_timeout_ms;
         match what {
             Ask::Confirm { server } => self.confirm(server).await,
