@@ -25,6 +25,9 @@ struct Kept {
     /// Replicas that could not be pointed at the primary.
     #[serde(default)]
     unproved: Vec<u32>,
+    /// Replicas that were restarted while the primary was lost.
+    #[serde(default)]
+    forgetful: Vec<u32>,
     step: KeptStep,
 }
 
@@ -46,6 +49,7 @@ impl Kept {
             fork: record.fork.as_ref().map(Position::to_string),
             lost: ids(&record.lost),
             unproved: ids(&record.unproved),
+            forgetful: ids(&record.forgetful),
             step: match &record.step {
                 Step::Clearing { old } => KeptStep::Clearing { old: id(*old) },
                 Step::Turning { old, winner } => KeptStep::Turning {
@@ -72,6 +76,7 @@ impl Kept {
             fork,
             lost: ids(self.lost),
             unproved: ids(self.unproved),
+            forgetful: ids(self.forgetful),
             step: match self.step {
                 KeptStep::Clearing { old } => Step::Clearing { old: id(old) },
                 KeptStep::Turning { old, winner } => Step::Turning {

@@ -23,6 +23,11 @@ pub(crate) struct Change {
     /// Replicas that were restarted so late that they may not have received again what they once
     /// acknowledged: a restart throws away what was not applied.
     pub forgetful: BTreeSet<ServerId>,
+    /// Those of them that an earlier router saw; this one cannot know since when the primary is lost,
+    /// so how long they are up proves nothing to it.
+    pub inherited: BTreeSet<ServerId>,
+    /// Those of them that the last record names.
+    pub recorded: BTreeSet<ServerId>,
     /// Who did not answer, and why.
     pub unheard: BTreeMap<ServerId, String>,
     /// Candidates on which a step failed although they live.
@@ -83,6 +88,8 @@ impl Change {
             fenced: None,
             heard: BTreeMap::new(),
             forgetful: BTreeSet::new(),
+            inherited: BTreeSet::new(),
+            recorded: BTreeSet::new(),
             unheard: BTreeMap::new(),
             tried: BTreeSet::new(),
             winner: None,
@@ -97,14 +104,27 @@ impl Change {
             told: String::new(),
         }
     }
+
+    /// Takes note of whether a replica was restarted after the primary was lost, or so shortly before
+    /// that it may not have received everything again. Who was not heard keeps its name.
+    fn remember(&mut self, server: ServerId, restarted: bool) {
+        if restarted && self.old != Some(server) {
+            self.forgetful.insert(server);
+        } else if !self.inherited.contains(&server) {
+            self.forgetful.remove(&server);
+        }
+    }
 }
 
 impl Failover {
     /// Begins to replace a primary: record and cut, then everything else.
     pub(super) fn clear_the_way(&mut self, old: Option<ServerId>, cause: Cause) {
-        let before = self.change.take();
-        let mut change = Change::new(cause, old, self.now_us);
-        if let Some(before) = before {
+        self.clear_the_way_for(Change::new(cause, old, self.now_us));
+    }
+
+    pub(super) fn clear_the_way_for(&mut self, mut change: Change) {
+        let (old, cause) = (change.old, change.cause);
+        if let Some(before) = self.change.take() {
             change.order = before.order;
             change.wish = before.wish;
         }
@@ -138,9 +158,8 @@ impl Failover {
                 if let Answer::Heard(heard) = answer {
                     let lost_us = self.now_us - self.alive_us;
                     let settled_us = lost_us.saturating_add(self.policy.settle_us);
-                    if heard.up_us.is_some_and(|up_us| up_us < settled_us) {
-                        change.forgetful.insert(server);
-                    }
+                    let restarted = heard.up_us.is_some_and(|up_us| up_us < settled_us);
+                    change.remember(server, restarted);
                     change.unheard.remove(&server);
                     change.heard.insert(server, heard);
                 }
@@ -244,6 +263,14 @@ impl Failover {
             Err(_) if self.open(|what| matches!(what, Ask::Fence { .. })) => {}
             Err(why) => self.wait(why),
         }
+        // A winner that leads at once is recorded itself.
+        let leads = self
+            .change
+            .as_ref()
+            .is_some_and(|change| change.stage == Stage::Turning && change.source.is_none());
+        if !leads || self.open(|what| matches!(what, Ask::Reach { .. })) {
+            self.record_forgetful();
+        }
     }
 
     /// A primary that turns out to live and to take writes, while nobody else was opened, stays.
@@ -312,7 +339,6 @@ impl Failover {
         };
         change.stage = Stage::Clearing;
         let before = std::mem::take(&mut change.heard);
-        change.forgetful.clear();
         let old = change.old;
         for server in self.others(old) {
             if Some(server) != gone {

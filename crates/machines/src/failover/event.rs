@@ -168,6 +168,9 @@ pub struct Record {
     /// Replicas that could not be pointed at the primary: nobody knows whether what they hold is of
     /// its history, until one of them receives from it.
     pub unproved: Vec<ServerId>,
+    /// Replicas that were restarted while the primary was lost, or just before: what they hold does
+    /// not prove that nothing else was acknowledged. Only with [`Step::Clearing`].
+    pub forgetful: Vec<ServerId>,
     pub step: Step,
 }
 

@@ -1,7 +1,10 @@
 //! What the state store is told before each step, and what a restarted router makes of it.
 
+use std::collections::BTreeSet;
+
 use farm::{Position, ServerId};
 
+use super::change::Change;
 use super::{Ask, Cause, Failed, Failover, Kind, Record, Step};
 
 impl Failover {
@@ -26,7 +29,10 @@ impl Failover {
             }
             Step::Clearing { old } => {
                 self.primary = old;
-                self.clear_the_way(old, Cause::Resumed);
+                let mut change = Change::new(Cause::Resumed, old, self.now_us);
+                change.forgetful = record.forgetful.into_iter().collect();
+                change.inherited.clone_from(&change.forgetful);
+                self.clear_the_way_for(change);
             }
             // The winner may be the primary already, so it is treated as one. Should it be found
             // read-only, it stands for election with the others.
@@ -52,14 +58,34 @@ impl Failover {
         // Only the last record counts.
         self.asks.retain(|_, what| !matches!(what, Ask::Record(_)));
         self.to_record = None;
+        // Once somebody was chosen, what it began with is the measure of the others.
+        let forgetful = match (&self.change, &step) {
+            (Some(change), Step::Clearing { .. }) => change.forgetful.clone(),
+            _ => BTreeSet::new(),
+        };
+        if let Some(change) = &mut self.change {
+            change.recorded.clone_from(&forgetful);
+        }
         let record = Record {
             number: self.number,
             fork,
             lost: self.deposed.iter().copied().collect(),
             unproved: self.unproved.iter().copied().collect(),
+            forgetful: forgetful.into_iter().collect(),
             step,
         };
         self.ask(Ask::Record(record));
+    }
+
+    /// Another router could not tell who was restarted while the primary was lost: it does not know
+    /// since when it is. Nothing waits for this; who takes over is chosen by what this router knows.
+    pub(super) fn record_forgetful(&mut self) {
+        if let Some(change) = &self.change
+            && change.forgetful != change.recorded
+        {
+            let old = change.old;
+            self.record(Step::Clearing { old });
+        }
     }
 
     pub(super) fn record_over(&mut self, primary: Option<ServerId>) {

@@ -335,7 +335,11 @@ impl Script {
         if let Some(fork) = &record.fork {
             let _ = write!(text, " since {}", position(fork));
         }
-        for (word, servers) in [("without", &record.lost), ("unproved", &record.unproved)] {
+        for (word, servers) in [
+            ("without", &record.lost),
+            ("unproved", &record.unproved),
+            ("forgetful", &record.forgetful),
+        ] {
             for server in servers {
                 let _ = write!(text, " {word} {}", self.name(*server));
             }
@@ -345,12 +349,19 @@ impl Script {
 
     fn parse_record(&self, text: &str) -> Result<Record, String> {
         let mut words: Vec<&str> = text.split(' ').collect();
-        let (mut fork, mut lost, mut unproved) = (None, Vec::new(), Vec::new());
-        while let [.., word @ ("since" | "without" | "unproved"), value] = words[..] {
+        let (mut fork, mut lost) = (None, Vec::new());
+        let (mut unproved, mut forgetful) = (Vec::new(), Vec::new());
+        while let [
+            ..,
+            word @ ("since" | "without" | "unproved" | "forgetful"),
+            value,
+        ] = words[..]
+        {
             match word {
                 "since" => fork = Some(parse_position(value)?),
                 "without" => lost.insert(0, self.find(value)?),
-                _ => unproved.insert(0, self.find(value)?),
+                "unproved" => unproved.insert(0, self.find(value)?),
+                _ => forgetful.insert(0, self.find(value)?),
             }
             words.truncate(words.len() - 2);
         }
@@ -379,6 +390,7 @@ impl Script {
             fork,
             lost,
             unproved,
+            forgetful,
             step,
         })
     }
