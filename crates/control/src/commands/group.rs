@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{Arguments, CommandError, Table, Verb};
 use crate::admission::{Admitted, Newcomer, no_group, parse_address};
+use crate::failover::record_key;
 use crate::identity;
 use crate::jobs::Aim;
 use crate::record::{GroupRecord, Kept, Records};
@@ -99,7 +100,9 @@ impl Control {
                  `group remove {name} SERVER_ID`, the primary last"
             )));
         }
-        self.commit(records.remove_group(name)).await?;
+        // One that gets the same name later has no past.
+        let removal = records.remove_group(name).delete(&record_key(name));
+        self.commit(removal).await?;
         done(Value::Bool(true))
     }
 

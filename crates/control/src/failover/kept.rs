@@ -2,7 +2,7 @@
 
 use farm::{Engine, Mode, Position, ServerId, Status};
 use machines::failover::{Record, Step};
-use meta::Transaction;
+use meta::{Entry, Outcome, Store, Transaction};
 use serde::{Deserialize, Serialize};
 
 use crate::commands::CommandError;
@@ -12,6 +12,11 @@ use crate::runtime::Control;
 
 /// Prefix of the keys.
 const FAILOVER: &str = "/failover/";
+
+/// The key of a group's record.
+pub(crate) fn record_key(group: &str) -> String {
+    format!("{FAILOVER}{group}")
+}
 
 /// The record as JSON. Fields may be added, never renamed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -95,53 +100,47 @@ impl Kept {
 }
 
 impl Control {
-    /// What was recorded of a group's last change of primary.
+    /// What was recorded of a group's last change of primary. What is left of a group that has no
+    /// server any more is deleted: a new one would number its records from the beginning.
     pub(super) async fn recorded_step(&self, group: &str) -> Result<Option<Record>, Error> {
-        let key = format!("{FAILOVER}{group}");
+        let key = record_key(group);
         let Some(entry) = self.store().get(&key).await? else {
             return Ok(None);
         };
-        let odd = |reason: String| Error::Record {
-            key: key.clone(),
-            reason,
-        };
-        let kept: Kept =
-            serde_json::from_str(&entry.value).map_err(|error| odd(error.to_string()))?;
-        let engine = {
-            let state = self.state();
-            let mut members = state.records.members(group);
-            members.next().map(|(_, record)| record.engine)
-        };
-        let Some(engine) = engine else {
+        let Some(engine) = self.engine_of(group) else {
+            let deletion = Transaction::new().when_revision(&key, entry.revision);
+            self.store().commit(deletion.delete(&key)).await?;
             return Ok(None);
         };
-        let record = kept.read(engine);
-        record
-            .map(Some)
-            .ok_or_else(|| odd("its fork is no position".to_owned()))
+        read(&entry, engine).map(Some)
     }
 
-    /// Stores a step. At the end of a change the servers' standing and the fork go with it.
+    fn engine_of(&self, group: &str) -> Option<Engine> {
+        let state = self.state();
+        let mut members = state.records.members(group);
+        members.next().map(|(_, record)| record.engine)
+    }
+
+    /// Stores a step, if nothing later is stored. At the end of a change the servers' standing and the
+    /// fork go with it.
     pub(super) async fn record_step(
         &self,
         group: &str,
         record: &Record,
         fork: Option<Position>,
     ) -> Result<(), CommandError> {
-        let key = format!("{FAILOVER}{group}");
-        let value = serde_json::to_string(&Kept::of(record))
-            .map_err(|error| CommandError::Internal(error.to_string()))?;
-        let Step::Over { primary } = &record.step else {
-            self.store()
-                .commit(Transaction::new().put(&key, &value))
-                .await?;
-            return Ok(());
-        };
-        // What the records were read from may have changed since: then they are read again.
+        // What it was compared with may have changed since: then all is read again.
         for _ in 0..RECORD_TRIES {
+            let engine = self.engine_of(group);
+            let transaction = put_record(self.store(), group, engine, record).await?;
+            let Step::Over { primary } = &record.step else {
+                match self.store().commit(transaction).await? {
+                    Outcome::Applied(_) => return Ok(()),
+                    Outcome::Stale => continue,
+                }
+            };
             let transaction = {
                 let state = self.state();
-                let transaction = Transaction::new().put(&key, &value);
                 standing(
                     &state.records,
                     transaction,
@@ -167,6 +166,45 @@ impl Control {
 
 /// Commands that change the same records win over a step so often.
 const RECORD_TRIES: u32 = 20;
+
+/// A stored record.
+fn read(entry: &Entry, engine: Engine) -> Result<Record, Error> {
+    let odd = |reason: String| Error::Record {
+        key: entry.key.clone(),
+        reason,
+    };
+    let kept: Kept = serde_json::from_str(&entry.value).map_err(|error| odd(error.to_string()))?;
+    kept.read(engine)
+        .ok_or_else(|| odd("its fork is no position".to_owned()))
+}
+
+/// Puts the record in the place of the one that is stored, unless that has a greater number: steps run
+/// side by side, and one that was held up may come after its successor. What cannot be read has no
+/// number, as for a router that starts.
+async fn put_record(
+    store: &dyn Store,
+    group: &str,
+    engine: Option<Engine>,
+    record: &Record,
+) -> Result<Transaction, CommandError> {
+    let key = record_key(group);
+    let value = serde_json::to_string(&Kept::of(record))
+        .map_err(|error| CommandError::Internal(error.to_string()))?;
+    let transaction = match store.get(&key).await? {
+        None => Transaction::new().when_absent(&key),
+        Some(entry) => {
+            let stored = engine.and_then(|engine| read(&entry, engine).ok());
+            if let Some(later) = stored.filter(|stored| stored.number > record.number) {
+                return Err(CommandError::Refused(format!(
+                    "record {} of group {group} came after record {}",
+                    record.number, later.number
+                )));
+            }
+            Transaction::new().when_revision(&key, entry.revision)
+        }
+    };
+    Ok(transaction.put(&key, &value))
+}
 
 /// Everybody's standing after a change of primary.
 fn standing(
@@ -209,5 +247,60 @@ pub(crate) fn with_status(record: &ServerRecord, status: Status) -> ServerRecord
         status,
         mode,
         ..record.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(number: u64, step: Step) -> Record {
+        Record {
+            number,
+            fork: Position::parse(Engine::MariaDb, "0-1-7"),
+            lost: vec![ServerId(1)],
+            unproved: vec![ServerId(2)],
+            forgetful: vec![ServerId(3)],
+            step,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_record_that_came_late_is_not_stored() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = meta::Embedded::open(dir.path()).expect("a store");
+        let engine = Some(Engine::MariaDb);
+        let old = Some(ServerId(1));
+        let first = record(1, Step::Clearing { old });
+        let second = record(2, Step::Over { primary: old });
+        let put = put_record(&store, "g", engine, &second).await;
+        let outcome = store.commit(put.expect("newer")).await.expect("written");
+        assert!(matches!(outcome, Outcome::Applied(_)));
+        let late = put_record(&store, "g", engine, &first).await;
+        assert!(late.is_err(), "{late:?}");
+        // The same one again may be stored: its answer was lost.
+        let again = put_record(&store, "g", engine, &second).await;
+        assert!(again.is_ok(), "{again:?}");
+        let entry = store
+            .get(&record_key("g"))
+            .await
+            .expect("read")
+            .expect("there");
+        assert_eq!(read(&entry, Engine::MariaDb).expect("read"), second);
+    }
+
+    #[tokio::test]
+    async fn of_two_records_at_once_the_later_one_stays() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = meta::Embedded::open(dir.path()).expect("a store");
+        let engine = Some(Engine::MariaDb);
+        let old = Some(ServerId(1));
+        let first = record(1, Step::Clearing { old });
+        let second = record(2, Step::Clearing { old });
+        let early = put_record(&store, "g", engine, &first).await;
+        let put = put_record(&store, "g", engine, &second).await;
+        store.commit(put.expect("newer")).await.expect("written");
+        let outcome = store.commit(early.expect("newer")).await;
+        assert_eq!(outcome.expect("answered"), Outcome::Stale);
     }
 }

@@ -25,7 +25,7 @@ use crate::events;
 use crate::reach::ack_wait_ms;
 use crate::runtime::{Control, State};
 
-pub(crate) use kept::with_status;
+pub(crate) use kept::{record_key, with_status};
 pub(crate) use order::Outcome;
 pub(crate) use steps::failed;
 
