@@ -466,10 +466,20 @@ impl Connection {
     }
 }
 
+/// True for the errors with which a server ends a connection, whatever was asked:
+/// ER_SERVER_SHUTDOWN, ER_CONNECTION_KILLED.
+pub fn ends_connection(number: u16) -> bool {
+    matches!(number, 1053 | 1927)
+}
+
 /// The error packet that ends these packets.
 fn last_error(packets: &[u8], capabilities: Capabilities) -> ConnectionError {
     let payload = payloads(packets).last().unwrap_or_default();
     match ErrPacket::decode(payload, capabilities) {
+        Ok(error) if ends_connection(error.number) => ConnectionError::Broken {
+            operation: "waiting for a reply",
+            source: io::Error::other(String::from_utf8_lossy(error.message)),
+        },
         Ok(error) => ConnectionError::Refused {
             number: error.number,
             sqlstate: error.sqlstate,

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use backend::{Connection, ConnectionError, Lease, TRACKING, Tracked, classify};
+use backend::{Connection, ConnectionError, Lease, TRACKING, Tracked, classify, ends_connection};
+use farm::Engine;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::packet::HEADER_BYTES;
@@ -24,6 +25,9 @@ use crate::session::Session;
 /// The command byte of COM_STMT_EXECUTE.
 const EXECUTE: u8 = Command::StmtExecute as u8;
 
+/// ER_QUERY_INTERRUPTED.
+const QUERY_INTERRUPTED: u16 = 1317;
+
 /// Once a reply has filled this many buffers it is a long one, and goes on in larger pieces.
 const SMALL_BUFFERS_MAX: usize = 2;
 
@@ -35,6 +39,15 @@ pub(crate) struct Pipe {
     pub buffer: Vec<u8>,
     /// So many at the front have been walked and may go to the client; the others come next.
     pub ready: usize,
+}
+
+impl Pipe {
+    /// Receives more behind what is there.
+    async fn fill(&mut self, connection: &mut Connection) -> std::io::Result<()> {
+        let (received, filled) = connection.recv(std::mem::take(&mut self.buffer)).await;
+        self.buffer = filled;
+        received.map(drop)
+    }
 }
 
 impl Session {
@@ -292,9 +305,9 @@ impl Session {
         let (mut forwarded, mut file, mut pieces, mut need) = (false, false, 0, 0);
         loop {
             if pipe.buffer.len() > pipe.ready {
-                let current = connection.state();
-                let mut on_change = |change: SessionChange<'_>| changes.note(current, change);
-                let walked = relay.advance(&mut pipe.buffer, pipe.ready, &mut on_change);
+                let next = relay.next_sequence();
+                let mut note = |change: SessionChange<'_>| changes.note(connection.state(), change);
+                let walked = relay.advance(&mut pipe.buffer, pipe.ready, &mut note);
                 let Ok(progress) = walked else {
                     tracing::error!(session = self.handle.id, "the server broke the protocol");
                     self.forward(pipe).await?;
@@ -302,13 +315,15 @@ impl Session {
                 };
                 if progress.done
                     && relay.outcome().error.is_some()
-                    && let Some(refused) = self.refusal(run, relay.outcome(), read_only, pipe)
+                    && let Some(refused) = self
+                        .refused(connection, run, relay.outcome(), read_only, pipe)
+                        .await
                 {
-                    if !forwarded {
-                        self.forward(pipe).await?;
-                        return Ok(refused);
-                    }
                     changes.writes = matches!(refused, Answer::WritesOnReplica);
+                    if let Some(answer) = behind(refused, forwarded, next, tally.as_deref()) {
+                        self.forward(pipe).await?;
+                        return Ok(answer);
+                    }
                 }
                 if changes.is_news() && !self.may_tell(connection, &mut changes).await {
                     self.forward(pipe).await?;
@@ -339,9 +354,7 @@ impl Session {
             }
             self.forward(pipe).await?;
             make_room(&mut pipe.buffer, need, pieces > SMALL_BUFFERS_MAX);
-            let (received, filled) = connection.recv(std::mem::take(&mut pipe.buffer)).await;
-            pipe.buffer = filled;
-            if received.is_err() {
+            if pipe.fill(connection).await.is_err() {
                 return Ok(lost(&relay, forwarded, file, tally.as_deref()));
             }
         }
@@ -376,6 +389,21 @@ impl Session {
 
     /// How the attempt ended when this error, whose packet comes next, says nothing about the command
     /// itself.
+    async fn refused(
+        &self,
+        connection: &mut Connection,
+        run: &Run,
+        outcome: &Outcome,
+        read_only: bool,
+        pipe: &Pipe,
+    ) -> Option<Answer> {
+        match self.ends(connection, run, outcome.error?).await {
+            true => Some(Answer::LOST),
+            false => self.refusal(run, outcome, read_only, pipe),
+        }
+    }
+
+    /// The same of an error behind which the connection goes on.
     fn refusal(
         &self,
         run: &Run,
@@ -384,7 +412,7 @@ impl Session {
         pipe: &Pipe,
     ) -> Option<Answer> {
         let refusal = run.refusal(outcome, read_only);
-        let refusal = refusal.or_else(|| self.refusal_in_transaction(run, outcome, pipe));
+        let refusal = refusal.or_else(|| self.refusal_in_transaction(outcome, pipe));
         refusal.or_else(|| {
             let both = Status::AUTOCOMMIT | Status::IN_TRANS;
             let alone = run.alone && self.status & both == Status::AUTOCOMMIT;
@@ -402,27 +430,39 @@ impl Session {
         })
     }
 
-    /// The same within a transaction that can be done again elsewhere, or for a write that can be
-    /// looked up: the server takes no writes any more, or ends the connection.
-    fn refusal_in_transaction(&self, run: &Run, outcome: &Outcome, pipe: &Pipe) -> Option<Answer> {
-        /// ER_SERVER_SHUTDOWN, ER_CONNECTION_KILLED.
-        const ENDS: [u16; 2] = [1053, 1927];
-        let number = outcome.error?;
-        let open = self
-            .replay
-            .as_ref()
-            .is_some_and(|log| log.may_be_repeated());
-        let marked = run.alone && run.shape.marked && self.promises.marks;
-        let own = self.handle.killed.get() || self.handle.killing.get() != 0;
-        if !(open || marked) || own || !is_tended(&self.core.shared.published.load()) {
+    /// The same within a transaction that can be done again elsewhere: the server takes no writes any
+    /// more.
+    fn refusal_in_transaction(&self, outcome: &Outcome, pipe: &Pipe) -> Option<Answer> {
+        let log = self.replay.as_ref()?;
+        if self.is_killed() || !is_tended(&self.core.shared.published.load()) {
             return None;
         }
-        if ENDS.contains(&number) {
-            return Some(Answer::LOST);
-        }
+        outcome.error.filter(|_| log.may_be_repeated())?;
         let packet = pipe.buffer.get(pipe.ready + HEADER_BYTES..)?;
         let error = ErrPacket::decode(packet, self.client.capabilities).ok()?;
-        (open && says_read_only(error.number, error.message)).then_some(Answer::UNSENT)
+        says_read_only(error.number, error.message).then_some(Answer::UNSENT)
+    }
+
+    /// True for an error by which the server goes, or ends a connection that is Heddle's: nothing that
+    /// a client asked for.
+    async fn ends(&self, connection: &mut Connection, run: &Run, number: u16) -> bool {
+        if self.is_killed() {
+            return false;
+        }
+        // MySQL says no more of a connection that it ends than of a statement.
+        let unclear = number == QUERY_INTERRUPTED
+            && connection.engine() == Engine::MySql
+            && run.train.cars.is_empty();
+        ends_connection(number)
+            || (unclear
+                && Box::pin(connection.run(&[(Command::Ping, b"")]))
+                    .await
+                    .is_err())
+    }
+
+    /// Somebody ends the session or its statement through Heddle.
+    fn is_killed(&self) -> bool {
+        self.handle.killed.get() || self.handle.killing.get() != 0
     }
 
     /// Sends what is ready in the pipe and removes it from there.
@@ -452,12 +492,27 @@ fn lost(relay: &Relay, forwarded: bool, file: bool, tally: Option<&Tally>) -> An
     }
     let sequence = relay.next_sequence();
     Answer::Lost(Loss {
-        sent: tally.map(Tally::sent),
-        unsent: false,
         forwarded,
         file,
-        sequence,
+        ..Loss::within(sequence, tally.map(Tally::sent))
     })
+}
+
+/// What a refusal means when a part of the reply may have been sent on; `next` is the number of the
+/// packet behind that part. None: the client gets the rest as it is.
+fn behind(
+    refused: Answer,
+    forwarded: bool,
+    next: Option<u8>,
+    tally: Option<&Tally>,
+) -> Option<Answer> {
+    match (refused, tally) {
+        (refused, _) if !forwarded => Some(refused),
+        (Answer::Lost(_), Some(tally)) => {
+            Some(Answer::Lost(Loss::within(next, Some(tally.sent()))))
+        }
+        _ => None,
+    }
 }
 
 /// Makes sure that a receive has room, and that what must be seen whole will fit.

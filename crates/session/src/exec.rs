@@ -230,6 +230,19 @@ pub(crate) struct Loss {
     pub sent: Option<Sent>,
 }
 
+impl Loss {
+    /// In the middle of a reply of which the client has this.
+    pub fn within(sequence: Option<u8>, sent: Option<Sent>) -> Loss {
+        Loss {
+            unsent: false,
+            forwarded: true,
+            file: false,
+            sequence,
+            sent,
+        }
+    }
+}
+
 /// What a reply said about the session's state.
 #[derive(Default)]
 pub(crate) struct Changes {

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use backend::{ConnectionError, Lease, Pass, PoolError, SessionState};
+use backend::{ConnectionError, Lease, Pass, PoolError, SessionState, ends_connection};
 use farm::{Group, GroupKind, Snapshot, error};
 use futures_channel::oneshot;
 use rustc_hash::{FxHashMap, FxHasher};
@@ -146,16 +146,13 @@ pub(crate) fn is_failure(error: &PoolError) -> bool {
     match error {
         PoolError::Connection(ConnectionError::Refused {
             number, message, ..
-        }) => *number == SHUTDOWN || says_read_only(*number, message),
+        }) => ends_connection(*number) || says_read_only(*number, message),
         PoolError::Connection(ConnectionError::Broken { .. } | ConnectionError::Timeout { .. }) => {
             true
         }
         _ => false,
     }
 }
-
-/// ER_SERVER_SHUTDOWN.
-pub(crate) const SHUTDOWN: u16 = 1053;
 
 /// A server's refusal because all of it is read-only: ER_OPTION_PREVENTS_STATEMENT, which is about
 /// other options too, and ER_READ_ONLY_MODE.

@@ -20,6 +20,7 @@ pub mod cluster;
 pub mod door;
 pub mod failover;
 pub mod farm;
+pub mod fate;
 mod keeper;
 pub mod router;
 pub mod rules;

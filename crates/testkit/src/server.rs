@@ -153,7 +153,14 @@ impl Server {
         self.process.kill().expect("a killed process ends");
     }
 
-    /// Starts a killed server again on its data and port.
+    /// SIGTERM, as a service manager does it; returns when the server has ended.
+    pub fn stop(&mut self) {
+        self.process
+            .stop(START_PATIENCE)
+            .expect("a stopped process ends");
+    }
+
+    /// Starts a killed or stopped server again on its data and port.
     pub fn restart(&mut self) {
         let options = self.process.options().clone();
         self.process =

@@ -6,10 +6,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use engine::Link;
-use engine::binlog::{auto_column, is_after, unsigned_value, written};
-use farm::{Fate, LostWrite, TableRows};
 use testkit::client::{Done, Failure, Reply, Value};
+use testkit::fate::fate_on;
 use testkit::{Client, Door, Release, Stage};
 
 /// What breaks a connection.
@@ -110,53 +108,6 @@ fn pass(mut client: TcpStream, mut server: TcpStream, trap: &Mutex<Option<Trap>>
     }
     let _ = server.shutdown(Shutdown::Both);
     let _ = back.join();
-}
-
-/// Reads a server's log as the control plane does.
-fn fate_on(server: SocketAddr, lost: &LostWrite) -> Fate {
-    let login = engine::Login {
-        host: "127.0.0.1".to_owned(),
-        port: server.port(),
-        user: "root".to_owned(),
-        password: String::new(),
-        tls: engine::LinkTls::Off,
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        let link = Link::open(&login, 20_000).await.expect("it answers");
-        let all = written(link, None, 20_000).await.expect("a log");
-        let own = |mark: &Option<String>| mark.as_deref() == Some(&lost.mark);
-        let found = all
-            .into_iter()
-            .find(|one| own(&one.mark) && is_after(&one.gtid, &lost.after));
-        let Some(found) = found else {
-            return Fate::Lost;
-        };
-        let mut link = Link::open(&login, 20_000).await.expect("it answers");
-        let mut rows = Vec::new();
-        for table in found.tables {
-            let column = auto_column(&mut link, &table.database, &table.table, 20_000).await;
-            let insert_id = column.expect("an answer").and_then(|(place, kind)| {
-                let value = table.integers.iter().find(|(at, _)| *at == place)?.1;
-                Some(unsigned_value(&kind, value))
-            });
-            rows.push(TableRows {
-                database: table.database,
-                table: table.table,
-                inserted: table.inserted,
-                updated: table.updated,
-                deleted: table.deleted,
-                insert_id,
-            });
-        }
-        Fate::Committed {
-            gtid: found.gtid,
-            rows: Some(rows),
-        }
-    })
 }
 
 struct Set {

@@ -1,0 +1,58 @@
+//! What became of a lost write, read from a server's log: stands for the control plane where a test
+//! has none.
+
+use std::net::SocketAddr;
+
+use ::farm::{Fate, LostWrite, TableRows};
+use engine::Link;
+use engine::binlog::{auto_column, is_after, unsigned_value, written};
+
+/// Reads a server's log as the control plane does.
+///
+/// # Panics
+/// When the server does not answer.
+pub fn fate_on(server: SocketAddr, lost: &LostWrite) -> Fate {
+    let login = engine::Login {
+        host: "127.0.0.1".to_owned(),
+        port: server.port(),
+        user: "root".to_owned(),
+        password: String::new(),
+        tls: engine::LinkTls::Off,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let link = Link::open(&login, 20_000).await.expect("it answers");
+        let all = written(link, None, 20_000).await.expect("a log");
+        let own = |mark: &Option<String>| mark.as_deref() == Some(&lost.mark);
+        let found = all
+            .into_iter()
+            .find(|one| own(&one.mark) && is_after(&one.gtid, &lost.after));
+        let Some(found) = found else {
+            return Fate::Lost;
+        };
+        let mut link = Link::open(&login, 20_000).await.expect("it answers");
+        let mut rows = Vec::new();
+        for table in found.tables {
+            let column = auto_column(&mut link, &table.database, &table.table, 20_000).await;
+            let insert_id = column.expect("an answer").and_then(|(place, kind)| {
+                let value = table.integers.iter().find(|(at, _)| *at == place)?.1;
+                Some(unsigned_value(&kind, value))
+            });
+            rows.push(TableRows {
+                database: table.database,
+                table: table.table,
+                inserted: table.inserted,
+                updated: table.updated,
+                deleted: table.deleted,
+                insert_id,
+            });
+        }
+        Fate::Committed {
+            gtid: found.gtid,
+            rows: Some(rows),
+        }
+    })
+}
