@@ -153,7 +153,7 @@ async fn what_anybody_may_see() {
     let usage = json(&help)[0]["command"].clone();
     assert_eq!(
         usage,
-        "group add GROUP_ID ADDRESS [TIMEOUT] [UPDATE_ONLY] [NAME]"
+        "group add GROUP_ID ADDRESS [TIMEOUT] [UPDATE_ONLY] [NAME] [SYNCHRONOUS]"
     );
     house.end().await;
 }

@@ -118,8 +118,8 @@ pub(crate) struct Run {
     pub pins: Pins,
     /// The client has the beginning of its reply from an attempt before.
     pub resume: Option<Resume>,
-    /// When it came, by the core's clock.
-    pub began_s: u64,
+    /// When it came, in microseconds of the core's clock; 0 for a read outside transactions.
+    pub began_us: u64,
     /// The connection that it was lost with last.
     pub lost_on: Option<Box<LostOn>>,
     /// How long it has waited for a primary.

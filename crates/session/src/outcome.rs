@@ -31,7 +31,7 @@ pub(crate) struct LostOn {
     mark: String,
     after: String,
     opened_s: u64,
-    began_s: u64,
+    began_us: u64,
 }
 
 /// What was done about a loss.
@@ -65,7 +65,7 @@ impl Session {
             },
             after: String::from_utf8_lossy(reported).into_owned(),
             opened_s: connection.opened_s,
-            began_s: run.began_s,
+            began_us: run.began_us,
         })
     }
 
@@ -212,14 +212,14 @@ impl Session {
         };
         let group = self.core.shared.published.load();
         let group = group.home().map(|group| group.name.to_string());
-        let now_s = self.core.now_s.get();
+        let (now_s, now_us) = (self.core.now_s.get(), self.core.now_us());
         let lost = LostWrite {
             group: group.unwrap_or_default(),
             server: tried.plan.server,
             thread_id: on.thread_id,
             mark: on.mark,
             after: on.after,
-            sent_s: now_s.saturating_sub(on.began_s) + 1,
+            sent_s: now_us.saturating_sub(on.began_us) / 1_000_000 + 1,
             opened_s: now_s.saturating_sub(on.opened_s) + 1,
         };
         let (tell, told) = futures_channel::oneshot::channel();

@@ -82,7 +82,10 @@ impl Session {
             alone: true,
             pins: Pins::empty(),
             resume: None,
-            began_s: self.core.now_s.get(),
+            began_us: match shape.class == Class::Read && alone {
+                true => 0,
+                false => self.core.now_us(),
+            },
             lost_on: None,
             hold: None,
             train: Train::default(),

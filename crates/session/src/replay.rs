@@ -43,8 +43,8 @@ struct Entry {
     frame: Box<[u8]>,
     told: Told,
     insert_id: u64,
-    /// When it ran, by the core's clock.
-    at_s: u64,
+    /// When it ran, by the clock of [`crate::Core`].
+    at_us: u64,
 }
 
 /// An open transaction.
@@ -163,7 +163,7 @@ impl Session {
                         frame,
                         told,
                         insert_id: outcome.last_insert_id,
-                        at_s: run.began_s,
+                        at_us: run.began_us,
                     });
                 }
             }
@@ -446,8 +446,12 @@ impl Session {
         if !matches!(entry.shape.class, Class::Read | Class::Write | Class::Other) {
             return None;
         }
-        let ago_s = self.core.now_s.get().saturating_sub(entry.at_s);
-        let clock = format!("SET timestamp=UNIX_TIMESTAMP(SYSDATE())-{ago_s}");
+        let ago_us = self.core.now_us().saturating_sub(entry.at_us);
+        let clock = format!(
+            "SET timestamp=UNIX_TIMESTAMP(SYSDATE(6))-{}.{:06}",
+            ago_us / 1_000_000,
+            ago_us % 1_000_000
+        );
         let inserts = matches!(entry.shape.verb, Verb::Insert | Verb::Replace);
         Some(match entry.insert_id {
             id if id > 0 && inserts => format!("{clock}, insert_id={id}"),
