@@ -224,7 +224,8 @@ fn without_a_primary_writes_fail_and_reads_go_on() {
     let mut reader = door.client();
     stage.primary.kill();
     let failure = client.query(write).expect_err("no primary");
-    assert!(matches!(failure.number(), 1158 | 1429), "{failure}");
+    // Its answer may have been lost, and nobody here can look it up.
+    assert!(matches!(failure.number(), 1105 | 1429), "{failure}");
     let failure = client.query(write).expect_err("no primary");
     assert!(failure.to_string().starts_with("1429 (HY000)"), "{failure}");
     assert_eq!(reader.value(WHO), "replica");
