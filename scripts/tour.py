@@ -31,12 +31,18 @@ def run(block, farm):
     while True:
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=farm.folder, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              env={**os.environ, "HEDDLE_HTTP": farm.http})
+                              env={**os.environ, "HEDDLE_HTTP": farm.http, "HEDDLE_TOKEN": token(farm)})
         if done.returncode == 0:
             return done.stdout
         if time.monotonic() > deadline or "ms=slave" not in block:
             raise Failed(f"{block}\nended with code {done.returncode}:\n{done.stdout}")
         time.sleep(0.2)
+
+
+def token(farm):
+    """What changes something needs it; the command line finds that of `heddle-data` by itself."""
+    with open(os.path.join(farm.data, "token"), encoding="utf-8") as file:
+        return file.read()
 
 
 def check_who_answered(found, outputs):
