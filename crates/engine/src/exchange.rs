@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::heartbeat::{executed, wait_for};
 use crate::link::{Link, Login, quoted, text, text_at};
 use crate::probe::{Replica, Thread, replica};
-use crate::replication::{ACK_WAIT_FOREVER_MS, AcksSet, change_primary, semi_sync_side, words};
+use crate::replication::{AcksSet, acks_sql, change_primary, semi_sync_side, words};
 
 /// A wait for a position looks again so often whether the applier still runs.
 const SLICE_MS: u64 = 200;
@@ -138,29 +138,21 @@ pub async fn prepare_primary(
 ) -> Result<(Position, AcksSet), Error> {
     const OPERATION: &str = "become the primary";
     let words = words(link.version());
-    let (mut sql, set) = match (
-        semi_sync_side(link, "master", "source", timeout_ms).await?,
-        ack_wait_ms,
-    ) {
-        (None, _) => (String::new(), AcksSet::Unavailable),
-        (Some(side), None) => {
-            let off = format!("SET GLOBAL rpl_semi_sync_{side}_enabled=0; ");
-            (off, AcksSet::Off)
-        }
-        (Some(side), Some(wait_ms)) => {
-            let wait_ms = wait_ms.clamp(1, ACK_WAIT_FOREVER_MS);
-            let prefix = format!("SET GLOBAL rpl_semi_sync_{side}");
-            let on = format!(
-                "{prefix}_wait_point='AFTER_SYNC'; {prefix}_timeout={wait_ms}; {prefix}_enabled=1; "
-            );
-            (on, AcksSet::On)
+    let side = semi_sync_side(link, "master", "source", timeout_ms).await?;
+    let (acks, set) = match side {
+        None => (String::new(), AcksSet::Unavailable),
+        Some(side) => {
+            let (sql, set) = acks_sql(side, ack_wait_ms);
+            (format!("{sql}; "), set)
         }
     };
-    if strict {
-        sql.push_str("SET GLOBAL sync_binlog=1; SET GLOBAL innodb_flush_log_at_trx_commit=1; ");
-    }
+    let disk = if strict {
+        format!("{STRICT}; ")
+    } else {
+        String::new()
+    };
     let executed = executed(link.version().engine);
-    let rest = format!("{sql}SELECT {executed}");
+    let rest = format!("{acks}{disk}SELECT {executed}");
     let whole = format!("{}; {}; {rest}", words.stop, words.reset);
     let sets = match link.sets(OPERATION, &whole, timeout_ms).await {
         Err(error) if error.number().is_some_and(|n| FOLLOWS_NOBODY.contains(&n)) => {
@@ -209,6 +201,9 @@ pub async fn start(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
 /// which it fetches again.
 const RELAXED: &str = "SET GLOBAL sync_binlog=0; SET GLOBAL innodb_flush_log_at_trx_commit=2";
 
+/// What makes each commit reach the disk before it is answered.
+const STRICT: &str = "SET GLOBAL sync_binlog=1; SET GLOBAL innodb_flush_log_at_trx_commit=1";
+
 /// Lets a replica write to disk once in a second instead of at each commit.
 pub async fn relax(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
     link.run("flush less often", RELAXED, timeout_ms).await
@@ -216,8 +211,7 @@ pub async fn relax(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
 
 /// Makes each commit of a server reach the disk before it is answered.
 pub async fn be_strict(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
-    let sql = "SET GLOBAL sync_binlog=1; SET GLOBAL innodb_flush_log_at_trx_commit=1";
-    link.run("flush at each commit", sql, timeout_ms).await
+    link.run("flush at each commit", STRICT, timeout_ms).await
 }
 
 /// Makes a server refuse writes. It waits while commits wait for acknowledgements, and on MariaDB

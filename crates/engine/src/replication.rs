@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use farm::Engine;
 
 use crate::error::Error;
-use crate::heartbeat::wait_for;
+use crate::exchange;
 use crate::link::{Link, Login, quoted, text_at};
 use crate::probe::{Replica, Thread, replica};
 use crate::version::Version;
@@ -100,17 +100,21 @@ pub async fn set_acks(
     let Some(side) = semi_sync_side(link, "master", "source", timeout_ms).await? else {
         return Ok(AcksSet::Unavailable);
     };
+    let (sql, set) = acks_sql(side, ack_wait_ms);
+    link.run(OPERATION, &sql, timeout_ms).await?;
+    Ok(set)
+}
+
+/// How a primary whose semi-sync variables have this name is told to wait, or not to.
+pub(crate) fn acks_sql(side: &str, ack_wait_ms: Option<u64>) -> (String, AcksSet) {
     let prefix = format!("SET GLOBAL rpl_semi_sync_{side}");
     let Some(wait_ms) = ack_wait_ms else {
-        link.run(OPERATION, &format!("{prefix}_enabled=0"), timeout_ms)
-            .await?;
-        return Ok(AcksSet::Off);
+        return (format!("{prefix}_enabled=0"), AcksSet::Off);
     };
     let wait_ms = wait_ms.clamp(1, ACK_WAIT_FOREVER_MS);
     let sql =
         format!("{prefix}_wait_point='AFTER_SYNC'; {prefix}_timeout={wait_ms}; {prefix}_enabled=1");
-    link.run(OPERATION, &sql, timeout_ms).await?;
-    Ok(AcksSet::On)
+    (sql, AcksSet::On)
 }
 
 /// Makes a server follow `primary` (whose user and password are those of the replication account)
@@ -160,39 +164,11 @@ pub async fn detach(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
 /// Stops receiving and waits until all that was received is applied. A server that follows nobody
 /// has nothing to wait for.
 pub async fn drain(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
-    const OPERATION: &str = "apply what it received";
     if status(link, timeout_ms).await?.is_none() {
         return Ok(());
     }
-    let stop_io = words(link.version()).stop_io;
-    link.run("stop receiving", stop_io, timeout_ms).await?;
-    let Some(stopped) = status(link, timeout_ms).await? else {
-        return Ok(());
-    };
-    if stopped.received.is_empty() {
-        return Ok(());
-    }
-    if stopped.sql == Thread::Stopped {
-        return Err(Error::Replication {
-            server: link.address().to_owned(),
-            reason: format!("its SQL thread is stopped {}", stopped.sql_error),
-            cure: "mend what stopped it, then START SLAVE SQL_THREAD".to_owned(),
-        });
-    }
-    let wait_ms = timeout_ms.next_multiple_of(1000);
-    let wait = wait_for(link.version().engine, &stopped.received, wait_ms);
-    // It waits for whole seconds; the link gives it one more.
-    let answer = link
-        .cell(OPERATION, &format!("SELECT {wait}"), timeout_ms + 1000)
-        .await?;
-    match answer.as_deref() {
-        Some("0") => Ok(()),
-        _ => Err(Error::Timeout {
-            operation: OPERATION,
-            server: link.address().to_owned(),
-            timeout_ms,
-        }),
-    }
+    let halted = exchange::halt(link, timeout_ms).await?;
+    exchange::apply(link, &halted.received, timeout_ms).await
 }
 
 /// Tables outside the system schemas: what a server would bring along or lose by joining a group.
