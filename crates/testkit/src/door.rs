@@ -19,6 +19,7 @@ use session::{
     Transport,
 };
 
+use crate::admin::with_link;
 use crate::client::{Client, Failure, Login};
 use crate::server::{Release, Server};
 
@@ -470,21 +471,7 @@ impl Operator for NoCommands {
 
 /// The accounts of a server, read as the control plane reads them.
 fn accounts_of(server: SocketAddr) -> Accounts {
-    let login = engine::Login {
-        host: server.ip().to_string(),
-        port: server.port(),
-        user: "root".to_owned(),
-        password: String::new(),
-        tls: engine::LinkTls::Off,
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        let mut link = engine::Link::open(&login, 10_000)
-            .await
-            .expect("the server answers");
+    with_link(server, async |mut link| {
         engine::accounts(&mut link, 10_000)
             .await
             .expect("root may read accounts")

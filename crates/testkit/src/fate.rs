@@ -4,27 +4,16 @@
 use std::net::SocketAddr;
 
 use ::farm::{Fate, LostWrite, TableRows};
-use engine::Link;
 use engine::binlog::{auto_column, is_after, unsigned_value, written};
+
+use crate::admin::{link as link_to, with_link};
 
 /// Reads a server's log as the control plane does.
 ///
 /// # Panics
 /// When the server does not answer.
 pub fn fate_on(server: SocketAddr, lost: &LostWrite) -> Fate {
-    let login = engine::Login {
-        host: "127.0.0.1".to_owned(),
-        port: server.port(),
-        user: "root".to_owned(),
-        password: String::new(),
-        tls: engine::LinkTls::Off,
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        let link = Link::open(&login, 20_000).await.expect("it answers");
+    with_link(server, async |link| {
         let all = written(link, None, 20_000).await.expect("a log");
         let own = |mark: &Option<String>| mark.as_deref() == Some(&lost.mark);
         let found = all
@@ -33,7 +22,7 @@ pub fn fate_on(server: SocketAddr, lost: &LostWrite) -> Fate {
         let Some(found) = found else {
             return Fate::Lost;
         };
-        let mut link = Link::open(&login, 20_000).await.expect("it answers");
+        let mut link = link_to(server).await;
         let mut rows = Vec::new();
         for table in found.tables {
             let column = auto_column(&mut link, &table.database, &table.table, 20_000).await;

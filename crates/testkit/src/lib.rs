@@ -13,6 +13,7 @@
 //! Where a server cannot be had (no package, no network), tests are skipped with a line that says
 //! why; `HEDDLE_TEST_NO_SKIP=1` makes that a failure.
 
+pub mod admin;
 pub mod bundle;
 pub mod certificates;
 pub mod client;

@@ -1,25 +1,13 @@
 //! Writes through the door carry a mark into the binlog, and nobody else sees it.
 
-use engine::Link;
 use engine::binlog::{Written, written};
+use testkit::admin::with_link;
 use testkit::client::Value;
 use testkit::{Release, Server, Stage};
 
 /// All transactions of the primary's present binlog files.
 fn log(server: &Server) -> Vec<Written> {
-    let login = engine::Login {
-        host: "127.0.0.1".to_owned(),
-        port: server.address().port(),
-        user: "root".to_owned(),
-        password: String::new(),
-        tls: engine::LinkTls::Off,
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        let link = Link::open(&login, 20_000).await.expect("it answers");
+    with_link(server.address(), async |link| {
         written(link, None, 20_000).await.expect("a log")
     })
 }

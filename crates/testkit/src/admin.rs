@@ -1,0 +1,33 @@
+//! A server as the control plane sees it: administrative connections, for tests without one.
+
+use std::net::SocketAddr;
+
+use engine::{Link, LinkTls, Login};
+
+/// Generous: two cores run several servers and their clients.
+const LIMIT_MS: u64 = 20_000;
+
+/// A new connection as `root`, who has no password.
+///
+/// # Panics
+/// When the server does not answer.
+pub async fn link(server: SocketAddr) -> Link {
+    let login = Login {
+        host: server.ip().to_string(),
+        port: server.port(),
+        user: "root".to_owned(),
+        password: String::new(),
+        tls: LinkTls::Off,
+    };
+    let link = Link::open(&login, LIMIT_MS).await;
+    link.expect("the server answers")
+}
+
+/// Does something on such a connection, from a thread that has no runtime.
+pub fn with_link<T>(server: SocketAddr, work: impl AsyncFnOnce(Link) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async { work(link(server).await).await })
+}
