@@ -47,6 +47,7 @@ fi
 
 need gcc cc gcc clang
 need lld ld.lld lld
+need protobuf-compiler protoc
 case $purpose in
   build) ;;
   run)
@@ -58,6 +59,8 @@ case $purpose in
     need mariadb-client mariadb
     need sysbench sysbench
     need haproxy haproxy
+    need etcd-server etcd
+    need etcd-client etcdctl
     need php-cli php
     need_php_mysql
     need python3 python3
@@ -86,6 +89,8 @@ case $purpose in
     need mariadb-client mariadb
     need sysbench sysbench
     need haproxy haproxy
+    need etcd-server etcd
+    need etcd-client etcdctl
     need python3 python3
     ;;
   fuzz)
@@ -151,6 +156,7 @@ if [ -d /run/systemd/system ]; then
     case $package in
       mariadb-server) "${as_root[@]}" systemctl disable --now --quiet mariadb || true ;;
       haproxy) "${as_root[@]}" systemctl disable --now --quiet haproxy || true ;;
+      etcd-server) "${as_root[@]}" systemctl disable --now --quiet etcd || true ;;
     esac
   done
 fi

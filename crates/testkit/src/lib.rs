@@ -1,7 +1,7 @@
 //! What tests of every crate share: real servers, a whole farm, a client that can misbehave, waiting.
 //!
 //! Job: start real MariaDB and MySQL servers ([`server`]), an SQL door in front of
-//! them ([`door`]), a `heddle up` ([`farm`]), speak the MySQL
+//! them ([`door`]), a `heddle up` ([`farm`]), an [`etcd`], speak the MySQL
 //! protocol to either without hiding anything ([`client`]), wait for conditions instead of
 //! sleeping ([`wait_until`]), and judge a farm under load while its servers fail ([`failover`]).
 //!
@@ -19,6 +19,7 @@ pub mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod door;
+pub mod etcd;
 pub mod failover;
 pub mod farm;
 pub mod fate;
@@ -31,6 +32,7 @@ mod wait;
 
 pub use client::Client;
 pub use door::{Door, Stage};
+pub use etcd::Etcd;
 pub use farm::Farm;
 pub use server::{Release, Server};
 pub use wait::{holds_within, skip, wait_until};
