@@ -41,6 +41,16 @@ pub enum Error {
         reason: String,
         cure: String,
     },
+    #[error(
+        "server {server} was told of leadership {told}, so it does nothing for {number}: another \
+         router leads"
+    )]
+    Deposed {
+        server: String,
+        number: u64,
+        /// 0 when it was restarted since.
+        told: u64,
+    },
 }
 
 impl Error {

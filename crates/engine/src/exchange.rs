@@ -13,6 +13,7 @@ use crate::heartbeat::{executed, wait_for};
 use crate::link::{Link, Login, quoted, text, text_at};
 use crate::probe::{Replica, Thread, replica};
 use crate::replication::{AcksSet, acks_sql, change_primary, semi_sync_side, words};
+use crate::watch::WATCHES;
 
 /// A wait for a position looks again so often whether the applier still runs.
 const SLICE_MS: u64 = 200;
@@ -242,7 +243,8 @@ impl Client {
     }
 }
 
-/// The connections of clients: not those of replication, of the server itself, or of this process.
+/// The connections of clients: not those of replication, of the server itself, of this process, or
+/// those on which another router waits for the server's end.
 pub async fn clients(link: &mut Link, timeout_ms: u64) -> Result<Vec<Client>, Error> {
     let rows = link
         .rows("list its clients", "SHOW FULL PROCESSLIST", timeout_ms)
@@ -261,7 +263,8 @@ pub async fn clients(link: &mut Link, timeout_ms: u64) -> Result<Vec<Client>, Er
             || client.command.starts_with("Binlog Dump")
             || client.command.starts_with("Slave_")
             || client.command == "Daemon"
-            || client.command == "Killed";
+            || client.command == "Killed"
+            || text(row, "Info").is_some_and(|sql| sql.starts_with(WATCHES));
         (!inner && !own.contains(&client.id)).then_some(client)
     };
     Ok(rows.iter().filter_map(client).collect())

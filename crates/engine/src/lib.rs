@@ -23,6 +23,7 @@ pub mod probe;
 pub mod replication;
 pub mod requirements;
 mod retirement;
+pub mod term;
 mod version;
 pub mod watch;
 

@@ -14,6 +14,9 @@ use crate::link::Link;
 /// processes shows no long statement.
 const WATCH_S: u64 = 10;
 
+/// How the statement of a watch begins, so that other routers do not take it for a client's.
+pub(crate) const WATCHES: &str = "DO /*heddle*/ SLEEP(";
+
 /// What a new connection found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Greeting {
@@ -51,7 +54,7 @@ pub async fn greeting(host: &str, port: u16, timeout_ms: u64) -> Greeting {
 /// Waits on the server until it ends or the connection breaks, for ten seconds at most. `Ok` says
 /// that it lives; its own refusal (somebody killed the statement) is `Ok`, too.
 pub async fn linger(link: &mut Link) -> Result<(), Error> {
-    let sql = format!("DO SLEEP({WATCH_S})");
+    let sql = format!("{WATCHES}{WATCH_S})");
     let limit_ms = (WATCH_S + 10) * 1000;
     answered(link.run("wait for its end", &sql, limit_ms).await)
 }

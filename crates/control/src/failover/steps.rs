@@ -331,7 +331,10 @@ fn said(text: String) -> Failed {
 /// What a failed step says about its server.
 pub(crate) fn failed(error: Error) -> Failed {
     let fault = match &error {
-        Error::Refused { .. } | Error::Reply { .. } | Error::Replication { .. } => Fault::Said,
+        Error::Refused { .. }
+        | Error::Reply { .. }
+        | Error::Replication { .. }
+        | Error::Deposed { .. } => Fault::Said,
         Error::Timeout { .. } => Fault::Late,
         Error::Lost { .. } => Fault::Reset,
         Error::Connect { reason, .. } if reason.contains("refused") => Fault::Refused,

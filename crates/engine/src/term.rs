@@ -1,0 +1,124 @@
+//! The term register: what keeps a router that was replaced as the leader from opening a server.
+//!
+//! A router that is paused between its last look at the state store and its next statement would
+//! still send it. So each server keeps, in memory, the greatest number of a leadership that it was
+//! told: a comment at the end of `init_slave`, a text that the server runs when its applier starts.
+//! What stood there stays; `DO 0` goes before the comment where nothing did. The number is only ever
+//! raised, and a server takes writes for the leadership whose number is there and for no other.
+//!
+//! Reading and setting a variable are two steps for a server. A user lock makes them one; it is taken
+//! and let go in the same packet, so no router that stops in the middle keeps it.
+//!
+//! A server that is restarted has forgotten the number, and then opens for nobody until it is raised
+//! again: restarted servers are read-only.
+
+use farm::Engine;
+
+use crate::error::Error;
+use crate::link::{Link, text_at};
+use crate::version::Version;
+
+/// Before the number. `*/` ends it.
+const MARK: &str = "/*heddle:";
+
+/// Serialises all who read or raise the number of one server.
+const LOCK: &str = "heddle.term";
+
+/// How long one waits for the lock, in seconds: whoever has it holds it for microseconds.
+const LOCK_S: u32 = 2;
+
+/// Tells a server that this leadership acts now.
+///
+/// # Errors
+/// [`Error::Deposed`] when it was told a greater number: another router leads.
+pub async fn raise(link: &mut Link, number: u64, timeout_ms: u64) -> Result<(), Error> {
+    let (name, now) = (variable(link.version()), number_sql(link.version()));
+    let stays = format!("SUBSTRING_INDEX(@@global.{name}, '{MARK}', 1)");
+    let set = format!(
+        "SET GLOBAL {name} = IF({MINE} AND {now} < {number}, \
+         CONCAT(IF({stays} = '', 'DO 0 ', {stays}), '{MARK}{number}*/'), @@global.{name})"
+    );
+    let told = locked(link, "be told who leads", &set, &now, timeout_ms).await?;
+    expect(link, number, told)
+}
+
+/// Lets clients write, if this leadership is the last one that the server was told of; otherwise
+/// nothing is changed.
+///
+/// # Errors
+/// [`Error::Deposed`] when it is not.
+pub async fn open(link: &mut Link, number: u64, timeout_ms: u64) -> Result<(), Error> {
+    let now = number_sql(link.version());
+    // `super_read_only` is cleared with it.
+    let set =
+        format!("SET GLOBAL read_only = IF({MINE} AND {now} = {number}, 0, @@global.read_only)");
+    let told = locked(link, "take writes", &set, &now, timeout_ms).await?;
+    expect(link, number, told)
+}
+
+/// The number that a server was told last; 0 when none.
+pub async fn told(link: &mut Link, timeout_ms: u64) -> Result<u64, Error> {
+    let sql = format!("SELECT {}", number_sql(link.version()));
+    let cell = link.cell("say who leads", &sql, timeout_ms).await?;
+    Ok(cell.and_then(|cell| cell.parse().ok()).unwrap_or(0))
+}
+
+/// This connection has the lock.
+const MINE: &str = "IS_USED_LOCK('heddle.term') = CONNECTION_ID()";
+
+/// Runs one statement under the lock; gives the number that the server holds then.
+async fn locked(
+    link: &mut Link,
+    operation: &'static str,
+    sql: &str,
+    now: &str,
+    timeout_ms: u64,
+) -> Result<u64, Error> {
+    let release = format!("DO RELEASE_LOCK('{LOCK}')");
+    let whole = format!("DO GET_LOCK('{LOCK}', {LOCK_S}); {sql}; SELECT {now}, {MINE}; {release}");
+    let sets = match link.sets(operation, &whole, timeout_ms).await {
+        Err(error @ Error::Refused { .. }) => {
+            // The rest of the packet was not run. Should this fail, the lock goes with the link.
+            let _ = link.run(operation, &release, timeout_ms).await;
+            return Err(error);
+        }
+        other => other?,
+    };
+    let row = sets.iter().find_map(|rows| rows.first());
+    let cell = |at| row.and_then(|row| text_at(row, at));
+    if cell(1).as_deref() != Some("1") {
+        return Err(Error::Reply {
+            operation,
+            server: link.address().to_owned(),
+            what: format!("another router held the lock {LOCK} for {LOCK_S} s"),
+        });
+    }
+    Ok(cell(0).and_then(|cell| cell.parse().ok()).unwrap_or(0))
+}
+
+fn expect(link: &Link, number: u64, told: u64) -> Result<(), Error> {
+    if told == number {
+        return Ok(());
+    }
+    Err(Error::Deposed {
+        server: link.address().to_owned(),
+        number,
+        told,
+    })
+}
+
+fn variable(version: &Version) -> &'static str {
+    match version.engine {
+        Engine::MySql if version.number >= 80_026 => "init_replica",
+        _ => "init_slave",
+    }
+}
+
+/// The number that stands there, as an expression.
+fn number_sql(version: &Version) -> String {
+    let text = format!("@@global.{}", variable(version));
+    format!(
+        "IF(LOCATE('{MARK}', {text}) = 0, 0, CAST(SUBSTRING_INDEX(SUBSTRING_INDEX({text}, \
+         '{MARK}', -1), '*/', 1) AS UNSIGNED))"
+    )
+}
