@@ -31,6 +31,8 @@ pub enum Error {
     KeyTwice(String),
     #[error("updates of the state store were missed; the farm is read again")]
     Gap,
+    #[error("the lease has ended, and what it held in the state store is free")]
+    LeaseLost,
     #[error("the state store was closed")]
     Closed,
 }

@@ -1,12 +1,16 @@
 //! The state store: the few keys in which a farm outlives its routers.
 //!
 //! Job: keep keys with JSON values, change several of them in one transaction that compares first,
-//! list a prefix, and tell what changed since a revision. One trait, [`Store`]; [`Embedded`] keeps a
-//! file for a farm of one router.
+//! list a prefix, tell what changed since a revision, and delete the keys of a router that is no
+//! longer heard. One trait, [`Store`]; [`Embedded`] keeps a file for a farm of one router.
 //!
 //! Invariants: a transaction is applied whole or not at all, and is on disk when it returns; every
-//! applied transaction has its own revision, and revisions grow by one; a watch misses nothing or
-//! says so.
+//! transaction that changed something has its own revision, and revisions grow; a watch misses
+//! nothing or says so; what expires is told to watches as deletions.
+//!
+//! Elections need nothing more: who writes a key by `when_absent` with its lease leads, the revision
+//! of that key is a number that grows with every leadership, and a write that carries
+//! `when_revision` of it is refused once the leadership is over.
 //!
 //! Must not know: what the keys mean. `control` gives them their meaning.
 
@@ -17,6 +21,7 @@ mod suite;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 pub use embedded::Embedded;
 pub use error::Error;
@@ -32,7 +37,13 @@ pub struct Entry {
     pub value: String,
     /// The revision of the transaction that wrote it.
     pub revision: u64,
+    /// The lease that the key ends with.
+    pub lease: Option<LeaseId>,
 }
+
+/// The number of a lease, unique in its store while the lease lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LeaseId(pub u64);
 
 /// All keys under a prefix, in the order of their bytes, at one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +65,15 @@ pub enum Compare {
 /// One change of a transaction. A key may be changed once in a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    Put { key: String, value: String },
-    Delete { key: String },
+    Put {
+        key: String,
+        value: String,
+        /// The key is deleted when this lease ends. A put without a lease makes the key stay.
+        lease: Option<LeaseId>,
+    },
+    Delete {
+        key: String,
+    },
 }
 
 impl Change {
@@ -63,6 +81,14 @@ impl Change {
     pub fn key(&self) -> &str {
         match self {
             Change::Put { key, .. } | Change::Delete { key } => key,
+        }
+    }
+
+    /// The lease that it binds its key to.
+    pub fn lease(&self) -> Option<LeaseId> {
+        match self {
+            Change::Put { lease, .. } => *lease,
+            Change::Delete { .. } => None,
         }
     }
 }
@@ -93,11 +119,22 @@ impl Transaction {
         self
     }
 
-    /// Writes a key.
+    /// Writes a key, which stays.
     pub fn put(mut self, key: &str, value: &str) -> Transaction {
         self.changes.push(Change::Put {
             key: key.to_owned(),
             value: value.to_owned(),
+            lease: None,
+        });
+        self
+    }
+
+    /// Writes a key that is deleted when the lease ends.
+    pub fn put_leased(mut self, key: &str, value: &str, lease: LeaseId) -> Transaction {
+        self.changes.push(Change::Put {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            lease: Some(lease),
         });
         self
     }
@@ -134,10 +171,30 @@ pub trait Store: Send + Sync {
     /// All keys that begin with `prefix`.
     fn scan(&self, prefix: &str) -> Answer<'_, Listing>;
     /// Applies a transaction if its comparisons hold. Once begun it ends, even when the future is
-    /// dropped.
+    /// dropped. [`Error::LeaseLost`], with nothing changed, when it binds a key to a lease that has
+    /// ended.
     fn commit(&self, transaction: Transaction) -> Answer<'_, Outcome>;
     /// Everything that changes under `prefix` after revision `after`.
     fn watch(&self, prefix: &str, after: u64) -> Answer<'_, Box<dyn Watch>>;
+    /// A new lease. It ends `ttl` after it was last extended, or later where the store grants no
+    /// lease as short as that.
+    fn lease(&self, ttl: Duration) -> Answer<'_, Box<dyn Lease>>;
+}
+
+/// A promise to be there: the keys bound to it are deleted when it is no longer kept.
+///
+/// Whoever acts on a lease counts its validity by its own monotonic clock, from before the request
+/// that granted or last extended it: the store counts from when that request arrived, which is
+/// never earlier. Dropping the value ends nothing; the lease then runs out.
+pub trait Lease: Send + Sync {
+    fn id(&self) -> LeaseId;
+    /// How long it lives after it was extended, as granted.
+    fn ttl(&self) -> Duration;
+    /// Extends it by its whole length, once. [`Error::LeaseLost`] when it has ended; after any other
+    /// error it may or may not have been extended.
+    fn keep(&self) -> Answer<'_, ()>;
+    /// Ends it now; its keys are gone when this returns. One that has ended stays so.
+    fn revoke(&self) -> Answer<'_, ()>;
 }
 
 /// A running watch; dropped to end it.
