@@ -77,7 +77,7 @@ impl Control {
             if answered.elapsed() < FRESH {
                 return Ok(Lent { slot, link });
             }
-            match watch::touch(&mut link, self.settings.probe_timeout_ms).await {
+            match watch::touch(&mut link, self.settings().probe_timeout_ms).await {
                 Ok(_) => return Ok(Lent { slot, link }),
                 Err(error @ Error::Timeout { .. }) => return Err(error),
                 Err(_) => {}
@@ -100,7 +100,8 @@ impl Control {
                         *kept = link.map(|link| (link, Instant::now()));
                     }
                     Some((mut link, _)) => {
-                        let answer = watch::touch(&mut link, self.settings.probe_timeout_ms).await;
+                        let answer =
+                            watch::touch(&mut link, self.settings().probe_timeout_ms).await;
                         *kept = answer.is_ok().then(|| (link, Instant::now()));
                     }
                 }
@@ -120,6 +121,6 @@ impl Control {
             server: format!("with id {id}"),
             reason: "it left the farm".to_owned(),
         })?;
-        Link::open(&login, self.settings.probe_timeout_ms).await
+        Link::open(&login, self.settings().probe_timeout_ms).await
     }
 }

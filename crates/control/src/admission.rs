@@ -134,7 +134,7 @@ impl Control {
         ack_wait_ms(
             &self.state().records,
             group,
-            self.settings.last_replica_wait_ms,
+            self.settings().last_replica_wait_ms,
         )
     }
 }

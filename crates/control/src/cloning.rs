@@ -258,7 +258,7 @@ impl Control {
         job.copies_from(source.address());
         let from = self.login(&source.host, source.port);
         let to = self.destination_login(job)?;
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let position = copy::copy(&from, &to, &job.progress, timeout_ms).await?;
         match &job.aim {
             Aim::Copy { .. } => Ok(position.to_string()),
@@ -298,7 +298,7 @@ impl Control {
     ) -> Result<String, CommandError> {
         let record = self.member(id)?;
         let primary = self.leader_of(&record.group)?;
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let mut link = self.reach(&record).await?;
         engine::make_replica(&mut link, &self.replica_login(&primary), timeout_ms).await?;
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
@@ -369,7 +369,7 @@ impl Control {
     /// Empties the destination of a copy that was begun. What could not be done is said.
     async fn clean_up(&self, job: &Job) -> Option<String> {
         let login = self.destination_login(job).ok()?;
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let begun = async {
             let mut link = Link::open(&login, timeout_ms).await?;
             Ok::<_, engine::Error>(copy::contents(&mut link, timeout_ms).await?.unfinished)

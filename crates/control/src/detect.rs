@@ -112,7 +112,7 @@ impl Control {
                 continue;
             };
             let login = self.login(&place.host, place.port);
-            if let Ok(mut link) = Link::open(&login, self.settings.probe_timeout_ms).await {
+            if let Ok(mut link) = Link::open(&login, self.settings().probe_timeout_ms).await {
                 while self.place(id).as_ref() == Some(&place) {
                     match watch::linger(&mut link).await {
                         Ok(()) => self.heard(id),
@@ -129,14 +129,13 @@ impl Control {
 
     /// Asks for signs of life on an open connection.
     async fn ask_for_life(&self, id: u32) {
-        let interval = Duration::from_millis(self.settings.detection_interval_ms);
         loop {
             let Some(place) = self.place(id) else {
                 tokio::time::sleep(AGAIN).await;
                 continue;
             };
             let login = self.login(&place.host, place.port);
-            match Link::open(&login, self.settings.probe_timeout_ms).await {
+            match Link::open(&login, self.settings().probe_timeout_ms).await {
                 Err(error) => self.doubt(id, sign_of(&error)),
                 Ok(mut link) => {
                     self.heard(id);
@@ -144,7 +143,8 @@ impl Control {
                         if !self.ask_once(id, &mut link).await {
                             break;
                         }
-                        tokio::time::sleep(interval).await;
+                        let interval_ms = self.settings().detection_interval_ms;
+                        tokio::time::sleep(Duration::from_millis(interval_ms)).await;
                     }
                 }
             }
@@ -155,15 +155,15 @@ impl Control {
     /// Asks once. Each interval without an answer is a missing sign; a late answer still clears the
     /// doubt. False when there will be none.
     async fn ask_once(&self, id: u32, link: &mut Link) -> bool {
-        let answer = watch::touch(link, self.settings.step_timeout_ms);
+        let answer = watch::touch(link, self.settings().step_timeout_ms);
         tokio::pin!(answer);
-        let mut patience_ms = self.settings.detection_timeout_ms;
+        let mut patience_ms = self.settings().detection_timeout_ms;
         let outcome = loop {
             match patient(patience_ms, &mut answer).await {
                 Some(outcome) => break outcome,
                 None => self.doubt(id, Sign::Silent),
             }
-            patience_ms = self.settings.detection_interval_ms;
+            patience_ms = self.settings().detection_interval_ms;
         };
         match &outcome {
             Ok(read_only) => {
@@ -216,8 +216,8 @@ impl Control {
 
     /// Connects anew; the reason to call the server dead, or `None` when it lives.
     async fn examine(&self, id: u32, place: &Place, since_us: u64) -> Option<String> {
-        let timeout_ms = self.settings.detection_timeout_ms;
-        let rounds = self.settings.detections.saturating_sub(1).max(1);
+        let timeout_ms = self.settings().detection_timeout_ms;
+        let rounds = self.settings().detections.saturating_sub(1).max(1);
         let mut found = Greeting::Silent;
         for _ in 0..rounds {
             found = self.greeting(place, timeout_ms).await;

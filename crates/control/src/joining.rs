@@ -14,7 +14,7 @@ impl Control {
         link: &mut Link,
         primary: &ServerRecord,
     ) -> Result<(), CommandError> {
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         match self.join(link, primary, timeout_ms).await? {
             None => Ok(()),
             Some(why) => Err(CommandError::Refused(format!(

@@ -131,7 +131,7 @@ impl Control {
         port: u16,
         all: &[LostWrite],
     ) -> Result<Vec<Fate>, String> {
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let text = |error: engine::Error| error.to_string();
         let login = self.login(host, port);
         let mut link = Link::open(&login, timeout_ms).await.map_err(text)?;
@@ -190,7 +190,7 @@ impl Control {
 
     /// Sees to it that a write which this server was asked for is over there, one way or the other.
     async fn end_write(&self, link: &mut Link, lost: &LostWrite) -> Result<(), String> {
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let text = |error: engine::Error| error.to_string();
         let up_s = binlog::uptime_s(link, timeout_ms).await.map_err(text)?;
         // After a restart the id may be that of somebody else's connection.

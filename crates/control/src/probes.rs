@@ -159,7 +159,7 @@ impl Control {
                     self.failed(id, &error);
                 }
             }
-            let interval_ms = self.settings.probe_interval_ms;
+            let interval_ms = self.settings().probe_interval_ms;
             let pause_ms = if failed {
                 interval_ms / RETRY_DIVISOR
             } else {
@@ -176,7 +176,7 @@ impl Control {
     /// Lets a replica flush less often, where the farm allows that: when it joined, and when it was
     /// started anew. True when nothing is left to do.
     async fn relax(&self, id: u32, link: &mut Option<Link>) -> bool {
-        let Some(open) = link.as_mut().filter(|_| self.settings.relaxed_replicas) else {
+        let Some(open) = link.as_mut().filter(|_| self.settings().relaxed_replicas) else {
             return true;
         };
         let may = || {
@@ -189,7 +189,7 @@ impl Control {
         if !may() {
             return false;
         }
-        let timeout_ms = self.settings.probe_timeout_ms;
+        let timeout_ms = self.settings().probe_timeout_ms;
         let mut done = exchange::relax(open, timeout_ms).await;
         let stays = may();
         if done.is_ok() && !stays {
@@ -209,7 +209,7 @@ impl Control {
         record: &ServerRecord,
     ) -> Result<Observation, Error> {
         self.tally.probes.fetch_add(1, Relaxed);
-        let timeout_ms = self.settings.probe_timeout_ms;
+        let timeout_ms = self.settings().probe_timeout_ms;
         let galera = self.state().records.kind(&record.group) == GroupKind::Galera;
         let acks = record.status == Status::Primary && !galera;
         let mut open = self.link(link.take(), &record.host, record.port).await?;
@@ -245,7 +245,7 @@ impl Control {
 
     fn failed(&self, id: u32, error: &Error) {
         self.tally.probes_failed.fetch_add(1, Relaxed);
-        let failures_max = self.settings.probe_failures;
+        let failures_max = self.settings().probe_failures;
         let turn = self
             .state()
             .seen
@@ -329,7 +329,7 @@ impl Control {
             }
             asked.drain(..).for_each(|done| done());
             let known = !self.snapshot().accounts.is_empty();
-            let interval_ms = self.settings.accounts_interval_ms;
+            let interval_ms = self.settings().accounts_interval_ms;
             // Until the first accounts are there nobody can log in: look more often.
             let pause_ms = if known { interval_ms } else { interval_ms / 10 };
             tokio::select! {
@@ -353,7 +353,7 @@ impl Control {
         let Some((host, port, address)) = primary else {
             return Ok(None);
         };
-        let timeout_ms = self.settings.probe_timeout_ms;
+        let timeout_ms = self.settings().probe_timeout_ms;
         if let Some(mut open) = link.take().filter(|link| link.address() == address)
             && let Ok(accounts) = engine::accounts(&mut open, timeout_ms).await
         {

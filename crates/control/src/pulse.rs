@@ -210,7 +210,7 @@ impl Control {
             pulse.primary = Some(members.primary.clone());
         }
         let now_us = self.now_us();
-        let write_us = self.settings.heartbeat_interval_ms * 1000;
+        let write_us = self.settings().heartbeat_interval_ms * 1000;
         let written = pulse.writing.as_ref().is_none_or(JoinHandle::is_finished);
         if !written && now_us >= pulse.next_write_us {
             pulse.next_write_us = now_us + write_us;
@@ -244,7 +244,7 @@ impl Control {
 
     /// How often somebody wants positions to be looked at; `None` when nobody does.
     fn look_every_us(&self, now_us: u64) -> Option<u64> {
-        let position_us = self.settings.position_interval_ms * 1000;
+        let position_us = self.settings().position_interval_ms * 1000;
         let positions = self.interest.wants_positions(now_us).then_some(position_us);
         // A replica's age is known to a look and its way; a quarter leaves room for both.
         let bound = self.interest.bound_us(now_us).map(|bound| bound / 4);
@@ -254,7 +254,7 @@ impl Control {
 
     /// Asks the primary for its position.
     async fn look(&self, pulse: &mut Pulse, members: &Members, beats: &Beats) -> Option<()> {
-        let timeout_ms = self.settings.probe_timeout_ms;
+        let timeout_ms = self.settings().probe_timeout_ms;
         let place = &members.primary;
         let link = self.link(pulse.link.take(), &place.host, place.port);
         let mut link = link.await.ok()?;
@@ -335,7 +335,7 @@ impl Control {
         target: &Beat,
         beats: &Beats,
     ) -> Option<()> {
-        let timeout_ms = self.settings.probe_timeout_ms;
+        let timeout_ms = self.settings().probe_timeout_ms;
         let open = self.link(link.take(), &place.host, place.port);
         let mut open = open.await.ok()?;
         let asked_us = self.now_us();

@@ -20,7 +20,8 @@ impl From<engine::Error> for CommandError {
 impl Control {
     /// How Heddle logs in to a server.
     pub(crate) fn login(&self, host: &str, port: u16) -> Login {
-        let credentials = &self.settings.credentials;
+        let settings = self.settings();
+        let credentials = &settings.credentials;
         Login {
             host: host.to_owned(),
             port,
@@ -39,13 +40,14 @@ impl Control {
     ) -> Result<Link, engine::Error> {
         match kept {
             Some(link) => Ok(link),
-            None => Link::open(&self.login(host, port), self.settings.probe_timeout_ms).await,
+            None => Link::open(&self.login(host, port), self.settings().probe_timeout_ms).await,
         }
     }
 
     /// How a replica logs in to its primary.
     pub(crate) fn replica_login(&self, primary: &ServerRecord) -> Login {
-        let credentials = &self.settings.credentials;
+        let settings = self.settings();
+        let credentials = &settings.credentials;
         Login {
             host: primary.host.clone(),
             port: primary.port,
@@ -58,7 +60,7 @@ impl Control {
     /// A connection for one command.
     pub(crate) async fn reach(&self, server: &ServerRecord) -> Result<Link, CommandError> {
         let login = self.login(&server.host, server.port);
-        Ok(Link::open(&login, self.settings.step_timeout_ms).await?)
+        Ok(Link::open(&login, self.settings().step_timeout_ms).await?)
     }
 
     /// Makes the primary of a group wait for as many replicas as the group now has. A primary that
@@ -75,10 +77,10 @@ impl Control {
             if state.seen.get(&id).is_some_and(Seen::is_dead) {
                 return Ok(());
             }
-            let wanted = ack_wait_ms(&state.records, group, self.settings.last_replica_wait_ms);
+            let wanted = ack_wait_ms(&state.records, group, self.settings().last_replica_wait_ms);
             (primary.clone(), wanted)
         };
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let mut link = self.reach(&primary).await?;
         let set = engine::set_acks(&mut link, wanted, timeout_ms).await?;
         self.tell_acks(&primary, set, wanted);

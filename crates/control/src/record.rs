@@ -18,6 +18,9 @@ const GROUP: &str = "/group/";
 const SERVER: &str = "/server/";
 const COUNTER: &str = "/counter/server";
 
+/// The parts of a reading are read again so often until no change fell between them.
+const READINGS_MAX: usize = 5;
+
 /// A group without its servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GroupRecord {
@@ -89,43 +92,51 @@ impl Records {
         Records::read(store).await
     }
 
-    /// Reads everything.
+    /// Reads everything but the history of the configuration, which may be long and is nobody's
+    /// business here.
     pub(crate) async fn read(store: &dyn Store) -> Result<Records, Error> {
-        let listing = store.scan("/").await?;
-        let mut records = Records {
-            revision: listing.revision,
-            ..Records::default()
-        };
-        for entry in listing.entries {
-            let (key, revision) = (entry.key.as_str(), entry.revision);
-            if key == FARM_ID {
-                records.farm_id = parse(&entry)?;
-            } else if key == COUNTER {
-                records.counter = Some(Kept {
-                    value: parse(&entry)?,
-                    revision,
-                });
-            } else if let Some(name) = key.strip_prefix(GROUP) {
-                let kept = Kept {
-                    value: parse(&entry)?,
-                    revision,
-                };
-                records.groups.insert(name.to_owned(), kept);
-            } else if let Some(id) = key.strip_prefix(SERVER) {
-                let id = id.parse().map_err(|_| Error::Record {
-                    key: key.to_owned(),
-                    reason: "its key does not end in a number".to_owned(),
-                })?;
-                records.servers.insert(
-                    id,
-                    Kept {
-                        value: parse(&entry)?,
-                        revision,
-                    },
-                );
+        let mut records = Records::default();
+        for _ in 0..READINGS_MAX {
+            let (farm, counter, groups, servers) = tokio::join!(
+                store.scan(FARM_ID),
+                store.scan(COUNTER),
+                store.scan(GROUP),
+                store.scan(SERVER),
+            );
+            let listings = [farm?, counter?, groups?, servers?];
+            let revisions = listings.iter().map(|listing| listing.revision);
+            let (oldest, newest) = (revisions.clone().min(), revisions.max());
+            records = Records {
+                // What is newer than the oldest part is told by a watch, and read again.
+                revision: oldest.unwrap_or_default(),
+                ..Records::default()
+            };
+            for entry in listings.into_iter().flat_map(|listing| listing.entries) {
+                records.take(&entry)?;
+            }
+            if oldest == newest {
+                break;
             }
         }
         Ok(records)
+    }
+
+    fn take(&mut self, entry: &meta::Entry) -> Result<(), Error> {
+        let key = entry.key.as_str();
+        if key == FARM_ID {
+            self.farm_id = parse(entry)?;
+        } else if key == COUNTER {
+            self.counter = Some(kept(entry)?);
+        } else if let Some(name) = key.strip_prefix(GROUP) {
+            self.groups.insert(name.to_owned(), kept(entry)?);
+        } else if let Some(id) = key.strip_prefix(SERVER) {
+            let id = id.parse().map_err(|_| Error::Record {
+                key: key.to_owned(),
+                reason: "its key does not end in a number".to_owned(),
+            })?;
+            self.servers.insert(id, kept(entry)?);
+        }
+        Ok(())
     }
 
     /// How a group's servers keep their data equal.
@@ -346,6 +357,13 @@ fn server_key(id: u32) -> String {
 
 fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("records hold nothing that JSON cannot say")
+}
+
+fn kept<T: DeserializeOwned>(entry: &meta::Entry) -> Result<Kept<T>, Error> {
+    Ok(Kept {
+        value: parse(entry)?,
+        revision: entry.revision,
+    })
 }
 
 fn parse<T: DeserializeOwned>(entry: &meta::Entry) -> Result<T, Error> {

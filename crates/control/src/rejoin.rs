@@ -74,7 +74,7 @@ impl Control {
         if let Some(job) = self.jobs.fills(&record.address()) {
             return Ok(Rejoined::BeingFilled(job.uuid.clone()));
         }
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let mut link = self.reach(&record).await?;
         let mut leader = self.reach(&primary).await?;
         if engine::probe(&mut leader, false, timeout_ms)
@@ -184,7 +184,7 @@ impl Control {
         record: ServerRecord,
         why: &str,
     ) -> Result<Rejoined, CommandError> {
-        if !self.settings.rejoin_by_clone {
+        if !self.settings().rejoin_by_clone {
             return self.condemn(id, record, why).await;
         }
         let address = record.address();
@@ -219,16 +219,16 @@ impl Control {
         record: &ServerRecord,
         divergence: &Divergence,
     ) -> Result<PathBuf, CommandError> {
-        let dir = &self.settings.errant_dir;
+        let dir = self.settings().errant_dir.clone();
         let unwritable = |error: std::io::Error| {
             CommandError::Refused(format!("cannot write to {}: {error}", dir.display()))
         };
-        std::fs::create_dir_all(dir).map_err(unwritable)?;
+        std::fs::create_dir_all(&dir).map_err(unwritable)?;
         let now = Event::now("", "", String::new()).at_ms;
         let name = format!("{}-{}-{}", record.host, record.port, when(now)).replace(':', "");
         let path = dir.join(format!("{name}.binlog"));
         let login = self.login(&record.host, record.port);
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let saved =
             engine::errant::save(&login, record.engine, divergence, &path, timeout_ms).await;
         if let Err(error) = saved {
@@ -246,7 +246,7 @@ impl Control {
         };
         let text = path.with_extension("sql");
         let on_path = std::env::var_os("PATH").unwrap_or_default();
-        let dirs = self.settings.tool_dirs.iter().cloned();
+        let dirs = self.settings().tool_dirs.clone().into_iter();
         for dir in dirs.chain(std::env::split_paths(&on_path)) {
             for tool in names.iter().map(|name| dir.join(name)) {
                 if tool.is_file() && runs(&tool, path, &text).await {

@@ -83,7 +83,7 @@ impl Control {
 
     async fn candidate(&self, id: u32, record: &ServerRecord) -> Result<Candidate, CommandError> {
         let mut link = self.reach(record).await?;
-        let seen = engine::probe(&mut link, false, self.settings.step_timeout_ms).await?;
+        let seen = engine::probe(&mut link, false, self.settings().step_timeout_ms).await?;
         Ok(Candidate {
             id,
             record: record.clone(),
@@ -95,7 +95,7 @@ impl Control {
     /// The recorded primary takes writes already; only its wait for replicas may be out of date.
     async fn keep_leading(&self, primary: &mut Candidate) -> Result<String, CommandError> {
         let wanted = self.wanted_ack_wait_ms(&primary.record.group);
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let set = engine::set_acks(&mut primary.link, wanted, timeout_ms).await?;
         self.tell_acks(&primary.record, set, wanted);
         self.answered(primary.id, primary.seen.clone());
@@ -105,7 +105,7 @@ impl Control {
     /// Lets replicas that received more than the recorded primary has apply it, so that it counts.
     /// Where nothing is ahead, nothing is stopped.
     async fn drain_what_is_ahead(&self, candidates: &mut [Candidate]) -> Result<(), CommandError> {
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let primary = candidates
             .iter()
             .find(|candidate| candidate.record.status == Status::Primary)
@@ -138,7 +138,7 @@ impl Control {
         mut leader: Candidate,
         others: Vec<Candidate>,
     ) -> Result<String, CommandError> {
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         engine::detach(&mut leader.link, timeout_ms).await?;
         if leader.record.status != Status::Primary {
             self.commit(change_of_primary(records, &leader, &others))

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use arc_swap::ArcSwap;
 use farm::{Accounts, GroupKind, Interest, Published, Snapshot, Status};
 use meta::{Outcome, Store, Transaction};
 use tokio::sync::{Notify, mpsc};
@@ -72,7 +73,8 @@ pub(crate) struct State {
 
 /// The control plane of one router.
 pub struct Control {
-    pub(crate) settings: Settings,
+    /// Replaced whole; see [`Control::settings`].
+    settings: ArcSwap<Settings>,
     pub(crate) sessions: Arc<dyn Sessions>,
     pub(crate) tally: Tally,
     /// Held over a command that changes the farm, so that they run one at a time.
@@ -105,7 +107,7 @@ impl Control {
         let records = Records::load(&*store, &identity::uuid()?).await?;
         let (commander, queues) = Commander::new();
         let control = Control {
-            settings,
+            settings: ArcSwap::from_pointee(settings),
             sessions,
             tally: Tally::default(),
             changing: tokio::sync::Mutex::new(()),
@@ -275,6 +277,12 @@ impl Control {
         *lock(&self.tally.failovers).entry(cause).or_default() += 1;
     }
 
+    /// What the control plane goes by now. The farm's configuration may replace it at any time, so
+    /// whoever loops asks anew in each round.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -290,7 +298,7 @@ impl Control {
     }
 
     pub(crate) fn happened(&self, event: Event) {
-        if let Some(listener) = &self.settings.listener {
+        if let Some(listener) = &self.settings().listener {
             listener.happened(&event);
         }
         lock(&self.events).push(event);
@@ -368,7 +376,7 @@ impl Control {
             (id, sight)
         });
         let sights: HashMap<u32, Sight> = sights.collect();
-        let wait_ms = self.settings.last_replica_wait_ms;
+        let wait_ms = self.settings().last_replica_wait_ms;
         let acks = |group: &str| shown_acks(state, group, wait_ms);
         Snapshot {
             interest: Arc::clone(&self.interest),

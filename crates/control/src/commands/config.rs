@@ -13,7 +13,7 @@ impl Control {
     /// The rules that name servers which the farm does not have, with those names; empty when there
     /// are none.
     pub fn unknown_in_rules(&self) -> String {
-        let rules = self.settings.rules.load();
+        let rules = self.settings().rules.load();
         let snapshot = self.snapshot();
         let all = rules.list.iter().filter_map(|rule| {
             let unknown = unknown_servers(&rule.actions, &snapshot);
@@ -34,7 +34,7 @@ impl Control {
             "matched",
             "unknown_servers",
         ]);
-        let rules = self.settings.rules.load();
+        let rules = self.settings().rules.load();
         let snapshot = self.snapshot();
         for rule in &rules.list {
             table.rows.push(vec![

@@ -48,7 +48,7 @@ impl Control {
         let protocol = args.get("protocol");
         let mut table = Table::new(&["host", "port"]);
         let asked = |node: &&crate::settings::Node| protocol.is_none_or(|p| node.protocol == p);
-        for node in self.settings.nodes.iter().filter(asked) {
+        for node in self.settings().nodes.iter().filter(asked) {
             table
                 .rows
                 .push(vec![node.host.as_str().into(), node.port.into()]);

@@ -139,7 +139,7 @@ impl Control {
             host,
             port,
             name: args.get("name").unwrap_or_default().to_owned(),
-            timeout_ms: args.timeout_ms(self.settings.step_timeout_ms)?,
+            timeout_ms: args.timeout_ms(self.settings().step_timeout_ms)?,
             update_only: args.switch("update_only")?,
         };
         if newcomer
@@ -195,7 +195,7 @@ impl Control {
         if server.status != Status::Primary
             && let Ok(mut link) = self.reach(&server).await
         {
-            engine::detach(&mut link, self.settings.step_timeout_ms).await?;
+            engine::detach(&mut link, self.settings().step_timeout_ms).await?;
         }
         done(Value::Bool(true))
     }

@@ -203,7 +203,7 @@ impl Control {
         let snapshot = self.snapshot();
         table.rows.push(vec![
             (*snapshot.farm_id).into(),
-            self.settings.version.as_str().into(),
+            self.settings().version.as_str().into(),
             self.started.elapsed().as_secs().into(),
             snapshot.epoch.into(),
         ]);

@@ -117,7 +117,7 @@ impl Control {
     /// MariaDB has no UUID of its own; the farm's is known once the server is in a group.
     pub(super) async fn server_lookup_uuid(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (host, port) = parse_address(args.text("address"))?;
-        let timeout_ms = args.timeout_ms(self.settings.step_timeout_ms)?;
+        let timeout_ms = args.timeout_ms(self.settings().step_timeout_ms)?;
         let known = {
             let state = self.state();
             let found = state.records.find(&format!("{host}:{port}"));
@@ -141,7 +141,7 @@ impl Control {
             port,
             source: args.get("source_id").map(str::to_owned),
             force: args.switch("force")?,
-            timeout_ms: args.timeout_ms(self.settings.step_timeout_ms)?,
+            timeout_ms: args.timeout_ms(self.settings().step_timeout_ms)?,
         };
         let waits = args.get("synchronous").is_none() || args.switch("synchronous")?;
         let job = self.order_clone(&order).await?;

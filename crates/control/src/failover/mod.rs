@@ -131,7 +131,7 @@ impl Control {
     }
 
     fn policy(&self, group: &str) -> Policy {
-        let settings = &self.settings;
+        let settings = self.settings();
         let us = |ms: u64| ms.saturating_mul(1000);
         let limit = |ms: u64| (ms > 0).then(|| us(ms));
         Policy {

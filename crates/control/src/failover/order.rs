@@ -37,8 +37,8 @@ impl Control {
     /// politely, then what is left is ended; sessions repeat it on the new primary.
     pub(super) async fn quiesce(&self, group: &str, server: ServerId) -> Result<Answer, Failed> {
         self.pause(group);
-        let timeout_ms = self.settings.step_timeout_ms;
-        let patience = Duration::from_millis(self.settings.switchover_drain_ms);
+        let timeout_ms = self.settings().step_timeout_ms;
+        let patience = Duration::from_millis(self.settings().switchover_drain_ms);
         let mut link = self.lend(server.0).await.map_err(failed)?;
         let begin = Instant::now();
         let outcome = loop {

@@ -74,7 +74,7 @@ impl Control {
         id: u32,
         record: &ServerRecord,
     ) -> Result<Rejoined, CommandError> {
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let mut link: Link = self.reach(record).await?;
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
         if !seen.read_only {
@@ -89,7 +89,7 @@ impl Control {
             self.happened(event.of(&record.uuid, record.address()));
         }
         let outcome = self.rejoin_server(id).await?;
-        if outcome == Rejoined::Follows && self.settings.relaxed_replicas {
+        if outcome == Rejoined::Follows && self.settings().relaxed_replicas {
             exchange::relax(&mut link, timeout_ms).await?;
         }
         Ok(outcome)

@@ -44,7 +44,7 @@ impl Control {
     }
 
     async fn try_step(&self, group: &str, what: Ask, fork: Option<Position>) -> Step {
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         match what {
             Ask::Confirm { server } => self.confirm(server).await,
             // It was begun when it was asked.
@@ -78,7 +78,7 @@ impl Control {
     }
 
     async fn confirm(&self, server: ServerId) -> Step {
-        let timeout_ms = self.settings.detection_timeout_ms;
+        let timeout_ms = self.settings().detection_timeout_ms;
         let Some(place) = self.place(server.0) else {
             return Err(said("it left the farm".to_owned()));
         };
@@ -107,7 +107,8 @@ impl Control {
             port: record.port,
             group: record.group.clone(),
         };
-        let outside = self.settings.fence.fence(target);
+        let settings = self.settings();
+        let outside = settings.fence.fence(target);
         let (outside, inside) = tokio::join!(outside, self.stop_writes(&record));
         let (kind, detail, step) = match (outside, inside) {
             (Fenced::Surely, _) => (
@@ -142,7 +143,7 @@ impl Control {
     /// told of them.
     pub(super) async fn stop_writes(&self, record: &ServerRecord) -> Result<u64, Error> {
         let login = self.login(&record.host, record.port);
-        let timeout_ms = self.settings.probe_timeout_ms;
+        let timeout_ms = self.settings().probe_timeout_ms;
         let mut link = Link::open(&login, timeout_ms).await?;
         let mut killed = exchange::kill_clients(&mut link, timeout_ms).await?;
         {
@@ -166,7 +167,7 @@ impl Control {
     }
 
     async fn halt(&self, server: ServerId) -> Step {
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let mut link = self.lend(server.0).await.map_err(failed)?;
         let mut outcome = exchange::halt(&mut link, timeout_ms).await;
         if let Ok(halted) = &mut outcome
@@ -180,9 +181,9 @@ impl Control {
     }
 
     async fn lead(&self, group: &str, server: ServerId) -> Step {
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let wanted = self.wanted_ack_wait_ms(group);
-        let strict = self.settings.relaxed_replicas;
+        let strict = self.settings().relaxed_replicas;
         let mut link = self.lend(server.0).await.map_err(failed)?;
         let outcome = exchange::prepare_primary(&mut link, wanted, strict, timeout_ms).await;
         let outcome = link.keep(outcome);
@@ -194,13 +195,13 @@ impl Control {
 
     /// A replica is only pointed elsewhere; a former primary has more to learn.
     async fn follow_primary(&self, server: ServerId, primary: ServerId) -> Step {
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let (Some(record), Some(leader)) = (self.record_of(server.0), self.record_of(primary.0))
         else {
             return Err(said("it left the farm".to_owned()));
         };
         let login = self.replica_login(&leader);
-        let relaxed = self.settings.relaxed_replicas;
+        let relaxed = self.settings().relaxed_replicas;
         let mut link = self.lend(server.0).await.map_err(failed)?;
         let outcome = follow(&mut link, &login, relaxed, timeout_ms).await;
         let outcome = link.keep(outcome);
@@ -212,7 +213,7 @@ impl Control {
 
     /// Read-only, nobody left who could write, and what it has then.
     async fn close(&self, server: ServerId) -> Step {
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         let mut link = self.lend(server.0).await.map_err(failed)?;
         let refused = exchange::refuse_writes(&mut link, timeout_ms).await;
         refused.map_err(failed)?;

@@ -56,7 +56,7 @@ impl Control {
     /// The pulse's write has not ended yet. One that waits for an acknowledgement or for somebody's
     /// lock says nothing against its server.
     pub(crate) async fn look_why_it_hangs(&self, id: u32) {
-        let timeout_ms = self.settings.probe_timeout_ms;
+        let timeout_ms = self.settings().probe_timeout_ms;
         let Ok(mut link) = self.lend(id).await else {
             return;
         };
@@ -70,7 +70,7 @@ impl Control {
     /// replica that is connected counts: it could acknowledge them.
     async fn look_at_replicas(self: Arc<Self>, group: String, hangs: bool) {
         let mut before: BTreeMap<u32, String> = BTreeMap::new();
-        let timeout_ms = self.settings.probe_timeout_ms;
+        let timeout_ms = self.settings().probe_timeout_ms;
         for _ in 0..LOOKS {
             let replicas: Vec<u32> = {
                 let state = self.state();
