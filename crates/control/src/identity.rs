@@ -3,11 +3,21 @@
 use std::fs::File;
 use std::io::{self, Read};
 
+use crate::peers::Secret;
+
 /// A random UUID (version 4).
 pub(crate) fn uuid() -> io::Result<String> {
     let mut bytes = [0u8; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(format_uuid(bytes))
+}
+
+/// What the routers of a farm show each other: 32 random bytes in hexadecimal.
+pub(crate) fn secret() -> io::Result<Secret> {
+    let mut bytes = [0u8; 32];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Secret::new(&text))
 }
 
 fn format_uuid(mut bytes: [u8; 16]) -> String {

@@ -1,6 +1,6 @@
 //! The farm as the state store keeps it: keys, values, and what differs between two readings.
 //!
-//! Keys: `/farm/id`; `/group/NAME`; `/server/ID` (ten digits, so that keys sort by id);
+//! Keys: `/farm/id`; `/farm/secret`, by which its routers know each other; `/group/NAME`; `/server/ID` (ten digits, so that keys sort by id);
 //! `/counter/server`, the last id given away. Values are JSON; fields may be added, never renamed.
 
 use std::collections::BTreeMap;
@@ -12,8 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::events::Event;
+use crate::peers::Secret;
 
+const FARM: &str = "/farm/";
 const FARM_ID: &str = "/farm/id";
+const FARM_SECRET: &str = "/farm/secret";
 const GROUP: &str = "/group/";
 const SERVER: &str = "/server/";
 const COUNTER: &str = "/counter/server";
@@ -71,6 +74,7 @@ pub(crate) struct Kept<T> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Records {
     pub(crate) farm_id: String,
+    pub(crate) secret: Secret,
     pub(crate) groups: BTreeMap<String, Kept<GroupRecord>>,
     pub(crate) servers: BTreeMap<u32, Kept<ServerRecord>>,
     counter: Option<Kept<u32>>,
@@ -78,17 +82,28 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Reads everything; a new store is given `fresh_id` as the farm's id.
-    pub(crate) async fn load(store: &dyn Store, fresh_id: &str) -> Result<Records, Error> {
+    /// Reads everything; a new store is given `fresh_id` as the farm's id, and one that has no secret
+    /// yet is given this one.
+    pub(crate) async fn load(
+        store: &dyn Store,
+        fresh_id: &str,
+        fresh_secret: &Secret,
+    ) -> Result<Records, Error> {
         let records = Records::read(store).await?;
-        if !records.farm_id.is_empty() {
+        if records.farm_id.is_empty() {
+            let id = Transaction::new()
+                .when_absent(FARM_ID)
+                .put(FARM_ID, &json(&fresh_id));
+            // Stale means that another router was faster; its id counts.
+            store.commit(id).await?;
+        } else if !records.secret.reveal().is_empty() {
             return Ok(records);
         }
-        let id = Transaction::new()
-            .when_absent(FARM_ID)
-            .put(FARM_ID, &json(&fresh_id));
-        // Stale means that another router was faster; its id counts.
-        store.commit(id).await?;
+        let secret = Transaction::new()
+            .when_absent(FARM_SECRET)
+            .put(FARM_SECRET, &json(&fresh_secret.reveal()));
+        // As above.
+        store.commit(secret).await?;
         Records::read(store).await
     }
 
@@ -98,7 +113,7 @@ impl Records {
         let mut records = Records::default();
         for _ in 0..READINGS_MAX {
             let (farm, counter, groups, servers) = tokio::join!(
-                store.scan(FARM_ID),
+                store.scan(FARM),
                 store.scan(COUNTER),
                 store.scan(GROUP),
                 store.scan(SERVER),
@@ -125,6 +140,8 @@ impl Records {
         let key = entry.key.as_str();
         if key == FARM_ID {
             self.farm_id = parse(entry)?;
+        } else if key == FARM_SECRET {
+            self.secret = Secret::new(&parse::<String>(entry)?);
         } else if key == COUNTER {
             self.counter = Some(kept(entry)?);
         } else if let Some(name) = key.strip_prefix(GROUP) {
@@ -424,12 +441,13 @@ pub(crate) mod tests {
     async fn records_survive_the_store() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = meta::Embedded::open(dir.path()).expect("a store");
-        let empty = Records::load(&store, "f1").await.expect("read");
-        assert_eq!(empty.farm_id, "f1");
-        assert_eq!(
-            Records::load(&store, "f2").await.expect("read").farm_id,
-            "f1"
-        );
+        let empty = Records::load(&store, "f1", &Secret::new("s1"))
+            .await
+            .expect("read");
+        assert_eq!((&*empty.farm_id, empty.secret.reveal()), ("f1", "s1"));
+        let again = Records::load(&store, "f2", &Secret::new("s2")).await;
+        let again = again.expect("read");
+        assert_eq!((&*again.farm_id, again.secret.reveal()), ("f1", "s1"));
 
         let group = GroupRecord {
             description: "d".to_owned(),

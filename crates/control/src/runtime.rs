@@ -16,7 +16,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use farm::{Accounts, GroupKind, Interest, Published, Snapshot, Status};
 use meta::{Outcome, Store, Transaction};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::admin::WarmLinks;
@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::events::{Event, Ring};
 use crate::failover::{Told, shown_acks, with_status};
 use crate::jobs::{Job, Jobs, State as JobState};
+use crate::peers::Roster;
 use crate::picture::Sight;
 use crate::probes::Seen;
 use crate::record::Records;
@@ -93,6 +94,8 @@ pub struct Control {
     /// Taken by `run`.
     queues: Mutex<Option<Queues>>,
     trail: Mutex<Trail>,
+    /// Which routers live and who leads.
+    pub(crate) roster: watch::Sender<Arc<Roster>>,
 }
 
 impl Control {
@@ -104,7 +107,7 @@ impl Control {
         sessions: Arc<dyn Sessions>,
         settings: Settings,
     ) -> Result<Arc<Control>, Error> {
-        let records = Records::load(&*store, &identity::uuid()?).await?;
+        let records = Records::load(&*store, &identity::uuid()?, &identity::secret()?).await?;
         let (commander, queues) = Commander::new();
         let control = Control {
             settings: ArcSwap::from_pointee(settings),
@@ -129,6 +132,7 @@ impl Control {
             jobs: Jobs::new(),
             queues: Mutex::new(Some(queues)),
             trail: Mutex::default(),
+            roster: watch::Sender::default(),
         };
         control.publish();
         Ok(Arc::new(control))
@@ -220,6 +224,11 @@ impl Control {
     async fn execute_uncounted(&self, call: &Call) -> Result<Table, CommandError> {
         let spec = call.spec()?;
         let arguments = Arguments::resolve(spec, call)?;
+        if spec.verb.is_leaders()
+            && let Some(answer) = self.have_leader(call).await
+        {
+            return answer;
+        }
         if spec.changes && !spec.verb.takes_turns() {
             let _one_at_a_time = self.changing.lock().await;
             self.dispatch(spec.verb, &arguments).await

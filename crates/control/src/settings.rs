@@ -7,6 +7,7 @@ use routing::rules::Rulebook;
 
 use crate::events::Listener;
 use crate::fence::{Fence, NoFence};
+use crate::peers::{NoPeers, Peers};
 
 /// How Heddle itself logs in to the servers.
 #[derive(Clone, Debug)]
@@ -87,6 +88,10 @@ pub struct Settings {
     pub notification_interval_ms: u64,
     /// Who hears of events.
     pub listener: Option<Arc<dyn Listener>>,
+    /// How the farm's other routers are asked, and how long each may take for a part of a view over
+    /// the farm.
+    pub peers: Arc<dyn Peers>,
+    pub peer_timeout_ms: u64,
     /// The rules in force, to be shown.
     pub rules: Arc<Rulebook>,
     /// What `dump fabric_nodes` answers.
@@ -126,6 +131,8 @@ impl Settings {
             notification_clients: 50,
             notification_interval_ms: 60_000,
             listener: None,
+            peers: Arc::new(NoPeers),
+            peer_timeout_ms: 1000,
             rules: Arc::default(),
             nodes: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

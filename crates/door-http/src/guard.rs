@@ -12,6 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use control::peers::Secret;
 
 use crate::answer::Refusal;
 
@@ -19,18 +20,25 @@ use crate::answer::Refusal;
 #[derive(Clone)]
 pub(crate) struct Guard {
     token: Arc<str>,
+    /// The farm's, which its routers show each other.
+    secret: Secret,
     hosts: Arc<[String]>,
 }
+
+/// Put into a request of another router of the farm: its bearer token is the farm's secret.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FromPeer;
 
 /// Put into a request whose bearer token is right.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MayChange;
 
 impl Guard {
-    pub(crate) fn new(token: &str, hosts: &[String]) -> Guard {
+    pub(crate) fn new(token: &str, secret: Secret, hosts: &[String]) -> Guard {
         let hosts = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         Guard {
             token: token.into(),
+            secret,
             hosts,
         }
     }
@@ -82,14 +90,24 @@ impl Guard {
 
     /// True when the request carries the token.
     fn may_change(&self, headers: &HeaderMap) -> bool {
-        let given = headers
-            .get(header::AUTHORIZATION)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.split_once(' '))
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .map(|(_, token)| token.trim());
-        !self.token.is_empty() && given.is_some_and(|given| equal(given, &self.token))
+        bears(headers, &self.token)
     }
+
+    /// True when another router of the farm asks.
+    fn is_from_peer(&self, headers: &HeaderMap) -> bool {
+        bears(headers, self.secret.reveal())
+    }
+}
+
+/// True when the request carries this token; an empty one nobody carries.
+fn bears(headers: &HeaderMap, token: &str) -> bool {
+    let given = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, token)| token.trim());
+    !token.is_empty() && given.is_some_and(|given| equal(given, token))
 }
 
 fn without_port(host: &str) -> &str {
@@ -115,7 +133,10 @@ pub(crate) async fn check(
     mut request: Request,
     next: Next,
 ) -> Response {
-    if let Err(refusal) = guard.check_place(request.headers()) {
+    // A peer calls by whatever name it was told; no page of a foreign site knows the secret.
+    if guard.is_from_peer(request.headers()) {
+        request.extensions_mut().insert(FromPeer);
+    } else if let Err(refusal) = guard.check_place(request.headers()) {
         return refusal.into_response();
     }
     if guard.may_change(request.headers()) {
@@ -135,7 +156,7 @@ mod tests {
     use super::*;
 
     fn guard() -> Guard {
-        Guard::new("secret", &["Farm.Example".to_owned()])
+        Guard::new("secret", Secret::new("farm"), &["Farm.Example".to_owned()])
     }
 
     fn headers(pairs: &[(header::HeaderName, &str)]) -> HeaderMap {
@@ -193,7 +214,10 @@ mod tests {
         assert!(!may("Bearer secre") && !may("Bearer secret2") && !may("Basic secret"));
         assert!(!may("secret"));
         assert!(!guard().may_change(&HeaderMap::new()));
-        let closed = Guard::new("", &[]);
-        assert!(!closed.may_change(&headers(&[(header::AUTHORIZATION, "Bearer ")])));
+        let closed = Guard::new("", Secret::default(), &[]);
+        let nothing = headers(&[(header::AUTHORIZATION, "Bearer ")]);
+        assert!(!closed.may_change(&nothing) && !closed.is_from_peer(&nothing));
+        let farm = headers(&[(header::AUTHORIZATION, "Bearer farm")]);
+        assert!(guard().is_from_peer(&farm) && !guard().may_change(&farm));
     }
 }

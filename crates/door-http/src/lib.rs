@@ -14,7 +14,9 @@ mod connection;
 mod guard;
 pub mod metrics;
 mod page;
+pub mod peers;
 mod server;
 
 pub use metrics::{Family, Kind, Metrics, Sample};
+pub use peers::HttpPeers;
 pub use server::{Door, Error, Settings};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::get;
+use axum::routing::{get, post};
 use control::Control;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::connection::{Bounded, CONNECTIONS_MAX};
 use crate::guard::{self, Guard};
 use crate::metrics::Metrics;
-use crate::{answer, commands, condition, page};
+use crate::{answer, commands, condition, page, peers};
 
 /// How long running requests may take after the shutdown began.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -87,12 +87,13 @@ impl Door {
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let listener = Bounded::new(listener, CONNECTIONS_MAX);
+        let secret = control.secret();
         let shared = Shared {
             control,
             sql_serves,
             metrics: metrics.into(),
         };
-        let guard = Guard::new(&settings.token, &settings.hosts);
+        let guard = Guard::new(&settings.token, secret, &settings.hosts);
         Ok(Door {
             listener,
             address,
@@ -141,6 +142,7 @@ fn router(shared: Shared, guard: Guard, body_bytes_max: usize) -> Router {
             "/v1/{group}/{command}",
             get(commands::read).post(commands::call),
         )
+        .route(peers::PATH, post(peers::answer))
         .fallback(answer::not_found)
         .method_not_allowed_fallback(answer::wrong_method)
         .layer(DefaultBodyLimit::max(body_bytes_max))

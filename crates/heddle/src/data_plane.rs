@@ -161,7 +161,11 @@ fn answered(answer: Result<Table, CommandError>) -> Result<Answer, String> {
         other => Some(other.to_string()),
     };
     Ok(Answer {
-        columns: table.columns.iter().map(|&name| name.to_owned()).collect(),
+        columns: table
+            .columns
+            .into_iter()
+            .map(|name| name.into_owned())
+            .collect(),
         rows: table
             .rows
             .into_iter()
@@ -340,7 +344,7 @@ mod tests {
     #[test]
     fn a_commands_table_becomes_rows_of_text() {
         let table = Table {
-            columns: vec!["a", "b", "c"],
+            columns: vec!["a".into(), "b".into(), "c".into()],
             rows: vec![vec![Value::Null, "text".into(), 1.5.into()]],
         };
         let answer = answered(Ok(table)).expect("a table");

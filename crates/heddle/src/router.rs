@@ -79,6 +79,7 @@ impl Router {
         let mut told = control_settings(&settings, &rules);
         let (listener, events) = outside::queue();
         told.listener = Some(Arc::new(listener));
+        told.peers = Arc::new(door_http::HttpPeers);
         told.fences = fence.is_some() || !settings.fence_command.is_empty();
         told.fence = fence.unwrap_or_else(|| {
             Arc::new(FenceCommand {

@@ -13,8 +13,10 @@ mod job;
 mod server;
 mod table;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use arguments::Arguments;
@@ -22,16 +24,21 @@ pub(crate) use table::Verb;
 pub use table::{ArgSpec, CommandSpec, TABLE};
 
 /// One call of a command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// The first word, for example `group`.
     pub group: String,
     /// The second word, for example `lookup_servers`.
     pub command: String,
     /// Positional arguments, in the order of the table.
+    #[serde(default)]
     pub args: Vec<String>,
     /// Arguments given by name; a name of the table's, once.
+    #[serde(default)]
     pub options: BTreeMap<String, String>,
+    /// Another router asks: this one answers for itself and passes nothing on.
+    #[serde(skip)]
+    pub from_peer: bool,
 }
 
 impl Call {
@@ -42,6 +49,7 @@ impl Call {
             command: command.to_owned(),
             args: args.iter().map(|&arg| arg.to_owned()).collect(),
             options: BTreeMap::new(),
+            from_peer: false,
         }
     }
 
@@ -79,10 +87,13 @@ impl Call {
     }
 }
 
+/// Columns of what Fabric's procedures answer.
+const PROCEDURE: [&str; 4] = ["uuid", "finished", "success", "result"];
+
 /// The answer of a command: rows of JSON values under fixed column names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    pub columns: Vec<&'static str>,
+    pub columns: Vec<Cow<'static, str>>,
     pub rows: Vec<Vec<Value>>,
 }
 
@@ -90,7 +101,7 @@ impl Table {
     /// A table without rows yet.
     pub(crate) fn new(columns: &[&'static str]) -> Table {
         Table {
-            columns: columns.to_vec(),
+            columns: columns.iter().copied().map(Cow::from).collect(),
             rows: Vec::new(),
         }
     }
@@ -98,23 +109,23 @@ impl Table {
     /// The answer of a procedure, Fabric's four columns.
     pub(crate) fn procedure(uuid: String, result: Value) -> Table {
         Table {
-            columns: vec!["uuid", "finished", "success", "result"],
             rows: vec![vec![uuid.into(), true.into(), true.into(), result]],
+            ..Table::new(&PROCEDURE)
         }
     }
 
     /// The answer of a procedure that goes on as a job of this id.
     pub(crate) fn begun(uuid: String) -> Table {
         Table {
-            columns: vec!["uuid", "finished", "success", "result"],
             rows: vec![vec![uuid.into(), false.into(), true.into(), Value::Null]],
+            ..Table::new(&PROCEDURE)
         }
     }
 
     /// One JSON array of row objects: what `--json` and the HTTP door send.
     pub fn to_json(&self) -> Value {
         let row = |cells: &Vec<Value>| -> Value {
-            let fields = self.columns.iter().map(|&name| name.to_owned());
+            let fields = self.columns.iter().map(|name| name.to_string());
             Value::Object(fields.zip(cells.iter().cloned()).collect())
         };
         Value::Array(self.rows.iter().map(row).collect())

@@ -58,6 +58,43 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
+    /// Only the leader does it, so that all that changes servers or the farm is done by one router,
+    /// one after the other.
+    pub(crate) fn is_leaders(self) -> bool {
+        match self {
+            Verb::GroupCreate
+            | Verb::GroupDestroy
+            | Verb::GroupDescription
+            | Verb::GroupAdd
+            | Verb::GroupRemove
+            | Verb::GroupActivate
+            | Verb::GroupDeactivate
+            | Verb::GroupPromote
+            | Verb::GroupDemote
+            | Verb::ServerSetStatus
+            | Verb::ServerSetMode
+            | Verb::ServerSetWeight
+            | Verb::ServerClone
+            | Verb::ThreatReportError
+            | Verb::ThreatReportFailure => true,
+            Verb::GroupHealth
+            | Verb::GroupEvents
+            | Verb::GroupLookupServers
+            | Verb::GroupLookupGroups
+            | Verb::ServerLookupUuid
+            | Verb::JobList
+            | Verb::JobShow
+            | Verb::JobAbort
+            | Verb::DumpServers
+            | Verb::DumpFabricNodes
+            | Verb::SessionList
+            | Verb::SessionKill
+            | Verb::ConfigShow
+            | Verb::ManagePing
+            | Verb::ManageHelp => false,
+        }
+    }
+
     /// It may take hours, so it does not keep other commands waiting: it takes turns by itself.
     pub(crate) fn takes_turns(self) -> bool {
         matches!(self, Verb::GroupAdd | Verb::ServerClone | Verb::JobAbort)

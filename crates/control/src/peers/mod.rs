@@ -1,0 +1,100 @@
+//! The farm's other routers: who they are, and how one is asked.
+//!
+//! What a router knows of them stands in the [`Roster`]; how a question reaches one is a door's
+//! matter and comes as an implementation of [`Peers`]. A question is a command like an operator's,
+//! marked as a peer's: the asked router answers for itself and passes nothing on, so that no question
+//! goes round in circles.
+
+mod elsewhere;
+mod roster;
+
+use std::fmt::{self, Debug};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use roster::{Leads, Peer, Roster};
+
+use crate::commands::{Call, CommandError, Table};
+
+/// The future of a peer's answer.
+pub type Asking<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What the routers of one farm know and nobody else does: who shows it is one of them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(Arc<str>);
+
+impl Secret {
+    /// The secret of this text; an empty one opens nothing.
+    pub fn new(text: &str) -> Secret {
+        Secret(text.into())
+    }
+
+    /// The text, to be sent to a peer or compared with what one sent.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Secrets stay out of logs.
+impl Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// One question to one peer.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub peer: Peer,
+    pub secret: Secret,
+    pub call: Call,
+    /// The whole of it may take so long, the connection included.
+    pub limit: Duration,
+}
+
+/// Asks other routers. Implementations know how to reach them.
+pub trait Peers: Debug + Send + Sync {
+    /// Asks one. The future may be dropped; what was asked may be done all the same.
+    fn ask(&self, question: Question) -> Asking<Result<Table, PeerError>>;
+
+    /// Whether the peer's process is surely gone: its machine answers and refuses the connection. Any
+    /// doubt, silence among them, is false.
+    fn is_gone(&self, peer: &Peer, limit: Duration) -> Asking<bool>;
+}
+
+/// A router that has no way to others: one that is alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoPeers;
+
+impl Peers for NoPeers {
+    fn ask(&self, _question: Question) -> Asking<Result<Table, PeerError>> {
+        let why = "this router has no way to others".to_owned();
+        Box::pin(async move { Err(PeerError::Unreached(why)) })
+    }
+
+    fn is_gone(&self, _peer: &Peer, _limit: Duration) -> Asking<bool> {
+        Box::pin(async { false })
+    }
+}
+
+/// Why a peer gave no answer, or what it answered instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PeerError {
+    /// Its machine refuses the connection, so nothing was asked: the process is gone.
+    #[error("its process is gone (the connection was refused)")]
+    Gone,
+    /// It could not be reached, so nothing was asked.
+    #[error("it cannot be reached ({0})")]
+    Unreached(String),
+    /// It was asked and did not answer. What it was asked may have been done, or may yet be.
+    #[error("it did not answer ({0})")]
+    Silent(String),
+    /// What answers at its address is no router of this farm, or one that speaks otherwise.
+    #[error("what answers there is not a router of this farm, or of another version: {0}")]
+    Strange(String),
+    /// The command's own error.
+    #[error("{0}")]
+    Command(CommandError),
+}
