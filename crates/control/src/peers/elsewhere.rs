@@ -41,7 +41,8 @@ impl Control {
         limit: Duration,
     ) -> Result<Table, PeerError> {
         let question = self.question(peer, call, limit);
-        self.settings.peers.ask(question).await
+        let asking = self.settings().peers.ask(question);
+        asking.await
     }
 
     fn question(&self, peer: &Peer, call: Call, limit: Duration) -> Question {
