@@ -11,7 +11,12 @@ use std::path::Path;
 use machines::failover::script::{Script, moment, parse_moment};
 use machines::failover::{Acks, Failover, Policy};
 
-fn set(policy: &mut Policy, active: &mut bool, line: &str) -> Result<(), String> {
+fn set(
+    policy: &mut Policy,
+    active: &mut bool,
+    several: &mut bool,
+    line: &str,
+) -> Result<(), String> {
     let mut words = line.split(' ');
     let (key, value) = (
         words.next().unwrap_or_default(),
@@ -31,6 +36,7 @@ fn set(policy: &mut Policy, active: &mut bool, line: &str) -> Result<(), String>
         "detections" => policy.detections = value.parse().map_err(|_| "a number")?,
         "fence" => policy.fence = value == "yes",
         "inactive" => *active = false,
+        "several" => *several = true,
         "lossy_promotion_after" => policy.lossy_promotion_after_us = Some(ms()?),
         "failover_interval" => policy.failover_interval_us = ms()?,
         "veto_max" => policy.veto_max_us = Some(ms()?),
@@ -41,7 +47,7 @@ fn set(policy: &mut Policy, active: &mut bool, line: &str) -> Result<(), String>
 
 /// The scenario with the actions as the machine gives them now.
 fn play(text: &str) -> Result<String, String> {
-    let (mut policy, mut active) = (Policy::default(), true);
+    let (mut policy, mut active, mut several) = (Policy::default(), true, false);
     let (mut script, mut machine) = (Script::default(), None);
     let mut played = String::new();
     for line in text.lines() {
@@ -53,11 +59,14 @@ fn play(text: &str) -> Result<String, String> {
             continue;
         }
         if let Some(setting) = line.strip_prefix("policy ") {
-            set(&mut policy, &mut active, setting)?;
+            set(&mut policy, &mut active, &mut several, setting)?;
             played.push_str(&format!("{line}\n"));
             continue;
         }
-        let machine = machine.get_or_insert_with(|| Failover::new(policy.clone(), active));
+        let machine = machine.get_or_insert_with(|| match several {
+            true => Failover::among_peers(policy.clone(), active),
+            false => Failover::new(policy.clone(), active),
+        });
         let (at, event) = line
             .trim_start()
             .split_once(' ')

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use farm::{Engine, GroupKind, Position, ServerId, Status};
 use machines::failover::{
-    Acks, Action, Answer, Ask, AskId, Event, Failed, Failover, Fault, Member, Policy, Record, Step,
+    Acks, Action, Answer, Ask, AskId, Event, Failed, Failover, Fault, Member, Policy, Record,
+    RouterId, Step,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
@@ -188,11 +189,12 @@ impl Driver {
     async fn run(mut self, mut inbox: mpsc::Receiver<Told>) {
         self.members_changed();
         match self.control.recorded_step(&self.group).await {
-            Ok(Some(record)) => {
-                self.rejoin_lost(&record);
+            Ok(record) => {
+                if let Some(record) = &record {
+                    self.rejoin_lost(record);
+                }
                 self.tell(Event::Resume(record));
             }
-            Ok(None) => {}
             Err(error) => {
                 let event = events::Event::now("store_unreadable", &self.group, error.to_string());
                 self.control.happened(event);
@@ -275,7 +277,11 @@ impl Driver {
             fresh.filter_map(|fresh| fresh.acknowledged()).collect()
         };
         for position in of_all {
-            self.tell(Event::Acknowledged(position));
+            self.tell(Event::Acknowledged {
+                router: RouterId::OWN,
+                position,
+                cut: 0,
+            });
         }
     }
 
@@ -348,6 +354,8 @@ impl Driver {
                     let _ = waiter.send(result);
                 }
             }
+            // Nobody else is there to be told.
+            Action::Vote { .. } => {}
             Action::Wake { at_us } => self.wake_us = Some(at_us),
         }
     }

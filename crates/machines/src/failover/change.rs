@@ -131,8 +131,10 @@ impl Failover {
         self.change = Some(change);
         self.forget_steps();
         self.record(Step::Clearing { old });
+        self.wants_cut();
+        // What peers were told is known only once they were cut off too.
         if let Some(server) = old
-            && cause != Cause::Returned
+            && (cause != Cause::Returned || self.council.is_some())
         {
             self.ask(Ask::Cut { server });
         }
@@ -261,6 +263,8 @@ impl Failover {
             }
             // A fence may still settle it.
             Err(_) if self.open(|what| matches!(what, Ask::Fence { .. })) => {}
+            // The peers may say that nothing is missing.
+            Err(_) if self.awaits_peers() => {}
             Err(why) => self.wait(why),
         }
         // A winner that leads at once is recorded itself.

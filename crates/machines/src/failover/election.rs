@@ -155,14 +155,14 @@ impl Failover {
             ));
         }
         match &self.acknowledged {
-            Some(acknowledged) if holds.covers(acknowledged) => return None,
-            Some(acknowledged) => {
+            Some(acknowledged) if !holds.covers(acknowledged) => {
                 return Some(format!(
                     "commits up to {acknowledged} were acknowledged, but only {holds} is here; {old} \
                      may hold the rest"
                 ));
             }
-            None => {}
+            _ if self.knows_all(holds) => return None,
+            _ => {}
         }
         if let Some(first) = missing.first() {
             let names: Vec<Arc<str>> = missing.iter().map(|id| self.name(*id)).collect();
@@ -181,7 +181,8 @@ impl Failover {
         let waits = matches!(self.policy.acks, Acks::Servers { forever: true });
         let others = self.others(change.old);
         let stopped = others.iter().all(|id| change.heard.contains_key(id));
-        change.fenced == Some(true) || change.gone || self.policy.cut_is_fence || (waits && stopped)
+        let cut = self.policy.cut_is_fence && self.all_have_cut();
+        change.fenced == Some(true) || change.gone || cut || (waits && stopped)
     }
 
     /// Why what all replicas hold may still not be all that was acknowledged.

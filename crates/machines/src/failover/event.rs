@@ -12,6 +12,16 @@ use super::policy::{Heard, Member};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AskId(pub u64);
 
+/// One life of one router: a router that is started anew is another one, also in the same slot (the
+/// store revision at which it registered tells them apart).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RouterId(pub u64);
+
+impl RouterId {
+    /// The router whose machine this is.
+    pub const OWN: RouterId = RouterId(0);
+}
+
 /// How a server failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
@@ -43,10 +53,46 @@ pub enum Event {
     /// The group's servers, whenever one of them changed and once at the start. The primary is
     /// taken from here only while no change of primary is under way.
     Members(Vec<Member>),
-    /// Covers every commit that a client was told of so far. Said whenever it grew, and always
-    /// before the answer to [`Ask::Cut`]. Not said by a router that does not know (it has just
-    /// started, or others acknowledge too).
-    Acknowledged(Position),
+    /// Covers every commit that a client of this router was told of so far. Of [`RouterId::OWN`]: said
+    /// whenever it grew, and always before the answer to [`Ask::Cut`]; alone, a router that does not
+    /// know (it has just started, or others acknowledge too) does not say it. Of a peer: what it
+    /// stored after it had cut the primary off because of the record with the number `cut`, over all
+    /// servers of the group; a position of nothing when no client of it was told anything.
+    Acknowledged {
+        router: RouterId,
+        position: Position,
+        cut: u64,
+    },
+    /// Whether this router leads, under which fencing number, and who else is there. Said by a router
+    /// of several, at once when anything of it changes; every router that came must be in one of them.
+    /// With a new number `leads` begins a leadership: nothing is done before [`Event::Resume`] has
+    /// followed. Where it ends, every question is void: what is under way for one is given up.
+    Office {
+        leads: bool,
+        number: u64,
+        /// The other routers whose lease holds.
+        peers: Vec<RouterId>,
+        /// Routers whose lease is over though nobody knows that their process is gone: they may
+        /// still serve, so nobody knows what their clients are told. Neither resigned ones, nor
+        /// those whose door refused a connection since.
+        strays: Vec<RouterId>,
+    },
+    /// Which primary a peer holds for lost.
+    Vote {
+        router: RouterId,
+        lost: Option<ServerId>,
+    },
+    /// What the primary had executed when it was asked, after this moment of the router's clock. Wanted
+    /// while [`Failover::wants_executed`](super::Failover::wants_executed) says so.
+    Executed {
+        server: ServerId,
+        position: Position,
+        asked_us: u64,
+    },
+    /// This replica receives nothing from the primary of now: its connection is broken, or it was
+    /// silent for longer than a living primary is. Asked of the replicas while there is doubt about
+    /// the primary, by this router or a peer's vote.
+    Parted { replica: ServerId },
     /// A server answered a read.
     Beat { server: ServerId, read_only: bool },
     /// The primary took a write.
@@ -70,8 +116,9 @@ pub enum Event {
         ask: AskId,
         answer: Result<Answer, Failed>,
     },
-    /// What the state store had recorded when this router started. After `Members`.
-    Resume(Record),
+    /// What the state store had recorded when this router started, or when its leadership began.
+    /// After the `Members` of the same reading.
+    Resume(Option<Record>),
     /// The router itself stood still for so long: what looked like silence was its own.
     Stalled { us: u64 },
     /// The moment of a [`Action::Wake`] has come.
@@ -104,7 +151,8 @@ pub enum Ask {
     /// Does it greet a fresh connection?
     Confirm { server: ServerId },
     /// Publish the server as not alive under its next term, and answer when every core has taken
-    /// note: from then on no session acknowledges anything from it, and what needs it waits.
+    /// note: from then on no session of this router acknowledges anything from it, and what needs it
+    /// waits. The peers do the same when they see the record, and say so by [`Event::Acknowledged`].
     Cut { server: ServerId },
     /// Whatever keeps it from taking another write: the hook, read-only, its connections killed.
     /// `Done` says it surely takes none.
@@ -216,6 +264,8 @@ pub enum Action {
         server: Option<ServerId>,
         text: String,
     },
+    /// What the other routers are to know of this one's opinion. Only among several.
+    Vote { lost: Option<ServerId> },
     /// The outcome of an order.
     Reply {
         order: u64,

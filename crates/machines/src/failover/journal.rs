@@ -5,18 +5,30 @@ use std::collections::BTreeSet;
 use farm::{Position, ServerId};
 
 use super::change::Change;
+use super::suspicion::Suspicion;
 use super::{Ask, Cause, Failed, Failover, Kind, Record, Step};
 
 impl Failover {
-    /// What the state store knew of a change when this router started.
-    pub(super) fn resume(&mut self, record: Record) {
+    /// What the state store knew of a change when this router started, or began to lead.
+    pub(super) fn resume(&mut self, record: Option<Record>) {
+        if !self.begins_to_lead() {
+            return;
+        }
+        if let Some(record) = record {
+            self.take_up(record);
+        }
+        self.weigh();
+    }
+
+    fn take_up(&mut self, record: Record) {
+        self.reign_us = self.now_us;
         self.number = self.number.max(record.number);
         self.fork = record.fork;
         self.deposed = record.lost.into_iter().collect();
         self.unproved = record.unproved.into_iter().collect();
         match record.step {
             Step::Over { primary } => {
-                self.primary = primary;
+                self.believe(primary);
                 // Who is a member again was brought back since.
                 let members = &self.members;
                 let out = |id: &ServerId| members.get(id).is_some_and(|m| !m.counts());
@@ -24,7 +36,7 @@ impl Failover {
             }
             // Read-only or not, the next beat tells what is to be done.
             Step::Switching { from } => {
-                self.primary = Some(from);
+                self.believe(Some(from));
                 self.record_over(Some(from));
             }
             Step::Clearing { old } => {
@@ -45,6 +57,15 @@ impl Failover {
                     change.untold.clone_from(&self.fork);
                 }
             }
+        }
+    }
+
+    /// What was seen of somebody else says nothing of this primary.
+    fn believe(&mut self, primary: Option<ServerId>) {
+        if self.primary != primary {
+            self.primary = primary;
+            self.suspicion = Suspicion::default();
+            self.another_primary();
         }
     }
 

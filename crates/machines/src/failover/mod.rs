@@ -23,6 +23,7 @@ mod change;
 mod election;
 mod event;
 mod journal;
+mod office;
 mod policy;
 mod publication;
 pub mod script;
@@ -35,9 +36,12 @@ use std::sync::Arc;
 use farm::{Position, ServerId, Status};
 
 use change::Change;
+use office::Council;
 use suspicion::Suspicion;
 
-pub use event::{Action, Answer, Ask, AskId, Event, Failed, Fault, Kind, Order, Record, Step};
+pub use event::{
+    Action, Answer, Ask, AskId, Event, Failed, Fault, Kind, Order, Record, RouterId, Step,
+};
 pub use policy::{Acks, Heard, Member, Policy};
 
 /// The machine of one group.
@@ -45,12 +49,17 @@ pub use policy::{Acks, Heard, Member, Policy};
 pub struct Failover {
     policy: Policy,
     members: BTreeMap<ServerId, Member>,
+    /// The same as the state store has them.
+    stored: Vec<Member>,
     /// Who takes the writes, or took them last.
     primary: Option<ServerId>,
     /// Losses are acted on.
     active: bool,
-    /// Covers all that clients were told is committed; `None` while nobody knows.
+    /// Clients were told that all of this is committed; `None` while nobody knows of anything. Whether
+    /// it is all that they were told: [`Failover::knows_all`].
     acknowledged: Option<Position>,
+    /// The other routers; `None` for one that is alone.
+    council: Option<Council>,
     /// What the primary had when it took over.
     fork: Option<Position>,
     /// When the primary last answered, or this machine first heard of anything.
@@ -124,14 +133,26 @@ pub(crate) struct Loss {
 }
 
 impl Failover {
-    /// The machine of a group that is watched, or only served until [`Order::Activate`].
+    /// The machine of one of several routers: it does nothing before [`Event::Office`] says that it
+    /// leads.
+    pub fn among_peers(policy: Policy, active: bool) -> Failover {
+        Failover {
+            council: Some(Council::default()),
+            ..Failover::new(policy, active)
+        }
+    }
+
+    /// The machine of a group that is watched, or only served until [`Order::Activate`], in a farm
+    /// with one router.
     pub fn new(policy: Policy, active: bool) -> Failover {
         Failover {
             policy,
             members: BTreeMap::new(),
+            stored: Vec::new(),
             primary: None,
             active,
             acknowledged: None,
+            council: None,
             fork: None,
             alive_us: 0,
             suspicion: Suspicion::default(),
@@ -157,15 +178,30 @@ impl Failover {
         }
         match event {
             Event::Members(members) => self.take_members(members),
-            Event::Acknowledged(position) => match &mut self.acknowledged {
-                Some(known) => known.join(&position),
-                unknown => *unknown = Some(position),
-            },
+            Event::Acknowledged {
+                router,
+                position,
+                cut,
+            } => self.told_by(router, position, cut),
+            Event::Office {
+                leads,
+                number,
+                peers,
+                strays,
+            } => self.take_office(leads, number, peers, strays),
+            Event::Vote { router, lost } => self.voted(router, lost),
+            Event::Executed {
+                server,
+                position,
+                asked_us,
+            } => self.executed_by(server, position, asked_us),
+            Event::Parted { replica } => self.parted(replica),
             Event::Beat { server, read_only } => self.beat(server, read_only),
             Event::Wrote { server } => self.wrote(server),
             Event::Failed { server, fault } => self.failed(server, fault),
             Event::View { replica, heard_us } => {
                 self.suspicion.view(replica, heard_us);
+                self.receives(replica, heard_us);
                 if heard_us > self.reign_us {
                     self.unproved.remove(&replica);
                 }
@@ -188,6 +224,13 @@ impl Failover {
     /// Who takes the writes, or took them last.
     pub fn primary(&self) -> Option<ServerId> {
         self.primary
+    }
+
+    /// True while the primary's position is wanted by [`Event::Executed`]: clients of a router that is
+    /// gone were told of commits that nobody counts any more, but the primary has them.
+    pub fn wants_executed(&self) -> bool {
+        let council = self.council.as_ref();
+        council.is_some_and(|council| council.leads() && council.wants_executed())
     }
 
     /// True while losses are acted on.
@@ -213,6 +256,9 @@ impl Failover {
     /// While a change is under way, or its end is not stored, the machine knows the servers'
     /// standing better than the store; but who an operator sets faulty is out.
     fn take_members(&mut self, members: Vec<Member>) {
+        if self.council.is_some() {
+            self.stored.clone_from(&members);
+        }
         let settled = self.change.is_none()
             && self.to_record.is_none()
             && !self.open(|what| matches!(what, Ask::Record(_)));
@@ -236,6 +282,7 @@ impl Failover {
         if settled && primary != self.primary {
             self.primary = primary;
             self.suspicion = Suspicion::default();
+            self.another_primary();
         }
         self.returned_any();
     }
@@ -311,7 +358,11 @@ impl Failover {
     }
 
     fn order(&mut self, order: u64, what: Order) {
+        let objection = self.no_leader();
         let result = match what {
+            Order::Promote { .. } | Order::Demote if objection.is_some() => {
+                Err(objection.unwrap_or_default())
+            }
             Order::Promote { to } => return self.promote(order, to),
             Order::Demote => return self.demote(order),
             Order::Activate => {
@@ -321,6 +372,7 @@ impl Failover {
             Order::Deactivate => {
                 self.active = false;
                 self.suspicion = Suspicion::default();
+                self.form_opinion(None);
                 Ok("the group is only served".to_owned())
             }
         };

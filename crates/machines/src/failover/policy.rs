@@ -47,6 +47,8 @@ pub struct Policy {
     pub veto_max_us: Option<u64>,
     /// A replica that received something so long after the first missed beat shows a living primary.
     pub view_margin_us: u64,
+    /// For so long a replica that lost its primary speaks against it without being asked again.
+    pub view_lasts_us: u64,
     /// Writes that hang so long condemn a primary that still answers reads. `None`: never.
     pub write_silence_max_us: Option<u64>,
     /// A replica that was restarted has received again what it had lost after so long.
@@ -81,6 +83,7 @@ impl Default for Policy {
             flaps_max: 2,
             veto_max_us: Some(1_000_000),
             view_margin_us: 0,
+            view_lasts_us: 1_000_000,
             write_silence_max_us: Some(5_000_000),
             settle_us: 2_000_000,
             acks: Acks::Servers { forever: true },

@@ -115,5 +115,6 @@ impl Failover {
         self.alive_us = self.now_us;
         self.reign_us = self.now_us;
         self.suspicion = Suspicion::default();
+        self.another_primary();
     }
 }

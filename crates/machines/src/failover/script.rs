@@ -5,6 +5,8 @@
 //! the machine answered with. Questions are answered by their own words: `halt a: applied 0-1-8,
 //! received 0-1-9`.
 
+mod council;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -69,9 +71,11 @@ impl Script {
     pub fn event(&mut self, event: &Event) -> String {
         match event {
             Event::Members(members) => self.members(members),
-            Event::Acknowledged(acknowledged) => {
-                format!("acknowledged {}", position(acknowledged))
-            }
+            Event::Acknowledged { .. }
+            | Event::Office { .. }
+            | Event::Vote { .. }
+            | Event::Executed { .. }
+            | Event::Parted { .. } => self.council(event),
             Event::Beat { server, read_only } => {
                 let suffix = if *read_only { ", read-only" } else { "" };
                 format!("{} answers{suffix}", self.name(*server))
@@ -92,7 +96,8 @@ impl Script {
                 format!("{} {how} by {by}", self.name(*server))
             }
             Event::Order { order, what } => format!("order {order}: {}", self.order(what)),
-            Event::Resume(record) => format!("resume {}", self.record(record)),
+            Event::Resume(None) => "resume nothing".to_owned(),
+            Event::Resume(Some(record)) => format!("resume {}", self.record(record)),
             Event::Stalled { us } => format!("stalled {}", moment(*us)),
             Event::Tick => "tick".to_owned(),
             Event::Done { ask, answer } => {
@@ -127,6 +132,7 @@ impl Script {
             }
             Action::Rejoin { server } => format!("rejoin {}", self.name(*server)),
             Action::Tell { kind, text, .. } => format!("tell {}: {text}", kind.name()),
+            Action::Vote { lost } => format!("vote: {}", self.lost(lost)),
             Action::Reply { order, result } => match result {
                 Ok(text) => format!("reply {order}: {text}"),
                 Err(text) => format!("reply {order}: refused: {text}"),
@@ -143,15 +149,18 @@ impl Script {
         if let Some(rest) = line.strip_prefix("members: ") {
             return self.parse_members(rest);
         }
-        if let Some(rest) = line.strip_prefix("acknowledged ") {
-            return Ok(Event::Acknowledged(parse_position(rest)?));
+        if let Some(event) = self.parse_council(line) {
+            return event;
         }
         if let Some(rest) = line.strip_prefix("stalled ") {
             let us = parse_moment(rest).ok_or("no duration")?;
             return Ok(Event::Stalled { us });
         }
         if let Some(rest) = line.strip_prefix("resume ") {
-            return Ok(Event::Resume(self.parse_record(rest)?));
+            return Ok(Event::Resume(match rest {
+                "nothing" => None,
+                rest => Some(self.parse_record(rest)?),
+            }));
         }
         if let Some(rest) = line.strip_prefix("order ") {
             return self.parse_order(rest);

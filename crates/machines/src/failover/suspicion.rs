@@ -78,11 +78,12 @@ impl Failover {
             return;
         }
         self.alive_us = self.now_us;
+        self.answers();
         if self.suspicion.clear() {
             let text = format!("{} answers", self.name(server));
             self.tell(Kind::Cleared, Some(server), text);
         }
-        if read_only && self.active {
+        if read_only && self.active && self.acts() {
             self.restore(server);
         }
     }
@@ -90,6 +91,7 @@ impl Failover {
     pub(super) fn wrote(&mut self, server: ServerId) {
         if self.primary == Some(server) {
             self.suspicion.write_silent_since_us = None;
+            self.form_opinion(None);
         }
     }
 
@@ -139,7 +141,7 @@ impl Failover {
     }
 
     fn confirm(&mut self, server: ServerId, fault: Fault) {
-        if self.suspicion.confirming {
+        if self.suspicion.confirming || self.is_convinced(fault) {
             return;
         }
         self.suspicion.confirming = true;
@@ -199,6 +201,10 @@ impl Failover {
 
     /// A veto is heard for a while only: the primary is asked again.
     pub(super) fn judge_again(&mut self) {
+        self.weigh();
+        if self.change.is_some() {
+            return;
+        }
         if let Some(server) = self.primary
             && self.suspicion.missed >= self.patience()
         {
@@ -222,6 +228,7 @@ impl Failover {
     pub(super) fn stalled(&mut self) {
         self.suspicion.clear();
         self.suspicion.write_silent_since_us = None;
+        self.form_opinion(None);
         self.asks
             .retain(|_, what| !matches!(what, Ask::Confirm { .. }));
     }
@@ -248,11 +255,20 @@ impl Failover {
         }
     }
 
-    /// The primary is lost, and somebody else may have to take its place.
+    /// The primary is lost as far as this router can see. Alone, that is enough.
     pub(super) fn condemn(&mut self, server: ServerId, cause: Cause) {
         if !self.active {
             return;
         }
+        if self.council.is_some() {
+            self.form_opinion(Some((server, cause)));
+            return self.weigh();
+        }
+        self.give_up(server, cause);
+    }
+
+    /// Somebody else may have to take the primary's place.
+    pub(super) fn give_up(&mut self, server: ServerId, cause: Cause) {
         let replaced = self.losses.last();
         if let Some(last) = replaced
             && last.cause == cause
@@ -264,11 +280,8 @@ impl Failover {
         if !self.has_heirs() && cause != Cause::Crashed {
             // Nobody could do better than wait for it; what runs there may still end well.
             if !std::mem::replace(&mut self.suspicion.vetoed, true) {
-                self.tell(
-                    Kind::Waiting,
-                    Some(server),
-                    format!("{text}; no other server can take over"),
-                );
+                let text = format!("{text}; no other server can take over");
+                self.tell(Kind::Waiting, Some(server), text);
             }
             return self.wake_after(self.policy.retry_us);
         }

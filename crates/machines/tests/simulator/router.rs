@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use farm::{ServerId, Status};
 use machines::failover::script::{Script, moment};
 use machines::failover::{
-    Action, Answer, Ask, AskId, Event, Failed, Failover, Fault, Member, Policy, Record, Step,
+    Action, Answer, Ask, AskId, Event, Failed, Failover, Fault, Member, Policy, Record, RouterId,
+    Step,
 };
 
 use super::servers::{Txn, position};
@@ -154,7 +155,7 @@ impl World {
                 self.router.wake_us = at_us;
                 self.at(at_us, Happening::Wake { life, at_us });
             }
-            Action::Tell { .. } | Action::Reply { .. } => {}
+            Action::Tell { .. } | Action::Reply { .. } | Action::Vote { .. } => {}
         }
     }
 
@@ -267,7 +268,11 @@ impl World {
             && acknowledged > self.router.said
         {
             self.router.said = acknowledged;
-            self.tell_machine(Event::Acknowledged(position(acknowledged)));
+            self.tell_machine(Event::Acknowledged {
+                router: RouterId::OWN,
+                position: position(acknowledged),
+                cut: 0,
+            });
         }
     }
 
@@ -295,7 +300,7 @@ impl World {
         let life = router.life;
         self.tell_machine(Event::Members(members));
         if let Some(record) = stored {
-            self.tell_machine(Event::Resume(record));
+            self.tell_machine(Event::Resume(Some(record)));
         }
         self.after(BEAT_US, Happening::Beat { life });
         self.sweep();
