@@ -29,8 +29,8 @@ const PORT_TRIES: usize = 5;
 pub struct Options {
     /// One address per member; their count is the count of members.
     pub hosts: Vec<String>,
-    /// The network namespace that each member runs in, or none: all run in the test's own.
-    pub namespaces: Vec<String>,
+    /// The network namespace that each member runs in, as a path, or none: all run in the test's own.
+    pub namespaces: Vec<PathBuf>,
     /// Serves clients by TLS with this certificate; `authority` is what signed it.
     pub certificate: Option<Pair>,
     /// The file of the authority that clients check, and that etcd checks clients by.
@@ -148,6 +148,11 @@ impl Etcd {
         process.expect("the member runs").id()
     }
 
+    /// False when the member was killed or stopped.
+    pub fn is_running(&self, member: usize) -> bool {
+        self.members[member].process.is_some()
+    }
+
     /// kill -9.
     pub fn kill(&mut self, member: usize) {
         self.end(member, Signal::KILL);
@@ -256,10 +261,7 @@ impl Etcd {
     }
 
     fn run_ctl(&self, urls: &str, as_root: bool, arguments: &[&str]) -> Result<String, String> {
-        let mut command = match self.options.namespaces.first() {
-            Some(namespace) => within(namespace, "etcdctl"),
-            None => Command::new("etcdctl"),
-        };
+        let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3").arg("--endpoints").arg(urls);
         if let Some(authority) = &self.options.authority {
             command.arg("--cacert").arg(authority);
@@ -351,9 +353,11 @@ impl Drop for Etcd {
     }
 }
 
-fn within(namespace: &str, program: &str) -> Command {
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", namespace, program]);
+fn within(namespace: &Path, program: &str) -> Command {
+    let mut command = Command::new("nsenter");
+    command
+        .arg(format!("--net={}", namespace.display()))
+        .arg(program);
     command
 }
 

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 use crate::keeper;
+use crate::network::Host;
 use crate::server::{Release, free_port};
 use crate::wait_until;
 
@@ -61,6 +62,8 @@ pub struct Farm {
     /// `up` or `serve`.
     verb: &'static str,
     flags: Vec<String>,
+    /// Where it runs.
+    pub host: Arc<Host>,
     pub sql: SocketAddr,
     pub http: SocketAddr,
     home: TempDir,
@@ -109,7 +112,7 @@ impl Farm {
             let engine = binary.engine.name().to_owned();
             flags.extend(["--engine".to_owned(), engine, "--mysqld".to_owned(), path]);
         }
-        let mut farm = Farm::new("up", flags);
+        let mut farm = Farm::new("up", flags, Host::loopback());
         prepare(&farm.dir());
         farm.start_again();
         Some(farm)
@@ -122,24 +125,35 @@ impl Farm {
     /// When it ends or is not ready in time.
     #[track_caller]
     pub fn serve(settings: &[&str]) -> Farm {
+        Farm::serve_on(Host::loopback(), settings)
+    }
+
+    /// The same on this host.
+    ///
+    /// # Panics
+    /// When it ends or is not ready in time.
+    #[track_caller]
+    pub fn serve_on(host: Arc<Host>, settings: &[&str]) -> Farm {
         let flags = settings
             .iter()
             .flat_map(|&setting| ["--set".to_owned(), setting.to_owned()]);
-        let mut farm = Farm::new("serve", flags.collect());
+        let mut farm = Farm::new("serve", flags.collect(), host);
         std::fs::write(farm.config(), "").expect("a temporary directory takes files");
         farm.start_again();
         farm
     }
 
-    fn new(verb: &'static str, flags: Vec<String>) -> Farm {
+    fn new(verb: &'static str, flags: Vec<String>, host: Arc<Host>) -> Farm {
         let home = tempfile::Builder::new().prefix("heddle-farm-").tempdir();
+        let place = || SocketAddr::from((host.ip, host.within(free_port)));
         let farm = Farm {
             child: None,
             lines: Arc::default(),
             verb,
             flags,
-            sql: SocketAddr::from(([127, 0, 0, 1], free_port())),
-            http: SocketAddr::from(([127, 0, 0, 1], free_port())),
+            sql: place(),
+            http: place(),
+            host,
             home: home.expect("a temporary directory"),
         };
         keeper::keep(farm.home.path());
@@ -155,13 +169,13 @@ impl Farm {
         assert!(self.child.is_none(), "it still runs");
         self.lines = Arc::default();
         let stderr = std::fs::File::create(self.home.path().join("stderr"));
-        let mut child = self
-            .launch()
+        let mut command = self.launch();
+        command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(stderr.expect("a file for its messages"))
-            .spawn()
-            .expect("the program can be run");
+            .stderr(stderr.expect("a file for its messages"));
+        let child = self.host.within(|| command.spawn());
+        let mut child = child.expect("the program can be run");
         let stdout = child.stdout.take().expect("stdout was asked for");
         let lines = Arc::clone(&self.lines);
         std::thread::spawn(move || {
@@ -225,6 +239,16 @@ impl Farm {
     /// What it printed on stderr since its last start.
     pub fn stderr(&self) -> String {
         std::fs::read_to_string(self.home.path().join("stderr")).unwrap_or_default()
+    }
+
+    /// False when it was killed or has ended by itself.
+    pub fn is_running(&mut self) -> bool {
+        if let Some(child) = &mut self.child
+            && child.try_wait().is_ok_and(|ended| ended.is_some())
+        {
+            self.child = None;
+        }
+        self.child.is_some()
     }
 
     /// The process id of `heddle up`.

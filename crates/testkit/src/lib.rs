@@ -6,7 +6,8 @@
 //! sleeping ([`wait_until`]), and judge a farm under load while its servers fail ([`failover`]).
 //!
 //! Invariants: everything started here ends when its handle is dropped; every wait has a deadline
-//! whose message names what was waited for; nothing listens beyond loopback.
+//! whose message names what was waited for; nothing listens beyond loopback and the networks of
+//! [`network`], which nobody else reaches.
 //!
 //! Must not know: the crates under test beyond their public names. Tests only; never a dependency.
 //!
@@ -24,6 +25,7 @@ pub mod failover;
 pub mod farm;
 pub mod fate;
 mod keeper;
+pub mod network;
 pub mod router;
 pub mod rules;
 pub mod server;

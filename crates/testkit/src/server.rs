@@ -5,6 +5,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -15,12 +16,19 @@ use tempfile::TempDir;
 use crate::bundle::{self, Artifact};
 use crate::client::Client;
 use crate::keeper;
+use crate::network::Host;
 
 /// A loaded machine with two cores may need this long for a start that takes 0.3 s alone.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A port that was free may be taken before the server binds it; then another one is tried.
 const PORT_TRIES: usize = 5;
+
+/// What a server on a host of its own does first: it lets `root` in from everywhere and tells no
+/// replica.
+const WELCOME: &str = "SET SESSION sql_log_bin = 0;\n\
+                       CREATE USER IF NOT EXISTS 'root'@'%';\n\
+                       GRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;\n";
 
 /// Which server software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +66,8 @@ pub struct Server {
     process: mysqld::Server,
     binary: Binary,
     template: PathBuf,
+    /// Where it runs.
+    pub host: Arc<Host>,
     dir: TempDir,
 }
 
@@ -72,6 +82,18 @@ impl Server {
     /// # Panics
     /// When the server is there but does not start.
     pub fn start_with(release: Release, settings: &[(&str, &str)]) -> Option<Server> {
+        Server::start_on(&Host::loopback(), release, settings)
+    }
+
+    /// The same on this host. There `root` may come from other hosts, too.
+    ///
+    /// # Panics
+    /// When the server is there but does not start.
+    pub fn start_on(
+        host: &Arc<Host>,
+        release: Release,
+        settings: &[(&str, &str)],
+    ) -> Option<Server> {
         let binary = match release.binary() {
             Ok(binary) => binary,
             Err(reason) => {
@@ -82,15 +104,16 @@ impl Server {
         let cache = mysqld::cache_dir(&std::env::temp_dir());
         let template = mysqld::template(&binary, &cache).expect("a template of a data directory");
         for _ in 1..PORT_TRIES {
-            if let Ok(server) = Server::try_start(&binary, &template, settings) {
+            if let Ok(server) = Server::try_start(host, &binary, &template, settings) {
                 return Some(server);
             }
         }
-        let last = Server::try_start(&binary, &template, settings);
+        let last = Server::try_start(host, &binary, &template, settings);
         Some(last.unwrap_or_else(|error| panic!("{}: {error}", binary.version)))
     }
 
     fn try_start(
+        host: &Arc<Host>,
         binary: &Binary,
         template: &std::path::Path,
         settings: &[(&str, &str)],
@@ -99,31 +122,48 @@ impl Server {
         let dir = dir.expect("a temporary directory");
         keeper::keep(dir.path());
         let id = next_id();
-        let mut options = Options::new(&format!("test-{id}"), dir.path(), free_port(), id);
+        let mut options = Options::new(
+            &format!("test-{id}"),
+            dir.path(),
+            host.within(free_port),
+            id,
+        );
         options.buffer_pool_bytes = 32 << 20;
         let relaxed = [
             ("read_only", "OFF"),
             ("sync_binlog", "0"),
             ("innodb_flush_log_at_trx_commit", "0"),
         ];
-        let all = relaxed.iter().chain(settings);
+        let (ip, welcome) = (host.ip.to_string(), dir.path().join("welcome.sql"));
+        std::fs::write(&welcome, WELCOME).expect("a temporary directory takes files");
+        let welcome = welcome.display().to_string();
+        let abroad = [
+            ("bind_address", "0.0.0.0"),
+            ("report_host", ip.as_str()),
+            // Nobody there knows names, and asking takes seconds.
+            ("skip_name_resolve", "ON"),
+            ("init_file", welcome.as_str()),
+        ];
+        let abroad = abroad.iter().filter(|_| host.namespace().is_some());
+        let all = relaxed.iter().chain(abroad).chain(settings);
         options.extra = all
             .map(|&(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
-        let process = mysqld::Server::start(binary, template, options)?;
+        let process = host.within(|| mysqld::Server::start(binary, template, options))?;
         let mut server = Server {
             process,
             binary: binary.clone(),
             template: template.to_owned(),
+            host: Arc::clone(host),
             dir,
         };
-        server.process.wait_ready(START_PATIENCE)?;
+        host.within(|| server.process.wait_ready(START_PATIENCE))?;
         Ok(server)
     }
 
     /// Where clients connect.
     pub fn address(&self) -> SocketAddr {
-        self.process.address()
+        SocketAddr::from((self.host.ip, self.process.address().port()))
     }
 
     pub fn engine(&self) -> Engine {
@@ -163,11 +203,17 @@ impl Server {
     /// Starts a killed or stopped server again on its data and port.
     pub fn restart(&mut self) {
         let options = self.process.options().clone();
-        self.process =
-            mysqld::Server::start(&self.binary, &self.template, options).expect("starts again");
-        self.process
-            .wait_ready(START_PATIENCE)
+        let (binary, template) = (&self.binary, &self.template);
+        let host = Arc::clone(&self.host);
+        let started = host.within(|| mysqld::Server::start(binary, template, options));
+        self.process = started.expect("starts again");
+        host.within(|| self.process.wait_ready(START_PATIENCE))
             .expect("answers again");
+    }
+
+    /// False when the process has ended.
+    pub fn is_running(&mut self) -> bool {
+        self.process.is_running()
     }
 
     /// SIGSTOP: connections are accepted by the kernel and nothing answers.
