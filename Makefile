@@ -5,7 +5,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build check test test-consistency test-sim test-failover bench-failover bench-door bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
+.PHONY: help run build check test test-consistency test-sim test-failover bench-failover test-routers bench-routers bench-door bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,16 @@ bench-failover: build ## pauses that clients see, over ROUNDS (30) per fault; th
 	@scripts/install.sh test
 	@FAILOVER_ROUNDS=$(or $(ROUNDS),30) FAILOVER_FAULTS="$(FAULTS)" HEDDLE_BIN=$(CURDIR)/bin/heddle \
 	  $(CARGO) test --release --locked --package testkit --test failover -- --include-ignored --test-threads 1 --skip planted
+
+test-routers: build ## ROUNDS (1) per fault with three routers on an etcd of three members, partitions included (FAULTS="leader-death")
+	@scripts/install.sh test
+	@FAILOVER_ROUNDS=$(or $(ROUNDS),1) FAILOVER_FAULTS="$(FAULTS)" HEDDLE_BIN=$(CURDIR)/bin/heddle \
+	  $(CARGO) test --release --locked --package testkit --test routers -- --include-ignored --test-threads 1 --skip cost
+
+bench-routers: build ## pauses with three routers when the primary dies, alone and with the leading router, over ROUNDS (30); their cost
+	@scripts/install.sh test
+	@FAILOVER_ROUNDS=$(or $(ROUNDS),30) FAILOVER_FAULTS="$(or $(FAULTS),kill leader-and-primary)" HEDDLE_BIN=$(CURDIR)/bin/heddle \
+	  $(CARGO) test --release --locked --package testkit --test routers -- --include-ignored --test-threads 1 --skip mysql --skip partitions
 
 test-sim: ## a million histories of a simulated farm (HEDDLE_SEEDS, HEDDLE_SEED_FROM), played to the machine of failover
 	$(CARGO) test --release --quiet --locked --package machines --test simulate -- --ignored

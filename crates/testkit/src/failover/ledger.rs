@@ -61,6 +61,8 @@ pub enum Trouble {
     UnknownOutcome,
     /// Something that only the lost server had: a temporary table, a lock. Counted apart.
     LostPin,
+    /// The router of the connection was killed. Counted apart.
+    RouterDied,
     /// Any other error.
     Error,
     /// The connection broke.
@@ -128,11 +130,14 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Notes a failed statement.
-    pub fn trouble(&mut self, who: &str, what: &str, failure: &Failure) {
+    /// Notes a failed statement, by a router that was `killed` in this round or not.
+    pub fn trouble(&mut self, who: &str, what: &str, failure: &Failure, killed: bool) {
         let at_ms = now_us() / 1000;
         let text = format!("{at_ms} ms, {who}, {what}: {failure}");
-        let kind = Trouble::of(failure);
+        let kind = match Trouble::of(failure) {
+            Trouble::Broken if killed => Trouble::RouterDied,
+            other => other,
+        };
         self.troubles.entry(kind).or_default().add(text);
     }
 

@@ -1,4 +1,5 @@
-//! The clients of a round, one thread each, all through one Heddle address.
+//! The clients of a round, one thread each, spread over the routers of the farm. A client whose router
+//! breaks its connection goes on with the next one, as a driver does that knows several addresses.
 //!
 //! - 16 writers: single statements by autocommit, as text and prepared, into `single` and `counter`;
 //!   now and then they read back what they wrote (the level session).
@@ -8,7 +9,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -90,7 +91,13 @@ impl Dice {
 /// What the threads of a round share.
 #[derive(Debug)]
 pub struct Stand {
-    pub address: SocketAddr,
+    /// Where the routers listen.
+    pub doors: Vec<SocketAddr>,
+    /// Routers that are killed in this round: a connection to one breaks.
+    pub killed: Vec<AtomicBool>,
+    /// Clients work as with a pool that looks at a connection before it lends it: one that its router
+    /// has closed in between is replaced, and that is no trouble.
+    pub pooled: AtomicBool,
     pub round: u64,
     pub seed: u64,
     pub stop: Stop,
@@ -101,6 +108,16 @@ pub struct Stand {
 }
 
 impl Stand {
+    /// From now on what this router's clients see is its death.
+    pub fn kills(&self, router: usize) {
+        self.killed[router].store(true, Ordering::SeqCst);
+    }
+
+    /// It runs again and breaks nothing.
+    pub fn runs_again(&self, router: usize) {
+        self.killed[router].store(false, Ordering::SeqCst);
+    }
+
     /// The fewest acknowledged writes that a client has had.
     pub fn fewest(&self) -> u64 {
         let counts = self
@@ -125,10 +142,12 @@ pub struct Load {
 
 impl Load {
     /// Starts all clients; `counters` are the values of the writers' counters now.
-    pub fn start(address: SocketAddr, round: u64, seed: u64, counters: &[u64]) -> Load {
+    pub fn start(doors: Vec<SocketAddr>, round: u64, seed: u64, counters: &[u64]) -> Load {
         let clients = WRITERS + TELLERS;
         let stand = Arc::new(Stand {
-            address,
+            killed: doors.iter().map(|_| AtomicBool::new(false)).collect(),
+            pooled: AtomicBool::new(false),
+            doors,
             round,
             seed,
             stop: Stop::default(),
@@ -161,6 +180,8 @@ pub(super) struct Seat {
     pub name: String,
     pub dice: Dice,
     pub ledger: Ledger,
+    /// The router that it is connected to, or tries next.
+    door: usize,
     sequence: u64,
 }
 
@@ -172,7 +193,9 @@ impl Seat {
             n => format!("reader {}", n - WRITERS - TELLERS),
         };
         let dice = Dice(stand.seed ^ (number << 32));
+        let door = number as usize % stand.doors.len();
         Seat {
+            door,
             stand,
             number,
             name,
@@ -183,27 +206,56 @@ impl Seat {
     }
 
     /// Works on one connection after the other until the end of the round. One that breaks is a
-    /// trouble; one that cannot be opened is too, unless it only comes after such a break.
+    /// trouble; one that cannot be opened is too, unless it only comes after such a break, its router
+    /// was killed, or the next router takes it.
     fn run(mut self) -> Ledger {
-        let mut broke = false;
+        let doors = self.stand.doors.len();
+        let mut forgiven = doors - 1;
         while !self.stand.stop.is_raised() {
             let login = Login {
                 database: Some("proof"),
                 ..Login::default()
             };
-            let worked = match Client::login(self.stand.address, &login) {
-                Ok(mut client) => self.work(&mut client),
-                Err(failure) => {
-                    if !broke {
-                        self.ledger.trouble(&self.name, "login", &failure);
+            match Client::login(self.stand.doors[self.door], &login) {
+                Ok(mut client) => {
+                    forgiven = doors - 1;
+                    if self.work(&mut client).is_err() {
+                        // Without another router the break itself is all there is to tell.
+                        forgiven = if doors == 1 { usize::MAX } else { doors };
+                        self.next_door();
                     }
-                    self.stand.stop.rest(AFTER_ERROR);
-                    Err(failure)
                 }
-            };
-            broke = worked.is_err();
+                Err(failure) => {
+                    let killed = self.stand.killed[self.door].load(Ordering::SeqCst);
+                    match forgiven.checked_sub(1) {
+                        Some(left) => forgiven = left,
+                        None if killed => {}
+                        None => self.trouble("login", &failure),
+                    }
+                    self.next_door();
+                    self.stand.stop.rest(AFTER_ERROR);
+                }
+            }
         }
         self.ledger
+    }
+
+    fn next_door(&mut self) {
+        self.door = (self.door + 1) % self.stand.doors.len();
+    }
+
+    fn trouble(&mut self, what: &str, failure: &Failure) {
+        let who = format!("{} at router {}", self.name, self.door);
+        let killed = self.stand.killed[self.door].load(Ordering::SeqCst);
+        self.ledger.trouble(&who, what, failure, killed);
+    }
+
+    /// Before a piece of work: the error is a connection that must be replaced first.
+    pub fn borrow(&mut self, client: &mut Client) -> Result<(), Failure> {
+        if self.stand.pooled.load(Ordering::SeqCst) {
+            client.ping()?;
+        }
+        Ok(())
     }
 
     /// The error is a broken connection.
@@ -254,7 +306,7 @@ impl Seat {
 
     /// Notes a failed statement; the error is a broken connection, after which nothing can be said.
     pub fn fail(&mut self, what: &str, failure: Failure) -> Result<(), Failure> {
-        self.ledger.trouble(&self.name, what, &failure);
+        self.trouble(what, &failure);
         match failure {
             Failure::Server { .. } => {
                 self.stand.stop.rest(AFTER_ERROR);
@@ -272,6 +324,7 @@ impl Seat {
         };
         while !self.stand.stop.is_raised() {
             self.stand.stop.rest(THINK);
+            self.borrow(client)?;
             match self.dice.below(10) {
                 0..=1 => self.bump(client)?,
                 2..=5 => self.insert(client, None)?,

@@ -9,6 +9,8 @@
 //! servers acknowledge writes at one time. Rounds follow each other on one farm, so that roles rotate
 //! and what one round wrote is still judged in the next.
 
+mod blow;
+pub mod cost;
 pub mod ledger;
 pub mod load;
 pub mod nemesis;
@@ -16,8 +18,11 @@ mod reader;
 pub mod relay;
 pub mod report;
 pub mod rivals;
+pub mod rounds;
+mod routers;
 pub mod site;
 pub mod stop;
+mod strike;
 mod teller;
 pub mod verdict;
 
@@ -73,8 +78,8 @@ impl Proof {
     ///
     /// # Panics
     /// When they cannot be made.
-    pub fn new(site: Site) -> Proof {
-        let mut client = site.farm.client();
+    pub fn new(mut site: Site) -> Proof {
+        let mut client = site.client();
         load::make_tables(&mut client);
         rivals::make_account(&mut client);
         let ready = site.settle().and_then(|()| site.catch_up());
@@ -110,6 +115,7 @@ impl Proof {
             wrong.push(format!("a false failover: the primaries were {terms:?}"));
         }
         let mut report = report(nemesis, seed, &after);
+        report.known_ms = self.site.known_ms(&after.marker);
         let mut ledger = Ledger::default();
         for one in std::mem::take(&mut after.ledgers) {
             ledger.absorb(one);
@@ -153,7 +159,8 @@ impl Proof {
             (self.known, self.unjudged) = (known, false);
         }
         let rivals = Rivals::start(&self.site.addresses(), first, self.round);
-        let load = Load::start(self.site.farm.sql, self.round, seed, &self.known.counters);
+        let doors = self.site.routers.iter().map(|router| router.sql).collect();
+        let load = Load::start(doors, self.round, seed, &self.known.counters);
         let stand = load.stand.clone();
 
         let begun_us = now_us();
@@ -210,14 +217,17 @@ impl Proof {
         for event in self.site.events_after(&after.marker) {
             let [when, kind, address, detail] =
                 ["when", "event", "address", "detail"].map(|key| event[key].as_str().unwrap_or(""));
-            text.push_str(&format!("  {when} {kind} {address} {detail}\n"));
+            let router = &event["router"];
+            text.push_str(&format!("  {when} {router} {kind} {address} {detail}\n"));
         }
-        let messages = self.site.farm.stderr();
-        // The same message again and again would hide the others.
-        let mut lines: Vec<&str> = messages.lines().collect();
-        lines.dedup_by_key(|line| line.split_once(' ').map_or("", |(_, message)| message));
-        for line in &lines[lines.len().saturating_sub(MESSAGES_MAX)..] {
-            text.push_str(&format!("  | {line}\n"));
+        for (number, router) in self.site.routers.iter().enumerate() {
+            let messages = router.stderr();
+            // The same message again and again would hide the others.
+            let mut lines: Vec<&str> = messages.lines().collect();
+            lines.dedup_by_key(|line| line.split_once(' ').map_or("", |(_, message)| message));
+            for line in &lines[lines.len().saturating_sub(MESSAGES_MAX)..] {
+                text.push_str(&format!("  {number}| {line}\n"));
+            }
         }
         text
     }
@@ -273,7 +283,8 @@ fn report(nemesis: Nemesis, seed: u64, after: &Aftermath) -> Report {
         lost: 0,
         doubled: 0,
         errors: 0,
-        apart: [0; 3],
+        apart: [0; 4],
+        known_ms: Vec::new(),
         wrong: Vec::new(),
         notes: Vec::new(),
         timeline: String::new(),
@@ -293,7 +304,7 @@ fn clients(report: &mut Report, ledger: &Ledger) -> Vec<String> {
     let mut wrong = Vec::new();
     for (kind, tally) in &ledger.troubles {
         let text = format!("{} times {kind:?}: {:#?}", tally.count, tally.texts);
-        if kind.is_apart() || !report.nemesis.is_hidden() {
+        if kind.is_apart() {
             report.notes.push(text);
         } else {
             wrong.push(text);

@@ -1,28 +1,5 @@
 //! What goes wrong in a round, by name.
 
-use std::fs::File;
-use std::io::Write;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-use crate::client::Client;
-use crate::holds_within;
-
-use super::ledger::now_us;
-use super::load::{Dice, Stand};
-use super::relay::Cut;
-use super::site::{GROUP, Site};
-use super::stop::Stop;
-
-/// For what Heddle has to do between two blows.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How long a stopped process stays stopped.
-const STOPPED: Duration = Duration::from_secs(5);
-
-/// How long a disk stays full at most.
-const FULL: Duration = Duration::from_secs(15);
-
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Nemesis {
@@ -53,10 +30,56 @@ pub enum Nemesis {
     CutFrom,
     /// The primary's disk is full until it has a successor, or for 15 s. Needs small disks.
     FullDisk,
+    /// kill -9 of the router that leads.
+    LeaderDeath,
+    /// kill -9 of another router.
+    FollowerDeath,
+    /// kill -9 of the primary and of the router that leads, in the same moment.
+    LeaderAndPrimary,
+    /// kill -9 of the primary, and of the router that leads within 200 ms.
+    LeaderDuringFailover,
+    /// kill -9 of the primary, and of another router within 200 ms.
+    FollowerDuringFailover,
+    /// SIGSTOP of the router that leads for longer than its lease.
+    LeaderPaused,
+    /// kill -9 of the primary, and SIGSTOP of the router that leads within 200 ms, for longer than its lease.
+    PausedDuringFailover,
+    /// kill -9 of a member of the store that does not lead it.
+    EtcdMember,
+    /// kill -9 of the member that leads the store.
+    EtcdLeader,
+    /// kill -9 of the primary, and of the member that leads the store within 100 ms.
+    EtcdDuringFailover,
+    /// kill -9 of every member of the store, which stay away for 5 s.
+    EtcdGone,
+    /// SIGTERM of one router after the other, each started again, for clients with a pool.
+    RollingRestart,
+    /// `heddle group promote` at a router that does not lead.
+    Forwarded,
+    /// No packet passes, one way or both, between the router that leads and the store. Needs a network.
+    LeaderFromEtcd,
+    /// The same between another router and the store.
+    FollowerFromEtcd,
+    /// Between the router that leads and the primary.
+    LeaderFromPrimary,
+    /// Between another router and the primary.
+    FollowerFromPrimary,
+    /// Between the router that leads and the others.
+    RoutersApart,
+    /// Between a replica and the primary.
+    ReplicaFromPrimary,
+    /// Between the member that leads the store and the others.
+    EtcdApart,
+    /// Between the router that leads and the store, the servers and the other routers.
+    LeaderAlone,
+    /// Between the primary and everybody but its direct clients.
+    PrimaryAlone,
+    /// The router that leads is cut off from the store in the moment when the primary is killed.
+    CutAndKill,
 }
 
 impl Nemesis {
-    pub const ALL: [Nemesis; 13] = [
+    pub const ALL: [Nemesis; 36] = [
         Nemesis::Calm,
         Nemesis::FullLoad,
         Nemesis::Kill,
@@ -70,6 +93,29 @@ impl Nemesis {
         Nemesis::CutTo,
         Nemesis::CutFrom,
         Nemesis::FullDisk,
+        Nemesis::LeaderDeath,
+        Nemesis::FollowerDeath,
+        Nemesis::LeaderAndPrimary,
+        Nemesis::LeaderDuringFailover,
+        Nemesis::FollowerDuringFailover,
+        Nemesis::LeaderPaused,
+        Nemesis::PausedDuringFailover,
+        Nemesis::EtcdMember,
+        Nemesis::EtcdLeader,
+        Nemesis::EtcdDuringFailover,
+        Nemesis::EtcdGone,
+        Nemesis::RollingRestart,
+        Nemesis::Forwarded,
+        Nemesis::LeaderFromEtcd,
+        Nemesis::FollowerFromEtcd,
+        Nemesis::LeaderFromPrimary,
+        Nemesis::FollowerFromPrimary,
+        Nemesis::RoutersApart,
+        Nemesis::ReplicaFromPrimary,
+        Nemesis::EtcdApart,
+        Nemesis::LeaderAlone,
+        Nemesis::PrimaryAlone,
+        Nemesis::CutAndKill,
     ];
 
     /// Those that every `heddle up` can go through.
@@ -88,6 +134,42 @@ impl Nemesis {
     /// Those of farms behind relays.
     pub const OF_NETWORKS: [Nemesis; 3] = [Nemesis::Cut, Nemesis::CutTo, Nemesis::CutFrom];
 
+    /// Those of several routers.
+    pub const OF_ROUTERS: [Nemesis; 18] = [
+        Nemesis::Calm,
+        Nemesis::Kill,
+        Nemesis::Stop,
+        Nemesis::SwitchOver,
+        Nemesis::ReplicaDeath,
+        Nemesis::LeaderDeath,
+        Nemesis::FollowerDeath,
+        Nemesis::LeaderAndPrimary,
+        Nemesis::LeaderDuringFailover,
+        Nemesis::FollowerDuringFailover,
+        Nemesis::LeaderPaused,
+        Nemesis::PausedDuringFailover,
+        Nemesis::EtcdMember,
+        Nemesis::EtcdLeader,
+        Nemesis::EtcdDuringFailover,
+        Nemesis::EtcdGone,
+        Nemesis::RollingRestart,
+        Nemesis::Forwarded,
+    ];
+
+    /// Those of several routers on hosts of their own.
+    pub const OF_PARTITIONS: [Nemesis; 10] = [
+        Nemesis::LeaderFromEtcd,
+        Nemesis::FollowerFromEtcd,
+        Nemesis::LeaderFromPrimary,
+        Nemesis::FollowerFromPrimary,
+        Nemesis::RoutersApart,
+        Nemesis::ReplicaFromPrimary,
+        Nemesis::EtcdApart,
+        Nemesis::LeaderAlone,
+        Nemesis::PrimaryAlone,
+        Nemesis::CutAndKill,
+    ];
+
     /// The name in tables and in the environment.
     pub fn name(self) -> &'static str {
         match self {
@@ -104,6 +186,29 @@ impl Nemesis {
             Nemesis::CutTo => "cut-to-primary",
             Nemesis::CutFrom => "cut-from-primary",
             Nemesis::FullDisk => "full-disk",
+            Nemesis::LeaderDeath => "leader-death",
+            Nemesis::FollowerDeath => "follower-death",
+            Nemesis::LeaderAndPrimary => "leader-and-primary",
+            Nemesis::LeaderDuringFailover => "leader-during-failover",
+            Nemesis::FollowerDuringFailover => "follower-during-failover",
+            Nemesis::LeaderPaused => "leader-paused",
+            Nemesis::PausedDuringFailover => "paused-during-failover",
+            Nemesis::EtcdMember => "etcd-member",
+            Nemesis::EtcdLeader => "etcd-leader",
+            Nemesis::EtcdDuringFailover => "etcd-during-failover",
+            Nemesis::EtcdGone => "etcd-gone",
+            Nemesis::RollingRestart => "rolling-restart",
+            Nemesis::Forwarded => "forwarded-switch-over",
+            Nemesis::LeaderFromEtcd => "leader-from-etcd",
+            Nemesis::FollowerFromEtcd => "follower-from-etcd",
+            Nemesis::LeaderFromPrimary => "leader-from-primary",
+            Nemesis::FollowerFromPrimary => "follower-from-primary",
+            Nemesis::RoutersApart => "routers-apart",
+            Nemesis::ReplicaFromPrimary => "replica-from-primary",
+            Nemesis::EtcdApart => "etcd-apart",
+            Nemesis::LeaderAlone => "leader-alone",
+            Nemesis::PrimaryAlone => "primary-alone",
+            Nemesis::CutAndKill => "cut-and-kill",
         }
     }
 
@@ -112,155 +217,27 @@ impl Nemesis {
         Nemesis::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// True where clients must see no error; a router that is killed takes their connections along.
-    pub fn is_hidden(self) -> bool {
-        self != Nemesis::RouterRestart
-    }
-
     /// True where the primary of the beginning is the only one.
     pub fn keeps_primary(self) -> bool {
         matches!(
             self,
-            Nemesis::Calm | Nemesis::FullLoad | Nemesis::ReplicaDeath
+            Nemesis::Calm
+                | Nemesis::FullLoad
+                | Nemesis::ReplicaDeath
+                | Nemesis::LeaderDeath
+                | Nemesis::FollowerDeath
+                | Nemesis::LeaderPaused
+                | Nemesis::EtcdMember
+                | Nemesis::EtcdLeader
+                | Nemesis::EtcdGone
+                | Nemesis::RollingRestart
+                | Nemesis::LeaderFromEtcd
+                | Nemesis::FollowerFromEtcd
+                | Nemesis::LeaderFromPrimary
+                | Nemesis::FollowerFromPrimary
+                | Nemesis::RoutersApart
+                | Nemesis::EtcdApart
+                | Nemesis::LeaderAlone
         )
     }
-
-    /// Does it. The answer is when it began, in microseconds of [`now_us`].
-    ///
-    /// # Errors
-    /// It could not be done.
-    pub fn strike(self, site: &mut Site, stand: &Stand, dice: &mut Dice) -> Result<u64, String> {
-        let primary = site.primary().ok_or("there is no primary to strike")?;
-        let nodes = site.nodes();
-        let replicas: Vec<usize> = (0..nodes.len()).filter(|&one| one != primary).collect();
-        let replica = replicas[dice.below(replicas.len() as u64) as usize];
-        let at_us = now_us();
-        match self {
-            Nemesis::Calm => {}
-            Nemesis::FullLoad => full_load(),
-            Nemesis::Kill => nodes[primary].signal("KILL"),
-            Nemesis::Stop => {
-                nodes[primary].signal("STOP");
-                Stop::default().rest(STOPPED);
-                nodes[primary].signal("CONT");
-            }
-            Nemesis::ReplicaDeath => nodes[replica].signal("KILL"),
-            Nemesis::RouterRestart => {
-                site.farm.kill_up();
-                site.farm.start_again();
-            }
-            Nemesis::KillDuringPromotion => return during_promotion(site, primary, dice),
-            Nemesis::TwoDeaths => two_deaths(site, primary, stand)?,
-            Nemesis::SwitchOver => {
-                let output = site.farm.command(&["group", "promote", GROUP]);
-                if !output.status.success() {
-                    let said = String::from_utf8_lossy(&output.stderr);
-                    return Err(format!("group promote: {}", said.trim()));
-                }
-            }
-            Nemesis::Cut | Nemesis::CutTo | Nemesis::CutFrom => {
-                let (_, relay) = site.behind.get(primary).ok_or("no relay can be cut here")?;
-                relay.cut(Cut {
-                    to_server: self != Nemesis::CutFrom,
-                    from_server: self != Nemesis::CutTo,
-                });
-                Stop::default().rest(STOPPED);
-                relay.cut(Cut::default());
-            }
-            Nemesis::FullDisk => full_disk(site, primary)?,
-        }
-        Ok(at_us)
-    }
-}
-
-/// Keeps all cores busy for the minutes of the environment.
-fn full_load() {
-    let minutes = std::env::var("FULL_LOAD_MINUTES")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    let time = Duration::from_secs_f64(60.0 * minutes.unwrap_or(0.05_f64));
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let stop = Stop::default();
-    let spin = || {
-        let stop = stop.clone();
-        std::thread::spawn(move || {
-            while !stop.is_raised() {
-                (0..1_000_000u64).for_each(|n| {
-                    std::hint::black_box(n);
-                });
-            }
-        })
-    };
-    let threads: Vec<_> = (0..2 * cores).map(|_| spin()).collect();
-    Stop::default().rest(time);
-    stop.raise();
-    for thread in threads {
-        let _ = thread.join();
-    }
-}
-
-/// All acknowledged writes so far.
-fn sum(stand: &Stand) -> u64 {
-    let counts = stand.acknowledged.iter();
-    counts.map(|one| one.load(Ordering::SeqCst)).sum()
-}
-
-fn two_deaths(site: &Site, primary: usize, stand: &Stand) -> Result<(), String> {
-    site.nodes()[primary].signal("KILL");
-    let goal = sum(stand) + 50;
-    let mut next = None;
-    let taken = holds_within(PATIENCE, || {
-        next = site.primary().filter(|&next| next != primary);
-        next.is_some() && sum(stand) >= goal
-    });
-    let next = next.filter(|_| taken).ok_or("no successor took writes")?;
-    site.nodes()[next].signal("KILL");
-    Ok(())
-}
-
-/// Fills what is left of the primary's disk, and frees it again.
-fn full_disk(site: &Site, primary: usize) -> Result<(), String> {
-    let disk = site.disk(primary).ok_or("no disk can be filled here")?;
-    let filler = disk.join("filler");
-    let told = |error: std::io::Error| format!("{}: {error}", filler.display());
-    let mut file = File::create(&filler).map_err(told)?;
-    let block = vec![0u8; 1 << 16];
-    while file.write_all(&block).is_ok() {}
-    while file.write_all(&block[..512]).is_ok() {}
-    drop(file);
-    // The servers are the judges of the outcome: whether it was replaced or waits for room.
-    holds_within(FULL, || site.primary().is_some_and(|now| now != primary));
-    std::fs::remove_file(&filler).map_err(told)
-}
-
-/// Kills the primary, then a replica: one in two times the first that becomes writable, else one of
-/// them after up to 60 ms, whatever Heddle is doing then.
-fn during_promotion(site: &Site, primary: usize, dice: &mut Dice) -> Result<u64, String> {
-    let nodes = site.nodes();
-    let mut others = Vec::new();
-    for (index, address) in site.addresses().into_iter().enumerate() {
-        if index != primary {
-            let client = Client::connect(address, "root", "");
-            others.push((index, client.map_err(|error| error.to_string())?));
-        }
-    }
-    let mut victim = others[dice.below(others.len() as u64) as usize].0;
-    let delay = Duration::from_millis(dice.below(60));
-    let waits_for_promotion = dice.below(2) == 0;
-    let at_us = now_us();
-    nodes[primary].signal("KILL");
-    if waits_for_promotion {
-        holds_within(Duration::from_secs(2), || {
-            let writable = others.iter_mut().find_map(|(index, client)| {
-                let sql = "SELECT 1 - @@GLOBAL.read_only";
-                (super::load::number(client, sql).ok()? == 1).then_some(*index)
-            });
-            victim = writable.unwrap_or(victim);
-            writable.is_some()
-        });
-    } else {
-        Stop::default().rest(delay);
-    }
-    nodes[victim].signal("KILL");
-    Ok(at_us)
 }

@@ -7,6 +7,9 @@ use crate::client::{Client, Failure, Reply, Value};
 use super::ledger::Trouble;
 use super::load::{ACCOUNTS, BALANCE, Seat, THINK, WRITERS, number};
 
+/// Rows in a temporary table before a client with a pool gives it up.
+const LENT_ROWS: u64 = 50;
+
 /// Works until the end of the round; the error is a broken connection.
 pub(super) fn work(seat: &mut Seat, client: &mut Client, number: u64) -> Result<(), Failure> {
     match number {
@@ -24,6 +27,7 @@ fn at_level(seat: &mut Seat, client: &mut Client, level: &str) -> Result<(), Fai
     set_level(seat, client, level)?;
     let mut seen = vec![0; WRITERS as usize];
     while !seat.stand.stop.is_raised() {
+        seat.borrow(client)?;
         let writer = seat.dice.below(WRITERS) as usize;
         let floor = seat.stand.counters[writer].load(Ordering::SeqCst);
         let sql = match level {
@@ -59,11 +63,14 @@ fn set_level(seat: &mut Seat, client: &mut Client, level: &str) -> Result<(), Fa
 }
 
 /// Holds a user lock and a temporary table. When their server dies there is one error that names
-/// them; then both are made again on the same connection.
+/// them; then both are made again on the same connection. With a pool both are given up now and then,
+/// before the connection goes back.
 fn with_pins(seat: &mut Seat, client: &mut Client) -> Result<(), Failure> {
     while !seat.stand.stop.is_raised() {
+        seat.borrow(client)?;
+        let pooled = seat.stand.pooled.load(Ordering::SeqCst);
         let mut rows = 0;
-        let mut step = |client: &mut Client| -> Result<bool, Failure> {
+        let mut step = |client: &mut Client| -> Result<(bool, u64), Failure> {
             if rows == 0 {
                 client.query("SELECT GET_LOCK('proof', 0)")?;
                 client.query("DROP TEMPORARY TABLE IF EXISTS proof.mine")?;
@@ -71,13 +78,21 @@ fn with_pins(seat: &mut Seat, client: &mut Client) -> Result<(), Failure> {
             }
             rows += 1;
             client.query(format!("INSERT INTO proof.mine VALUES ({rows})"))?;
-            Ok(number(client, "SELECT COUNT(*) FROM proof.mine")? == rows)
+            let kept = number(client, "SELECT COUNT(*) FROM proof.mine")? == rows;
+            if pooled && rows == LENT_ROWS {
+                client.query("DROP TEMPORARY TABLE proof.mine")?;
+                client.query("SELECT RELEASE_LOCK('proof')")?;
+            }
+            Ok((kept, rows))
         };
         while !seat.stand.stop.is_raised() {
             match step(client) {
-                Ok(kept) => {
+                Ok((kept, rows)) => {
                     let text = || "a temporary table has not its rows".to_owned();
                     seat.ledger.promise(kept, text);
+                    if pooled && rows == LENT_ROWS {
+                        break;
+                    }
                 }
                 Err(failure) => {
                     let is_pin = Trouble::of(&failure) == Trouble::LostPin;
@@ -102,6 +117,7 @@ fn long_results(seat: &mut Seat, client: &mut Client) -> Result<(), Failure> {
          FROM proof.account a JOIN proof.account b ORDER BY 1"
     );
     while !seat.stand.stop.is_raised() {
+        seat.borrow(client)?;
         match client.query(&sql) {
             Ok(replies) => {
                 let whole = is_whole(&replies);

@@ -23,8 +23,10 @@ pub struct Report {
     pub doubled: u64,
     /// Errors that clients must not see, broken connections among them.
     pub errors: u64,
-    /// Errors counted apart: replays that differ, unknown outcomes, lost pins.
-    pub apart: [u64; 3],
+    /// Errors counted apart: replays that differ, unknown outcomes, lost pins, killed routers.
+    pub apart: [u64; 4],
+    /// How long each change of the primary took from the first router that published it to the last.
+    pub known_ms: Vec<u64>,
     /// Everything that fails the round, for people.
     pub wrong: Vec<String>,
     /// Errors counted apart, with their texts, and others where the round allows them.
@@ -34,7 +36,12 @@ pub struct Report {
 }
 
 /// The kinds counted apart, in the order of [`Report::apart`].
-pub const APART: [Trouble; 3] = [Trouble::Replay, Trouble::UnknownOutcome, Trouble::LostPin];
+pub const APART: [Trouble; 4] = [
+    Trouble::Replay,
+    Trouble::UnknownOutcome,
+    Trouble::LostPin,
+    Trouble::RouterDied,
+];
 
 impl Report {
     pub fn is_good(&self) -> bool {
@@ -45,7 +52,7 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = format!(
             "{}: pause {} ms, clients' longest {} ms (usual {} ms), {} acknowledged, {} reads checked, \
-             lost {}, doubled {}, errors {}, apart {:?}, seed {}\n",
+             lost {}, doubled {}, errors {}, apart {:?}, known to all within {:?} ms, seed {}\n",
             self.nemesis.name(),
             ms(self.pause_us),
             ms(percentile(&self.client_pauses_us, 100)),
@@ -56,6 +63,7 @@ impl Report {
             self.doubled,
             self.errors,
             self.apart,
+            self.known_ms,
             self.seed,
         );
         for (word, lines) in [("WRONG", &self.wrong), ("note", &self.notes)] {
@@ -72,7 +80,8 @@ pub fn table(title: &str, reports: &[Report]) -> String {
     let mut text = format!(
         "\n# {title}\n\n| fault | rounds | good | pause of all p50 / p99 / max ms | \
          pause of a client p50 / p99 / max ms | usual p99 ms | acknowledged | lost | doubled | errors | \
-         replay / unknown / pin |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+         replay / unknown / pin / router | known to all p50 / p99 / max ms |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
     );
     for nemesis in Nemesis::ALL {
         let rounds: Vec<&Report> = reports
@@ -89,6 +98,7 @@ pub fn table(title: &str, reports: &[Report]) -> String {
                 .flat_map(|one| pick(one).iter().copied())
                 .collect()
         };
+        let known: Vec<u64> = of(|one| &one.known_ms).iter().map(|ms| ms * 1000).collect();
         let total = |pick: fn(&Report) -> u64| rounds.iter().map(|one| pick(one)).sum::<u64>();
         let apart: Vec<String> = (0..APART.len())
             .map(|kind| {
@@ -101,7 +111,7 @@ pub fn table(title: &str, reports: &[Report]) -> String {
             .collect();
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             nemesis.name(),
             rounds.len(),
             rounds.iter().filter(|one| one.is_good()).count(),
@@ -113,6 +123,7 @@ pub fn table(title: &str, reports: &[Report]) -> String {
             total(|one| one.doubled),
             total(|one| one.errors),
             apart.join(" / "),
+            three(&known),
         );
     }
     text

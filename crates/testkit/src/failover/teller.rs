@@ -36,6 +36,7 @@ pub(super) fn work(seat: &mut Seat, client: &mut Client) -> Result<(), Failure> 
     }
     while !seat.stand.stop.is_raised() {
         seat.stand.stop.rest(THINK);
+        seat.borrow(client)?;
         let source = seat.dice.below(ACCOUNTS);
         let transfer = Transfer {
             id: seat.next_id(),
