@@ -60,6 +60,7 @@ case $purpose in
     need sysbench sysbench
     need haproxy haproxy
     need etcd-server etcd
+    need iproute2 ip
     need etcd-client etcdctl
     need php-cli php
     need_php_mysql
