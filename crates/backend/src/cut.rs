@@ -92,7 +92,7 @@ impl Pools {
             openings.retain(|opening| !opening.is_canceled());
             openings.push(cut);
         }
-        let limit = Duration::from_millis(self.limits.connect_ms);
+        let limit = Duration::from_millis(self.limits.get().connect_ms);
         let operation = "connecting";
         unless_cut(told, reactor::timeout(limit, opening))
             .await

@@ -77,7 +77,7 @@ pub struct Usage {
 
 /// All pools of one core.
 pub struct Pools {
-    pub(crate) limits: Limits,
+    pub(crate) limits: Cell<Limits>,
     terms: Arc<Terms>,
     defaults: Arc<Defaults>,
     now_s: Cell<u64>,
@@ -104,7 +104,7 @@ pub(crate) struct PerServer {
     pub count: usize,
     pub line: Line,
     /// Places promised to waiters that have been woken but have not run yet.
-    promised: usize,
+    pub promised: usize,
     /// Connections from before this term are not handed out any more.
     pub term: u32,
     /// Dropped, they end the openings that wait for them; those of finished ones are stale.
@@ -115,7 +115,7 @@ impl Pools {
     /// Pools without connections.
     pub fn new(limits: Limits, terms: Arc<Terms>, defaults: Arc<Defaults>) -> Rc<Pools> {
         Rc::new(Pools {
-            limits,
+            limits: Cell::new(limits),
             terms,
             defaults,
             now_s: Cell::new(0),
@@ -229,7 +229,7 @@ impl Pools {
         if let Some(seen) = self.seen.borrow().get(&target.server) {
             return Some(seen.clone());
         }
-        let limit = Duration::from_millis(self.limits.connect_ms);
+        let limit = Duration::from_millis(self.limits.get().connect_ms);
         let looking = Box::pin(login::look(target));
         let seen = Rc::new(reactor::timeout(limit, looking).await?.ok()?);
         self.seen.borrow_mut().insert(target.server, seen.clone());
@@ -266,7 +266,11 @@ impl Pools {
     ) -> Option<Lease> {
         let mut servers = self.servers.borrow_mut();
         let server = servers.entry(key.server).or_default();
-        let room = self.limits.connections_max.saturating_sub(server.count);
+        let room = self
+            .limits
+            .get()
+            .connections_max
+            .saturating_sub(server.count);
         if !first_in_line && room + server.idle.len() <= server.promised {
             return None;
         }
@@ -291,7 +295,11 @@ impl Pools {
     fn reserve(&self, key: Key, first_in_line: bool) -> bool {
         let mut servers = self.servers.borrow_mut();
         let server = servers.entry(key.server).or_default();
-        let room = self.limits.connections_max.saturating_sub(server.count);
+        let room = self
+            .limits
+            .get()
+            .connections_max
+            .saturating_sub(server.count);
         if !first_in_line
             && (!server.line.is_empty() || room + server.idle.len() <= server.promised)
         {
@@ -339,7 +347,7 @@ impl Pools {
         connection.defaults = defaults;
         self.enter(target, &mut connection);
         connection.opened_s = self.now_s.get();
-        connection.statements_max = self.limits.statements_max.max(1);
+        connection.statements_max = self.limits.get().statements_max.max(1);
         lease.connection = Some(Box::new(connection));
         Ok(lease)
     }
@@ -373,7 +381,7 @@ impl Pools {
         if let Some(call) = self.when_dry.get() {
             call(server);
         }
-        let waited_ms = self.limits.wait_ms;
+        let waited_ms = self.limits.get().wait_ms;
         let place = Place {
             pools: self,
             server,
@@ -400,6 +408,11 @@ impl Pools {
             wake_next(server, None);
             return;
         }
+        if server.count > self.limits.get().connections_max && !ends_with_sessions(&connection) {
+            // The limit was lowered while it was in use.
+            server.count -= 1;
+            return;
+        }
         server.idle.push((key, connection));
         if !server.line.is_empty() {
             wake_next(server, Some(self.user(key)));
@@ -421,7 +434,7 @@ impl Pools {
         for (id, server) in servers.iter_mut() {
             let before = server.idle.len();
             let keep = alive(*id);
-            let limit = self.limits.idle_s;
+            let limit = self.limits.get().idle_s;
             // A stale session could not have another connection: it keeps what it has.
             server
                 .idle
@@ -517,7 +530,7 @@ impl Pools {
     }
 }
 
-fn ends_with_sessions(connection: &Connection) -> bool {
+pub(crate) fn ends_with_sessions(connection: &Connection) -> bool {
     let pass = connection.pass.as_ref();
     pass.is_some_and(Pass::ends_with_sessions)
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 /// The count. Its lock is taken when a client comes and when one goes.
 pub struct Clients {
-    max: usize,
     now: Mutex<usize>,
     empty: Condvar,
 }
@@ -14,19 +13,18 @@ pub struct Clients {
 pub struct Seat(Arc<Clients>);
 
 impl Clients {
-    /// Nobody yet, and at most `max`.
-    pub fn new(max: usize) -> Clients {
+    /// Nobody yet.
+    pub fn new() -> Clients {
         Clients {
-            max,
             now: Mutex::new(0),
             empty: Condvar::new(),
         }
     }
 
-    /// Counts a client; false when there are too many. Who enters must leave, or be seated.
-    pub fn enter(&self) -> bool {
+    /// Counts a client; false when there are `max` already. Who enters must leave, or be seated.
+    pub fn enter(&self, max: usize) -> bool {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = *now < self.max;
+        let room = *now < max;
         *now += usize::from(room);
         room
     }
@@ -70,13 +68,13 @@ mod tests {
 
     #[test]
     fn the_limit_holds_and_a_seat_frees_its_place() {
-        let clients = Arc::new(Clients::new(1));
-        assert!(clients.enter());
-        assert!(!clients.enter());
+        let clients = Arc::new(Clients::new());
+        assert!(clients.enter(1));
+        assert!(!clients.enter(1));
         let seat = clients.seat();
         assert!(!clients.wait_empty(Duration::ZERO));
         drop(seat);
         assert!(clients.wait_empty(Duration::ZERO));
-        assert!(clients.enter());
+        assert!(clients.enter(1));
     }
 }

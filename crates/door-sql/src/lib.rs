@@ -22,8 +22,8 @@ use mysql_wire::reply::ErrPacket;
 use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
 use routing::rules::Rulebook;
 use session::{
-    BackendCredential, Core, Counters, How, Lister, Message, Operator, Preferences, RsaKey,
-    Secrets, SessionView, Settings, Shared, Transport,
+    BackendCredential, Core, Counters, How, Lister, Live, Message, Operator, RsaKey, Secrets,
+    SessionView, Shared, Transport,
 };
 
 use crate::clients::Clients;
@@ -37,9 +37,8 @@ pub struct Options {
     /// Cores of the data plane.
     pub threads: usize,
     pub io: Io,
-    /// Connections of clients at one time.
-    pub clients_max: usize,
-    pub settings: Settings,
+    /// What an operator may change at any time.
+    pub live: Arc<Live>,
     pub transport: Arc<Transport>,
     pub published: Arc<Published>,
     /// What an operator wants done with statements; may change at any time.
@@ -47,7 +46,6 @@ pub struct Options {
     pub operator: Arc<dyn Operator>,
     /// What the configuration gives to log in to servers with.
     pub backend_credentials: Vec<BackendCredential>,
-    pub preferences: Preferences,
 }
 
 /// The running door.
@@ -65,7 +63,7 @@ pub fn start(options: Options) -> io::Result<Door> {
     let shared = Arc::new(Shared {
         published: options.published,
         rules: options.rules,
-        settings: options.settings,
+        live: options.live,
         transport: options.transport,
         registry: Default::default(),
         operator: options.operator,
@@ -74,13 +72,12 @@ pub fn start(options: Options) -> io::Result<Door> {
         defaults: Default::default(),
         changes: Default::default(),
         backend_credentials: options.backend_credentials,
-        preferences: options.preferences,
         seats: Default::default(),
         counters: (0..threads)
             .map(|_| Arc::new(Counters::default()))
             .collect(),
     });
-    let clients = Arc::new(Clients::new(options.clients_max));
+    let clients = Arc::new(Clients::new());
     let (for_cores, of_cores) = (shared.clone(), clients.clone());
     // The cores exist before anyone can deal to them; each learns of the others by this cell.
     let dealer = Arc::new(std::sync::OnceLock::new());
@@ -90,9 +87,9 @@ pub fn start(options: Options) -> io::Result<Door> {
         async move { run_core(index, inbox, shared, clients, &late).await }
     })?;
     let _ = dealer.set(reactor.dealer());
-    let (deal, counted) = (reactor.dealer(), clients.clone());
+    let (deal, counted, live) = (reactor.dealer(), clients.clone(), shared.live.clone());
     let acceptor = Acceptor::start(options.listen, move |stream, peer| {
-        if counted.enter() {
+        if counted.enter(live.load().settings.clients_max) {
             if !deal.deal(Message::Accept(stream, peer)) {
                 counted.leave();
             }
@@ -223,9 +220,7 @@ async fn run_core(
                 .expect("messages are dealt by the dealer that is set here");
             let core = Core::new(index, shared.clone(), dealer.clone());
             reactor::spawn(tick(core.clone())).detach();
-            if let Some(limit) = core.statement_limit() {
-                reactor::spawn(end_late_statements(core.clone(), limit)).detach();
-            }
+            reactor::spawn(end_late_statements(core.clone())).detach();
             core
         });
         match message {
@@ -258,10 +253,15 @@ async fn tick(core: Rc<Core>) {
     }
 }
 
-/// Looks for late statements so often that none runs much longer than it may.
-async fn end_late_statements(core: Rc<Core>, limit: Duration) {
-    let interval = (limit / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
+/// Looks for late statements so often that none runs much longer than it may; while there is no limit,
+/// so often that a new one holds soon.
+async fn end_late_statements(core: Rc<Core>) {
     loop {
+        let Some(limit) = core.statement_limit() else {
+            reactor::sleep(Duration::from_secs(1)).await;
+            continue;
+        };
+        let interval = (limit / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
         reactor::sleep(interval).await;
         core.end_late_statements(limit);
     }

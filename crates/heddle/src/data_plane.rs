@@ -12,38 +12,50 @@ use farm::{Fate, LostWrite, ServerId, error};
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
-    Answer, Consistency, Fault, Operator, Preferences, Reads, Reply, SessionView,
+    Answer, Consistency, Fault, InForce, Live, Operator, Preferences, Reads, Reply, SessionView,
     Settings as SessionSettings, Shared, Slowness, Transient, Transport,
 };
 
 use crate::settings::{BackendCredential, Settings};
 
-/// The SQL door's options, but for the two that the settings do not say.
+/// The SQL door's options, but for what the settings do not say.
 pub fn options(
     settings: &Settings,
     published: Arc<farm::Published>,
     transport: Arc<Transport>,
     rules: Arc<Rulebook>,
+    live: Arc<Live>,
     commander: Commander,
 ) -> door_sql::Options {
     let threads = match settings.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => count(threads),
     };
-    let pool = session::Limits {
-        connections_max: count(settings.pool_connections_max),
-        statements_max: per_connection(settings),
-        idle_s: settings.pool_idle_s,
-        wait_ms: settings.pool_wait_ms,
-        connect_ms: settings.pool_connect_ms,
-    };
     door_sql::Options {
         listen: settings.sql_listen,
         threads,
         io: settings.io.0,
-        clients_max: count(settings.clients_max),
+        live,
+        transport,
+        published,
+        rules,
+        operator: Arc::new(Commands(commander)),
+        backend_credentials: credentials(settings),
+    }
+}
+
+/// What sessions go by and an operator may change while the router runs.
+pub fn in_force(settings: &Settings) -> InForce {
+    InForce {
         settings: SessionSettings {
-            pool,
+            clients_max: count(settings.clients_max),
+            pool: session::Limits {
+                connections_max: count(settings.pool_connections_max),
+                statements_max: per_connection(settings),
+                idle_s: settings.pool_idle_s,
+                wait_ms: settings.pool_wait_ms,
+                connect_ms: settings.pool_connect_ms,
+            },
             handshake_timeout_s: settings.handshake_timeout_s,
             idle_timeout_s: settings.idle_timeout_s,
             client_read_timeout_s: settings.client_read_timeout_s,
@@ -70,10 +82,6 @@ pub fn options(
             replay_bytes_max: count(settings.replay_bytes_max),
             consistency: consistency(settings),
         },
-        transport,
-        published,
-        rules,
-        operator: Arc::new(Commands(commander)),
         preferences: Preferences {
             strategy: settings.balance.0,
             slowness: Slowness {
@@ -82,7 +90,6 @@ pub fn options(
             },
             near: settings.near.0.clone(),
         },
-        backend_credentials: credentials(settings),
     }
 }
 

@@ -16,7 +16,7 @@ use control::{Control, Credentials, Event, Fence};
 use door_sql::Door;
 use farm::{Published, Snapshot};
 use routing::rules::Rulebook;
-use session::Transport;
+use session::{Live, Transport};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -173,7 +173,10 @@ impl Router {
         let published = Arc::clone(&self.published);
         let transport = Arc::clone(&self.transport);
         let rules = Arc::clone(&self.rules);
-        let options = data_plane::options(&self.settings, published, transport, rules, commander);
+        let in_force = data_plane::in_force(&self.settings);
+        let live = Arc::new(Live::new(in_force.settings, in_force.preferences));
+        let settings = &self.settings;
+        let options = data_plane::options(settings, published, transport, rules, live, commander);
         let door = door_sql::start(options).map_err(|error| {
             let listen = self.settings.sql_listen;
             Failure::new(format!("cannot serve SQL on {listen}: {error}; choose another address (--sql), or another --io"))

@@ -192,6 +192,11 @@ impl Default for Balance {
 }
 
 impl Balance {
+    /// Reads are spread by other preferences from now on; what was learnt of the servers stays.
+    pub fn set_preferences(&mut self, preferences: Preferences) {
+        self.preferences = preferences;
+    }
+
     /// Nobody has had a turn. `seed` makes the random choices.
     pub fn new(preferences: Preferences, seed: u64) -> Balance {
         Balance {

@@ -97,7 +97,7 @@ impl Session {
             return;
         }
         let limited =
-            self.core.shared.settings.statement_timeout_ms > 0 && shape.class != Class::Transaction;
+            self.core.settings().statement_timeout_ms > 0 && shape.class != Class::Transaction;
         self.handle.started.set(limited.then(Instant::now));
     }
 

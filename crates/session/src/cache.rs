@@ -218,7 +218,7 @@ impl Session {
         let Some(reply) = self.recording.take() else {
             return;
         };
-        let bytes_max = self.core.shared.settings.cache_bytes_max / self.core.shared.counters.len();
+        let bytes_max = self.core.settings().cache_bytes_max / self.core.shared.counters.len();
         if outcome.error.is_some() || outcome.warnings > 0 || !outcome.has_rows {
             return;
         }

@@ -172,7 +172,7 @@ impl Session {
         let accounts = shared.published.load().accounts.clone();
         let entitlement = &pass.profile().entitlement;
         let account = accounts.exactly(&entitlement.user, &entitlement.host)?;
-        let connections_max = shared.settings.user_connections_max;
+        let connections_max = self.core.settings().user_connections_max;
         shared.seats.take(account, connections_max).ok()
     }
 
@@ -196,7 +196,7 @@ impl Session {
             flags: self.identity.pass.profile().flags & PASSED_ON,
         };
         let core = self.core.clone();
-        let limit = Duration::from_secs(core.shared.settings.handshake_timeout_s);
+        let limit = Duration::from_secs(core.settings().handshake_timeout_s);
         let proof = core.authenticate(&mut self.client, self.peer.ip(), claim);
         let proved = reactor::timeout(limit, Box::pin(proof)).await;
         let Some(proved) = proved else {

@@ -17,6 +17,7 @@ use sqltext::{Class, Hints, MsHint, Verb};
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Changes, Shape};
+use crate::own_variables::Own;
 use crate::session::Session;
 
 /// A bound of this many milliseconds is none.
@@ -65,6 +66,10 @@ pub(crate) struct Promises {
     pub cache_ttl_s: u32,
     /// The session's statements wait so long for a primary.
     pub failover_wait_ms: u64,
+    /// What it has set itself, and so does not follow the defaults.
+    pub own: Own,
+    /// The version of the settings that the defaults are of.
+    pub version: u32,
     floor: Option<Box<Position>>,
     /// It may have written more than `floor` says.
     unproved: bool,
@@ -91,6 +96,8 @@ impl Promises {
             monotonic: defaults.monotonic,
             cache_ttl_s: 0,
             failover_wait_ms,
+            own: Own::empty(),
+            version: 0,
             floor: None,
             unproved: false,
             unlogged: false,
@@ -217,7 +224,7 @@ impl Session {
             },
             other => other,
         };
-        let to_primary = self.core.shared.settings.reads.master_on_write && promises.wrote;
+        let to_primary = self.core.settings().reads.master_on_write && promises.wrote;
         let level = if to_primary { Level::Strong } else { level };
         Need {
             level,
@@ -225,7 +232,7 @@ impl Session {
             unproved: promises.unproved || promises.unlogged,
             last_read: promises.last_read.filter(|_| promises.monotonic),
             now_us,
-            wait_us: self.core.shared.settings.consistency.wait_ms * 1000,
+            wait_us: self.core.settings().consistency.wait_ms * 1000,
         }
     }
 
@@ -368,7 +375,7 @@ impl Session {
         };
         count(&self.core.counters.reads_waited);
         let connection = lease.connection_mut();
-        let wait_ms = self.core.shared.settings.consistency.wait_ms;
+        let wait_ms = self.core.settings().consistency.wait_ms;
         let wait = wait_for(connection.engine(), &floor.to_string(), wait_ms);
         let ask = format!("SELECT {wait}");
         let Ok(answer) = connection.ask(ask.as_bytes()).await else {
@@ -491,10 +498,12 @@ impl Session {
 
     /// The session starts anew.
     pub(crate) fn forget_promises(&mut self) {
-        let wait_ms = self.core.shared.settings.failover_wait_ms;
+        let version = self.core.heed_settings();
+        let wait_ms = self.core.settings().failover_wait_ms;
         let user = &self.identity.pass.profile().user;
         let marks = self.core.marks_of(user, self.peer.ip());
         self.promises = Promises::new(&self.default_promises(), marks, wait_ms);
+        self.promises.version = version;
     }
 }
 

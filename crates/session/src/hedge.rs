@@ -26,7 +26,7 @@ type Received = (io::Result<usize>, Vec<u8>);
 impl Session {
     /// True for a read that may be run twice: plain text, alone, on a replica.
     pub(crate) fn hedges(&self, plan: &Plan, run: &Run) -> bool {
-        self.core.shared.settings.reads.hedge_ms > 0
+        self.core.settings().reads.hedge_ms > 0
             && plan.guards()
             && run.job == Job::Frame(Expect::Results)
             && run.shape.facts.is_empty()
@@ -68,7 +68,7 @@ impl Session {
         if let Err(error) = self.send_copy(lease.connection_mut()).await {
             return (Err(error), Vec::new());
         }
-        let limit = Duration::from_millis(self.core.shared.settings.reads.hedge_ms);
+        let limit = Duration::from_millis(self.core.settings().reads.hedge_ms);
         let buffer = self.room();
         let (received, mut other, other_won) = {
             let mut one = Box::pin(lease.connection_mut().recv(buffer));

@@ -181,6 +181,7 @@ impl Drop for Place<'_> {
 impl Core {
     /// The published snapshot has a new primary, a paused group, or a server that was cut off.
     pub fn turned(&self) {
+        self.heed_settings();
         self.follow(&self.shared.published.load());
     }
 
@@ -279,7 +280,7 @@ impl Core {
     /// Waits with a login; false when it is not to be waited for, or not any longer.
     async fn hold_login(&self, hold: &mut Option<Hold>) -> bool {
         let now_us = self.now_us();
-        let limit_us = self.shared.settings.failover_wait_ms * 1000;
+        let limit_us = self.settings().failover_wait_ms * 1000;
         if limit_us == 0 || self.draining.get() || !is_tended(&self.shared.published.load()) {
             return false;
         }

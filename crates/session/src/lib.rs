@@ -61,6 +61,7 @@ mod rules;
 mod seats;
 mod secrets;
 mod session;
+mod settings;
 mod settle;
 mod stall;
 mod statistics;
@@ -78,12 +79,13 @@ pub use crate::consistency::{Consistency, UNBOUNDED_MS};
 pub use crate::counters::Counters;
 pub use crate::kill::How;
 pub use crate::operator::{Answer, Fault, Operator, Reply};
-pub use crate::per_core::{Core, Settings, Shared};
+pub use crate::per_core::{Core, Shared};
 pub use crate::reads::{Failover, Reads, Stickiness, Transient};
 pub use crate::registry::{Entry, Registry};
 pub use crate::rsa_key::RsaKey;
 pub use crate::secrets::{BackendCredential, Secrets};
 pub use crate::session::serve;
+pub use crate::settings::{InForce, Live, Settings};
 pub use crate::transport::{ClientTls, Transport};
 pub use crate::view::{Lister, SessionView};
 pub use backend::{Limits, Secret, Terms};
@@ -98,7 +100,8 @@ pub enum Message {
     Kill { id: u32, how: How },
     /// Somebody wants to see the core's sessions.
     List(Lister),
-    /// The snapshot has a new primary, a paused group, or a server whose connections are to be cut.
+    /// The snapshot has a new primary, a paused group, or a server whose connections are to be cut; or
+    /// other settings are in force.
     Turned,
     /// End idle sessions now and the others after their statement.
     Drain,

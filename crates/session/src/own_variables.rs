@@ -40,10 +40,48 @@ enum Change {
     Monotonic(bool),
     CacheTtl(u32),
     FailoverWait(u64),
+    /// It follows the defaults again.
+    Default(Own),
     Token(Option<String>),
 }
 
+bitflags::bitflags! {
+    /// Which promises a session has chosen for itself.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct Own: u8 {
+        const LEVEL = 1;
+        const MAX_LAG = 2;
+        const MONOTONIC = 4;
+        const FAILOVER_WAIT = 8;
+    }
+}
+
 impl Session {
+    /// Other defaults are in force than those that the session began with: it has them, except where
+    /// it has chosen for itself.
+    #[cold]
+    pub(crate) fn follow_defaults(&mut self) {
+        let version = self.core.heed_settings();
+        let defaults = self.default_promises();
+        let user = &self.identity.pass.profile().user;
+        let marks = self.core.marks_of(user, self.peer.ip());
+        let promises = &mut self.promises;
+        promises.version = version;
+        promises.marks = marks;
+        if !promises.own.contains(Own::LEVEL) {
+            promises.level = defaults.level;
+        }
+        if !promises.own.contains(Own::MAX_LAG) {
+            promises.max_lag_ms = defaults.max_lag_ms;
+        }
+        if !promises.own.contains(Own::MONOTONIC) {
+            promises.monotonic = defaults.monotonic;
+        }
+        if !promises.own.contains(Own::FAILOVER_WAIT) {
+            promises.failover_wait_ms = self.core.settings().failover_wait_ms;
+        }
+    }
+
     /// True for a SET or SELECT that names a variable of Heddle's own.
     pub(crate) fn names_own(&self, shape: &Shape) -> bool {
         let asks = shape.verb == Verb::Select && shape.facts.contains(Facts::SYSTEM_VARIABLE);
@@ -102,9 +140,8 @@ impl Session {
     }
 
     fn change_of(&self, name: String, value: Value) -> Result<Change, Refused> {
-        let defaults = self.default_promises();
         match (name.as_str(), value) {
-            ("heddle_consistency", Value::Default) => Ok(Change::Level(defaults.level)),
+            ("heddle_consistency", Value::Default) => Ok(Change::Default(Own::LEVEL)),
             ("heddle_consistency", Value::Text(text)) => match level_named(text.as_bytes()) {
                 Some(level) => Ok(Change::Level(level)),
                 None => {
@@ -112,7 +149,7 @@ impl Session {
                     Err(Refused::Invalid(name, text, values.to_owned()))
                 }
             },
-            ("heddle_max_lag_ms", Value::Default) => Ok(Change::MaxLagMs(defaults.max_lag_ms)),
+            ("heddle_max_lag_ms", Value::Default) => Ok(Change::Default(Own::MAX_LAG)),
             ("heddle_max_lag_ms", Value::Text(text)) => match milliseconds(text.as_bytes()) {
                 Some(max_lag_ms) => Ok(Change::MaxLagMs(max_lag_ms)),
                 None => {
@@ -128,9 +165,7 @@ impl Session {
                     Err(Refused::Invalid(name, text, values))
                 }
             },
-            ("heddle_failover_wait_ms", Value::Default) => Ok(Change::FailoverWait(
-                self.core.shared.settings.failover_wait_ms,
-            )),
+            ("heddle_failover_wait_ms", Value::Default) => Ok(Change::Default(Own::FAILOVER_WAIT)),
             ("heddle_failover_wait_ms", Value::Text(text)) => {
                 match milliseconds(text.as_bytes()).filter(|&ms| ms <= FAILOVER_WAIT_MS_MAX) {
                     Some(wait_ms) => Ok(Change::FailoverWait(wait_ms)),
@@ -141,7 +176,7 @@ impl Session {
                     }
                 }
             }
-            ("heddle_monotonic", Value::Default) => Ok(Change::Monotonic(defaults.monotonic)),
+            ("heddle_monotonic", Value::Default) => Ok(Change::Default(Own::MONOTONIC)),
             ("heddle_monotonic", Value::Text(text)) => match text.to_ascii_lowercase().as_str() {
                 "on" | "1" | "true" => Ok(Change::Monotonic(true)),
                 "off" | "0" | "false" => Ok(Change::Monotonic(false)),
@@ -162,17 +197,32 @@ impl Session {
                 return self.refuse_change(Refused::Token(reason)).await;
             }
         }
+        let promises = &mut self.promises;
         for change in changes {
             match change {
-                Change::Level(level) => self.promises.level = level,
-                Change::MaxLagMs(max_lag_ms) => self.promises.max_lag_ms = max_lag_ms,
-                Change::Monotonic(on) => self.promises.monotonic = on,
-                Change::FailoverWait(wait_ms) => self.promises.failover_wait_ms = wait_ms,
-                Change::CacheTtl(ttl_s) => self.promises.cache_ttl_s = ttl_s,
-                Change::Token(None) => self.promises.forget(),
+                Change::Level(level) => {
+                    promises.level = level;
+                    promises.own |= Own::LEVEL;
+                }
+                Change::MaxLagMs(max_lag_ms) => {
+                    promises.max_lag_ms = max_lag_ms;
+                    promises.own |= Own::MAX_LAG;
+                }
+                Change::Monotonic(on) => {
+                    promises.monotonic = on;
+                    promises.own |= Own::MONOTONIC;
+                }
+                Change::FailoverWait(wait_ms) => {
+                    promises.failover_wait_ms = wait_ms;
+                    promises.own |= Own::FAILOVER_WAIT;
+                }
+                Change::Default(which) => promises.own -= which,
+                Change::CacheTtl(ttl_s) => promises.cache_ttl_s = ttl_s,
+                Change::Token(None) => promises.forget(),
                 Change::Token(Some(_)) => {}
             }
         }
+        self.follow_defaults();
         self.client.ok(self.status_now()).await
     }
 

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use backend::{Defaults, Limits, Pass, Pools, SessionState, Text, Texts};
+use backend::{Defaults, Pass, Pools, SessionState, Text, Texts};
 use farm::{Accounts, Engine, Published, Server, ServerId, Snapshot};
 use mysql_wire::relay::BUFFER_BYTES;
 use reactor::{Closer, Dealer};
+use routing::Balance;
 use routing::rules::Rulebook;
-use routing::{Balance, Preferences};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::Scan;
 
@@ -18,70 +18,34 @@ use crate::accounts::Changes;
 use crate::acks;
 use crate::aside::{Aside, Line};
 use crate::cache::Cache;
-use crate::consistency::Consistency;
 use crate::counters::Counters;
 use crate::hold::Waiting;
 use crate::hook::Decisions;
 use crate::marks::Marks;
 use crate::mirror::Mirrors;
-use crate::reads::Reads;
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
 use crate::seats::Seats;
 use crate::secrets::{BackendCredential, Secrets};
+use crate::settings::{Live, Settings};
 use crate::stall::{Progress, Running};
 use crate::statistics::{of_farm, publish_openings};
 use crate::transport::Transport;
 use crate::view::Hold;
 use crate::{Message, Operator};
 
-/// The settings of the SQL door that sessions read.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    pub pool: Limits,
-    /// A login must be complete after this many seconds.
-    pub handshake_timeout_s: u64,
-    /// A client that says nothing for this many seconds is closed.
-    pub idle_timeout_s: u64,
-    /// A client that stops within a packet is ended after this many seconds, and one that does not
-    /// take what is sent to it.
-    pub client_read_timeout_s: u64,
-    pub client_write_timeout_s: u64,
-    /// A statement is ended after so long; 0 for never.
-    pub statement_timeout_ms: u64,
-    /// Statements and logins wait so long for a primary; 0 for not at all.
-    pub failover_wait_ms: u64,
-    /// The largest command.
-    pub packet_bytes_max: usize,
-    /// Prepared statements per client.
-    pub statements_max: usize,
-    /// Clients of one account, where the account itself has no limit; 0 for no limit.
-    pub user_connections_max: u32,
-    /// Passwords that clients prove by sending them may be kept in memory.
-    pub remember_passwords: bool,
-    pub consistency: Consistency,
-    /// Writes are marked, so that it can be found out what became of one whose answer was lost.
-    pub marks: bool,
-    /// What is kept of an open transaction, so that it can be done again; 0 keeps nothing.
-    pub replay_bytes_max: usize,
-    pub reads: Reads,
-    /// What the result caches of all cores hold together.
-    pub cache_bytes_max: usize,
-}
-
 /// What all cores share.
 pub struct Shared {
     pub published: Arc<Published>,
     pub rules: Arc<Rulebook>,
-    pub settings: Settings,
+    /// What an operator may change at any time.
+    pub live: Arc<Live>,
     pub transport: Arc<Transport>,
     pub registry: Registry,
     pub operator: Arc<dyn Operator>,
     pub rsa_key: RsaKey,
     pub secrets: Secrets,
     pub backend_credentials: Vec<BackendCredential>,
-    /// How reads are spread.
-    pub preferences: Preferences,
     pub seats: Arc<Seats>,
     /// What clients did to that which logins take over from servers.
     pub defaults: Arc<Defaults>,
@@ -114,6 +78,9 @@ pub struct Core {
     pub index: usize,
     pub shared: Arc<Shared>,
     pub dealer: Dealer<Message>,
+    /// This core's copy of what is in force, and its version.
+    settings: Cell<Settings>,
+    version: Cell<u32>,
     pub counters: Arc<Counters>,
     pub pools: Rc<Pools>,
     /// The names of its server connections in their logs.
@@ -198,14 +165,20 @@ const WRITERS_MAX: usize = 10_000;
 impl Core {
     /// The core's things, empty.
     pub fn new(index: usize, shared: Arc<Shared>, dealer: Dealer<Message>) -> Rc<Core> {
-        let balance = Balance::new(shared.preferences.clone(), index as u64 + 1);
+        // Read before what it is the version of: at worst that is taken over twice.
+        let version = shared.live.version();
+        let in_force = shared.live.load();
+        let settings = in_force.settings;
+        let balance = Balance::new(in_force.preferences.clone(), index as u64 + 1);
         let core = Rc::new_cyclic(|me| Core {
             me: me.clone(),
             index,
             dealer,
+            settings: Cell::new(settings),
+            version: Cell::new(version),
             counters: shared.counters[index].clone(),
             pools: Pools::new(
-                shared.settings.pool.share(index, shared.counters.len()),
+                settings.pool.share(index, shared.counters.len()),
                 shared.transport.servers.clone(),
                 shared.defaults.clone(),
             ),
@@ -240,6 +213,37 @@ impl Core {
     /// The farm as it is now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.shared.published.load_full()
+    }
+
+    /// What is in force for what began last. Not to be kept over an await: take the one value that is
+    /// needed.
+    #[inline]
+    pub(crate) fn settings(&self) -> Settings {
+        self.settings.get()
+    }
+
+    /// Looks whether an operator changed what is in force, and gives its version: where a command,
+    /// a login or a tick begins, and nothing of the core is borrowed.
+    #[inline]
+    pub(crate) fn heed_settings(&self) -> u32 {
+        let version = self.shared.live.version();
+        if version != self.version.get() {
+            self.configure(version);
+        }
+        version
+    }
+
+    /// Takes over what an operator changed.
+    #[cold]
+    fn configure(&self, version: u32) {
+        let in_force = self.shared.live.load();
+        self.version.set(version);
+        self.settings.set(in_force.settings);
+        let cores = self.shared.counters.len();
+        self.pools
+            .set_limits(in_force.settings.pool.share(self.index, cores));
+        let mut balance = self.balance.borrow_mut();
+        balance.set_preferences(in_force.preferences.clone());
     }
 
     /// Now, by the clock of the farm's snapshots, in microseconds.
@@ -325,6 +329,7 @@ impl Core {
     /// Once a second: idle connections, idle clients, connections put aside, gauges.
     pub fn tick(self: &Rc<Self>, now_s: u64) {
         self.now_s.set(now_s);
+        self.heed_settings();
         let snapshot = self.shared.published.load();
         self.heed(&snapshot.accounts);
         self.follow(&snapshot);
@@ -334,7 +339,7 @@ impl Core {
                 .is_some_and(|s: &Arc<Server>| s.health.alive)
         };
         self.pools.tick(now_s, alive);
-        let idle_s = self.shared.settings.idle_timeout_s;
+        let idle_s = self.settings().idle_timeout_s;
         for handle in self.handles.borrow().values() {
             let idle_s = match (handle.wait_timeout_s.get(), handle.login_timeout_s.get()) {
                 (0, 0) => idle_s,

@@ -49,7 +49,7 @@ pub(crate) struct Statement {
 impl Session {
     /// COM_STMT_PREPARE.
     pub(crate) async fn prepare(&mut self) -> Result<(), End> {
-        if self.statements.len() >= self.core.shared.settings.statements_max {
+        if self.statements.len() >= self.core.settings().statements_max {
             return self.client.error(&error::TOO_MANY_STATEMENTS, &[]).await;
         }
         let text = match self.client.is_split() {

@@ -148,7 +148,7 @@ impl Core {
             // The login at the server would be another account's, whose password is none of theirs.
             return Ok(Verdict::Refused(&error::PASSWORD_EXPIRED, Vec::new()));
         }
-        let connections_max = self.shared.settings.user_connections_max;
+        let connections_max = self.settings().user_connections_max;
         let seat = match self.shared.seats.take(account, connections_max) {
             Ok(seat) => seat,
             Err((error, details)) => return Ok(Verdict::Refused(error, details)),
@@ -254,7 +254,7 @@ impl Core {
         configured: Option<Arc<Secret>>,
     ) -> Result<Proof, End> {
         let offer = &mut claim.offer;
-        if configured.is_none() && !self.shared.settings.remember_passwords {
+        if configured.is_none() && !self.settings().remember_passwords {
             return Ok(Proof::Unspeakable(plugin_of(way).to_owned()));
         }
         let is_caching = matches!(way, AuthPlugin::CachingSha2(_));

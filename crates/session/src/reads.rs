@@ -75,7 +75,7 @@ impl Session {
         }
         let alone =
             self.status.contains(Status::AUTOCOMMIT) && !self.status.contains(Status::IN_TRANS);
-        let settings = self.core.shared.settings.reads.transient;
+        let settings = self.core.settings().reads.transient;
         Run {
             shape,
             job,
@@ -106,7 +106,7 @@ impl Session {
 
     /// A read whose server fails may go to another one.
     pub(crate) fn reads_move(&self) -> bool {
-        self.core.shared.settings.reads.failover != Failover::Disabled
+        self.core.settings().reads.failover != Failover::Disabled
     }
 
     /// True for the begin of a transaction that a replica may have.
@@ -118,7 +118,7 @@ impl Session {
                 ..
             }
         );
-        begins && self.core.shared.settings.reads.stickiness == Stickiness::On
+        begins && self.core.settings().reads.stickiness == Stickiness::On
     }
 
     /// A server failed this read: it goes elsewhere.
@@ -126,7 +126,7 @@ impl Session {
         avoid.push(server);
         let now_us = self.core.now_us();
         self.core.balance.borrow_mut().failed(server, now_us);
-        if self.core.shared.settings.reads.failover == Failover::Master {
+        if self.core.settings().reads.failover == Failover::Master {
             let snapshot = self.core.shared.published.load();
             let servers = snapshot.home().into_iter().flat_map(|home| &home.servers);
             let replicas = servers.filter(|server| server.status != Role::Primary);

@@ -115,7 +115,7 @@ impl Session {
             || (!self.status.contains(Status::AUTOCOMMIT) && shape.class != Class::Set);
         match &mut self.replay {
             Some(log) => drop(log.take_told()),
-            None if opens && self.core.shared.settings.replay_bytes_max > 0 => {
+            None if opens && self.core.settings().replay_bytes_max > 0 => {
                 self.replay = Some(Box::default());
             }
             None => {}
@@ -168,7 +168,7 @@ impl Session {
                 }
             }
         }
-        if log.bytes > self.core.shared.settings.replay_bytes_max {
+        if log.bytes > self.core.settings().replay_bytes_max {
             log.refuse("it is longer than replay_bytes_max");
         }
         self.replay = Some(log);

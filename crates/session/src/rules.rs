@@ -178,7 +178,7 @@ impl Session {
     }
 
     fn rewritten(&self, rewrite: &Rewrite, text: &[u8]) -> Result<Option<Vec<u8>>, ClientError> {
-        let bytes_max = self.core.shared.settings.packet_bytes_max;
+        let bytes_max = self.core.settings().packet_bytes_max;
         let text = rewrite.apply(text, bytes_max);
         let text = text.map_err(|TooLong| error::PACKET_TOO_LARGE)?;
         if text.is_some() {
@@ -263,7 +263,7 @@ impl Session {
 impl Core {
     /// What new sessions of this user are promised.
     pub(crate) fn consistency_of(&self, user: &[u8], client: IpAddr) -> Consistency {
-        let mut defaults = self.shared.settings.consistency;
+        let mut defaults = self.settings().consistency;
         let rules = self.shared.rules.load();
         if let Some(own) = rules.defaults(user, client) {
             defaults.level = own.level.unwrap_or(defaults.level);
@@ -277,6 +277,6 @@ impl Core {
     pub(crate) fn marks_of(&self, user: &[u8], client: IpAddr) -> bool {
         let rules = self.shared.rules.load();
         let own = rules.defaults(user, client).and_then(|own| own.marks);
-        own.unwrap_or(self.shared.settings.marks)
+        own.unwrap_or(self.settings().marks)
     }
 }

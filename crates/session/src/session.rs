@@ -107,8 +107,9 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, peer: SocketAddr) {
         return;
     };
     let id = core.shared.registry.next_id();
-    let mut client = Client::new(Channel::new(sock), core.shared.settings.packet_bytes_max);
-    let limit = Duration::from_secs(core.shared.settings.handshake_timeout_s);
+    core.heed_settings();
+    let mut client = Client::new(Channel::new(sock), core.settings().packet_bytes_max);
+    let limit = Duration::from_secs(core.settings().handshake_timeout_s);
     let login = Box::pin(core.login(&mut client, peer.ip(), id));
     let identity = match reactor::timeout(limit, login).await {
         Some(Ok(identity)) => identity,
@@ -206,8 +207,10 @@ impl Session {
         let mode = mode_of(&core);
         let user = &identity.pass.profile().user;
         let marks = core.marks_of(user, peer.ip());
-        let wait_ms = core.shared.settings.failover_wait_ms;
-        let promises = Promises::new(&core.consistency_of(user, peer.ip()), marks, wait_ms);
+        let version = core.heed_settings();
+        let wait_ms = core.settings().failover_wait_ms;
+        let mut promises = Promises::new(&core.consistency_of(user, peer.ip()), marks, wait_ms);
+        promises.version = version;
         let defaults = core.shared.defaults.globals();
         Session {
             promises,
@@ -365,6 +368,9 @@ impl Session {
                 .await);
         };
         self.handle.command.set(byte);
+        if self.promises.version != self.core.heed_settings() {
+            self.follow_defaults();
+        }
         match Command::try_from(byte) {
             Ok(command) if self.sandboxed => Box::pin(self.in_sandbox(command)).await,
             Ok(Command::Query) => self.query().await,

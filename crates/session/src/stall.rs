@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::counters::count;
 use crate::kill::How;
-use crate::per_core::{Core, Handle, Settings};
+use crate::per_core::{Core, Handle};
+use crate::settings::Settings;
 
 /// What a session waits for from its client, in the middle of something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,7 +101,7 @@ impl Core {
             client_read_timeout_s,
             client_write_timeout_s,
             ..
-        } = self.shared.settings;
+        } = self.settings();
         let progress = &handle.progress;
         match progress.overdue(client_read_timeout_s, client_write_timeout_s) {
             Wait::Nothing => {}
@@ -139,7 +140,7 @@ impl Core {
 
     /// The limit for one statement, if there is one.
     pub fn statement_limit(&self) -> Option<Duration> {
-        let limit_ms = self.shared.settings.statement_timeout_ms;
+        let limit_ms = self.settings().statement_timeout_ms;
         (limit_ms > 0).then(|| Duration::from_millis(limit_ms))
     }
 

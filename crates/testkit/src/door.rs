@@ -15,8 +15,8 @@ use mysql_wire::auth;
 use reactor::Io;
 use routing::rules::Rulebook;
 use session::{
-    BackendCredential, Consistency, Fault, Limits, Operator, Preferences, Reads, Reply, Settings,
-    Transport,
+    BackendCredential, Consistency, Fault, InForce, Limits, Live, Operator, Preferences, Reads,
+    Reply, Settings, Transport,
 };
 
 use crate::admin::with_link;
@@ -101,7 +101,6 @@ pub struct Tuning {
     pub io: Io,
     /// Cores of the data plane: 1, so that sessions share their pools.
     pub threads: usize,
-    pub clients_max: usize,
     pub settings: Settings,
     /// How clients reach the door: without TLS by default.
     pub transport: Arc<Transport>,
@@ -126,8 +125,8 @@ impl Default for Tuning {
         Tuning {
             io: Io::Auto,
             threads: 1,
-            clients_max: 1000,
             settings: Settings {
+                clients_max: 1000,
                 pool: Limits {
                     connections_max: 64,
                     statements_max: 200,
@@ -190,6 +189,7 @@ pub struct Door {
     inner: Option<door_sql::Door>,
     address: SocketAddr,
     shared: Arc<session::Shared>,
+    live: Arc<Live>,
     published: Arc<Published>,
     suspects: Suspects,
 }
@@ -234,15 +234,14 @@ impl Door {
         });
         let published = Arc::new(Published::from_pointee(snapshot));
         let suspects = Suspects::default();
+        let live = Arc::new(Live::new(tuning.settings, tuning.preferences));
         let inner = door_sql::start(door_sql::Options {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             threads: tuning.threads,
             io: tuning.io,
-            clients_max: tuning.clients_max,
-            settings: tuning.settings,
+            live: live.clone(),
             transport: tuning.transport,
             backend_credentials: tuning.backend_credentials,
-            preferences: tuning.preferences,
             published: published.clone(),
             rules: tuning.rules,
             operator: Arc::new(NoCommands {
@@ -257,6 +256,7 @@ impl Door {
             address: inner.address(),
             shared: inner.shared(),
             inner: Some(inner),
+            live,
             published,
             suspects,
         }
@@ -302,6 +302,14 @@ impl Door {
         let all = self.shared.counters_sum();
         let found = all.iter().find(|(counter, ..)| *counter == name);
         found.map(|found| found.2).expect("a counter of this name")
+    }
+
+    /// Puts other settings in force while the door serves.
+    pub fn tune(&self, change: impl FnOnce(&mut InForce)) {
+        let mut in_force = InForce::clone(&self.live.load());
+        change(&mut in_force);
+        self.live.publish(in_force);
+        self.turned();
     }
 
     /// Publishes the farm with one server changed; `index` as in [`Door::start`].

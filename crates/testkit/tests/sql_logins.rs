@@ -136,7 +136,7 @@ fn a_client_of_another_plugin_is_asked_to_switch() {
 #[test]
 fn the_client_after_the_last_seat_gets_1040() {
     let Some(stage) = Stage::shared() else { return };
-    let door = stage.door_with(|tuning| tuning.clients_max = 2);
+    let door = stage.door_with(|tuning| tuning.settings.clients_max = 2);
     let one = door.client();
     let two = door.client();
     for _ in 0..3 {

@@ -1,0 +1,94 @@
+//! What sessions go by and an operator may change at any time, and the cell that holds it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use arc_swap::ArcSwap;
+use backend::Limits;
+use routing::Preferences;
+
+use crate::consistency::Consistency;
+use crate::reads::Reads;
+
+/// The settings of the SQL door that sessions read.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Clients at once, over all cores.
+    pub clients_max: usize,
+    pub pool: Limits,
+    /// A login must be complete after this many seconds.
+    pub handshake_timeout_s: u64,
+    /// A client that says nothing for this many seconds is closed.
+    pub idle_timeout_s: u64,
+    /// A client that stops within a packet is ended after this many seconds, and one that does not
+    /// take what is sent to it.
+    pub client_read_timeout_s: u64,
+    pub client_write_timeout_s: u64,
+    /// A statement is ended after so long; 0 for never.
+    pub statement_timeout_ms: u64,
+    /// Statements and logins wait so long for a primary; 0 for not at all.
+    pub failover_wait_ms: u64,
+    /// The largest command of clients that connect from now on.
+    pub packet_bytes_max: usize,
+    /// Prepared statements per client.
+    pub statements_max: usize,
+    /// Clients of one account, where the account itself has no limit; 0 for no limit.
+    pub user_connections_max: u32,
+    /// Passwords that clients prove by sending them may be kept in memory.
+    pub remember_passwords: bool,
+    pub consistency: Consistency,
+    /// Writes are marked, so that it can be found out what became of one whose answer was lost.
+    pub marks: bool,
+    /// What is kept of an open transaction, so that it can be done again; 0 keeps nothing.
+    pub replay_bytes_max: usize,
+    pub reads: Reads,
+    /// What the result caches of all cores hold together.
+    pub cache_bytes_max: usize,
+}
+
+/// All that is in force at one moment.
+#[derive(Clone, Debug)]
+pub struct InForce {
+    pub settings: Settings,
+    /// How reads are spread.
+    pub preferences: Preferences,
+}
+
+/// The cell that holds what is in force. A core keeps a copy and looks at the version only, which
+/// costs a statement one read of memory that nobody writes.
+#[derive(Debug)]
+pub struct Live {
+    version: AtomicU32,
+    current: ArcSwap<InForce>,
+}
+
+impl Live {
+    /// A cell with its first contents.
+    pub fn new(settings: Settings, preferences: Preferences) -> Live {
+        Live {
+            version: AtomicU32::new(1),
+            current: ArcSwap::from_pointee(InForce {
+                settings,
+                preferences,
+            }),
+        }
+    }
+
+    /// What is in force now.
+    pub fn load(&self) -> Arc<InForce> {
+        self.current.load_full()
+    }
+
+    /// Differs from what it was before whenever something was published since.
+    #[inline]
+    pub fn version(&self) -> u32 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Puts other settings in force, for statements that begin from now on. Sessions look at the
+    /// defaults of their users again, too: rules that were changed are published before.
+    pub fn publish(&self, in_force: InForce) {
+        self.current.store(Arc::new(in_force));
+        self.version.fetch_add(1, Ordering::Release);
+    }
+}
