@@ -12,6 +12,9 @@ impl Control {
     /// Writes a server's new version or UUID into its record. A refused write is tried again with
     /// the next probe.
     pub(crate) async fn adopt(&self, id: u32, observation: &Observation) {
+        if self.right().is_none() {
+            return;
+        }
         let (transaction, group) = {
             let state = self.state();
             let Some(kept) = state.records.servers.get(&id) else {

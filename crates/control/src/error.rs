@@ -10,6 +10,11 @@ pub enum Error {
          version of Heddle that wrote it, or restore the state file from a copy"
     )]
     Record { key: String, reason: String },
+    #[error(
+        "the farm has 255 routers already, and there is no place for more; stop one, or wait a few \
+         seconds for one that died to be forgotten"
+    )]
+    NoSlot,
     #[error("cannot make a farm id from /dev/urandom: {0}")]
     Random(#[from] std::io::Error),
 }

@@ -26,11 +26,8 @@ pub struct Event {
 impl Event {
     /// An event of now.
     pub(crate) fn now(kind: &'static str, group: &str, detail: String) -> Event {
-        let since_1970 = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
         Event {
-            at_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
+            at_ms: epoch_ms(),
             kind,
             group: group.to_owned(),
             server: String::new(),
@@ -50,6 +47,12 @@ impl Event {
     pub fn when(&self) -> String {
         when(self.at_ms)
     }
+}
+
+/// Milliseconds since 1970, UTC.
+pub(crate) fn epoch_ms() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A time in milliseconds since 1970 as `2026-02-01T12:30:00.123Z`.

@@ -180,6 +180,9 @@ impl Control {
             return true;
         };
         let may = || {
+            if self.right().is_none() {
+                return false;
+            }
             let state = self.state();
             let record = state.records.servers.get(&id).map(|kept| &kept.value);
             record.is_some_and(|record| {
@@ -240,6 +243,7 @@ impl Control {
             .or_default()
             .answered(observation);
         self.turned(id, turn, "");
+        self.heal_what_follows(id);
         self.publish();
     }
 

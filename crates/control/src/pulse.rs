@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::Link;
-use farm::{Freshness, Position, Status};
+use farm::{Freshness, Position, ServerId, Status};
+use machines::failover::Event;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
@@ -274,7 +275,7 @@ impl Control {
         beats: Arc<Beats>,
     ) -> Option<Link> {
         let mut link = self.link(link, &place.host, place.port).await.ok()?;
-        let router = self.state().records.farm_id.clone();
+        let router = self.beats_as();
         let asked_us = self.now_us();
         match engine::heartbeat::beat(&mut link, &router, BEAT_TIMEOUT_MS).await {
             Ok(position) => {
@@ -292,10 +293,27 @@ impl Control {
         }
     }
 
+    /// The name of this router's row. Routers do not wait for each other's locks.
+    fn beats_as(&self) -> String {
+        let farm = self.state().records.farm_id.clone();
+        match self.role().slot {
+            0 => farm,
+            slot => format!("{farm}:{slot}"),
+        }
+    }
+
     /// The primary has this position, and was asked at this moment.
     fn beat_at(&self, place: &Place, asked_us: u64, position: Position, beats: &Beats) {
         self.freshness(place.id).learn(position.clone(), asked_us);
         self.trail().note(place.id, self.now_us(), &position);
+        if !self.office.is_alone() {
+            let executed = Event::Executed {
+                server: ServerId(place.id),
+                position: position.clone(),
+                asked_us,
+            };
+            self.tell_of(place.id, executed);
+        }
         beats.push(Beat {
             asked_us,
             seen_us: self.now_us(),

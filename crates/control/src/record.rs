@@ -136,6 +136,13 @@ impl Records {
         Ok(records)
     }
 
+    /// True for the keys that these records are made of.
+    pub(crate) fn includes(key: &str) -> bool {
+        [FARM, COUNTER, GROUP, SERVER]
+            .iter()
+            .any(|prefix| key.starts_with(prefix))
+    }
+
     fn take(&mut self, entry: &meta::Entry) -> Result<(), Error> {
         let key = entry.key.as_str();
         if key == FARM_ID {
@@ -372,7 +379,7 @@ fn server_key(id: u32) -> String {
     format!("{SERVER}{id:010}")
 }
 
-fn json<T: Serialize>(value: &T) -> String {
+pub(crate) fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("records hold nothing that JSON cannot say")
 }
 

@@ -18,6 +18,7 @@ use farm::{Engine, GroupKind, Status};
 use crate::commands::CommandError;
 use crate::events::{Event, when};
 use crate::jobs::Aim;
+use crate::office::Right;
 use crate::record::ServerRecord;
 use crate::runtime::Control;
 
@@ -76,6 +77,7 @@ impl Control {
         }
         let timeout_ms = self.settings().step_timeout_ms;
         let mut link = self.reach(&record).await?;
+        self.raise_term_of(&mut link).await?;
         let mut leader = self.reach(&primary).await?;
         if engine::probe(&mut leader, false, timeout_ms)
             .await?
@@ -129,6 +131,16 @@ impl Control {
         let event = Event::now("server_rejoined", &record.group, detail);
         self.happened(event.of(&record.uuid, record.address()));
         self.back_in_group(id, record).await
+    }
+
+    /// Refused by a server that another leader has told of itself.
+    async fn raise_term_of(&self, link: &mut engine::Link) -> Result<(), CommandError> {
+        self.by_right(meta::Transaction::new())?;
+        if let Some(number) = self.right().and_then(Right::number) {
+            let timeout_ms = self.settings().step_timeout_ms;
+            engine::term::raise(link, number, timeout_ms).await?;
+        }
+        Ok(())
     }
 
     async fn back_in_group(&self, id: u32, record: ServerRecord) -> Result<Rejoined, CommandError> {
@@ -257,6 +269,33 @@ impl Control {
         None
     }
 
+    /// One of several routers cut a server off when the leader said so; who brings it back is the
+    /// leader. Once it follows the primary again it serves.
+    pub(crate) fn heal_what_follows(&self, id: u32) {
+        if self.office.is_alone() || !self.state().standing.is_cut(id) {
+            return;
+        }
+        let follows = {
+            let state = self.state();
+            let (Some(kept), Some(seen)) = (state.records.servers.get(&id), state.seen.get(&id))
+            else {
+                return;
+            };
+            let member = &kept.value;
+            let counts = matches!(member.status, Status::Replica | Status::Spare);
+            let primary = state.records.primary(&member.group);
+            let observation = seen.observation.as_ref();
+            counts
+                && !state.standing.is_changing(&member.group)
+                && primary.is_some_and(|(_, primary)| {
+                    observation.is_some_and(|it| stance(it, primary) == Stance::Follows)
+                })
+        };
+        if follows {
+            self.heal(id);
+        }
+    }
+
     /// Brings servers of active groups back that follow nobody, or cannot go on following.
     pub(crate) async fn rejoin_when_needed(self: Arc<Self>) {
         let mut astray: BTreeMap<u32, Instant> = BTreeMap::new();
@@ -264,6 +303,10 @@ impl Control {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let now = Instant::now();
+            if self.right().is_none() {
+                astray.clear();
+                continue;
+            }
             let found = self.astray();
             astray.retain(|id, _| found.contains(id));
             told.retain(|id, _| found.contains(id));

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use farm::{Accounts, GroupKind, Interest, Published, Snapshot, Status};
@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::events::{Event, Ring};
 use crate::failover::{Told, shown_acks, with_status};
 use crate::jobs::{Job, Jobs, State as JobState};
+use crate::office::Office;
 use crate::peers::Roster;
 use crate::picture::Sight;
 use crate::probes::Seen;
@@ -94,7 +95,9 @@ pub struct Control {
     /// Taken by `run`.
     queues: Mutex<Option<Queues>>,
     trail: Mutex<Trail>,
-    /// Which routers live and who leads.
+    /// Who leads the farm, as far as this router knows.
+    pub(crate) office: Office,
+    /// Which routers live and who leads, for who asks them.
     pub(crate) roster: watch::Sender<Arc<Roster>>,
 }
 
@@ -109,7 +112,9 @@ impl Control {
     ) -> Result<Arc<Control>, Error> {
         let records = Records::load(&*store, &identity::uuid()?, &identity::secret()?).await?;
         let (commander, queues) = Commander::new();
+        let alone = settings.membership.is_none();
         let control = Control {
+            office: Office::new(identity::uuid()?, alone),
             settings: ArcSwap::from_pointee(settings),
             sessions,
             tally: Tally::default(),
@@ -134,6 +139,7 @@ impl Control {
             trail: Mutex::default(),
             roster: watch::Sender::default(),
         };
+        control.join_the_others().await?;
         control.publish();
         Ok(Arc::new(control))
     }
@@ -162,6 +168,8 @@ impl Control {
         loops.spawn(Arc::clone(&self).follow_store());
         loops.spawn(Arc::clone(&self).settle_lost(lost));
         loops.spawn(Arc::clone(&self).rejoin_when_needed());
+        loops.spawn(Arc::clone(&self).hold_office());
+        loops.spawn(Arc::clone(&self).attend_routers());
         tokio::pin!(shutdown);
         loop {
             self.watch_servers(&mut loops, &mut probes);
@@ -186,6 +194,7 @@ impl Control {
         }
         calls.close();
         loops.shutdown().await;
+        self.say_farewell().await;
         self.end_jobs(jobs, jobs_waiting).await;
         while commands.join_next().await.is_some() {}
         while let Some(request) = calls.recv().await {
@@ -315,7 +324,7 @@ impl Control {
 
     /// Writes a change of the farm, then reads the farm again and publishes it.
     pub(crate) async fn commit(&self, transaction: Transaction) -> Result<(), CommandError> {
-        let outcome = self.store.commit(transaction).await?;
+        let outcome = self.store.commit(self.by_right(transaction)?).await?;
         self.reload().await?;
         match outcome {
             Outcome::Applied(_) => Ok(()),
@@ -468,33 +477,63 @@ impl Control {
         );
     }
 
-    /// Reads the farm again when the store changes, whoever changed it.
+    /// Takes over what changes in the store, whoever changed it.
     async fn follow_store(self: Arc<Self>) {
         loop {
-            let after = lock(&self.state).records.revision;
-            let Ok(mut watch) = self.store.watch("/", after).await else {
-                return;
-            };
-            let ended = loop {
-                match watch.next().await {
-                    Ok(update) if update.revision <= lock(&self.state).records.revision => {}
-                    Ok(_) => {
-                        if let Err(error) = self.reload().await {
-                            self.happened(Event::now("store_unreadable", "", error.to_string()));
-                        }
+            let mut after = lock(&self.state).records.revision;
+            if !self.office.is_alone() {
+                match self.read_presence().await {
+                    Ok(revision) => after = after.min(revision),
+                    Err(error) => {
+                        self.store_fails(&error).await;
+                        continue;
                     }
-                    Err(ended) => break ended,
                 }
+            }
+            let ended = match self.store.watch("/", after).await {
+                Ok(mut watch) => loop {
+                    match watch.next().await {
+                        Ok(update) => self.take_update(&update).await,
+                        Err(ended) => break ended,
+                    }
+                },
+                Err(error) => error,
             };
             // After a gap, what was missed is in the whole reading.
             let read = self.reload().await;
-            if !matches!(ended, meta::Error::Gap) || read.is_err() {
-                self.happened(Event::now("store_unreadable", "", ended.to_string()));
+            if matches!(ended, meta::Error::Closed) {
                 return;
+            }
+            if !matches!(ended, meta::Error::Gap) || read.is_err() {
+                self.store_fails(&ended).await;
             }
         }
     }
+
+    async fn store_fails(&self, error: &meta::Error) {
+        self.happened(Event::now("store_unreadable", "", error.to_string()));
+        tokio::time::sleep(STORE_AGAIN).await;
+    }
+
+    /// The farm's records are read again as a whole; what routers say of themselves is in the update.
+    async fn take_update(&self, update: &meta::Update) {
+        let mut keys = update.changes.iter().map(meta::Change::key);
+        let newer = update.revision > lock(&self.state).records.revision;
+        if newer
+            && keys.any(Records::includes)
+            && let Err(error) = self.reload().await
+        {
+            self.happened(Event::now("store_unreadable", "", error.to_string()));
+        }
+        if !self.office.is_alone() {
+            self.take_presence(update);
+            self.take_failovers(update);
+        }
+    }
 }
+
+/// Before the store is tried again.
+const STORE_AGAIN: Duration = Duration::from_millis(200);
 
 impl State {
     /// A change of primary that is published stays so, though the store does not have it yet.

@@ -86,6 +86,9 @@ pub struct Settings {
     pub notifications: u32,
     pub notification_clients: u32,
     pub notification_interval_ms: u64,
+    /// How it takes part in a farm of several routers, which share the store; `None` for a router
+    /// that has its store for itself.
+    pub membership: Option<Membership>,
     /// Who hears of events.
     pub listener: Option<Arc<dyn Listener>>,
     /// How the farm's other routers are asked, and how long each may take for a part of a view over
@@ -98,6 +101,41 @@ pub struct Settings {
     pub nodes: Vec<Node>,
     /// The router's own version, for `manage ping`.
     pub version: String,
+}
+
+/// How a router takes part in a farm of several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// For people; unique among the routers of the farm.
+    pub name: String,
+    /// `host:port` of the HTTP door, as the other routers reach it.
+    pub http: String,
+    /// `host:port` of the SQL door, for people.
+    pub sql: String,
+    /// A router that the store has not heard for so long is gone, and leads no more.
+    pub lease_ms: u64,
+    /// After so long without the store the router says so.
+    pub store_silence_ms: u64,
+    /// Then it also says that it is not ready, so that clients are sent elsewhere.
+    pub refuses_without_store: bool,
+    /// The process bound its addresses itself, so whoever registered with the same HTTP address is
+    /// gone; false when it took them over from one that still serves its clients.
+    pub replaces: bool,
+}
+
+impl Membership {
+    /// The defaults.
+    pub fn new(name: &str, http: &str, sql: &str) -> Membership {
+        Membership {
+            name: name.to_owned(),
+            http: http.to_owned(),
+            sql: sql.to_owned(),
+            lease_ms: 2000,
+            store_silence_ms: 10_000,
+            refuses_without_store: false,
+            replaces: true,
+        }
+    }
 }
 
 impl Settings {
@@ -130,6 +168,7 @@ impl Settings {
             notifications: 300,
             notification_clients: 50,
             notification_interval_ms: 60_000,
+            membership: None,
             listener: None,
             peers: Arc::new(NoPeers),
             peer_timeout_ms: 1000,

@@ -24,6 +24,11 @@ impl Standing {
         self.paused.contains_key(group)
     }
 
+    /// True while this server is cut off.
+    pub(crate) fn is_cut(&self, id: u32) -> bool {
+        self.cut.contains_key(&id)
+    }
+
     /// True while the primary is being exchanged, up to the last record.
     pub(crate) fn is_changing(&self, group: &str) -> bool {
         self.is_paused(group) || self.leading.contains_key(group)

@@ -11,7 +11,7 @@ use crate::record::{Records, ServerRecord};
 use crate::runtime::Control;
 
 /// Prefix of the keys.
-const FAILOVER: &str = "/failover/";
+pub(super) const FAILOVER: &str = "/failover/";
 
 /// The key of a group's record.
 pub(crate) fn record_key(group: &str) -> String {
@@ -115,7 +115,16 @@ impl Control {
         read(&entry, engine).map(Some)
     }
 
-    fn engine_of(&self, group: &str) -> Option<Engine> {
+    /// The record as it is stored; `None` also for a group that has no server any more.
+    pub(super) async fn kept_record(&self, group: &str) -> Result<Option<Record>, Error> {
+        let entry = self.store().get(&record_key(group)).await?;
+        match (entry, self.engine_of(group)) {
+            (Some(entry), Some(engine)) => read(&entry, engine).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn engine_of(&self, group: &str) -> Option<Engine> {
         let state = self.state();
         let mut members = state.records.members(group);
         members.next().map(|(_, record)| record.engine)
@@ -134,7 +143,7 @@ impl Control {
             let engine = self.engine_of(group);
             let transaction = put_record(self.store(), group, engine, record).await?;
             let Step::Over { primary } = &record.step else {
-                match self.store().commit(transaction).await? {
+                match self.store().commit(self.by_right(transaction)?).await? {
                     Outcome::Applied(_) => return Ok(()),
                     Outcome::Stale => continue,
                 }
@@ -151,7 +160,10 @@ impl Control {
                 )
             };
             match self.commit(transaction).await {
-                Err(CommandError::Refused(_)) => {}
+                Err(CommandError::Refused(_)) => {
+                    // It may be this router that was replaced, not the farm that changed.
+                    self.by_right(Transaction::new())?;
+                }
                 other => {
                     self.state().standing.recorded(group);
                     return other;
@@ -166,6 +178,12 @@ impl Control {
 
 /// Commands that change the same records win over a step so often.
 const RECORD_TRIES: u32 = 20;
+
+/// A record as it is stored; `None` for what cannot be read.
+pub(super) fn read_value(value: &str, engine: Engine) -> Option<Record> {
+    let kept: Kept = serde_json::from_str(value).ok()?;
+    kept.read(engine)
+}
 
 /// A stored record.
 fn read(entry: &Entry, engine: Engine) -> Result<Record, Error> {

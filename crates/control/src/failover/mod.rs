@@ -7,6 +7,7 @@
 mod kept;
 mod order;
 mod rejoin;
+mod several;
 mod steps;
 mod views;
 
@@ -48,6 +49,10 @@ pub(crate) enum Told {
     Order(machines::failover::Order, oneshot::Sender<Outcome>),
     /// The group's records changed.
     Members,
+    /// Who is there, who leads, who votes or who has cut may have changed.
+    Office,
+    /// The store has this record of a change of primary now.
+    Recorded(String),
 }
 
 /// The task that drives one group's machine.
@@ -66,6 +71,7 @@ struct Driver {
     rejoining: BTreeMap<u32, AbortHandle>,
     rejoins: JoinSet<()>,
     views: views::Views,
+    others: several::Others,
 }
 
 impl Control {
@@ -97,7 +103,11 @@ impl Control {
         let active = self.is_active(&group);
         let policy = self.policy(&group);
         let driver = Driver {
-            machine: Failover::new(policy, active),
+            machine: match self.office.is_alone() {
+                true => Failover::new(policy, active),
+                false => Failover::among_peers(policy, active),
+            },
+            others: several::Others::new(&self, &group),
             control: Arc::clone(&self),
             group: group.clone(),
             wake_us: None,
@@ -188,16 +198,12 @@ pub(crate) fn shown_acks(state: &State, group: &str, last_replica_wait_ms: u64) 
 impl Driver {
     async fn run(mut self, mut inbox: mpsc::Receiver<Told>) {
         self.members_changed();
-        match self.control.recorded_step(&self.group).await {
-            Ok(record) => {
-                if let Some(record) = &record {
-                    self.rejoin_lost(record);
-                }
-                self.tell(Event::Resume(record));
-            }
-            Err(error) => {
-                let event = events::Event::now("store_unreadable", &self.group, error.to_string());
-                self.control.happened(event);
+        if self.control.office.is_alone() {
+            self.resume().await;
+        } else {
+            self.look_at_office();
+            if self.others.leads().is_none() {
+                self.read_as_follower().await;
             }
         }
         loop {
@@ -217,6 +223,7 @@ impl Driver {
                     }
                 }
                 Some(_) = self.rejoins.join_next() => {}
+                (number, record) = self.others.read() => self.take_up(number, record),
                 () = tokio::time::sleep(wait) => {
                     let kind = self.control.state().records.kind(&self.group);
                     let there = self.control.state().records.groups.contains_key(&self.group);
@@ -232,6 +239,22 @@ impl Driver {
         }
     }
 
+    /// What was under way when the only router ended.
+    async fn resume(&mut self) {
+        match self.control.recorded_step(&self.group).await {
+            Ok(record) => {
+                if let Some(record) = &record {
+                    self.rejoin_lost(record);
+                }
+                self.tell(Event::Resume(record));
+            }
+            Err(error) => {
+                let event = events::Event::now("store_unreadable", &self.group, error.to_string());
+                self.control.happened(event);
+            }
+        }
+    }
+
     fn take(&mut self, told: Told) {
         match told {
             Told::Event(event) => {
@@ -240,6 +263,8 @@ impl Driver {
                 self.tell(event);
             }
             Told::Members => self.members_changed(),
+            Told::Office => self.look_at_office(),
+            Told::Recorded(value) => self.recorded(&value),
             Told::Order(what, waiter) => {
                 let order = self.next_order;
                 self.next_order += 1;
@@ -259,6 +284,7 @@ impl Driver {
             && self.machine.is_active()
             && !self.machine.is_changing()
             && self.machine.primary().is_some_and(|it| it != *server)
+            && self.control.right().is_some()
         {
             self.rejoin(*server);
         }
@@ -354,8 +380,7 @@ impl Driver {
                     let _ = waiter.send(result);
                 }
             }
-            // Nobody else is there to be told.
-            Action::Vote { .. } => {}
+            Action::Vote { lost } => self.others.vote(lost),
             Action::Wake { at_us } => self.wake_us = Some(at_us),
         }
     }
@@ -363,6 +388,7 @@ impl Driver {
     fn ask(&mut self, ask: AskId, what: Ask, within_us: u64) {
         let control = Arc::clone(&self.control);
         let group = self.group.clone();
+        let number = self.others.leads();
         let fork = match &what {
             Ask::Record(Record {
                 step: Step::Over { .. },
@@ -376,7 +402,7 @@ impl Driver {
         }
         self.running.spawn(async move {
             let limit = Duration::from_micros(within_us);
-            let work = control.do_step(&group, what, fork);
+            let work = control.do_step(&group, what, fork, number);
             let answer = match tokio::time::timeout(limit, work).await {
                 Ok(answer) => answer,
                 Err(_) => Err(Failed {

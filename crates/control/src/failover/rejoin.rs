@@ -43,6 +43,10 @@ impl Control {
                 let alive = state.seen.get(&id).is_some_and(|seen| seen.health.alive);
                 (kept.map(|kept| kept.value.clone()), alive)
             };
+            if self.right().is_none() {
+                // Another router leads, and brings it back.
+                return;
+            }
             let Some(record) = record.filter(|record| record.group == group) else {
                 return;
             };

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use engine::exchange::{self, Halted};
-use engine::{Error, Greeting, Link, Login, Thread};
+use engine::{Error, Greeting, Link, Login, Thread, term};
 use farm::{Position, ServerId, Status};
 use machines::failover::{Answer, Ask, Failed, Fault, Heard};
 
@@ -29,22 +29,48 @@ impl Control {
     /// A connection that was kept for this moment may be one to a process that has ended since: a
     /// server that was started anew is not given up for that, or another one that holds less would be
     /// chosen. Every step may be repeated.
-    pub(super) async fn do_step(&self, group: &str, what: Ask, fork: Option<Position>) -> Step {
-        let first = self.try_step(group, what.clone(), fork.clone()).await;
+    ///
+    /// Among several routers it is done only while this one leads under `number`, and servers are told
+    /// the number: they do nothing for a smaller one any more.
+    pub(super) async fn do_step(
+        &self,
+        group: &str,
+        what: Ask,
+        fork: Option<Position>,
+        number: Option<u64>,
+    ) -> Step {
+        let first = self
+            .try_step(group, what.clone(), fork.clone(), number)
+            .await;
         let on_kept_link = !matches!(
             what,
             Ask::Confirm { .. } | Ask::Cut { .. } | Ask::Fence { .. } | Ask::Record(_)
         );
         match first {
             Err(failed) if on_kept_link && failed.fault == Fault::Reset => {
-                self.try_step(group, what, fork).await
+                self.try_step(group, what, fork, number).await
             }
             other => other,
         }
     }
 
-    async fn try_step(&self, group: &str, what: Ask, fork: Option<Position>) -> Step {
+    async fn try_step(
+        &self,
+        group: &str,
+        what: Ask,
+        fork: Option<Position>,
+        number: Option<u64>,
+    ) -> Step {
         let timeout_ms = self.settings().step_timeout_ms;
+        if let Ask::Confirm { server } = what {
+            // Everybody may look.
+            return self.confirm(server).await;
+        }
+        self.may_act(number)
+            .map_err(|error| said(error.to_string()))?;
+        if let Some(number) = number {
+            self.raise_term(&what, number).await?;
+        }
         match what {
             Ask::Confirm { server } => self.confirm(server).await,
             // It was begun when it was asked.
@@ -64,7 +90,10 @@ impl Control {
             Ask::Lead { server } => self.lead(group, server).await,
             Ask::Open { server } => {
                 let mut link = self.lend(server.0).await.map_err(failed)?;
-                let outcome = exchange::open(&mut link, timeout_ms).await;
+                let outcome = match number {
+                    None => exchange::open(&mut link, timeout_ms).await,
+                    Some(number) => term::open(&mut link, number, timeout_ms).await,
+                };
                 plain(link.keep(outcome))
             }
             Ask::Follow { server, primary } => self.follow_primary(server, primary).await,
@@ -75,6 +104,22 @@ impl Control {
                 Err(error) => Err(said(error.to_string())),
             },
         }
+    }
+
+    /// Tells a server which leadership acts on it, before a step that must not be followed by one of
+    /// an earlier leader.
+    async fn raise_term(&self, what: &Ask, number: u64) -> Result<(), Failed> {
+        let server = match *what {
+            Ask::Halt { server }
+            | Ask::Lead { server }
+            | Ask::Close { server }
+            | Ask::Follow { server, .. } => server,
+            _ => return Ok(()),
+        };
+        let timeout_ms = self.settings().step_timeout_ms;
+        let mut link = self.lend(server.0).await.map_err(failed)?;
+        let raised = term::raise(&mut link, number, timeout_ms).await;
+        link.keep(raised).map_err(failed)
     }
 
     async fn confirm(&self, server: ServerId) -> Step {

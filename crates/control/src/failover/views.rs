@@ -27,12 +27,26 @@ impl Driver {
         let Event::Failed { server, fault } = event else {
             return;
         };
-        let doubtful = matches!(fault, Fault::Silent | Fault::WriteSilent);
+        // Among several routers the replicas' word is wanted for whatever the leader sees.
+        let leads_others = self.others.leads().is_some();
+        let doubtful = matches!(fault, Fault::Silent | Fault::WriteSilent) || leads_others;
+        if doubtful {
+            self.begin_look(*server, *fault == Fault::WriteSilent);
+        }
+    }
+
+    /// Asks the replicas of a primary that another router holds for lost.
+    pub(super) fn look_at_replicas_of(&mut self, server: ServerId) {
+        if self.others.leads().is_some() {
+            self.begin_look(server, false);
+        }
+    }
+
+    fn begin_look(&mut self, server: ServerId, hangs: bool) {
         let under_way = self.views.0.as_ref().is_some_and(|it| !it.is_finished());
-        if !doubtful || under_way || self.machine.primary() != Some(*server) {
+        if under_way || self.machine.primary() != Some(server) {
             return;
         }
-        let hangs = *fault == Fault::WriteSilent;
         let control = Arc::clone(&self.control);
         let look = control.look_at_replicas(self.group.clone(), hangs);
         self.views.0 = Some(self.rejoins.spawn(look));
@@ -87,6 +101,11 @@ impl Control {
                 let Ok(Some(now)) = link.keep(outcome) else {
                     continue;
                 };
+                if now.io != Thread::Running && !self.office.is_alone() {
+                    let replica = ServerId(id);
+                    self.tell_driver(&group, Told::Event(Event::Parted { replica }));
+                    continue;
+                }
                 let last = before.insert(id, now.received.clone());
                 let receives = last.is_some_and(|last| last != now.received);
                 if receives || (hangs && now.io == Thread::Running) {

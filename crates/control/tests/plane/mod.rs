@@ -32,6 +32,16 @@ impl Plane {
 
     /// The same with other settings.
     pub fn start_with(dir: &Path, set: impl FnOnce(&mut Settings)) -> Plane {
+        let store = Arc::new(meta::Embedded::open(dir).expect("a store"));
+        Plane::start_on(store, dir, set)
+    }
+
+    /// The same on a store that others may share.
+    pub fn start_on(
+        store: Arc<dyn meta::Store>,
+        dir: &Path,
+        set: impl FnOnce(&mut Settings),
+    ) -> Plane {
         let credentials = Credentials {
             user: "root".to_owned(),
             password: String::new(),
@@ -46,7 +56,6 @@ impl Plane {
         settings.errant_dir = dir.join("errant");
         set(&mut settings);
         let published = Arc::new(Published::from_pointee(Snapshot::empty("", Instant::now())));
-        let store = Arc::new(meta::Embedded::open(dir).expect("a store"));
         let (stop, stopped) = oneshot::channel::<()>();
         let (ready, is_ready) = mpsc::channel();
         let cell = Arc::clone(&published);

@@ -1,0 +1,418 @@
+//! What a driver does because there are other routers.
+//!
+//! The leader's machine acts; the others' only form an opinion, which is voted through the store. What
+//! the leader records under `/failover/GROUP` they carry out on their own sessions: they cut the old
+//! primary off, say what their clients were told, and go on with the new one when it is recorded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use farm::{Position, ServerId};
+use machines::failover::{Event, Record, RouterId, Step};
+use meta::{Change, LeaseId, Transaction};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::{Driver, Told, kept};
+use crate::commands::CommandError;
+use crate::office::{CutRecord, Role, VoteRecord, cut_key, vote_key};
+use crate::record::json;
+use crate::runtime::Control;
+
+/// Before the store is tried again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Cores take note of a cut within so long; what a session acknowledges afterwards is told later.
+const CORES: Duration = Duration::from_millis(3);
+
+/// While a primary is cut off, what sessions were told is looked at so often.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// What a driver knows of the others.
+pub(super) struct Others {
+    role: Role,
+    /// Votes that the machine was told.
+    votes: BTreeMap<u8, u32>,
+    /// What the peers said they cut, as the machine was told: by peer.
+    cuts: BTreeMap<u64, CutRecord>,
+    /// The last record in the store, whoever wrote it.
+    seen: Option<Record>,
+    /// This router's opinion, for the task that votes.
+    opinion: watch::Sender<Option<ServerId>>,
+    /// The record that this router answers, for the task that says so.
+    answers: watch::Sender<Option<u64>>,
+    /// Reads what is recorded when a leadership begins.
+    reading: JoinSet<(u64, Option<Record>)>,
+    helpers: JoinSet<()>,
+}
+
+impl Others {
+    pub(super) fn new(control: &Arc<Control>, group: &str) -> Others {
+        let (opinion, opinions) = watch::channel(None);
+        let (answers, answered) = watch::channel(None);
+        let mut helpers = JoinSet::new();
+        if !control.office.is_alone() {
+            let (control, group) = (Arc::clone(control), group.to_owned());
+            helpers.spawn(Arc::clone(&control).vote(group.clone(), opinions));
+            helpers.spawn(control.answer_records(group, answered));
+        }
+        Others {
+            role: Role::default(),
+            votes: BTreeMap::new(),
+            cuts: BTreeMap::new(),
+            seen: None,
+            opinion,
+            answers,
+            reading: JoinSet::new(),
+            helpers,
+        }
+    }
+
+    /// The number under which this router leads, as the machine was told.
+    pub(super) fn leads(&self) -> Option<u64> {
+        self.role.leads
+    }
+
+    pub(super) fn vote(&self, lost: Option<ServerId>) {
+        self.opinion.send_replace(lost);
+    }
+
+    /// The next reading of what is recorded; never ready while there is none.
+    pub(super) async fn read(&mut self) -> (u64, Option<Record>) {
+        loop {
+            match self.reading.join_next().await {
+                Some(Ok(read)) => return read,
+                Some(Err(_)) => {}
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        self.helpers.abort_all();
+    }
+}
+
+impl Driver {
+    /// Something changed about who is there, who leads, who votes or who has cut.
+    pub(super) fn look_at_office(&mut self) {
+        if self.control.office.is_alone() {
+            return;
+        }
+        let role = self.control.role();
+        if role != self.others.role {
+            self.take_role(role);
+        }
+        self.tell_votes();
+        self.tell_cuts();
+    }
+
+    fn take_role(&mut self, role: Role) {
+        let was = std::mem::replace(&mut self.others.role, role.clone());
+        let deposed = was.leads.is_some() && was.leads != role.leads;
+        if deposed {
+            // Dropped, they close the connections that they use.
+            self.running = JoinSet::new();
+            for (_, task) in std::mem::take(&mut self.rejoining) {
+                task.abort();
+            }
+            self.others.reading = JoinSet::new();
+            self.fork = None;
+            self.control.state().standing.recorded(&self.group);
+        }
+        self.tell(Event::Office {
+            leads: role.leads.is_some(),
+            number: role.leads.unwrap_or(0),
+            peers: role.peers.iter().map(|(_, id)| RouterId(*id)).collect(),
+            strays: role.strays.iter().copied().map(RouterId).collect(),
+        });
+        if let Some(number) = role.leads.filter(|_| was.leads != role.leads) {
+            let reading = Arc::clone(&self.control).read_recorded(self.group.clone(), number);
+            self.others.reading.spawn(reading);
+        }
+        if deposed {
+            self.read_farm_again();
+            // What the store has is the leader's from now on.
+            if let Some(record) = self.others.seen.clone() {
+                self.follow(&record);
+            }
+        }
+    }
+
+    /// What a deposed leader published and nobody recorded is void.
+    fn read_farm_again(&mut self) {
+        let control = Arc::clone(&self.control);
+        self.rejoins.spawn(async move {
+            while control.reload().await.is_err() {
+                tokio::time::sleep(AGAIN).await;
+            }
+        });
+    }
+
+    /// This router leads now, and this is what was recorded before.
+    pub(super) fn take_up(&mut self, number: u64, record: Option<Record>) {
+        if self.others.role.leads != Some(number) {
+            return;
+        }
+        self.others.answers.send_replace(None);
+        self.members_changed();
+        if let Some(record) = &record {
+            self.rejoin_lost(record);
+        }
+        self.tell(Event::Resume(record));
+    }
+
+    fn tell_votes(&mut self) {
+        let votes = self.control.votes(&self.group);
+        let before = std::mem::replace(&mut self.others.votes, votes.clone());
+        let peers = self.others.role.peers.clone();
+        for (slot, id) in peers {
+            let (was, now) = (before.get(&slot), votes.get(&slot));
+            if was != now {
+                let router = RouterId(id);
+                let lost = now.copied().map(ServerId);
+                if let Some(server) = lost {
+                    self.look_at_replicas_of(server);
+                }
+                self.tell(Event::Vote { router, lost });
+            }
+        }
+    }
+
+    fn tell_cuts(&mut self) {
+        let peers = self.others.role.peers.clone();
+        let there: BTreeSet<u64> = peers.iter().map(|(_, id)| *id).collect();
+        self.others.cuts.retain(|id, _| there.contains(id));
+        for (slot, id) in peers {
+            let Some(cut) = self.control.cut_of(&self.group, slot) else {
+                continue;
+            };
+            if self.others.cuts.get(&id) == Some(&cut) {
+                continue;
+            }
+            self.others.cuts.insert(id, cut.clone());
+            let Some(position) = self.control.position_of(&self.group, &cut) else {
+                continue;
+            };
+            self.tell(Event::Acknowledged {
+                router: RouterId(id),
+                position,
+                cut: cut.number,
+            });
+        }
+    }
+
+    /// The store has this record now. The leader wrote it itself; the others do their part.
+    pub(super) fn recorded(&mut self, value: &str) {
+        let Some(record) = self.control.read_record(&self.group, value) else {
+            return;
+        };
+        if self.others.leads().is_none() {
+            self.follow(&record);
+        }
+        self.others.seen = Some(record);
+    }
+
+    fn follow(&mut self, record: &Record) {
+        let (control, group) = (&self.control, &self.group);
+        match record.step {
+            Step::Clearing { old: Some(old) } => control.cut_once(group, old.0),
+            Step::Turning {
+                old: Some(old),
+                winner,
+            } if old != winner => control.cut_once(group, old.0),
+            Step::Clearing { old: None } | Step::Turning { .. } | Step::Switching { .. } => {
+                control.pause(group);
+            }
+            Step::Over { primary } => {
+                self.others.answers.send_replace(None);
+                return control.follow_primary_of(group, primary);
+            }
+        }
+        self.others.answers.send_replace(Some(record.number));
+    }
+
+    /// What the store has when a router starts that does not lead.
+    pub(super) async fn read_as_follower(&mut self) {
+        if let Ok(Some(record)) = self.control.kept_record(&self.group).await {
+            // Nothing is under way for a change that is over.
+            if !matches!(record.step, Step::Over { .. }) {
+                self.follow(&record);
+            }
+            self.others.seen = Some(record);
+        }
+    }
+}
+
+impl Control {
+    /// Tells the drivers what was recorded of changes of primary.
+    pub(crate) fn take_failovers(&self, update: &meta::Update) {
+        for change in &update.changes {
+            if let Change::Put { key, value, .. } = change
+                && let Some(group) = key.strip_prefix(kept::FAILOVER)
+            {
+                self.tell_driver(group, Told::Recorded(value.clone()));
+            }
+        }
+    }
+
+    /// Reads the farm and what is recorded of a change of primary, however long that takes.
+    async fn read_recorded(self: Arc<Self>, group: String, number: u64) -> (u64, Option<Record>) {
+        loop {
+            if self.reload().await.is_ok()
+                && let Ok(record) = self.recorded_step(&group).await
+            {
+                return (number, record);
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    fn read_record(&self, group: &str, value: &str) -> Option<Record> {
+        let engine = self.engine_of(group)?;
+        kept::read_value(value, engine)
+    }
+
+    fn position_of(&self, group: &str, cut: &CutRecord) -> Option<Position> {
+        let engine = self.engine_of(group)?;
+        match &cut.acknowledged {
+            None => Some(Position::empty(engine)),
+            Some(text) => Position::parse(engine, text),
+        }
+    }
+
+    /// What clients of this router were told is committed in a group.
+    fn acknowledged_in(&self, group: &str) -> Option<Position> {
+        let state = self.state();
+        let members = state.records.members(group);
+        let fresh = members.filter_map(|(id, _)| Some(&state.seen.get(&id)?.fresh));
+        let told = fresh.filter_map(|fresh| fresh.acknowledged());
+        told.reduce(|mut all, one| {
+            all.join(&one);
+            all
+        })
+    }
+
+    /// Follows the leader: the primary is cut off, once for each change.
+    fn cut_once(&self, group: &str, id: u32) {
+        if !self.state().standing.is_cut(id) {
+            self.begin_cut(group, id);
+        }
+    }
+
+    /// Follows the leader: the change is over, and the farm's records say who leads the group.
+    fn follow_primary_of(&self, group: &str, primary: Option<ServerId>) {
+        let waits = {
+            let state = self.state();
+            let read_only = |id: ServerId| {
+                let seen = state.seen.get(&id.0);
+                seen.is_none_or(|seen| seen.health.read_only)
+            };
+            state.standing.is_paused(group) || primary.is_some_and(read_only)
+        };
+        if waits && primary.is_some() {
+            self.publish_primary(group, primary);
+            self.state().standing.recorded(group);
+        }
+    }
+
+    /// Writes this router's opinion of a group's primary whenever it changes.
+    async fn vote(self: Arc<Self>, group: String, mut opinion: watch::Receiver<Option<ServerId>>) {
+        let mut role = self.office.watch_role();
+        let mut written: Option<(u32, LeaseId)> = None;
+        loop {
+            let lost = *opinion.borrow_and_update();
+            role.borrow_and_update();
+            let Some((slot, lease)) = self.seat() else {
+                if role.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            let wanted = lost.map(|server| (server.0, lease));
+            // A vote under a lease that is over is gone.
+            let done = match wanted {
+                _ if wanted == written => Ok(()),
+                Some((lost, lease)) => {
+                    let vote = json(&VoteRecord { lost });
+                    let vote = Transaction::new().put_leased(&vote_key(&group, slot), &vote, lease);
+                    self.store().commit(vote).await.map(drop)
+                }
+                None => {
+                    let none = Transaction::new().delete(&vote_key(&group, slot));
+                    self.store().commit(none).await.map(drop)
+                }
+            };
+            let ended = match done {
+                Ok(()) => {
+                    written = wanted;
+                    tokio::select! {
+                        changed = opinion.changed() => changed.is_err(),
+                        changed = role.changed() => changed.is_err(),
+                    }
+                }
+                Err(_) => {
+                    tokio::time::sleep(AGAIN).await;
+                    false
+                }
+            };
+            if ended {
+                return;
+            }
+        }
+    }
+
+    /// Writes what this router did about a record, and what its clients were told until then.
+    async fn answer_records(
+        self: Arc<Self>,
+        group: String,
+        mut record: watch::Receiver<Option<u64>>,
+    ) {
+        let mut written: Option<(CutRecord, LeaseId)> = None;
+        loop {
+            let Some(number) = *record.borrow_and_update() else {
+                if record.changed().await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(CORES).await;
+                continue;
+            };
+            if let Some((slot, lease)) = self.seat() {
+                let told = self.acknowledged_in(&group);
+                let acknowledged = told.map(|position| position.to_string());
+                let cut = CutRecord {
+                    number,
+                    acknowledged,
+                };
+                let wanted = (cut, lease);
+                if written.as_ref() != Some(&wanted) {
+                    let value = json(&wanted.0);
+                    let key = cut_key(&group, slot);
+                    let cut = Transaction::new().put_leased(&key, &value, lease);
+                    if self.store().commit(cut).await.is_ok() {
+                        written = Some(wanted);
+                    }
+                }
+            }
+            // Another record is answered at once.
+            tokio::select! {
+                changed = record.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+    }
+
+    /// A step on a server or in the store is this router's only while it leads under this number.
+    pub(super) fn may_act(&self, number: Option<u64>) -> Result<(), CommandError> {
+        let right = self.right();
+        match right {
+            Some(right) if right.number() == number => Ok(()),
+            _ => Err(CommandError::Refused(
+                "this router does not lead the farm any more".to_owned(),
+            )),
+        }
+    }
+}
