@@ -62,6 +62,7 @@ impl Lent {
             Err(Error::Lost { .. } | Error::Timeout { .. } | Error::Connect { .. })
         );
         if usable {
+            self.link.act_for_all();
             *self.slot = Some((self.link, Instant::now()));
         }
         outcome
@@ -85,6 +86,15 @@ impl Control {
         }
         let link = self.open_admin(id).await?;
         Ok(Lent { slot, link })
+    }
+
+    /// The same for a step that only the leader may take: the server checks that with each statement.
+    pub(crate) async fn lend_to_act(&self, id: u32) -> Result<Lent, Error> {
+        let mut lent = self.lend(id).await?;
+        match self.act_by_right(&mut lent).await {
+            Ok(()) => Ok(lent),
+            Err(error) => lent.keep(Err(error)),
+        }
     }
 
     /// Opens the link of a server before somebody needs it, and looks whether it still works.

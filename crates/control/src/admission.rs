@@ -52,6 +52,7 @@ impl Control {
         }
         let login = self.login(&newcomer.host, newcomer.port);
         let mut link = Link::open(&login, newcomer.timeout_ms).await?;
+        self.act_by_right(&mut link).await?;
         let seen = engine::probe(&mut link, false, newcomer.timeout_ms).await?;
         let version = link.version().clone();
         if records.groups[&newcomer.group].value.kind == GroupKind::Galera {

@@ -1,11 +1,12 @@
 //! Reaching servers on behalf of commands, and keeping a group's wait for acknowledgements right.
 
 use engine::replication::{ACK_WAIT_FOREVER_MS, AcksSet};
-use engine::{Link, Login};
+use engine::{Link, Login, term};
 use farm::{GroupKind, Status};
 
 use crate::commands::CommandError;
 use crate::events::Event;
+use crate::office::Right;
 use crate::probes::Seen;
 use crate::record::{Records, ServerRecord};
 use crate::runtime::Control;
@@ -57,10 +58,27 @@ impl Control {
         }
     }
 
-    /// A connection for one command.
+    /// A connection for one command, which is the leader's.
     pub(crate) async fn reach(&self, server: &ServerRecord) -> Result<Link, CommandError> {
         let login = self.login(&server.host, server.port);
-        Ok(Link::open(&login, self.settings().step_timeout_ms).await?)
+        let mut link = Link::open(&login, self.settings().step_timeout_ms).await?;
+        self.act_by_right(&mut link).await?;
+        Ok(link)
+    }
+
+    /// Lets the server check before each statement of this link that no other router has begun to
+    /// lead. One that is alone asks for nothing.
+    pub(crate) async fn act_by_right(&self, link: &mut Link) -> Result<(), engine::Error> {
+        match self.right() {
+            Some(Right::Alone) => Ok(()),
+            Some(Right::Leader(number)) => {
+                term::act(link, number, self.settings().step_timeout_ms).await
+            }
+            None => Err(engine::Error::Deposed {
+                server: link.address().to_owned(),
+                number: 0,
+            }),
+        }
     }
 
     /// Makes the primary of a group wait for as many replicas as the group now has. A primary that

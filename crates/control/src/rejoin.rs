@@ -18,7 +18,6 @@ use farm::{Engine, GroupKind, Status};
 use crate::commands::CommandError;
 use crate::events::{Event, when};
 use crate::jobs::Aim;
-use crate::office::Right;
 use crate::record::ServerRecord;
 use crate::runtime::Control;
 
@@ -77,7 +76,6 @@ impl Control {
         }
         let timeout_ms = self.settings().step_timeout_ms;
         let mut link = self.reach(&record).await?;
-        self.raise_term_of(&mut link).await?;
         let mut leader = self.reach(&primary).await?;
         if engine::probe(&mut leader, false, timeout_ms)
             .await?
@@ -131,16 +129,6 @@ impl Control {
         let event = Event::now("server_rejoined", &record.group, detail);
         self.happened(event.of(&record.uuid, record.address()));
         self.back_in_group(id, record).await
-    }
-
-    /// Refused by a server that another leader has told of itself.
-    async fn raise_term_of(&self, link: &mut engine::Link) -> Result<(), CommandError> {
-        self.by_right(meta::Transaction::new())?;
-        if let Some(number) = self.right().and_then(Right::number) {
-            let timeout_ms = self.settings().step_timeout_ms;
-            engine::term::raise(link, number, timeout_ms).await?;
-        }
-        Ok(())
     }
 
     async fn back_in_group(&self, id: u32, record: ServerRecord) -> Result<Rejoined, CommandError> {

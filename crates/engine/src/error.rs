@@ -42,15 +42,10 @@ pub enum Error {
         cure: String,
     },
     #[error(
-        "server {server} was told of leadership {told}, so it does nothing for {number}: another \
-         router leads"
+        "server {server} does nothing for leadership {number}: another router leads, or the server \
+         was restarted"
     )]
-    Deposed {
-        server: String,
-        number: u64,
-        /// 0 when it was restarted since.
-        told: u64,
-    },
+    Deposed { server: String, number: u64 },
 }
 
 impl Error {

@@ -111,6 +111,20 @@ pub struct Link {
     address: String,
     login: Login,
     own: OwnId,
+    /// What the server checks before each statement; see [`crate::term::act`].
+    guard: Option<Guard>,
+}
+
+/// For which leadership a link's statements are.
+pub(crate) struct Guard {
+    pub(crate) number: u64,
+    /// A statement that fails with [`Guard::ERROR`] when another leadership acts; one row otherwise.
+    pub(crate) sql: String,
+}
+
+impl Guard {
+    /// ER_DATA_OUT_OF_RANGE.
+    const ERROR: u16 = 1690;
 }
 
 impl Link {
@@ -167,6 +181,7 @@ impl Link {
             address,
             login: login.clone(),
             own,
+            guard: None,
         })
     }
 
@@ -205,6 +220,16 @@ impl Link {
         self.conn
     }
 
+    /// Lets every statement from now on, or none, be checked by the server first.
+    pub(crate) fn set_guard(&mut self, guard: Option<Guard>) {
+        self.guard = guard;
+    }
+
+    /// Its statements are for nobody's leadership any more: whoever uses it next says so himself.
+    pub fn act_for_all(&mut self) {
+        self.guard = None;
+    }
+
     /// Runs one or more statements whose rows do not matter.
     pub(crate) async fn run(
         &mut self,
@@ -212,8 +237,7 @@ impl Link {
         sql: &str,
         timeout_ms: u64,
     ) -> Result<(), Error> {
-        let answer = within(timeout_ms, run_all(&mut self.conn, sql)).await;
-        self.finish(operation, timeout_ms, answer)
+        self.sets(operation, sql, timeout_ms).await.map(drop)
     }
 
     /// Runs one or more statements; gives the rows of each.
@@ -223,8 +247,24 @@ impl Link {
         sql: &str,
         timeout_ms: u64,
     ) -> Result<Vec<Vec<Row>>, Error> {
-        let answer = within(timeout_ms, fetch_all(&mut self.conn, sql)).await;
-        self.finish(operation, timeout_ms, answer)
+        let Some(guard) = &self.guard else {
+            let answer = within(timeout_ms, fetch_all(&mut self.conn, sql)).await;
+            return self.finish(operation, timeout_ms, answer);
+        };
+        // In one packet: a router that stops between the two sends neither.
+        let (number, sql) = (guard.number, format!("{}; {sql}", guard.sql));
+        let answer = within(timeout_ms, fetch_all(&mut self.conn, &sql)).await;
+        match self.finish(operation, timeout_ms, answer) {
+            Ok(mut sets) => {
+                sets.drain(..1.min(sets.len()));
+                Ok(sets)
+            }
+            Err(error) if error.number() == Some(Guard::ERROR) => Err(Error::Deposed {
+                server: self.address.clone(),
+                number,
+            }),
+            Err(error) => Err(error),
+        }
     }
 
     /// Runs one statement; gives its rows.
@@ -276,10 +316,6 @@ async fn connect(options: OptsBuilder, login: &Login) -> Result<Conn, mysql_asyn
         Err(_) if tls.is_some() && login.tls == LinkTls::Preferred => Conn::new(options).await,
         other => other,
     }
-}
-
-async fn run_all(conn: &mut Conn, sql: &str) -> Result<(), mysql_async::Error> {
-    fetch_all(conn, sql).await.map(drop)
 }
 
 /// Reads every result to its end, so that the error of any statement is seen.

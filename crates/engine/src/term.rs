@@ -15,7 +15,7 @@
 use farm::Engine;
 
 use crate::error::Error;
-use crate::link::{Link, text_at};
+use crate::link::{Guard, Link, text_at};
 use crate::version::Version;
 
 /// Before the number. `*/` ends it.
@@ -40,6 +40,22 @@ pub async fn raise(link: &mut Link, number: u64, timeout_ms: u64) -> Result<(), 
     );
     let told = locked(link, "be told who leads", &set, &now, timeout_ms).await?;
     expect(link, number, told)
+}
+
+/// Tells a server that this leadership acts now, and lets the server check that before each statement
+/// that the link sends from now on: none of them is run once it was told of a greater number. Ends
+/// with [`Link::act_for_all`].
+///
+/// # Errors
+/// [`Error::Deposed`], as every statement afterwards, when another router leads.
+pub async fn act(link: &mut Link, number: u64, timeout_ms: u64) -> Result<(), Error> {
+    link.act_for_all();
+    raise(link, number, timeout_ms).await?;
+    let now = number_sql(link.version());
+    // The exponential of a great number is an error, everywhere and in every mode.
+    let sql = format!("SELECT EXP(IF({now} = {number}, 0, 10000))");
+    link.set_guard(Some(Guard { number, sql }));
+    Ok(())
 }
 
 /// Lets clients write, if this leadership is the last one that the server was told of; otherwise
@@ -103,7 +119,6 @@ fn expect(link: &Link, number: u64, told: u64) -> Result<(), Error> {
     Err(Error::Deposed {
         server: link.address().to_owned(),
         number,
-        told,
     })
 }
 

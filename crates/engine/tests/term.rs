@@ -1,6 +1,6 @@
 //! The term register on real servers: only the last leadership opens a server.
 
-use engine::{Error, Link, Login, term};
+use engine::{Error, Link, Login, exchange, term};
 use testkit::{Release, Server};
 
 const STEP_MS: u64 = 20_000;
@@ -19,12 +19,9 @@ async fn link(server: &Server) -> Link {
         .expect("root has no password")
 }
 
-fn told(outcome: Result<(), Error>) -> Option<u64> {
-    match outcome {
-        Ok(()) => None,
-        Err(Error::Deposed { told, .. }) => Some(told),
-        Err(error) => panic!("{error}"),
-    }
+#[track_caller]
+fn refused<T: std::fmt::Debug>(outcome: Result<T, Error>) {
+    assert!(matches!(outcome, Err(Error::Deposed { .. })), "{outcome:?}");
 }
 
 async fn only_the_last_leadership_opens(release: Release) {
@@ -35,7 +32,7 @@ async fn only_the_last_leadership_opens(release: Release) {
     let (mut one, mut two) = (link(&server).await, link(&server).await);
     assert_eq!(term::told(&mut one, STEP_MS).await, Ok(0));
     let unknown = term::open(&mut one, 5, STEP_MS).await;
-    assert_eq!(told(unknown), Some(0), "nobody said that it may");
+    refused(unknown);
     term::raise(&mut one, 5, STEP_MS).await.expect("raised");
     term::raise(&mut two, 5, STEP_MS).await.expect("said again");
     assert_eq!(
@@ -45,13 +42,13 @@ async fn only_the_last_leadership_opens(release: Release) {
     term::raise(&mut two, 17, STEP_MS).await.expect("raised");
     assert_eq!(term::told(&mut one, STEP_MS).await, Ok(17));
 
-    assert_eq!(told(term::raise(&mut one, 5, STEP_MS).await), Some(17));
-    assert_eq!(told(term::open(&mut one, 5, STEP_MS).await), Some(17));
+    refused(term::raise(&mut one, 5, STEP_MS).await);
+    refused(term::open(&mut one, 5, STEP_MS).await);
     assert_eq!(client.value("SELECT @@global.read_only"), "1");
     term::open(&mut two, 17, STEP_MS).await.expect("opened");
     assert_eq!(client.value("SELECT @@global.read_only"), "0");
     // Who was replaced does not close what the other one opened.
-    assert_eq!(told(term::open(&mut one, 5, STEP_MS).await), Some(17));
+    refused(term::open(&mut one, 5, STEP_MS).await);
     assert_eq!(client.value("SELECT @@global.read_only"), "0");
 
     client.run("SET GLOBAL init_slave = 'SET @a = 1'");
@@ -61,6 +58,33 @@ async fn only_the_last_leadership_opens(release: Release) {
     assert_eq!(client.value("SELECT @@global.init_slave"), text);
     // The lock was let go each time, also after a failure.
     assert_eq!(client.value("SELECT IS_FREE_LOCK('heddle.term')"), "1");
+}
+
+/// Each statement of a link is checked by the server together with it.
+async fn steps_of_a_leadership_end_with_it(release: Release) {
+    let Some(server) = Server::start(release) else {
+        return;
+    };
+    let mut client = server.client();
+    let (mut one, mut two) = (link(&server).await, link(&server).await);
+    term::act(&mut one, 5, STEP_MS).await.expect("it leads");
+    let before = exchange::look(&mut one, STEP_MS).await.expect("it leads");
+    assert!(!before.read_only && before.up_s.is_some(), "{before:?}");
+    exchange::refuse_writes(&mut one, STEP_MS)
+        .await
+        .expect("it leads");
+    assert_eq!(client.value("SELECT @@global.read_only"), "1");
+    term::raise(&mut two, 6, STEP_MS).await.expect("raised");
+    term::open(&mut two, 6, STEP_MS).await.expect("opened");
+    refused(exchange::look(&mut one, STEP_MS).await);
+    refused(exchange::refuse_writes(&mut one, STEP_MS).await);
+    refused(term::act(&mut one, 5, STEP_MS).await);
+    assert_eq!(client.value("SELECT @@global.read_only"), "0");
+    one.act_for_all();
+    let now = exchange::look(&mut one, STEP_MS)
+        .await
+        .expect("anybody may look");
+    assert!(!now.read_only);
 }
 
 async fn a_held_lock_is_told(release: Release) {
@@ -80,16 +104,19 @@ async fn a_held_lock_is_told(release: Release) {
 #[tokio::test]
 async fn mariadb_opens_for_the_last_leadership() {
     only_the_last_leadership_opens(Release::Installed).await;
+    steps_of_a_leadership_end_with_it(Release::Installed).await;
     a_held_lock_is_told(Release::Installed).await;
 }
 
 #[tokio::test]
 async fn mariadb_114_opens_for_the_last_leadership() {
     only_the_last_leadership_opens(Release::MariaDb114).await;
+    steps_of_a_leadership_end_with_it(Release::MariaDb114).await;
 }
 
 #[tokio::test]
 async fn mysql_opens_for_the_last_leadership() {
     only_the_last_leadership_opens(Release::MySql80).await;
+    steps_of_a_leadership_end_with_it(Release::MySql80).await;
     a_held_lock_is_told(Release::MySql80).await;
 }

@@ -39,7 +39,7 @@ impl Control {
         self.pause(group);
         let timeout_ms = self.settings().step_timeout_ms;
         let patience = Duration::from_millis(self.settings().switchover_drain_ms);
-        let mut link = self.lend(server.0).await.map_err(failed)?;
+        let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
         let begin = Instant::now();
         let outcome = loop {
             match self.is_calm(&mut link, server, timeout_ms).await {

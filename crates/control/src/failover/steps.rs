@@ -68,9 +68,6 @@ impl Control {
         }
         self.may_act(number)
             .map_err(|error| said(error.to_string()))?;
-        if let Some(number) = number {
-            self.raise_term(&what, number).await?;
-        }
         match what {
             Ask::Confirm { server } => self.confirm(server).await,
             // It was begun when it was asked.
@@ -78,18 +75,18 @@ impl Control {
             Ask::Fence { server } => self.fence(server).await,
             Ask::Halt { server } => self.halt(server).await,
             Ask::Look { server } => {
-                let mut link = self.lend(server.0).await.map_err(failed)?;
+                let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
                 let outcome = exchange::look(&mut link, timeout_ms).await;
                 heard(link.keep(outcome))
             }
             Ask::Reach { server, position } => {
-                let mut link = self.lend(server.0).await.map_err(failed)?;
+                let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
                 let outcome = exchange::apply(&mut link, &position, timeout_ms).await;
                 plain(link.keep(outcome))
             }
             Ask::Lead { server } => self.lead(group, server).await,
             Ask::Open { server } => {
-                let mut link = self.lend(server.0).await.map_err(failed)?;
+                let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
                 let outcome = match number {
                     None => exchange::open(&mut link, timeout_ms).await,
                     Some(number) => term::open(&mut link, number, timeout_ms).await,
@@ -104,22 +101,6 @@ impl Control {
                 Err(error) => Err(said(error.to_string())),
             },
         }
-    }
-
-    /// Tells a server which leadership acts on it, before a step that must not be followed by one of
-    /// an earlier leader.
-    async fn raise_term(&self, what: &Ask, number: u64) -> Result<(), Failed> {
-        let server = match *what {
-            Ask::Halt { server }
-            | Ask::Lead { server }
-            | Ask::Close { server }
-            | Ask::Follow { server, .. } => server,
-            _ => return Ok(()),
-        };
-        let timeout_ms = self.settings().step_timeout_ms;
-        let mut link = self.lend(server.0).await.map_err(failed)?;
-        let raised = term::raise(&mut link, number, timeout_ms).await;
-        link.keep(raised).map_err(failed)
     }
 
     async fn confirm(&self, server: ServerId) -> Step {
@@ -190,6 +171,7 @@ impl Control {
         let login = self.login(&record.host, record.port);
         let timeout_ms = self.settings().probe_timeout_ms;
         let mut link = Link::open(&login, timeout_ms).await?;
+        self.act_by_right(&mut link).await?;
         let mut killed = exchange::kill_clients(&mut link, timeout_ms).await?;
         {
             let refuse = exchange::refuse_writes(&mut link, timeout_ms);
@@ -198,6 +180,7 @@ impl Control {
                 Ok(refused) => refused?,
                 Err(_) => {
                     let mut other = Link::open(&login, timeout_ms).await?;
+                    self.act_by_right(&mut other).await?;
                     killed += exchange::kill_clients(&mut other, timeout_ms).await?;
                     // Who came between the two lists and committed is not in the first.
                     while exchange::kill_waiting(&mut other, timeout_ms).await? > 0 {}
@@ -213,7 +196,7 @@ impl Control {
 
     async fn halt(&self, server: ServerId) -> Step {
         let timeout_ms = self.settings().step_timeout_ms;
-        let mut link = self.lend(server.0).await.map_err(failed)?;
+        let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
         let mut outcome = exchange::halt(&mut link, timeout_ms).await;
         if let Ok(halted) = &mut outcome
             && !halted.read_only
@@ -229,7 +212,7 @@ impl Control {
         let timeout_ms = self.settings().step_timeout_ms;
         let wanted = self.wanted_ack_wait_ms(group);
         let strict = self.settings().relaxed_replicas;
-        let mut link = self.lend(server.0).await.map_err(failed)?;
+        let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
         let outcome = exchange::prepare_primary(&mut link, wanted, strict, timeout_ms).await;
         let outcome = link.keep(outcome);
         if let (Ok((_, set)), Some(record)) = (&outcome, self.record_of(server.0)) {
@@ -247,7 +230,7 @@ impl Control {
         };
         let login = self.replica_login(&leader);
         let relaxed = self.settings().relaxed_replicas;
-        let mut link = self.lend(server.0).await.map_err(failed)?;
+        let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
         let outcome = follow(&mut link, &login, relaxed, timeout_ms).await;
         let outcome = link.keep(outcome);
         if outcome.is_ok() && record.status != Status::Faulty {
@@ -259,7 +242,7 @@ impl Control {
     /// Read-only, nobody left who could write, and what it has then.
     async fn close(&self, server: ServerId) -> Step {
         let timeout_ms = self.settings().step_timeout_ms;
-        let mut link = self.lend(server.0).await.map_err(failed)?;
+        let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
         let refused = exchange::refuse_writes(&mut link, timeout_ms).await;
         refused.map_err(failed)?;
         // Accounts with READ ONLY ADMIN would write on; sessions find the new primary.
