@@ -62,6 +62,7 @@ case $purpose in
     need etcd-server etcd
     need iproute2 ip
     need etcd-client etcdctl
+    need strace strace
     need php-cli php
     need_php_mysql
     need python3 python3

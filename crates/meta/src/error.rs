@@ -33,6 +33,31 @@ pub enum Error {
     Gap,
     #[error("the lease has ended, and what it held in the state store is free")]
     LeaseLost,
+    #[error("cannot reach etcd at {urls}: {reason}; {cure}")]
+    Unreachable {
+        urls: String,
+        reason: String,
+        cure: &'static str,
+    },
+    #[error(
+        "etcd refuses these credentials ({0}); check `etcd_user` and `etcd_password`, and that the \
+         account may read and write all keys that begin with `etcd_prefix`"
+    )]
+    Credentials(String),
+    #[error(
+        "etcd is full ({0}) and takes no more writes; free space with `etcdctl compact`, `etcdctl \
+         defrag` and then `etcdctl alarm disarm`, or raise its --quota-backend-bytes"
+    )]
+    Full(String),
+    #[error("this is too large for etcd ({0}); raise its --max-request-bytes and --max-txn-ops")]
+    TooLarge(String),
+    #[error(
+        "{0} belongs to another etcd cluster than the other URLs; `etcd` must name members of one \
+         cluster"
+    )]
+    OtherCluster(String),
+    #[error("etcd says: {0}; look at its log, and at `etcdctl endpoint health`")]
+    Etcd(String),
     #[error("the state store was closed")]
     Closed,
 }

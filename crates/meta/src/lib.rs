@@ -2,7 +2,8 @@
 //!
 //! Job: keep keys with JSON values, change several of them in one transaction that compares first,
 //! list a prefix, tell what changed since a revision, and delete the keys of a router that is no
-//! longer heard. One trait, [`Store`]; [`Embedded`] keeps a file for a farm of one router.
+//! longer heard. One trait, [`Store`]; [`Embedded`] keeps a file for a farm of one router, [`Etcd`]
+//! keeps the same keys where several routers share them.
 //!
 //! Invariants: a transaction is applied whole or not at all, and is on disk when it returns; every
 //! transaction that changed something has its own revision, and revisions grow; a watch misses
@@ -16,15 +17,18 @@
 
 mod embedded;
 mod error;
+mod etcd;
 #[cfg(test)]
 mod suite;
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
 pub use embedded::Embedded;
 pub use error::Error;
+pub use etcd::{Access, Etcd};
 
 /// The future of a store's answer; boxed, so that a store can be chosen at run time.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -146,6 +150,13 @@ impl Transaction {
         });
         self
     }
+
+    /// A key that it changes more than once.
+    fn key_twice(&self) -> Option<&str> {
+        let mut keys = BTreeSet::new();
+        let mut changed = self.changes.iter().map(Change::key);
+        changed.find(|&key| !keys.insert(key))
+    }
 }
 
 /// How a transaction ended.
@@ -171,8 +182,9 @@ pub trait Store: Send + Sync {
     /// All keys that begin with `prefix`.
     fn scan(&self, prefix: &str) -> Answer<'_, Listing>;
     /// Applies a transaction if its comparisons hold. Once begun it ends, even when the future is
-    /// dropped. [`Error::LeaseLost`], with nothing changed, when it binds a key to a lease that has
-    /// ended.
+    /// dropped, and it is applied once at most. [`Error::LeaseLost`], with nothing changed, when it
+    /// binds a key to a lease that has ended. After [`Error::Unreachable`] it may or may not have been
+    /// applied, or may be a little later.
     fn commit(&self, transaction: Transaction) -> Answer<'_, Outcome>;
     /// Everything that changes under `prefix` after revision `after`.
     fn watch(&self, prefix: &str, after: u64) -> Answer<'_, Box<dyn Watch>>;

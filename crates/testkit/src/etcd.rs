@@ -68,6 +68,20 @@ pub struct Etcd {
     dir: TempDir,
 }
 
+/// While it lives, a member's disk is slow.
+pub struct SlowDisk(Child);
+
+impl Drop for SlowDisk {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
+        // SIGTERM lets strace detach from what it traces; SIGKILL would leave that stopped.
+        if let Some(pid) = pid {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let _ = self.0.wait();
+    }
+}
+
 struct Member {
     name: String,
     client: String,
@@ -182,6 +196,44 @@ impl Etcd {
     /// SIGCONT.
     pub fn thaw(&self, member: usize) {
         self.signal(member, Signal::CONT);
+    }
+
+    /// Delays each sync of a running member's disk, until the value is dropped; `None`, with the
+    /// reason told, where that cannot be done.
+    pub fn slow_disk(&self, member: usize, delay: Duration) -> Option<SlowDisk> {
+        let inject = format!("inject=fsync,fdatasync:delay_enter={}", delay.as_micros());
+        let log = self.dir.path().join("slow.log");
+        let strace = Command::new("strace")
+            .args(["-f", "-e", "trace=fsync,fdatasync", "-e", &inject, "-o"])
+            .arg(&log)
+            .args(["-p", &self.pid(member).to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let mut tracer = match strace {
+            Ok(strace) => SlowDisk(strace),
+            Err(error) => {
+                skip(&format!("no strace here: {error}; install strace"));
+                return None;
+            }
+        };
+        let status = format!("/proc/{}/status", self.pid(member));
+        let traced = || {
+            let text = fs::read_to_string(&status).unwrap_or_default();
+            text.lines()
+                .any(|line| line.starts_with("TracerPid:") && !line.ends_with("\t0"))
+        };
+        let mut ended = false;
+        wait_until(START_PATIENCE, "a tracer of etcd, or its end", || {
+            ended = !matches!(tracer.0.try_wait(), Ok(None));
+            ended || traced()
+        });
+        if ended {
+            skip(&"strace may not trace here; allow ptrace");
+            return None;
+        }
+        Some(tracer)
     }
 
     /// The member that leads now.

@@ -14,7 +14,7 @@ mod leases;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -149,13 +149,8 @@ impl Inner {
     }
 
     fn commit(&self, transaction: Transaction) -> Result<Outcome, Error> {
-        let mut keys = BTreeSet::new();
-        if let Some(twice) = transaction
-            .changes
-            .iter()
-            .find(|change| !keys.insert(change.key()))
-        {
-            return Err(Error::KeyTwice(twice.key().to_owned()));
+        if let Some(twice) = transaction.key_twice() {
+            return Err(Error::KeyTwice(twice.to_owned()));
         }
         let leases = transaction.changes.iter().filter_map(Change::lease);
         let leases: Vec<LeaseId> = leases.collect();

@@ -1,0 +1,203 @@
+//! A transaction is applied once, though it is sent until an answer comes.
+//!
+//! A try without an answer may have been applied, or may be applied later. So every transaction also
+//! writes a key of the router's own, its lane, and compares that the lane still has the version that
+//! it had before. A second try finds the version grown by one, and then the first was applied; a
+//! try that arrives late finds it grown too, and changes nothing. A lane serves one transaction at a
+//! time; one whose transaction had no answer at all is not used again.
+//!
+//! Lanes go with a lease of their own, so that nothing is left of a router that is gone.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use etcd_client::{
+    Client, Compare as RawCompare, CompareOp, Error as Raw, PutOptions, Txn, TxnOp, TxnOpResponse,
+    TxnResponse,
+};
+use tokio::time::Instant;
+
+use super::{Inner, PATIENCE, kv, number};
+use crate::{Change, Compare, Error, Outcome, Transaction};
+
+/// The lease of the lanes, in seconds. It is not kept: new lanes come with a new one.
+const LEASE_S: i64 = 3600;
+
+/// When new lanes are made; early enough that no try under way outlives the lease.
+const LANES_AGE: Duration = Duration::from_secs(1800);
+
+pub(super) struct Lanes {
+    prefix: String,
+    set: Mutex<Option<Set>>,
+}
+
+/// The lanes of one lease that are not in use.
+struct Set {
+    lease: i64,
+    since: Instant,
+    free: Vec<Lane>,
+    made: u32,
+}
+
+struct Lane {
+    key: String,
+    /// How often the key was written; 0: it does not exist.
+    version: i64,
+    lease: i64,
+}
+
+/// What became of a transaction in a lane.
+enum Passed {
+    Done(Outcome),
+    /// The lane's key is gone, with its lease.
+    NoLane,
+}
+
+impl Lanes {
+    /// Beside the farm's keys, under the same prefix, so that an account for the one can do the
+    /// other, and no reader of the farm sees it.
+    pub(super) fn new(prefix: &str) -> Lanes {
+        Lanes {
+            prefix: format!("{prefix}-commits/"),
+            set: Mutex::new(None),
+        }
+    }
+
+    async fn take(&self, inner: &Inner) -> Result<Lane, Error> {
+        if let Some(lane) = self.pick() {
+            return Ok(lane);
+        }
+        let granted = inner.members.ask(PATIENCE, |mut client| async move {
+            client.lease_grant(LEASE_S, None).await
+        });
+        let lease = granted.await?.id();
+        *self.lock() = Some(Set {
+            lease,
+            since: Instant::now(),
+            free: Vec::new(),
+            made: 0,
+        });
+        Ok(self.pick().unwrap_or_else(|| self.lane(lease, 0)))
+    }
+
+    fn pick(&self) -> Option<Lane> {
+        let mut set = self.lock();
+        let set = set.as_mut().filter(|set| set.since.elapsed() < LANES_AGE)?;
+        let free = set.free.pop();
+        Some(free.unwrap_or_else(|| {
+            set.made += 1;
+            self.lane(set.lease, set.made)
+        }))
+    }
+
+    fn lane(&self, lease: i64, number: u32) -> Lane {
+        Lane {
+            key: format!("{}{lease:x}/{number}", self.prefix),
+            version: 0,
+            lease,
+        }
+    }
+
+    fn give_back(&self, lane: Lane) {
+        if let Some(set) = self.lock().as_mut().filter(|set| set.lease == lane.lease) {
+            set.free.push(lane);
+        }
+    }
+
+    /// The lease of this lane has ended; others of it are of no use either.
+    fn close(&self, lane: &Lane) {
+        let mut set = self.lock();
+        if set.as_ref().is_some_and(|set| set.lease == lane.lease) {
+            *set = None;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Set>> {
+        self.set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Applies a transaction, once.
+pub(super) async fn commit(inner: &Inner, wanted: &Transaction) -> Result<Outcome, Error> {
+    // A second round is needed only when etcd lost the lease of the lanes, as after a restore.
+    for _ in 0..2 {
+        let mut lane = inner.lanes.take(inner).await?;
+        match pass(inner, &lane, wanted).await {
+            Ok(Passed::Done(outcome)) => {
+                lane.version += i64::from(matches!(outcome, Outcome::Applied(_)));
+                inner.lanes.give_back(lane);
+                return Ok(outcome);
+            }
+            Ok(Passed::NoLane) => inner.lanes.close(&lane),
+            Err(Error::LeaseLost) if lane_is_lost(inner, &lane).await? => {
+                inner.lanes.close(&lane);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(super::failure::other("a lease of one hour ended at once"))
+}
+
+async fn pass(inner: &Inner, lane: &Lane, wanted: &Transaction) -> Result<Passed, Error> {
+    let txn = request(inner, lane, wanted);
+    let answer = inner.members.ask(PATIENCE, |client: Client| {
+        let txn = txn.clone();
+        async move { send(client, txn).await }
+    });
+    let answer = answer.await?;
+    if answer.succeeded() {
+        let revision = answer.header().map_or(0, |header| header.revision());
+        return Ok(Passed::Done(Outcome::Applied(number(revision))));
+    }
+    let responses = answer.op_responses();
+    let Some(TxnOpResponse::Get(found)) = responses.first() else {
+        return Err(super::failure::other("a transaction without an answer"));
+    };
+    Ok(match found.kvs().first() {
+        Some(mark) if mark.version() > lane.version => {
+            Passed::Done(Outcome::Applied(number(mark.mod_revision())))
+        }
+        None if lane.version > 0 => Passed::NoLane,
+        _ => Passed::Done(Outcome::Stale),
+    })
+}
+
+async fn send(client: Client, txn: Txn) -> Result<TxnResponse, Raw> {
+    kv(&client).txn(txn).await
+}
+
+fn request(inner: &Inner, lane: &Lane, wanted: &Transaction) -> Txn {
+    let compares = wanted.compares.iter().map(|compare| match compare {
+        Compare::Absent(key) => RawCompare::mod_revision(inner.full(key), CompareOp::Equal, 0),
+        Compare::Revision(key, revision) => {
+            RawCompare::mod_revision(inner.full(key), CompareOp::Equal, revision.cast_signed())
+        }
+    });
+    let mut compares: Vec<RawCompare> = compares.collect();
+    let fresh = RawCompare::version(lane.key.as_str(), CompareOp::Equal, lane.version);
+    compares.push(fresh);
+    let leased = |lease: i64| PutOptions::new().with_lease(lease);
+    let changes = wanted.changes.iter().map(|change| match change {
+        Change::Put { key, value, lease } => {
+            let options = lease.map(|lease| leased(lease.0.cast_signed()));
+            TxnOp::put(inner.full(key), value.as_str(), options)
+        }
+        Change::Delete { key } => TxnOp::delete(inner.full(key), None),
+    });
+    let mut changes: Vec<TxnOp> = changes.collect();
+    changes.push(TxnOp::put(lane.key.as_str(), "", Some(leased(lane.lease))));
+    let look = TxnOp::get(lane.key.as_str(), None);
+    Txn::new().when(compares).and_then(changes).or_else([look])
+}
+
+async fn lane_is_lost(inner: &Inner, lane: &Lane) -> Result<bool, Error> {
+    let lease = lane.lease;
+    let asked = inner.members.ask(PATIENCE, |mut client| async move {
+        client.lease_time_to_live(lease, None).await
+    });
+    match asked.await {
+        Ok(answer) => Ok(answer.ttl() <= 0),
+        Err(Error::LeaseLost) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
