@@ -1,12 +1,13 @@
 //! How the farm is: health, readiness, metrics, the snapshot.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use control::Counters;
+use control::{Contact, Counters, Router};
 use farm::{Server, Snapshot};
 use serde_json::{Value, json};
 
@@ -18,16 +19,38 @@ pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// 200 when clients can be served: the SQL door takes them and every group takes writes.
+/// 200 when clients can be served: the SQL door takes them and every group takes writes; a warning
+/// when the store that several routers share does not answer, or 503 where that is wanted.
 pub(crate) async fn readyz(State(shared): State<Shared>) -> Response {
-    let reasons = reasons(&shared.control.snapshot(), shared.sql_serves.load(Relaxed));
+    let mut reasons = reasons(&shared.control.snapshot(), shared.sql_serves.load(Relaxed));
+    let contact = shared.control.contact();
+    let silence = contact.silent_for.map(store_silence);
+    let mut warnings = Vec::new();
+    match contact.refuses {
+        true => reasons.extend(silence),
+        false => warnings.extend(silence),
+    }
     let ready = reasons.is_empty();
     let status = if ready {
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    (status, Json(json!({ "ready": ready, "reasons": reasons }))).into_response()
+    let mut answer = json!({ "ready": ready, "reasons": reasons });
+    if !warnings.is_empty() {
+        answer["warnings"] = warnings.into();
+    }
+    (status, Json(answer)).into_response()
+}
+
+/// What a router does that does not reach the others' store.
+fn store_silence(silent_for: Duration) -> String {
+    format!(
+        "the state store has not answered for {} s: this router serves what it knows, and neither \
+         leads nor learns of a new primary; see whether etcd has a majority of its members and can be \
+         reached from here",
+        silent_for.as_secs()
+    )
 }
 
 /// Why the farm is not ready, each with where to look.
@@ -81,6 +104,10 @@ fn json(snapshot: &Snapshot) -> Value {
 /// Everything that was counted, in Prometheus' text form.
 pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
     let mut families = of_control(&shared.control.snapshot(), &shared.control.counters());
+    families.extend(of_routers(
+        &shared.control.routers(),
+        shared.control.contact(),
+    ));
     for source in shared.metrics.iter() {
         families.extend(source.families());
     }
@@ -162,6 +189,32 @@ fn of_control(snapshot: &Snapshot, counters: &Counters) -> Vec<Family> {
             "heddle_probes_failed_total",
             "Probes without an answer.",
             plain(counters.probes_failed),
+        ),
+    ]
+}
+
+/// Who shares the farm with this router.
+fn of_routers(routers: &[Router], contact: Contact) -> Vec<Family> {
+    let leads = routers.iter().any(|router| router.own && router.leads);
+    let silent = contact
+        .silent_for
+        .map_or(0.0, |silence| silence.as_secs_f64());
+    let gauge = |name, help, value| family(name, help, Kind::Gauge, vec![Sample::plain(value)]);
+    vec![
+        gauge(
+            "heddle_router_leads",
+            "1 while this router leads the farm; a farm without one for long fails nothing over.",
+            float(leads.into()),
+        ),
+        gauge(
+            "heddle_routers",
+            "Routers of the farm that live, as this one knows.",
+            float(routers.len() as u64),
+        ),
+        gauge(
+            "heddle_store_silent_seconds",
+            "For how long the store that routers share has not answered, beyond store_silence_ms; 0 while it does.",
+            silent,
         ),
     ]
 }
@@ -271,6 +324,39 @@ mod tests {
         assert!(reasons(&snapshot(false, true), true)[0].contains("is not alive: not probed yet"));
         assert!(reasons(&snapshot(true, true), true)[0].contains("is read-only"));
         assert!(reasons(&Snapshot::empty("f", Instant::now()), true)[0].contains("no group"));
+    }
+
+    #[test]
+    fn routers_are_counted() {
+        let router = |own, leads| Router {
+            slot: 1,
+            id: "i".to_owned(),
+            name: "r".to_owned(),
+            http: String::new(),
+            sql: String::new(),
+            version: String::new(),
+            started_ms: 0,
+            leads,
+            leads_since_ms: None,
+            own,
+        };
+        let contact = Contact {
+            silent_for: Some(Duration::from_millis(12_500)),
+            refuses: false,
+        };
+        let text = write(&of_routers(
+            &[router(true, false), router(false, true)],
+            contact,
+        ));
+        for line in [
+            "heddle_router_leads 0",
+            "heddle_routers 2",
+            "heddle_store_silent_seconds 12.5",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+        let text = store_silence(Duration::from_millis(12_500));
+        assert!(text.contains("for 12 s") && text.contains("etcd"), "{text}");
     }
 
     #[test]

@@ -50,6 +50,7 @@ impl Control {
             Verb::ConfigShow => Ok(self.config_show()),
             Verb::SessionList => self.session_list(),
             Verb::SessionKill => self.session_kill(args),
+            Verb::RouterList => Ok(self.router_list()),
             Verb::ManagePing => self.manage_ping(),
             Verb::ManageHelp => self.manage_help(args),
         }

@@ -53,6 +53,7 @@ pub(crate) enum Verb {
     SessionList,
     SessionKill,
     ConfigShow,
+    RouterList,
     ManagePing,
     ManageHelp,
 }
@@ -90,6 +91,7 @@ impl Verb {
             | Verb::SessionList
             | Verb::SessionKill
             | Verb::ConfigShow
+            | Verb::RouterList
             | Verb::ManagePing
             | Verb::ManageHelp => false,
         }
@@ -236,6 +238,9 @@ commands! {
     "config" "show" ConfigShow false
         []
         "Shows the rules and users' defaults in force, and how often each rule matched.";
+    "router" "list" RouterList false
+        []
+        "Lists the routers of the farm that live, and which of them leads.";
     "manage" "ping" ManagePing false
         []
         "Answers when the router lives.";

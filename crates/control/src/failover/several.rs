@@ -324,8 +324,9 @@ impl Control {
         let mut role = self.office.watch_role();
         let mut written: Option<(u32, LeaseId)> = None;
         loop {
-            let lost = *opinion.borrow_and_update();
-            role.borrow_and_update();
+            let leads = role.borrow_and_update().leads.is_some();
+            // The leader's own is nobody else's business.
+            let lost = opinion.borrow_and_update().filter(|_| !leads);
             let Some((slot, lease)) = self.seat() else {
                 if role.changed().await.is_err() {
                     return;
