@@ -11,6 +11,18 @@ pub enum Error {
     )]
     Record { key: String, reason: String },
     #[error(
+        "the state store was written by a newer Heddle (layout {0}, this one knows 1); start that \
+         version, or restore the store from a copy made before the upgrade"
+    )]
+    NewerLayout(u64),
+    #[error(
+        "the state store holds something else at {0}, which Heddle did not write; give the farm an \
+         `etcd_prefix` or a `state_dir` of its own"
+    )]
+    Foreign(String),
+    #[error("the farm is not served from this store: {0}")]
+    Moved(String),
+    #[error(
         "the farm has 255 routers already, and there is no place for more; stop one, or wait a few \
          seconds for one that died to be forgotten"
     )]

@@ -60,6 +60,9 @@ pub struct Serve {
     /// Reads the file, says what is wrong with it, and ends
     #[arg(long)]
     pub check: bool,
+    /// Client URLs of an etcd cluster that keeps the state of a farm of several routers
+    #[arg(long, value_name = "URL,…")]
+    pub etcd: Option<String>,
     #[command(flatten)]
     pub common: Common,
 }

@@ -21,6 +21,7 @@ mod rules;
 mod serve;
 mod settings;
 mod stamp;
+mod store;
 mod tls;
 mod up;
 

@@ -27,6 +27,7 @@ use crate::outside::{self, FenceCommand};
 use crate::rules::{Source, received};
 use crate::settings::Settings;
 use crate::stamp::Stamp;
+use crate::store;
 use crate::tls::{self, Files};
 
 /// Control plane and addresses of one router.
@@ -73,7 +74,7 @@ impl Router {
         let servers = tls::terms(&settings)?;
         let transport = Transport::new(settings.tls_clients.0, presented, servers);
         let transport = Arc::new(transport);
-        let store = meta::Embedded::open(state).map_err(Failure::new)?;
+        let store = store::open(&settings, state).await?;
         let published = Arc::new(Published::from_pointee(Snapshot::empty("", Instant::now())));
         let data_plane = Arc::new(DataPlane::default());
         let mut told = control_settings(&settings, &rules);
@@ -87,13 +88,15 @@ impl Router {
                 limit: Duration::from_millis(settings.fence_timeout_ms),
             })
         });
+        told.membership = store::membership(&settings)?;
         let control = Control::open(
-            Arc::new(store),
+            store,
             Arc::clone(&published),
             Arc::clone(&data_plane) as Arc<dyn control::Sessions>,
             told,
         )
         .await?;
+        store::remember(&settings, state, &published.load().farm_id)?;
         let sql_serves = Arc::new(AtomicBool::new(false));
         let mut http = door_http::Settings::new(settings.http_listen, &token);
         http.hosts.clone_from(&settings.http_hosts);

@@ -7,6 +7,7 @@ use crate::printing::say;
 use crate::router::{Router, Signals, addresses_are_free, runtime};
 use crate::rules::Source;
 use crate::settings::{self, Settings};
+use crate::store;
 use crate::up::token;
 
 /// Serves until a signal ends it; with `--check`, only says whether the file is right.
@@ -15,7 +16,12 @@ use crate::up::token;
 /// Each wrong line of the file, or what keeps the router from starting.
 pub fn run(flags: cli::Serve) -> Result<(), Failure> {
     let mut settings = settings::read(&flags.config).map_err(Failure::new)?;
+    if let Some(urls) = &flags.etcd {
+        let assigned = settings.assign(&format!("etcd={urls}"));
+        assigned.map_err(|wrong| Failure::usage(wrong.replace("--set etcd", "--etcd")))?;
+    }
     flags.common.apply(&mut settings).map_err(Failure::usage)?;
+    store::check(&settings)?;
     let rules = Source::of(&settings).read();
     rules.map_err(Failure::new)?;
     if flags.check {

@@ -15,8 +15,9 @@ use routing::rules::Rules;
 pub use file::{read, read_rules};
 pub use rules::names_are_unique;
 pub use value::{
-    Balance, CompressServers, Consistency, ErrorNumbers, Io, LogFormat, LogLevel, NearServers,
-    OptionalPath, ReadFailover, Switch, TlsClients, TlsServers, TrxStickiness,
+    Balance, CompressServers, Consistency, ErrorNumbers, EtcdPrefix, EtcdUrls, Io, LogFormat,
+    LogLevel, NearServers, OptionalPath, ReadFailover, Switch, TlsClients, TlsServers,
+    TrxStickiness, WithoutStore,
 };
 
 use value::{Raw, Value};
@@ -135,6 +136,30 @@ settings! {
         "Host names, besides localhost and IP addresses, by which the HTTP door may be called.";
     state_dir: PathBuf = "heddle-state" "" Restart
         "Directory of the farm's state and of the HTTP token.";
+    etcd: EtcdUrls = "" "" Restart
+        "Client URLs of an etcd cluster's members, for a farm of several routers (docs/STORE.md): the farm's state is kept there. Without it this router is the farm's only one, and the state is a file in state_dir.";
+    etcd_prefix: EtcdPrefix = "/heddle" "" Restart
+        "What the farm's keys in etcd begin with; every farm needs its own.";
+    etcd_user: String = "" "" Restart
+        "Account in etcd that may read and write all keys that begin with etcd_prefix; none where etcd has no accounts.";
+    etcd_password: String = "" "" Restart
+        "Its password.";
+    etcd_ca: OptionalPath = "" "" Restart
+        "PEM file with the authority of the certificates of etcd's members; needed for https:// URLs.";
+    etcd_certificate: OptionalPath = "" "" Restart
+        "PEM file with the certificate that etcd is shown, where it asks for one.";
+    etcd_key: OptionalPath = "" "" Restart
+        "PEM file with that certificate's private key.";
+    router_name: String = "" "" Restart
+        "This router's name among those of its farm; without one, its address in peer_url.";
+    peer_url: String = "" "" Restart
+        "Where the farm's other routers reach this one's HTTP door, as http://HOST:PORT; without it, http_listen.";
+    router_lease_ms: u64 = "2000" "ms" [1000, 60000] Restart
+        "A router that etcd has not heard for so long is gone, and leads no more. etcd counts in seconds and grants no less than one and a half of its election timeouts.";
+    store_silence_ms: u64 = "10000" "ms" [1000, 86400000] Restart
+        "After so long without etcd the router says so in /readyz.";
+    without_store: WithoutStore = "serve" "" Restart
+        "What a router does then: serve goes on with what it knows and stays ready; refuse is no longer ready, so that load balancers send clients elsewhere.";
     tls_clients: TlsClients = "preferred" "" Restart
         "Whether clients use TLS: preferred offers it, required refuses those without (3159), off never offers it.";
     tls_certificate: OptionalPath = "" "" Restart

@@ -330,6 +330,79 @@ impl Value for Switch {
     }
 }
 
+/// Members of an etcd cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdUrls(pub Vec<String>);
+
+impl Value for EtcdUrls {
+    const KIND: &'static str = "list of URLs";
+
+    fn parse(raw: &Raw<'_>) -> Result<EtcdUrls, String> {
+        let urls = <Vec<String> as Value>::parse(raw)?;
+        let urls: Vec<String> = urls
+            .iter()
+            .map(|url| url.trim_end_matches('/').to_owned())
+            .collect();
+        for url in &urls {
+            let place = url.strip_prefix("http://");
+            let place = place.or_else(|| url.strip_prefix("https://"));
+            let host_and_port = place.and_then(|place| place.rsplit_once(':'));
+            let is_right = host_and_port.is_some_and(|(host, port)| {
+                let host_is_right = !host.is_empty() && !host.contains(['/', '@', ' ']);
+                host_is_right && port.parse::<u16>().is_ok_and(|port| port > 0)
+            });
+            if !is_right {
+                return Err(format!(
+                    "{url:?} is no URL of a member; write for example http://10.0.0.1:2379"
+                ));
+            }
+        }
+        let with_tls = urls.iter().filter(|url| url.starts_with("https://"));
+        let with_tls = with_tls.count();
+        if with_tls != 0 && with_tls != urls.len() {
+            return Err("mixes http:// and https://".to_owned());
+        }
+        Ok(EtcdUrls(urls))
+    }
+}
+
+/// What the farm's keys begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdPrefix(pub String);
+
+impl Value for EtcdPrefix {
+    const KIND: &'static str = "path";
+
+    fn parse(raw: &Raw<'_>) -> Result<EtcdPrefix, String> {
+        let prefix = text(raw, "a path")?;
+        if prefix.len() < 2 || !prefix.starts_with('/') || prefix.ends_with('/') {
+            return Err(format!(
+                "{prefix:?} must begin with / and not end with it, for example /heddle"
+            ));
+        }
+        Ok(EtcdPrefix(prefix.to_owned()))
+    }
+}
+
+/// What a router that is cut off from etcd says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithoutStore {
+    Serve,
+    Refuse,
+}
+
+impl Value for WithoutStore {
+    const KIND: &'static str = "serve or refuse";
+
+    fn parse(raw: &Raw<'_>) -> Result<WithoutStore, String> {
+        let words = [
+            ("serve", WithoutStore::Serve),
+            ("refuse", WithoutStore::Refuse),
+        ];
+        choice(raw, &words)
+    }
+}
+
 /// Least severity that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLevel(pub tracing::Level);

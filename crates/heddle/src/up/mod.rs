@@ -56,6 +56,12 @@ fn settings(flags: &cli::Up) -> Result<Settings, Failure> {
         ..Settings::default()
     };
     flags.common.apply(&mut settings).map_err(Failure::usage)?;
+    if !settings.etcd.0.is_empty() {
+        return Err(Failure::usage(
+            "heddle up is a farm of one router and keeps its state in --data; for several routers \
+             and etcd use heddle serve",
+        ));
+    }
     Ok(settings)
 }
 

@@ -80,6 +80,11 @@ impl Embedded {
         })
     }
 
+    /// Whether the directory has such a file.
+    pub fn is_in(dir: &Path) -> bool {
+        dir.join(FILE_NAME).exists()
+    }
+
     /// Runs file work on a blocking thread. It ends even when the future is dropped.
     fn blocking<T: Send + 'static>(
         &self,
