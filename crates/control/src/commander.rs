@@ -1,12 +1,16 @@
 //! How other threads call commands, or ask for the newest accounts: bounded queues into the control
 //! thread.
 
-use farm::{Fate, LostWrite, ServerId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use farm::{Fate, Kill, Killed, LostWrite, ServerId};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::commands::{Call, CommandError, Table};
 use crate::detect::Sign;
 use crate::outcome::{Asked, Verdict};
+use crate::peers::PeerSessions;
 
 /// Calls that may wait at once; more are refused.
 const CALLS_MAX: usize = 1024;
@@ -29,10 +33,31 @@ pub type Answer = Result<Table, CommandError>;
 /// Receives the answer, on the control thread; must not block.
 pub type Reply = Box<dyn FnOnce(Answer) + Send>;
 
-/// A call with the place for its answer. A reply that is dropped unanswered tells the caller so.
-pub(crate) struct Request {
-    pub(crate) call: Call,
-    pub(crate) reply: Reply,
+/// Takes what the other routers said of their sessions, on the control thread; must not block.
+pub type Listed = Box<dyn FnOnce(Vec<PeerSessions>) + Send>;
+
+/// Takes what became of a KILL on the other routers, as above.
+pub type Ended = Box<dyn FnOnce(Result<Killed, String>) + Send>;
+
+/// Something to do, with the place for its answer. A reply that is dropped unanswered tells the caller
+/// so.
+pub(crate) enum Request {
+    Command(Call, Reply),
+    /// What sessions ask of other routers.
+    Sessions(Listed),
+    Kill(Kill, Ended),
+}
+
+impl Request {
+    /// Tells the caller that nothing was done.
+    pub(crate) fn refuse(self, why: &str) {
+        match self {
+            Request::Command(_, reply) => reply(Err(CommandError::Internal(why.to_owned()))),
+            // Other routers are no matter of one that is ending; its own sessions are all there is.
+            Request::Sessions(reply) => reply(Vec::new()),
+            Request::Kill(_, reply) => reply(Err(why.to_owned())),
+        }
+    }
 }
 
 /// Calls commands from any thread; clones share one queue.
@@ -42,6 +67,8 @@ pub struct Commander {
     askers: mpsc::Sender<Read>,
     lost: mpsc::Sender<Asked>,
     suspects: mpsc::Sender<(ServerId, Sign)>,
+    /// No other router lives.
+    alone: Arc<AtomicBool>,
 }
 
 /// The other ends of a commander's queues.
@@ -72,6 +99,7 @@ impl Commander {
             askers: ask,
             lost: lose,
             suspects: suspect,
+            alone: Arc::new(AtomicBool::new(true)),
         };
         let queues = Queues {
             calls,
@@ -120,16 +148,40 @@ impl Commander {
     /// Queues a call and returns at once. `reply` runs on the control thread, or here when the queue
     /// is full or the control plane has ended.
     pub fn submit(&self, call: Call, reply: Reply) {
-        if let Err(refused) = self.queue.try_send(Request { call, reply }) {
-            let (request, why) = match refused {
+        self.send(Request::Command(call, reply));
+    }
+
+    /// True while no other router of the farm lives. Costs one look at a flag.
+    pub fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_alone(&self, alone: bool) {
+        self.alone.store(alone, Ordering::Relaxed);
+    }
+
+    /// Asks all other routers for their sessions and returns at once; `reply` as in
+    /// [`Commander::submit`].
+    pub fn sessions_elsewhere(&self, reply: Listed) {
+        self.send(Request::Sessions(reply));
+    }
+
+    /// Passes a KILL on to the other routers that it may concern and returns at once; `reply` as in
+    /// [`Commander::submit`].
+    pub fn kill_elsewhere(&self, kill: Kill, reply: Ended) {
+        self.send(Request::Kill(kill, reply));
+    }
+
+    fn send(&self, request: Request) {
+        if let Err(refused) = self.queue.try_send(request) {
+            match refused {
                 mpsc::error::TrySendError::Full(request) => {
-                    (request, "too many commands wait; try again")
+                    request.refuse("too many commands wait; try again");
                 }
                 mpsc::error::TrySendError::Closed(request) => {
-                    (request, "the router is shutting down; try another one")
+                    request.refuse("the router is shutting down; try another one");
                 }
-            };
-            (request.reply)(Err(CommandError::Internal(why.to_owned())));
+            }
         }
     }
 

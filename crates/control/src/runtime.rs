@@ -20,7 +20,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::admin::WarmLinks;
-use crate::commander::{Commander, Queues};
+use crate::commander::{Commander, Queues, Request};
 use crate::commands::{Arguments, Call, CommandError, Table};
 use crate::error::Error;
 use crate::events::{Event, Ring};
@@ -35,7 +35,7 @@ use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::standing::Standing;
 use crate::trail::Trail;
-use crate::{identity, picture};
+use crate::{identity, peers, picture};
 
 /// Counters since the start, for metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -178,10 +178,7 @@ impl Control {
                 () = &mut shutdown => break,
                 () = self.servers_changed.notified() => {}
                 Some(request) = calls.recv() => {
-                    let control = Arc::clone(&self);
-                    commands.spawn(async move {
-                        (request.reply)(control.execute(request.call).await);
-                    });
+                    commands.spawn(Arc::clone(&self).serve(request));
                 }
                 Some(job) = jobs_waiting.recv() => {
                     jobs.spawn(Arc::clone(&self).carry_out(job));
@@ -198,8 +195,15 @@ impl Control {
         self.end_jobs(jobs, jobs_waiting).await;
         while commands.join_next().await.is_some() {}
         while let Some(request) = calls.recv().await {
-            let why = "the router is shutting down; try another one".to_owned();
-            (request.reply)(Err(CommandError::Internal(why)));
+            request.refuse("the router is shutting down; try another one");
+        }
+    }
+
+    async fn serve(self: Arc<Self>, request: Request) {
+        match request {
+            Request::Command(call, reply) => reply(self.execute(call).await),
+            Request::Sessions(reply) => reply(self.sessions_elsewhere().await),
+            Request::Kill(kill, reply) => reply(self.kill_elsewhere(&kill).await),
         }
     }
 
@@ -231,8 +235,14 @@ impl Control {
     }
 
     async fn execute_uncounted(&self, call: &Call) -> Result<Table, CommandError> {
+        if call.from_peer && call.group == peers::sessions::GROUP {
+            return self.answer_peer(call);
+        }
         let spec = call.spec()?;
         let arguments = Arguments::resolve(spec, call)?;
+        if spec.verb.is_farm_wide() && !call.from_peer {
+            return self.over_farm(spec.verb, &arguments, call).await;
+        }
         if spec.verb.is_leaders()
             && let Some(answer) = self.have_leader(call).await
         {

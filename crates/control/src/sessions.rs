@@ -1,15 +1,20 @@
-//! What the commands `session list` and `session kill` need of the data plane.
+//! What the control plane needs of the data plane: who is connected, ending a session, and telling it
+//! what changed.
+
+use farm::{Kill, Killed};
+use serde::{Deserialize, Serialize};
 
 /// One client's session, as `session list` shows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SessionInfo {
     /// The connection id that the client was told.
-    pub id: u64,
+    pub id: u32,
     pub user: String,
     /// `address:port` of the client.
     pub client: String,
     pub database: String,
-    /// The name of the command that runs, or `Sleep`.
+    /// The name of the command that runs, or [`SessionInfo::SLEEP`].
     pub command: String,
     /// For how long the session has been in this state.
     pub time_ms: u64,
@@ -21,6 +26,13 @@ pub struct SessionInfo {
     pub pinned_ms: u64,
     /// The digest of the statement that runs, in hexadecimal; empty when none does.
     pub digest: String,
+    /// The id of the server that runs its statement, and that server's id of the connection.
+    pub running: Option<(u32, u32)>,
+}
+
+impl SessionInfo {
+    /// The command of a session that waits for its client.
+    pub const SLEEP: &str = "Sleep";
 }
 
 /// The data plane, as far as the control plane may look into it. Called on the control thread;
@@ -28,12 +40,13 @@ pub struct SessionInfo {
 pub trait Sessions: Send + Sync {
     /// All sessions of this router.
     fn list(&self) -> Vec<SessionInfo>;
-    /// Ends a session, or with `query` only the statement that it runs. False when no session has
-    /// this id.
-    fn kill(&self, id: u64, query: bool) -> bool;
+    /// Ends sessions of this router, all that are meant or none.
+    fn kill(&self, kill: &Kill) -> Killed;
     /// Tells the sessions at once that the published snapshot has a new primary, a paused group, or a
     /// server whose connections are to be cut.
     fn turned(&self);
+    /// The ids of new sessions belong to this slot from now on.
+    fn placed(&self, slot: u8);
 }
 
 /// A router without a data plane, for tests and tools.
@@ -45,9 +58,11 @@ impl Sessions for NoSessions {
         Vec::new()
     }
 
-    fn kill(&self, _id: u64, _query: bool) -> bool {
-        false
+    fn kill(&self, _kill: &Kill) -> Killed {
+        Killed::Sessions(0)
     }
 
     fn turned(&self) {}
+
+    fn placed(&self, _slot: u8) {}
 }

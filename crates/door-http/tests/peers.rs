@@ -1,23 +1,68 @@
 //! Routers of one farm that ask each other over real HTTP doors, on a farm without servers.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use control::peers::{Question, Secret};
 use control::{
-    Call, CommandError, Control, Credentials, Leads, NoSessions, Peer, PeerError, Peers, Roster,
-    Settings,
+    Call, CommandError, Control, Credentials, Leads, Peer, PeerError, Peers, Roster, SessionInfo,
+    Sessions, Settings, Table,
 };
 use door_http::{Door, HttpPeers};
+use farm::{Kill, Killed, Victim};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+/// A data plane that remembers.
+#[derive(Default)]
+struct Clients {
+    /// Ids of sessions, with their users.
+    now: Mutex<Vec<(u32, &'static str)>>,
+    slots: Mutex<Vec<u8>>,
+}
+
+impl Sessions for Clients {
+    fn list(&self) -> Vec<SessionInfo> {
+        let now = self.now.lock().expect("no panic");
+        let session = |&(id, user): &(u32, &str)| SessionInfo {
+            id,
+            user: user.to_owned(),
+            running: Some((1, id & 0xFF)),
+            ..SessionInfo::default()
+        };
+        now.iter().map(session).collect()
+    }
+
+    fn kill(&self, kill: &Kill) -> Killed {
+        let mut now = self.now.lock().expect("no panic");
+        let meant = |(id, user): &(u32, &str)| match &kill.victim {
+            Victim::Session(victim) => victim == id,
+            Victim::User { user: victim, .. } => victim == user,
+        };
+        let foreign = |(_, user): &&(u32, &str)| kill.only.as_ref().is_some_and(|it| it != user);
+        if let Some(&(id, _)) = now.iter().filter(|it| meant(it)).find(foreign) {
+            return Killed::Foreign(id);
+        }
+        let before = now.len();
+        now.retain(|it| !meant(it));
+        Killed::Sessions(u32::try_from(before - now.len()).expect("few"))
+    }
+
+    fn turned(&self) {}
+
+    fn placed(&self, slot: u8) {
+        self.slots.lock().expect("no panic").push(slot);
+    }
+}
+
 /// One router: control plane and HTTP door.
 struct House {
     peer: Peer,
+    clients: Arc<Clients>,
     control: Arc<Control>,
     stops: [oneshot::Sender<()>; 2],
     tasks: [JoinHandle<()>; 2],
@@ -36,7 +81,9 @@ async fn house(slot: u8, store: Arc<dyn meta::Store>) -> House {
     let mut settings = Settings::new(credentials);
     settings.peers = Arc::new(HttpPeers);
     settings.peer_timeout_ms = 200;
-    let control = Control::open(store, published, Arc::new(NoSessions), settings)
+    let clients = Arc::new(Clients::default());
+    let sessions = Arc::clone(&clients) as Arc<dyn Sessions>;
+    let control = Control::open(store, published, sessions, settings)
         .await
         .expect("a farm");
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -55,6 +102,7 @@ async fn house(slot: u8, store: Arc<dyn meta::Store>) -> House {
     });
     House {
         peer,
+        clients,
         control,
         stops: [stop_door, stop_control],
         tasks: [tokio::spawn(serving), tokio::spawn(running)],
@@ -270,4 +318,123 @@ async fn only_a_refused_connection_is_a_gone_process() {
     assert!(!HttpPeers.is_gone(&nowhere, limit).await);
     let asked = HttpPeers.ask(question(&nowhere, Secret::new("s"))).await;
     assert!(matches!(asked, Err(PeerError::Unreached(_))), "{asked:?}");
+}
+
+/// The cells of a column.
+fn column(table: &Table, name: &str) -> Vec<Value> {
+    let at = table.columns.iter().position(|column| column == name);
+    let at = at.unwrap_or_else(|| panic!("no column {name}: {:?}", table.columns));
+    table.rows.iter().map(|row| row[at].clone()).collect()
+}
+
+#[tokio::test]
+async fn sessions_are_listed_and_ended_over_all_routers() {
+    let (one, two, _dir) = two().await;
+    let silent = peer(3, stranger(None).await);
+    one.knows(&[&two.peer, &silent], Leads::Slot(2));
+    assert_eq!(one.clients.slots.lock().expect("no panic")[..], [1, 1]);
+    let ids = [1 << 24 | 1, 2 << 24 | 1, 2 << 24 | 2];
+    one.clients
+        .now
+        .lock()
+        .expect("no panic")
+        .push((ids[0], "a"));
+    for id in &ids[1..] {
+        two.clients.now.lock().expect("no panic").push((*id, "b"));
+    }
+    let list = async |house: &House, args: &[&str]| {
+        let call = Call::new("session", "list", args);
+        house.control.execute(call).await
+    };
+    let all = list(&one, &[]).await.expect("a list");
+    let routers = column(&all, "router");
+    assert_eq!(routers, ["r1", "r2", "r2", "r3"]);
+    assert_eq!(column(&all, "id")[..3], ids);
+    let state = column(&all, "state")[3].to_string();
+    assert!(state.contains("did not answer (within 200 ms)"), "{state}");
+    // One of them, by name; and only the asked one.
+    let of_two = list(&one, &["r2"]).await.expect("a list");
+    assert_eq!(column(&of_two, "id"), ids[1..]);
+    let own = list(&one, &["", "true"]).await.expect("a list");
+    assert_eq!(column(&own, "router"), ["r1"]);
+    let error = list(&one, &["r3"]).await.expect_err("silent").to_string();
+    assert!(
+        error.contains("router r3") && error.contains("did not answer"),
+        "{error}"
+    );
+    let error = list(&one, &["r9"]).await.expect_err("unknown").to_string();
+    assert!(error.contains("r1, r2, r3"), "{error}");
+
+    let kill = async |id: u32| {
+        let call = Call::new("session", "kill", &[&id.to_string()]);
+        one.control.execute(call).await
+    };
+    kill(ids[1]).await.expect("ended there");
+    assert_eq!(two.clients.list().len(), 1);
+    let error = kill(ids[1]).await.expect_err("gone").to_string();
+    assert!(error.contains("no router has a session"), "{error}");
+    let error = kill(3 << 24 | 1).await.expect_err("silent").to_string();
+    assert!(error.contains("router r3"), "{error}");
+
+    one.end().await;
+    two.end().await;
+}
+
+#[tokio::test]
+async fn what_sessions_ask_of_peers() {
+    let (one, two, _dir) = two().await;
+    let id: u32 = 2 << 24 | 2;
+    two.clients.now.lock().expect("no panic").push((id, "b"));
+    let (tell, told) = oneshot::channel();
+    let commander = one.control.commander();
+    assert!(!commander.is_alone());
+    commander.sessions_elsewhere(Box::new(|all| tell.send(all).expect("awaited")));
+    let elsewhere = told.await.expect("answered");
+    let sessions = elsewhere[0].sessions.as_ref().expect("its sessions");
+    assert_eq!((sessions[0].id, sessions[0].running), (id, Some((1, 2))));
+    let everybody = |only: Option<&str>| Kill {
+        victim: Victim::User {
+            user: "b".to_owned(),
+            host: "%".to_owned(),
+        },
+        query: false,
+        soft: false,
+        only: only.map(str::to_owned),
+    };
+    for (only, expected) in [
+        (Some("a"), Ok(Killed::Foreign(id))),
+        (Some("b"), Ok(Killed::Sessions(1))),
+        (None, Ok(Killed::Sessions(0))),
+    ] {
+        let (tell, told) = oneshot::channel();
+        let reply = Box::new(|killed| tell.send(killed).expect("awaited"));
+        commander.kill_elsewhere(everybody(only), reply);
+        assert_eq!(told.await.expect("answered"), expected, "{only:?}");
+    }
+    one.end().await;
+    two.end().await;
+}
+
+#[tokio::test]
+async fn only_peers_ask_what_is_for_peers() {
+    let (one, two, _dir) = two().await;
+    for command in ["sessions", "kill"] {
+        let error = one
+            .control
+            .execute(Call::new("peer", command, &["{}"]))
+            .await;
+        let error = error.expect_err("no command").to_string();
+        assert!(error.contains("no command group"), "{error}");
+    }
+    let mut asked = question(&two.peer, one.control.secret());
+    for (command, args) in [("kill", &["garbage"][..]), ("kill", &[]), ("dance", &[])] {
+        asked.call = Call::new("peer", command, args);
+        let error = HttpPeers.ask(asked.clone()).await.expect_err("refused");
+        assert!(
+            matches!(error, PeerError::Command(CommandError::Usage(_))),
+            "{error:?}"
+        );
+    }
+    one.end().await;
+    two.end().await;
 }

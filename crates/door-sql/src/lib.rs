@@ -15,15 +15,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use farm::{Published, error};
+use farm::{Kill, Killed, Published, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::reply::ErrPacket;
 use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
 use routing::rules::Rulebook;
 use session::{
-    BackendCredential, Core, Counters, How, Lister, Live, Message, Operator, RsaKey, Secrets,
-    SessionView, Shared, Transport,
+    BackendCredential, Core, Counters, Entry, How, Lister, Live, Message, Operator, Peers, RsaKey,
+    Secrets, SessionView, Shared, Transport,
 };
 
 use crate::clients::Clients;
@@ -44,6 +44,8 @@ pub struct Options {
     /// What an operator wants done with statements; may change at any time.
     pub rules: Arc<Rulebook>,
     pub operator: Arc<dyn Operator>,
+    /// The farm's other routers.
+    pub peers: Arc<dyn Peers>,
     /// What the configuration gives to log in to servers with.
     pub backend_credentials: Vec<BackendCredential>,
 }
@@ -67,6 +69,7 @@ pub fn start(options: Options) -> io::Result<Door> {
         transport: options.transport,
         registry: Default::default(),
         operator: options.operator,
+        peers: options.peers,
         rsa_key: RsaKey::default(),
         secrets: Secrets::default(),
         defaults: Default::default(),
@@ -160,13 +163,28 @@ pub struct Killer {
 }
 
 impl Killer {
-    /// Ends the session, or only its statement. False when there is no such session.
-    pub fn kill(&self, id: u32, query: bool) -> bool {
-        let Some(entry) = self.shared.registry.find(id) else {
-            return false;
+    /// Ends sessions, or only their statements: all that are meant or, when one of them may not be
+    /// ended, none.
+    pub fn kill(&self, kill: &Kill) -> Killed {
+        let victims = self.shared.registry.victims(&kill.victim);
+        let foreign = |entry: &&Entry| kill.only.as_ref().is_some_and(|user| *user != entry.user);
+        if let Some(entry) = victims.iter().find(foreign) {
+            return Killed::Foreign(entry.id);
+        }
+        let how = How {
+            query: kill.query,
+            soft: kill.soft,
         };
-        let how = How { query, soft: false };
-        self.dealer.send(entry.core, Message::Kill { id, how })
+        let mut ended = 0;
+        for Entry { id, core, .. } in victims {
+            ended += u32::from(self.dealer.send(core, Message::Kill { id, how }));
+        }
+        Killed::Sessions(ended)
+    }
+
+    /// The ids of new sessions belong to this slot from now on.
+    pub fn place(&self, slot: u8) {
+        self.shared.registry.place(slot);
     }
 
     /// Has every core look at the published snapshot.

@@ -119,6 +119,8 @@ errors! {
         "Somebody used KILL; connect again.";
     SHUTTING_DOWN 1053 "08S01" true "Server shutdown in progress"
         "Connect again; another router or the restarted one answers.";
+    ROUTER_SILENT 1105 "HY000" true "Heddle: not all routers of the farm could be asked: {}"
+        "What the others were asked is done; see to the router that is named, or wait until the farm knows that it is gone, and repeat the statement.";
     COMMAND_REFUSED 1105 "HY000" false "Heddle: {}"
         "The text says what to change.";
     ADMIN_REQUIRED 1227 "42000" false "Access denied; you need the SUPER privilege for this operation"

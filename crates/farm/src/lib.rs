@@ -13,6 +13,7 @@
 pub mod account;
 pub mod error;
 pub mod freshness;
+pub mod kill;
 pub mod outcome;
 pub mod position;
 pub mod server;
@@ -24,6 +25,7 @@ pub mod turnover;
 pub use account::{Account, Accounts, AuthPlugin};
 pub use error::ClientError;
 pub use freshness::{Freshness, Interest};
+pub use kill::{Kill, Killed, Victim};
 pub use outcome::{Fate, LostWrite, TableRows};
 pub use position::{Last, Position};
 pub use server::{Engine, Health, Mode, Server, ServerId, Status};

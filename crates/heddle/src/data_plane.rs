@@ -1,19 +1,21 @@
 //! Joins the SQL door to the control plane: commands from sessions, sessions for commands, counters
 //! for metrics. Each side knows only the trait that it declares itself.
 
-use std::sync::atomic::Ordering;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use control::commands::Table;
+use control::peers::PeerSessions;
 use control::{Call, CommandError, Commander, SessionInfo, Sessions, Suspicion};
 use door_http::{Family, Kind, Metrics, Sample};
 use door_sql::{Door, Killer};
-use farm::{Fate, LostWrite, ServerId, error};
+use farm::{Fate, Kill, Killed, LostWrite, ServerId, error};
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
-    Answer, Consistency, Fault, InForce, Live, Operator, Preferences, Reads, Reply, SessionView,
-    Settings as SessionSettings, Shared, Slowness, Transient, Transport,
+    Answer, Command, Consistency, Elsewhere, Fault, InForce, Live, Operator, Peers, Preferences,
+    Reads, Reply, SessionView, Settings as SessionSettings, Shared, Slowness, Transient, Transport,
 };
 
 use crate::settings::{BackendCredential, Settings};
@@ -39,7 +41,8 @@ pub fn options(
         transport,
         published,
         rules,
-        operator: Arc::new(Commands(commander)),
+        operator: Arc::new(Commands(commander.clone())),
+        peers: Arc::new(Others(commander)),
         backend_credentials: credentials(settings),
     }
 }
@@ -160,6 +163,51 @@ impl Operator for Commands {
     }
 }
 
+/// Carries questions of sessions to the farm's other routers.
+struct Others(Commander);
+
+impl Peers for Others {
+    fn is_alone(&self) -> bool {
+        self.0.is_alone()
+    }
+
+    fn sessions(&self, reply: Box<dyn FnOnce(Vec<Elsewhere>) + Send>) {
+        let take = |of_peers: Vec<PeerSessions>| {
+            let told = of_peers.into_iter().map(|it| Elsewhere {
+                router: it.peer.name.clone(),
+                id: u32::from(it.peer.slot) << 24,
+                sessions: it.sessions.map(|all| all.into_iter().map(view).collect()),
+            });
+            reply(told.collect());
+        };
+        self.0.sessions_elsewhere(Box::new(take));
+    }
+
+    fn kill(&self, kill: Kill, reply: Box<dyn FnOnce(Result<Killed, String>) + Send>) {
+        self.0.kill_elsewhere(kill, reply);
+    }
+}
+
+/// Another router's session, as far as lists of processes show it.
+fn view(session: SessionInfo) -> SessionView {
+    let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
+    SessionView {
+        id: session.id,
+        user: session.user.into_bytes(),
+        peer: session.client.parse().unwrap_or(unspecified),
+        database: (!session.database.is_empty()).then(|| session.database.into_bytes()),
+        command: (session.command != SessionInfo::SLEEP).then_some(Command::Query),
+        time_s: session.time_ms / 1000,
+        digest: u64::from_str_radix(&session.digest, 16).ok(),
+        running: session
+            .running
+            .map(|(server, thread)| (ServerId(server), thread)),
+        held: None,
+        reasons: Vec::new(),
+        held_s: 0,
+    }
+}
+
 fn answered(answer: Result<Table, CommandError>) -> Result<Answer, String> {
     let table = answer.map_err(|error| error.to_string())?;
     let cell = |value: Value| match value {
@@ -185,6 +233,8 @@ fn answered(answer: Result<Table, CommandError>) -> Result<Answer, String> {
 #[derive(Default)]
 pub struct DataPlane {
     open: OnceLock<Open>,
+    /// The router's, as it was told last.
+    slot: AtomicU8,
 }
 
 struct Open {
@@ -210,6 +260,8 @@ impl DataPlane {
             killer: door.killer(),
             names,
         });
+        // Told before the door opened, or while it did.
+        self.placed(self.slot.load(Ordering::SeqCst));
     }
 }
 
@@ -276,11 +328,16 @@ impl Sessions for DataPlane {
         views.map(|view| info(&snapshot, view)).collect()
     }
 
-    fn kill(&self, id: u64, query: bool) -> bool {
+    fn kill(&self, kill: &Kill) -> Killed {
         let open = self.open.get();
-        let id = u32::try_from(id).ok();
-        open.zip(id)
-            .is_some_and(|(open, id)| open.killer.kill(id, query))
+        open.map_or(Killed::Sessions(0), |open| open.killer.kill(kill))
+    }
+
+    fn placed(&self, slot: u8) {
+        self.slot.store(slot, Ordering::SeqCst);
+        if let Some(open) = self.open.get() {
+            open.killer.place(slot);
+        }
     }
 
     fn turned(&self) {
@@ -302,13 +359,13 @@ fn info(snapshot: &farm::Snapshot, view: SessionView) -> SessionInfo {
         (Some(_), None) => "waiting for a server connection",
     };
     SessionInfo {
-        id: view.id.into(),
+        id: view.id,
         client: view.peer.to_string(),
         user: text(view.user),
         database: text(view.database.unwrap_or_default()),
         command: view
             .command
-            .map_or("Sleep", |command| command.name())
+            .map_or(SessionInfo::SLEEP, |command| command.name())
             .to_owned(),
         time_ms: view.time_s * 1000,
         state: state.to_owned(),
@@ -320,6 +377,7 @@ fn info(snapshot: &farm::Snapshot, view: SessionView) -> SessionInfo {
         digest: view
             .digest
             .map_or_else(String::new, |digest| format!("{digest:016x}")),
+        running: view.running.map(|(server, thread)| (server.0, thread)),
     }
 }
 

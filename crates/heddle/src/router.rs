@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use control::{Control, Credentials, Event, Fence};
+use control::{Control, Credentials, Event, Fence, Peer, Roster};
 use door_sql::Door;
 use farm::{Published, Snapshot};
 use routing::rules::Rulebook;
@@ -89,6 +89,7 @@ impl Router {
             })
         });
         told.membership = store::membership(&settings)?;
+        let alone = told.membership.is_none();
         let control = Control::open(
             store,
             Arc::clone(&published),
@@ -104,6 +105,9 @@ impl Router {
         let metrics = vec![Arc::clone(&data_plane) as Arc<dyn door_http::Metrics>];
         let door = door_http::Door::bind(http, Arc::clone(&control), serves, metrics).await?;
         let http_address = door.address();
+        if alone {
+            control.set_roster(itself(&settings, http_address));
+        }
         Ok((
             Router {
                 control,
@@ -200,6 +204,21 @@ impl Router {
     }
 }
 
+/// What a router without others knows: itself.
+fn itself(settings: &Settings, http: SocketAddr) -> Roster {
+    let http = http.to_string();
+    let name = Some(settings.router_name.clone()).filter(|name| !name.is_empty());
+    Roster {
+        own: Peer {
+            name: name.unwrap_or_else(|| http.clone()),
+            http,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Peer::default()
+        },
+        ..Roster::default()
+    }
+}
+
 fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Settings {
     let credentials = Credentials {
         user: settings.admin_user.clone(),
@@ -210,6 +229,7 @@ fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Sett
     };
     let mut told = control::Settings::new(credentials);
     told.probe_interval_ms = settings.probe_interval_ms;
+    told.peer_timeout_ms = settings.peer_timeout_ms;
     told.probe_timeout_ms = settings.probe_timeout_ms;
     told.heartbeat_interval_ms = settings.heartbeat_interval_ms;
     told.position_interval_ms = settings.position_interval_ms;

@@ -1,12 +1,11 @@
-//! KILL by the ids that clients know: the router's own, over all its cores.
+//! KILL by the ids that clients know, over all cores of this router and all routers of the farm.
 //!
 //! Who may end whom is decided as the servers decide it: everybody their own user's sessions, and
 //! whoever has the right for it all others.
 
 use std::rc::Rc;
 
-use farm::account::host_matches;
-use farm::{ClientError, error};
+use farm::{ClientError, Killed, Victim as Ended, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::reply::OkPacket;
@@ -59,6 +58,10 @@ enum Verdict {
     /// It is for the session itself.
     Own,
     Refused(ClientError),
+    /// This one of those that are meant belongs to somebody else.
+    Foreign(u32),
+    /// A router that it concerns did not answer.
+    Unsure(String),
 }
 
 impl Session {
@@ -227,9 +230,11 @@ impl Session {
     }
 
     async fn try_kill(&mut self, id: u64, how: How) -> Verdict {
-        let found = |id| self.core.shared.registry.find(id);
-        let Some(entry) = u32::try_from(id).ok().and_then(found) else {
+        let Ok(id) = u32::try_from(id) else {
             return Verdict::Refused(error::UNKNOWN_THREAD);
+        };
+        let Some(entry) = self.core.shared.registry.find(id) else {
+            return self.try_kill_elsewhere(Ended::Session(id), how).await.0;
         };
         if !self.is_own(&entry) && !self.has_right(Right::Kill).await {
             return Verdict::Refused(error::NOT_YOUR_THREAD);
@@ -241,26 +246,66 @@ impl Session {
         Verdict::Sent
     }
 
+    /// KILL for sessions of other routers, and how many of them were ended.
+    async fn try_kill_elsewhere(&mut self, victim: Ended, how: How) -> (Verdict, u32) {
+        let single = matches!(victim, Ended::Session(_));
+        let none = match single {
+            true => Verdict::Refused(error::UNKNOWN_THREAD),
+            false => Verdict::Sent,
+        };
+        if self.core.shared.peers.is_alone() {
+            return (none, 0);
+        }
+        let own = self.identity.pass.profile().user.clone();
+        let only = match self.has_right(Right::Kill).await {
+            true => None,
+            false => Some(String::from_utf8_lossy(&own).into_owned()),
+        };
+        let kill = farm::Kill {
+            victim,
+            query: how.query,
+            soft: how.soft,
+            only,
+        };
+        match self.core.kill_elsewhere(kill).await {
+            Ok(Killed::Sessions(0)) => (none, 0),
+            Ok(Killed::Sessions(ended)) => (Verdict::Sent, ended),
+            Ok(Killed::Foreign(id)) => (Verdict::Foreign(id), 0),
+            Err(why) => (Verdict::Unsure(why), 0),
+        }
+    }
+
     async fn answer_kill(&mut self, verdict: Verdict, id: u64, how: How) -> Result<(), End> {
         match verdict {
             Verdict::Sent => self.client.ok(self.status_now()).await,
             Verdict::Own => self.kill_self(how).await,
             Verdict::Refused(error) => self.client.error(&error, &[&id.to_string()]).await,
+            Verdict::Foreign(id) => {
+                let details = [&*id.to_string()];
+                self.client.error(&error::NOT_YOUR_THREAD, &details).await
+            }
+            Verdict::Unsure(why) => self.client.error(&error::ROUTER_SILENT, &[&why]).await,
         }
     }
 
     /// KILL USER: the sessions of a user, from addresses that fit the host. All of them or none.
     async fn kill_user(&mut self, user: &[u8], host: &[u8], how: How) -> Result<(), End> {
-        let host = String::from_utf8_lossy(host);
-        let mut victims = self.core.shared.registry.list();
-        victims
-            .retain(|entry| entry.user.as_bytes() == user && host_matches(&host, entry.peer.ip()));
+        let victim = Ended::User {
+            user: String::from_utf8_lossy(user).into_owned(),
+            host: String::from_utf8_lossy(host).into_owned(),
+        };
+        let victims = self.core.shared.registry.victims(&victim);
         let foreign = victims.iter().find(|entry| !self.is_own(entry));
         if let Some(id) = foreign.map(|entry| entry.id)
             && !self.has_right(Right::Kill).await
         {
-            let details = [&*id.to_string()];
-            return self.client.error(&error::NOT_YOUR_THREAD, &details).await;
+            let verdict = Verdict::Foreign(id);
+            return self.answer_kill(verdict, id.into(), how).await;
+        }
+        // The same user's sessions may be ended everywhere or nowhere, so nobody is ended in vain.
+        let (verdict, elsewhere) = self.try_kill_elsewhere(victim, how).await;
+        if matches!(verdict, Verdict::Foreign(_)) {
+            return self.answer_kill(verdict, 0, how).await;
         }
         let own_id = self.handle.id;
         for entry in victims.iter().filter(|entry| entry.id != own_id) {
@@ -269,8 +314,11 @@ impl Session {
         if victims.iter().any(|entry| entry.id == own_id) {
             return self.kill_self(how).await;
         }
+        if matches!(verdict, Verdict::Unsure(_)) {
+            return self.answer_kill(verdict, 0, how).await;
+        }
         let mut ok = OkPacket::new(self.status_now());
-        ok.affected_rows = victims.len() as u64;
+        ok.affected_rows = victims.len() as u64 + u64::from(elsewhere);
         self.client.ok_with(&ok).await
     }
 

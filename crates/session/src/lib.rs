@@ -42,6 +42,7 @@ mod offer;
 mod operator;
 mod outcome;
 mod own_variables;
+mod peers;
 mod per_core;
 mod pin;
 mod prepared;
@@ -79,6 +80,7 @@ pub use crate::consistency::{Consistency, UNBOUNDED_MS};
 pub use crate::counters::Counters;
 pub use crate::kill::How;
 pub use crate::operator::{Answer, Fault, Operator, Reply};
+pub use crate::peers::{Elsewhere, NoPeers, Peers};
 pub use crate::per_core::{Core, Shared};
 pub use crate::reads::{Failover, Reads, Stickiness, Transient};
 pub use crate::registry::{Entry, Registry};
@@ -89,6 +91,7 @@ pub use crate::settings::{InForce, Live, Settings};
 pub use crate::transport::{ClientTls, Transport};
 pub use crate::view::{Lister, SessionView};
 pub use backend::{Limits, Secret, Terms};
+pub use mysql_wire::command::Command;
 pub use routing::{Level, Near, Preferences, Slowness, Strategy};
 
 /// What other threads tell a core.

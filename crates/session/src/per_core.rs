@@ -23,6 +23,7 @@ use crate::hold::Waiting;
 use crate::hook::Decisions;
 use crate::marks::Marks;
 use crate::mirror::Mirrors;
+use crate::peers::Peers;
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
 use crate::seats::Seats;
@@ -43,6 +44,8 @@ pub struct Shared {
     pub transport: Arc<Transport>,
     pub registry: Registry,
     pub operator: Arc<dyn Operator>,
+    /// The farm's other routers.
+    pub peers: Arc<dyn Peers>,
     pub rsa_key: RsaKey,
     pub secrets: Secrets,
     pub backend_credentials: Vec<BackendCredential>,

@@ -1,4 +1,4 @@
-//! SHOW PROCESSLIST and COM_PROCESS_INFO over the farm: one row for each client of this router.
+//! SHOW PROCESSLIST and COM_PROCESS_INFO over the farm: one row for each client of any router.
 //!
 //! Columns are those of the server that the session would ask. What a running statement's row says
 //! beside its id and host is what its own server says of it; a session that runs nothing sleeps.
@@ -37,6 +37,13 @@ impl Session {
     /// Answers with the sessions that the client may see.
     pub(crate) async fn show_processlist(&mut self, full: bool, job: Job) -> Result<(), End> {
         let mut views = self.core.all_views().await;
+        let mut silent = Vec::new();
+        for elsewhere in self.core.sessions_elsewhere().await {
+            match elsewhere.sessions {
+                Ok(sessions) => views.extend(sessions),
+                Err(why) => silent.push((elsewhere.id, elsewhere.router, why)),
+            }
+        }
         let user = self.identity.pass.profile().user.clone();
         let foreign = views.iter().any(|view| *view.user != *user);
         if foreign && !self.has_right(Right::See).await {
@@ -54,7 +61,7 @@ impl Session {
         let capabilities = self.client.capabilities;
         let columns = columns(&own, capabilities);
         let said = self.said(&views, text).await;
-        let rows: Vec<Vec<u8>> = views
+        let mut rows: Vec<Vec<u8>> = views
             .iter()
             .map(|view| {
                 let known = view.running.and_then(|place| said.get(&place));
@@ -63,6 +70,10 @@ impl Session {
                 encoded(&row, &columns, binary)
             })
             .collect();
+        let missing = silent.iter().map(|(id, router, why)| {
+            encoded(&silence(*id, router, why, &columns), &columns, binary)
+        });
+        rows.extend(missing);
         let status = self.status_now();
         self.client.raw_rows(&own.columns, &rows, status).await
     }
@@ -155,6 +166,25 @@ fn row(
     cells
         .map(|(at, (name, kind))| cell(at, name, *kind))
         .collect()
+}
+
+/// The row of a router whose sessions are not known, in the way of the servers' own threads.
+fn silence(id: u32, router: &str, why: &str, columns: &[(String, ValueKind)]) -> Row {
+    let cell = |(name, kind): &(String, ValueKind)| -> Option<Vec<u8>> {
+        let text = |text: &str| Some(text.as_bytes().to_vec());
+        match name.as_str() {
+            "id" => text(&id.to_string()),
+            "user" => text("system user"),
+            "host" => text(router),
+            "command" => text("Daemon"),
+            "time" => text("0"),
+            "state" => text(&format!("No answer from this router: {why}")),
+            "progress" => text("0.000"),
+            _ if kind.column.is_number() => text("0"),
+            _ => None,
+        }
+    };
+    columns.iter().map(cell).collect()
 }
 
 /// A row as the client's protocol has it.

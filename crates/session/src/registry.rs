@@ -1,10 +1,13 @@
-//! All sessions of the router by their ids, for KILL and for lists. Touched when a session begins
+//! All sessions of the router by their ids, which are unique over the farm, for KILL and for lists. Touched when a session begins
 //! and ends and by those two; never by a statement.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use farm::Victim;
+use farm::account::host_matches;
 
 /// What is known of a session from outside its core.
 #[derive(Clone, Debug)]
@@ -15,22 +18,39 @@ pub struct Entry {
     pub peer: SocketAddr,
 }
 
+/// In a farm of several routers an id is the router's slot, and below it so many bits of a number.
+const NUMBER_BITS: u32 = 24;
+
 /// The sessions of one router.
 #[derive(Debug, Default)]
 pub struct Registry {
+    /// The router's slot, moved to where it stands in an id.
+    prefix: AtomicU32,
     last_id: AtomicU32,
     sessions: Mutex<HashMap<u32, Entry>>,
 }
 
 impl Registry {
-    /// An id for a new connection: never 0, and free even after 2^32 connections.
+    /// An id for a new connection: never 0, and free even when all have been given away.
     pub fn next_id(&self) -> u32 {
+        let prefix = self.prefix.load(Ordering::Relaxed);
         loop {
-            let id = self.last_id.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-            if id != 0 && !self.lock().contains_key(&id) {
+            let mut number = self.last_id.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+            // A router that is alone has all 32 bits for itself.
+            if prefix != 0 {
+                number %= 1 << NUMBER_BITS;
+            }
+            let id = prefix | number;
+            if number != 0 && !self.lock().contains_key(&id) {
                 return id;
             }
         }
+    }
+
+    /// The ids of new sessions belong to this slot from now on; those that are there keep theirs.
+    pub fn place(&self, slot: u8) {
+        let prefix = u32::from(slot) << NUMBER_BITS;
+        self.prefix.store(prefix, Ordering::Relaxed);
     }
 
     /// Enters a session.
@@ -55,6 +75,18 @@ impl Registry {
         self.lock().get(&id).cloned()
     }
 
+    /// Whom a KILL means.
+    pub fn victims(&self, victim: &Victim) -> Vec<Entry> {
+        match victim {
+            Victim::Session(id) => self.find(*id).into_iter().collect(),
+            Victim::User { user, host } => {
+                let mut victims = self.list();
+                victims.retain(|entry| entry.user == *user && host_matches(host, entry.peer.ip()));
+                victims
+            }
+        }
+    }
+
     /// All sessions, ordered by id.
     pub fn list(&self) -> Vec<Entry> {
         let mut all: Vec<Entry> = self.lock().values().cloned().collect();
@@ -77,5 +109,34 @@ impl Registry {
         self.sessions
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: u32) -> Entry {
+        Entry {
+            id,
+            core: 0,
+            user: String::new(),
+            peer: SocketAddr::from(([127, 0, 0, 1], 1)),
+        }
+    }
+
+    #[test]
+    fn ids_are_the_routers_own_and_free() {
+        let registry = Registry::default();
+        assert_eq!([registry.next_id(), registry.next_id()], [1, 2]);
+        registry.place(3);
+        assert_eq!(registry.next_id(), 3 << 24 | 3);
+        // The numbers begin again without 0, and without those in use.
+        registry.enter(entry(3 << 24 | 1));
+        registry.last_id.store((1 << 24) - 2, Ordering::Relaxed);
+        let ids = [registry.next_id(), registry.next_id()];
+        assert_eq!(ids, [3 << 24 | 0xFF_FFFF, 3 << 24 | 2]);
+        registry.place(255);
+        assert_eq!(registry.next_id() >> 24, 255);
     }
 }

@@ -15,8 +15,8 @@ use mysql_wire::auth;
 use reactor::Io;
 use routing::rules::Rulebook;
 use session::{
-    BackendCredential, Consistency, Fault, InForce, Limits, Live, Operator, Preferences, Reads,
-    Reply, Settings, Transport,
+    BackendCredential, Consistency, Fault, InForce, Limits, Live, NoPeers, Operator, Peers,
+    Preferences, Reads, Reply, Settings, Transport,
 };
 
 use crate::admin::with_link;
@@ -115,6 +115,8 @@ pub struct Tuning {
     pub rules: Arc<Rulebook>,
     /// What became of writes whose answers were lost; unknown by default.
     pub fates: Option<Arc<Fates>>,
+    /// The farm's other routers; there are none by default.
+    pub peers: Arc<dyn Peers>,
 }
 
 /// Says what became of a write.
@@ -164,6 +166,7 @@ impl Default for Tuning {
             preferences: Preferences::default(),
             rules: Arc::default(),
             fates: None,
+            peers: Arc::new(NoPeers),
         }
     }
 }
@@ -250,6 +253,7 @@ impl Door {
                 fates: tuning.fates,
                 suspects: suspects.clone(),
             }),
+            peers: tuning.peers,
         })
         .expect("the door opens");
         Door {
@@ -325,6 +329,15 @@ impl Door {
         snapshot.groups[0] = Arc::new(group);
         snapshot.epoch += 1;
         self.published.store(Arc::new(snapshot));
+    }
+
+    /// Lists and ends its sessions from outside.
+    ///
+    /// # Panics
+    /// When the door is closed.
+    pub fn killer(&self) -> door_sql::Killer {
+        let inner = self.inner.as_ref().expect("the door is open");
+        inner.killer()
     }
 
     /// Has every core look at what is published.

@@ -49,7 +49,7 @@ impl Control {
             Verb::DumpFabricNodes => self.dump_fabric_nodes(args),
             Verb::ConfigShow => Ok(self.config_show()),
             Verb::SessionList => self.session_list(),
-            Verb::SessionKill => self.session_kill(args),
+            Verb::SessionKill => self.session_kill(args).await,
             Verb::RouterList => Ok(self.router_list()),
             Verb::ManagePing => self.manage_ping(),
             Verb::ManageHelp => self.manage_help(args),

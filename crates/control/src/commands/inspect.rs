@@ -1,6 +1,6 @@
 //! Commands that show something: groups, servers, health, events, sessions, the commands themselves.
 
-use farm::{Group, Mode, Server, Status};
+use farm::{Group, Kill, Killed, Mode, Server, Status, Victim};
 use serde_json::Value;
 
 use super::group::{find_group, no_server};
@@ -187,12 +187,24 @@ impl Control {
         Ok(table)
     }
 
-    pub(super) fn session_kill(&self, args: &Arguments) -> Result<Table, CommandError> {
+    /// The session may be another router's: its id says whose.
+    pub(super) async fn session_kill(&self, args: &Arguments) -> Result<Table, CommandError> {
         let what = "a number from `session list`";
-        let id = args.parse::<u64>("session_id", what)?.unwrap_or_default();
-        if !self.sessions.kill(id, args.switch("query")?) {
+        let id = args.parse::<u32>("session_id", what)?.unwrap_or_default();
+        let kill = Kill {
+            victim: Victim::Session(id),
+            query: args.switch("query")?,
+            soft: false,
+            only: None,
+        };
+        let mut killed = self.sessions.kill(&kill);
+        if killed == Killed::Sessions(0) {
+            let elsewhere = self.kill_elsewhere(&kill).await;
+            killed = elsewhere.map_err(CommandError::Internal)?;
+        }
+        if killed == Killed::Sessions(0) {
             return Err(CommandError::Refused(format!(
-                "this router has no session {id}; `session list` shows them"
+                "no router has a session {id}; `session list` shows them"
             )));
         }
         super::group::done(Value::Bool(true))

@@ -59,6 +59,16 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
+    /// All routers answer it, each for itself.
+    pub(crate) fn is_farm_wide(self) -> bool {
+        self == Verb::SessionList
+    }
+
+    /// Of an answer by all routers, the column in which it is said that one gave none.
+    pub(crate) fn note_column(self) -> &'static str {
+        "state"
+    }
+
     /// Only the leader does it, so that all that changes servers or the farm is done by one router,
     /// one after the other.
     pub(crate) fn is_leaders(self) -> bool {
@@ -125,6 +135,8 @@ const SYNCHRONOUS: ArgSpec = optional(
     "synchronous",
     "false: return at once; the uuid is that of a job",
 );
+const ROUTER: ArgSpec = optional("router", "only this router: its name");
+const LOCAL: ArgSpec = optional("local", "true: only the router that is asked");
 const CONNECTOR_VERSION: ArgSpec =
     optional("connector_version", "ignored; Fabric's connectors send one");
 
@@ -229,12 +241,12 @@ commands! {
         [SERVER, optional("reporter", "who reports it"), optional("error", "what was seen")]
         "Reports that a server failed: a primary is replaced unless it proves to live, another is FAULTY.";
     "session" "list" SessionList false
-        []
-        "Lists the clients of this router.";
+        [ROUTER, LOCAL]
+        "Lists the clients of all routers.";
     "session" "kill" SessionKill true
         [required("session_id", "id from `session list`"),
          optional("query", "true: end only the statement that runs")]
-        "Ends a client's session or its statement.";
+        "Ends a client's session or its statement, on whichever router it is.";
     "config" "show" ConfigShow false
         []
         "Shows the rules and users' defaults in force, and how often each rule matched.";

@@ -1,10 +1,9 @@
-//! Commands that are not, or not only, for the router that was asked: what the leader does, and what
-//! all routers answer together.
+//! Commands that are for another router: what only the leader does.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Leads, Peer, PeerError, Question, Roster, Secret};
+use super::{Asking, Leads, Peer, PeerError, Question, Roster, Secret};
 use crate::commands::{Call, CommandError, Table};
 use crate::runtime::Control;
 
@@ -19,6 +18,8 @@ impl Control {
 
     /// Takes over who lives and who leads.
     pub fn set_roster(&self, roster: Roster) {
+        self.commander().set_alone(roster.others.is_empty());
+        self.sessions.placed(roster.own.slot);
         self.roster.send_if_modified(|known| {
             let news = **known != roster;
             if news {
@@ -33,25 +34,19 @@ impl Control {
         self.state().records.secret.clone()
     }
 
-    /// Asks one peer, with a time limit of its own.
-    pub(crate) async fn ask_peer(
+    /// Asks one peer.
+    pub(crate) fn asking(
         &self,
         peer: &Peer,
         call: Call,
         limit: Duration,
-    ) -> Result<Table, PeerError> {
-        let question = self.question(peer, call, limit);
-        let asking = self.settings().peers.ask(question);
-        asking.await
-    }
-
-    fn question(&self, peer: &Peer, call: Call, limit: Duration) -> Question {
-        Question {
+    ) -> Asking<Result<Table, PeerError>> {
+        self.settings().peers.ask(Question {
             peer: peer.clone(),
             secret: self.secret(),
             call,
             limit,
-        }
+        })
     }
 
     /// Has the leader carry a command out, when that is another router: `None` when it is this one.
@@ -72,7 +67,7 @@ impl Control {
             let _ = roster.wait_for(|known| !still(known)).await;
         };
         let answer = tokio::select! {
-            answer = self.ask_peer(&leader, call.clone(), FORWARDED_MAX) => answer,
+            answer = self.asking(&leader, call.clone(), FORWARDED_MAX) => answer,
             () = moved => Err(PeerError::Silent("it does not lead any more".to_owned())),
         };
         let (name, verb) = (&leader.name, format!("{} {}", call.group, call.command));

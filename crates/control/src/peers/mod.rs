@@ -6,7 +6,9 @@
 //! goes round in circles.
 
 mod elsewhere;
+mod farmwide;
 mod roster;
+pub(crate) mod sessions;
 
 use std::fmt::{self, Debug};
 use std::future::Future;
@@ -15,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use roster::{Leads, Peer, Roster};
+pub use sessions::PeerSessions;
 
 use crate::commands::{Call, CommandError, Table};
 

@@ -154,6 +154,8 @@ settings! {
         "This router's name among those of its farm; without one, its address in peer_url.";
     peer_url: String = "" "" Restart
         "Where the farm's other routers reach this one's HTTP door, as http://HOST:PORT; without it, http_listen.";
+    peer_timeout_ms: u64 = "1000" "ms" [10, 60000] Restart
+        "In views over all routers of the farm each has so long to answer; who has not stands there by name.";
     router_lease_ms: u64 = "2000" "ms" [1000, 60000] Restart
         "A router that etcd has not heard for so long is gone, and leads no more. etcd counts in seconds and grants no less than one and a half of its election timeouts.";
     store_silence_ms: u64 = "10000" "ms" [1000, 86400000] Restart
