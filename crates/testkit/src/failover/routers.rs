@@ -85,7 +85,7 @@ impl Site {
         let (store, _) = self.store.as_ref()?;
         let text = store.ctl(&["get", LEADER, "--print-value-only"]).ok()?;
         let row: serde_json::Value = serde_json::from_str(text.trim()).ok()?;
-        let key = format!("/heddle/router/{}", row["slot"]);
+        let key = format!("/heddle/router/{:03}", row["slot"].as_u64()?);
         let text = store.ctl(&["get", &key, "--print-value-only"]).ok()?;
         let row: serde_json::Value = serde_json::from_str(text.trim()).ok()?;
         let name = row["name"].as_str()?;
