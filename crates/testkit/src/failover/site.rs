@@ -295,8 +295,9 @@ impl Site {
     pub fn settle(&mut self) -> Result<(), String> {
         let mut lacking = None;
         let mut filled = Vec::new();
-        self.revive();
         let whole = holds_within(SETTLE_PATIENCE, || {
+            // What was killed a moment ago may still be there at the first look.
+            self.revive();
             self.fill_anew(&mut filled);
             lacking = self.unsettled();
             lacking.is_none()
