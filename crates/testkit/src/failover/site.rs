@@ -33,8 +33,13 @@ const SETTLE_PATIENCE: Duration = Duration::from_secs(120);
 /// Room for one server of a farm on small disks.
 const DISK: &str = "size=600M";
 
-/// Settings of servers that Heddle does not start.
-pub(super) const OWN: [(&str, &str); 2] = [("read_only", "ON"), ("max_connections", "600")];
+/// Settings of servers that Heddle does not start. A killed process loses no commit: what is only in its
+/// own memory would be in its binary log, but not in its tables.
+pub(super) const OWN: [(&str, &str); 3] = [
+    ("read_only", "ON"),
+    ("max_connections", "600"),
+    ("innodb_flush_log_at_trx_commit", "2"),
+];
 
 /// One server of the farm.
 #[derive(Clone, Debug, PartialEq, Eq)]
