@@ -67,7 +67,7 @@ bench-routers: build ## pauses with three routers when the primary dies, alone a
 	@FAILOVER_ROUNDS=$(or $(ROUNDS),30) FAILOVER_FAULTS="$(or $(FAULTS),kill leader-and-primary)" HEDDLE_BIN=$(CURDIR)/bin/heddle \
 	  $(CARGO) test --release --locked --package testkit --test routers -- --include-ignored --test-threads 1 --skip mysql --skip partitions
 
-test-sim: ## a million histories of a simulated farm (HEDDLE_SEEDS, HEDDLE_SEED_FROM), played to the machine of failover
+test-sim: ## a million histories of a simulated farm and 70000 of one with several routers (HEDDLE_SEEDS, HEDDLE_SEED_FROM), played to the machine of failover
 	$(CARGO) test --release --quiet --locked --package machines --test simulate -- --ignored
 
 bench-connect: build ## connections per second and CPU per connection, straight and through Heddle (ROUNDS=2 for a quick look)

@@ -6,7 +6,7 @@ use farm::{Position, ServerId};
 
 use super::change::Change;
 use super::suspicion::Suspicion;
-use super::{Ask, Cause, Failed, Failover, Kind, Record, Step};
+use super::{Action, Ask, Cause, Failed, Failover, Kind, Record, Step};
 
 impl Failover {
     /// What the state store knew of a change when this router started, or began to lead.
@@ -37,6 +37,14 @@ impl Failover {
             // Read-only or not, the next beat tells what is to be done.
             Step::Switching { from } => {
                 self.believe(Some(from));
+                if self.council.is_some() {
+                    // This router paused because of the record, as the others did.
+                    let primary = Some(from);
+                    self.out.push(Action::Publish {
+                        primary,
+                        fork: None,
+                    });
+                }
                 self.record_over(Some(from));
             }
             Step::Clearing { old } => {

@@ -10,7 +10,10 @@ use machines::failover::{
     Step,
 };
 
-use super::servers::{Txn, position};
+use super::chance::{Nemesis, Pause};
+use super::peers::Part;
+use super::servers::{State, Txn, position};
+use super::store::Request;
 use super::world::{Happening, StepAt, World};
 
 /// Between two beats.
@@ -35,17 +38,29 @@ pub enum Planted {
     EarlyAcks,
     /// Lets replicas go on receiving while their primary is replaced.
     NoHalt,
+    /// Of several routers: all act, whoever leads.
+    AllAct,
+    /// Servers do as a router says that was replaced as the leader.
+    NoTerms,
+    /// So they do, and it does not look at its clock either.
+    NoLease,
+    /// So does the state store.
+    Unfenced,
+    /// A router says that it has cut a primary off before it does.
+    LateCut,
+    /// A router whose lease is over is taken for dead.
+    NoStrays,
+    /// A new leader does not ask what its predecessor recorded.
+    NoResume,
 }
 
 pub struct Router {
+    /// No two lives in a history have one number; 0 before the first.
     pub life: u32,
     pub up: bool,
     pub stalled_until_us: u64,
     pub machine: Failover,
     pub open: BTreeSet<AskId>,
-    /// What the state store holds.
-    pub stored: Option<Record>,
-    pub statuses: Vec<Status>,
     /// The primary that clients are sent to, and the number of the connections to each server.
     pub primary: Option<usize>,
     pub paused: bool,
@@ -55,12 +70,10 @@ pub struct Router {
     pub acknowledged: Option<usize>,
     pub said: usize,
     pub wake_us: u64,
-    pub planted: Option<Planted>,
+    pub part: Part,
     policy: Policy,
-    reigns: u32,
     orders: u64,
     script: Script,
-    pub log: Option<String>,
 }
 
 pub fn id(server: usize) -> ServerId {
@@ -72,17 +85,13 @@ pub fn index(server: ServerId) -> usize {
 }
 
 impl Router {
-    pub fn new(servers: usize, policy: Policy, planted: Option<Planted>, trace: bool) -> Router {
-        let mut statuses = vec![Status::Replica; servers];
-        statuses[0] = Status::Primary;
+    pub fn new(servers: usize, policy: Policy) -> Router {
         Router {
             life: 0,
             up: false,
             stalled_until_us: 0,
             machine: Failover::new(policy.clone(), true),
             open: BTreeSet::new(),
-            stored: None,
-            statuses,
             primary: None,
             paused: false,
             terms: vec![0; servers],
@@ -90,88 +99,142 @@ impl Router {
             acknowledged: None,
             said: 0,
             wake_us: 0,
-            planted,
+            part: Part::default(),
             policy,
-            reigns: 1,
             orders: 0,
             script: Script::default(),
-            log: trace.then(String::new),
-        }
-    }
-
-    pub fn members(&self) -> Vec<Member> {
-        let members = self.statuses.iter().enumerate();
-        members
-            .map(|(at, status)| Member::new(id(at), &format!("s{at}"), *status))
-            .collect()
-    }
-
-    pub fn note(&mut self, now_us: u64, text: &str) {
-        if let Some(log) = &mut self.log {
-            log.push_str(&format!("{:>9} {text}\n", moment(now_us)));
         }
     }
 }
 
 impl World {
-    /// Gives the machine an event and carries out what it wants.
-    pub fn tell_machine(&mut self, event: Event) {
-        if !self.router.up {
-            return;
-        }
-        if let Some(log) = &mut self.router.log {
-            let text = self.router.script.event(&event);
+    /// The router that lives this life, if it still does.
+    pub fn alive(&self, life: u32) -> Option<usize> {
+        let mut routers = self.routers.iter();
+        routers.position(|router| router.up && router.life == life)
+    }
+
+    pub fn lives(&self, life: u32) -> bool {
+        self.alive(life).is_some()
+    }
+
+    pub fn is_stalled(&self, r: usize) -> bool {
+        self.now_us < self.routers[r].stalled_until_us
+    }
+
+    pub fn members(&self) -> Vec<Member> {
+        self.members_with(&self.store.statuses)
+    }
+
+    pub fn members_with(&self, statuses: &[Status]) -> Vec<Member> {
+        let members = statuses.iter().enumerate();
+        members
+            .map(|(at, status)| Member::new(id(at), &format!("s{at}"), *status))
+            .collect()
+    }
+
+    pub fn note(&mut self, text: &str) {
+        if let Some(log) = &mut self.log {
             log.push_str(&format!("{:>9} {text}\n", moment(self.now_us)));
-        }
-        let actions = self.router.machine.step(self.now_us, event);
-        for action in actions {
-            if let Some(log) = &mut self.router.log {
-                log.push_str(&format!(
-                    "          -> {}\n",
-                    self.router.script.action(&action)
-                ));
-            }
-            self.carry_out(action);
         }
     }
 
-    fn carry_out(&mut self, action: Action) {
-        let life = self.router.life;
+    /// Of several the router's name stands before what concerns it.
+    fn note_of(&mut self, r: usize, text: &str) {
+        match self.is_several() {
+            true => self.note(&format!("R{r} {text}")),
+            false => self.note(text),
+        }
+    }
+
+    /// Gives the machine an event and carries out what it wants.
+    pub fn tell_machine(&mut self, r: usize, event: Event) {
+        if !self.routers[r].up {
+            return;
+        }
+        if self.log.is_some() {
+            let text = self.routers[r].script.event(&event);
+            self.note_of(r, &text);
+        }
+        let actions = self.routers[r].machine.step(self.now_us, event);
+        for action in actions {
+            if let Some(log) = &mut self.log {
+                let text = self.routers[r].script.action(&action);
+                log.push_str(&format!("          -> {text}\n"));
+            }
+            self.carry_out(r, action);
+        }
+    }
+
+    fn carry_out(&mut self, r: usize, action: Action) {
+        let life = self.routers[r].life;
         match action {
             Action::Ask {
                 ask,
                 what,
                 within_us,
-            } => self.carry_out_ask(ask, what, within_us),
+            } => self.carry_out_ask(r, ask, what, within_us),
             Action::Publish { primary, .. } => {
-                self.router.primary = primary.map(index);
-                self.router.paused = false;
+                self.acts(r, "publishes");
+                self.routers[r].primary = primary.map(index);
+                self.routers[r].paused = false;
             }
             Action::Rejoin { server } => {
                 let server = index(server);
                 self.after(30_000, Happening::Rejoin { life, server });
             }
             Action::Wake { at_us } => {
-                self.router.wake_us = at_us;
+                self.routers[r].wake_us = at_us;
                 self.at(at_us, Happening::Wake { life, at_us });
             }
-            Action::Tell { .. } | Action::Reply { .. } | Action::Vote { .. } => {}
+            Action::Vote { lost } => {
+                if let Some(id) = self.routers[r].part.id {
+                    self.request(r, Request::Vote { id, lost });
+                }
+            }
+            Action::Tell { .. } | Action::Reply { .. } => {}
         }
     }
 
-    fn carry_out_ask(&mut self, ask: AskId, what: Ask, within_us: u64) {
-        let life = self.router.life;
-        self.router.open.insert(ask);
+    /// Only a leader acts.
+    fn acts(&mut self, r: usize, what: &str) {
+        if self.is_several() && self.routers[r].part.leads.is_none() {
+            self.ledger
+                .violation(format!("R{r} {what}, but does not lead"));
+        }
+    }
+
+    fn carry_out_ask(&mut self, r: usize, ask: AskId, what: Ask, within_us: u64) {
+        let life = self.routers[r].life;
+        self.routers[r].open.insert(ask);
+        if !matches!(what, Ask::Confirm { .. }) {
+            self.acts(r, "asks for something");
+        }
         match &what {
-            Ask::Record(record) => return self.store(ask, record.clone()),
+            Ask::Record(record) => return self.store_record(r, ask, record.clone(), within_us),
             Ask::Cut { server } => {
-                self.cut_off(index(*server));
+                match self.is_several() {
+                    true => self.cut_off_all(r, Some(index(*server))),
+                    false => self.cut_off(r, index(*server)),
+                }
                 let us = self.chance.between(50, 2_000);
                 let answer = Ok(Answer::Done);
                 return self.after(us, Happening::Answer { life, ask, answer });
             }
-            Ask::Pause { .. } => self.router.paused = true,
+            Ask::Pause { .. } => self.routers[r].paused = true,
             _ => {}
+        }
+        let changes = !matches!(what, Ask::Confirm { .. });
+        let late = changes && !self.may_act(r);
+        if late {
+            let answer = Err(Failed {
+                fault: Fault::Said,
+                text: "the lease is over".to_owned(),
+            });
+            return self.after(10, Happening::Answer { life, ask, answer });
+        }
+        if changes {
+            self.pause(r, what.server());
         }
         let until_us = self.now_us + within_us;
         let silent = Err(Failed {
@@ -185,18 +248,62 @@ impl World {
         };
         self.at(until_us, over);
         let step = StepAt {
+            router: r,
+            life,
+            number: self.routers[r].part.leads.unwrap_or(0),
+            lease_us: self.routers[r].part.until_us,
             ask,
             what,
             until_us,
             boot: None,
+            held: false,
         };
         let trip = self.trip_us();
-        self.after(trip, Happening::Arrive { life, step });
+        self.after(trip, Happening::Arrive { step });
     }
 
-    fn store(&mut self, ask: AskId, record: Record) {
-        let life = self.router.life;
-        let us = match self.router.planted {
+    /// Between a router's last look at its lease and what it sends then.
+    fn pause(&mut self, r: usize, server: Option<ServerId>) {
+        self.steps += 1;
+        let due = |pause: &mut Pause| pause.step == self.steps && !self.calm;
+        let Some(pause) = self.plan.pause.take_if(due) else {
+            return;
+        };
+        self.note_of(r, &format!("# {pause:?}"));
+        self.stall(r, pause.for_us);
+        let Some(server) = server.map(index).filter(|_| pause.apart) else {
+            return;
+        };
+        for other in (0..self.routers.len()).filter(|other| *other != r) {
+            let place = self.router_place(other);
+            let for_us = pause.for_us;
+            self.strike(Nemesis::Cut {
+                from: place,
+                to: server,
+                both: true,
+                for_us,
+            });
+        }
+    }
+
+    fn store_record(&mut self, r: usize, ask: AskId, record: Record, within_us: u64) {
+        let life = self.routers[r].life;
+        if self.is_several() {
+            let number = self.routers[r].part.leads.unwrap_or(0);
+            let what = Request::Record {
+                number,
+                ask,
+                record,
+            };
+            self.pause(r, None);
+            self.request(r, what);
+            let answer = Err(Failed {
+                fault: Fault::Late,
+                text: "the state store does not answer".to_owned(),
+            });
+            return self.after(within_us, Happening::Answer { life, ask, answer });
+        }
+        let us = match self.planted {
             Some(Planted::LateRecord) => {
                 let answer = Ok(Answer::Done);
                 self.after(10, Happening::Answer { life, ask, answer });
@@ -204,7 +311,7 @@ impl World {
             }
             _ => self.chance.between(200, 4_000),
         };
-        let fails = self.router.planted.is_none() && self.chance.permille(5);
+        let fails = self.planted.is_none() && self.chance.permille(5);
         let stored = match fails {
             true => None,
             false => Some(record),
@@ -212,31 +319,16 @@ impl World {
         self.after(us, Happening::Stored { life, ask, stored });
     }
 
-    /// The state store has taken a record, or not.
+    /// The router's own state store has taken a record, or not.
     pub fn stored(&mut self, life: u32, ask: AskId, stored: Option<Record>) {
-        if life != self.router.life || !self.router.up {
+        if !self.lives(life) {
             return;
         }
-        let number = self
-            .router
-            .stored
-            .as_ref()
-            .map_or(0, |record| record.number);
+        let number = self.store.record.as_ref().map_or(0, |record| record.number);
         let answer = match stored {
             Some(record) if record.number < number => Ok(Answer::Done),
             Some(record) => {
-                if let Step::Over { primary } = &record.step {
-                    let lost = &record.lost;
-                    for (at, status) in self.router.statuses.iter_mut().enumerate() {
-                        *status = match *status {
-                            _ if *primary == Some(id(at)) => Status::Primary,
-                            _ if lost.contains(&id(at)) => Status::Faulty,
-                            Status::Primary => Status::Replica,
-                            other => other,
-                        };
-                    }
-                }
-                self.router.stored = Some(record);
+                self.store.take(record);
                 Ok(Answer::Done)
             }
             None => Err(Failed {
@@ -247,126 +339,154 @@ impl World {
         self.after(20, Happening::Answer { life, ask, answer });
     }
 
+    /// The store of several answers.
+    pub fn answer_record(&mut self, r: usize, ask: AskId, done: bool) {
+        let answer = match done {
+            true => Ok(Answer::Done),
+            false => Err(Failed {
+                fault: Fault::Said,
+                text: "another router leads".to_owned(),
+            }),
+        };
+        self.answer(self.routers[r].life, ask, answer);
+    }
+
     /// Sessions lose their connections to this server and wait.
-    fn cut_off(&mut self, server: usize) {
-        self.router.terms[server] += 1;
-        self.router.in_flight.retain(|(at, _)| *at != server);
-        if self.router.primary == Some(server) {
-            self.router.primary = None;
+    pub fn cut_off(&mut self, r: usize, server: usize) {
+        let router = &mut self.routers[r];
+        router.terms[server] += 1;
+        router.in_flight.retain(|(at, _)| *at != server);
+        if router.primary == Some(server) {
+            router.primary = None;
         }
     }
 
     pub fn answer(&mut self, life: u32, ask: AskId, answer: Result<Answer, Failed>) {
-        if life == self.router.life && self.router.up && self.router.open.remove(&ask) {
-            self.say_acknowledged();
-            self.tell_machine(Event::Done { ask, answer });
+        if let Some(r) = self.alive(life)
+            && self.routers[r].open.remove(&ask)
+        {
+            self.say_acknowledged(r);
+            self.tell_machine(r, Event::Done { ask, answer });
         }
     }
 
-    fn say_acknowledged(&mut self) {
-        if let Some(acknowledged) = self.router.acknowledged
-            && acknowledged > self.router.said
+    fn say_acknowledged(&mut self, r: usize) {
+        if let Some(acknowledged) = self.routers[r].acknowledged
+            && acknowledged > self.routers[r].said
         {
-            self.router.said = acknowledged;
-            self.tell_machine(Event::Acknowledged {
+            self.routers[r].said = acknowledged;
+            let event = Event::Acknowledged {
                 router: RouterId::OWN,
                 position: position(acknowledged),
                 cut: 0,
-            });
+            };
+            self.tell_machine(r, event);
         }
     }
 
     /// A new router takes up what the store holds.
-    pub fn start_router(&mut self) {
-        let router = &mut self.router;
-        if router.up {
+    pub fn start_router(&mut self, r: usize) {
+        if self.routers[r].up {
             return;
         }
+        self.lives += 1;
+        let (first, several) = (self.lives == 1, self.is_several());
+        let router = &mut self.routers[r];
+        router.life = self.lives;
         router.up = true;
-        router.machine = Failover::new(router.policy.clone(), true);
+        router.machine = match several {
+            true => Failover::among_peers(router.policy.clone(), true),
+            false => Failover::new(router.policy.clone(), true),
+        };
         router.script = Script::default();
+        router.part = Part::default();
         router.open.clear();
         router.paused = false;
         router.said = 0;
+        let life = router.life;
+        self.after(BEAT_US, Happening::Beat { life });
+        if several {
+            // Nobody is served before it is known who leads.
+            router_waits(&mut self.routers[r], self.plan.direct);
+            return self.tend(r);
+        }
         // Only the first one has seen everything from the beginning.
-        router.acknowledged = (router.life == 1 && !self.plan.direct).then_some(0);
-        let primary = router.statuses.iter().position(|s| *s == Status::Primary);
-        let settled = router
-            .stored
+        self.routers[r].acknowledged = (first && !self.plan.direct).then_some(0);
+        let statuses = &self.store.statuses;
+        let primary = statuses.iter().position(|s| *s == Status::Primary);
+        let stored = self.store.record.clone();
+        let settled = stored
             .as_ref()
             .is_none_or(|record| matches!(record.step, Step::Over { .. } | Step::Switching { .. }));
-        router.primary = primary.filter(|_| settled);
-        let (members, stored) = (router.members(), router.stored.clone());
-        let life = router.life;
-        self.tell_machine(Event::Members(members));
-        if let Some(record) = stored {
-            self.tell_machine(Event::Resume(Some(record)));
+        self.routers[r].primary = primary.filter(|_| settled);
+        let members = self.members();
+        self.tell_machine(r, Event::Members(members));
+        if stored.is_some() {
+            self.tell_machine(r, Event::Resume(stored));
         }
-        self.after(BEAT_US, Happening::Beat { life });
-        self.sweep();
+        self.sweep(r);
     }
 
     /// Who does not follow the primary is brought back: lost ones, and those whose router died
     /// before it could do it.
-    pub fn sweep(&mut self) {
-        let life = self.router.life;
+    pub fn sweep(&mut self, r: usize) {
+        let life = self.routers[r].life;
         for server in 0..self.servers.len() {
             self.after(60_000, Happening::Rejoin { life, server });
         }
     }
 
-    pub fn stop_router(&mut self) {
-        self.router.up = false;
-        self.router.life += 1;
-        self.router.in_flight.clear();
-        for term in &mut self.router.terms {
+    pub fn stop_router(&mut self, r: usize) {
+        let router = &mut self.routers[r];
+        router.up = false;
+        router.in_flight.clear();
+        for term in &mut router.terms {
             *term += 1;
         }
     }
 
-    pub fn promote(&mut self, server: usize) {
-        self.router.orders += 1;
+    pub fn promote(&mut self, r: usize, server: usize) {
+        self.routers[r].orders += 1;
         let what = machines::failover::Order::Promote {
             to: Some(id(server)),
         };
-        let order = self.router.orders;
-        self.tell_machine(Event::Order { order, what });
+        let order = self.routers[r].orders;
+        self.tell_machine(r, Event::Order { order, what });
     }
 
     /// The youngest reign.
     pub fn reign(&self) -> u32 {
-        self.router.reigns
+        self.reigns
     }
 
     pub fn new_reign(&mut self) -> u32 {
-        self.router.reigns += 1;
-        self.router.reigns
+        self.reigns += 1;
+        self.reigns
     }
 
     /// One round of beats.
     pub fn beat(&mut self, life: u32) {
-        if life != self.router.life || !self.router.up {
-            return;
-        }
+        let Some(r) = self.alive(life) else { return };
         self.after(BEAT_US, Happening::Beat { life });
-        self.say_acknowledged();
-        let changing = self.router.machine.is_changing();
-        let primary = self.router.machine.primary().map(index);
+        self.tend(r);
+        self.say_acknowledged(r);
+        let changing = self.routers[r].machine.is_changing();
+        let primary = self.routers[r].machine.primary().map(index);
         let mut silent = false;
         for server in 0..self.servers.len() {
             if changing || primary == Some(server) {
-                silent |= self.beat_one(life, server);
+                silent |= self.beat_one(r, server);
             }
         }
         if silent || self.chance.pick(4) == 0 {
-            self.ask_replicas(life);
+            self.ask_replicas(r, silent);
         }
     }
 
     /// One beat of one server; true when it will get no answer.
-    fn beat_one(&mut self, life: u32, server: usize) -> bool {
-        use super::servers::State;
-        let (place, state) = (self.router_place(), self.servers[server].state);
+    fn beat_one(&mut self, r: usize, server: usize) -> bool {
+        let life = self.routers[r].life;
+        let (place, state) = (self.router_place(r), self.servers[server].state);
         let read_only = self.servers[server].read_only;
         let server_id = id(server);
         let trip = self.trip_us();
@@ -406,14 +526,18 @@ impl World {
     }
 
     /// What the replicas see of their primary.
-    fn ask_replicas(&mut self, life: u32) {
-        use super::servers::State;
-        let place = self.router_place();
+    fn ask_replicas(&mut self, r: usize, doubt: bool) {
+        let life = self.routers[r].life;
+        let place = self.router_place(r);
         for replica in 0..self.servers.len() {
             let Some(source) = self.servers[replica].source else {
                 continue;
             };
-            if self.router.primary != Some(source) || self.servers[replica].diverged {
+            let believed = match self.is_several() {
+                true => self.routers[r].machine.primary().map(index),
+                false => self.routers[r].primary,
+            };
+            if believed != Some(source) || self.servers[replica].diverged {
                 continue;
             }
             let beats = self.servers[source].state == State::Running
@@ -424,6 +548,11 @@ impl World {
             }
             if beats {
                 self.servers[replica].heard_us = self.now_us;
+            } else if self.is_several() && doubt {
+                let replica = id(replica);
+                let trip = self.trip_us();
+                let event = Event::Parted { replica };
+                self.after(trip, Happening::Heard { life, event });
             }
             let event = Event::View {
                 replica: id(replica),
@@ -433,4 +562,10 @@ impl World {
             self.after(trip, Happening::Heard { life, event });
         }
     }
+}
+
+/// A router of several that has just started knows nothing yet.
+fn router_waits(router: &mut Router, direct: bool) {
+    router.primary = None;
+    router.acknowledged = (!direct).then_some(0);
 }

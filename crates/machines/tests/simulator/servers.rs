@@ -61,6 +61,8 @@ pub struct Server {
     pub heard_us: u64,
     /// The number of the reign under which it was opened.
     pub reign: u32,
+    /// The greatest leadership that it was told of since it started.
+    pub term: u64,
     /// It took writes at some time, so it may hold what nobody else has.
     pub ruled: bool,
 }
@@ -85,6 +87,7 @@ impl Server {
             applying: false,
             heard_us: 0,
             reign: 0,
+            term: 0,
             ruled: false,
         }
     }
@@ -132,6 +135,7 @@ impl Server {
         }
         self.finished = self.log.len();
         self.waits = false;
+        self.term = 0;
         self.receives = self.source.is_some() && !self.diverged;
     }
 

@@ -19,24 +19,34 @@ enum Look {
 
 impl World {
     /// A step reaches its server, or is looked at again there.
-    pub fn arrive(&mut self, life: u32, mut step: StepAt) {
+    pub fn arrive(&mut self, mut step: StepAt) {
         let Some(server) = step.what.server().map(index) else {
             return;
         };
         let first = step.boot.is_none();
-        let router = self.router_place();
+        if first && !step.held && self.is_several() && self.is_stalled(step.router) {
+            step.held = true;
+            if self.chance.permille(500) {
+                let at_us = self.routers[step.router].stalled_until_us + 50;
+                return self.at(at_us, Happening::Arrive { step });
+            }
+        }
+        if step.held && !self.lives(step.life) {
+            return;
+        }
+        let router = self.router_place(step.router);
         if let Ask::Fence { .. } = step.what
             && self.plan.fence
         {
             // The hook needs neither the server nor the network.
             self.kill(server, 300_000);
-            return self.reply(life, &step, 15_000, Ok(Answer::Done));
+            return self.reply(&step, 15_000, Ok(Answer::Done));
         }
         if first && !self.reaches(router, server) {
             return;
         }
         match self.servers[server].state {
-            State::Down => return self.fails(life, &step, Fault::Refused, "connection refused"),
+            State::Down => return self.fails(&step, Fault::Refused, "connection refused"),
             State::Stopped if matches!(step.what, Ask::Confirm { .. }) => return,
             State::Stopped => {
                 // What lies in the socket may be carried out when the server goes on.
@@ -49,28 +59,60 @@ impl World {
         }
         let boot = *step.boot.get_or_insert(self.servers[server].boot);
         if boot != self.servers[server].boot {
-            return self.fails(life, &step, Fault::Reset, "the connection broke");
+            return self.fails(&step, Fault::Reset, "the connection broke");
         }
         // A router that died, or whose time is over, is not there to look again.
-        if !first && (life != self.router.life || self.now_us > step.until_us) {
+        if !first && (!self.lives(step.life) || self.now_us > step.until_us) {
             return;
         }
-        match self.take_effect(server, &step.what, first) {
-            Look::Done => self.reply(life, &step, 0, Ok(Answer::Done)),
+        if let Some(why) = self.deposed(server, &step) {
+            return self.fails(&step, Fault::Said, &why);
+        }
+        match self.take_effect(server, &step, first) {
+            Look::Done => self.reply(&step, 0, Ok(Answer::Done)),
             Look::Heard => {
                 let heard = self.heard(server);
-                self.reply(life, &step, 0, Ok(Answer::Heard(heard)));
+                self.reply(&step, 0, Ok(Answer::Heard(heard)));
             }
             Look::NotYet if self.now_us + LOOK_AGAIN_US >= step.until_us => {
-                self.fails(life, &step, Fault::Late, "not done in time");
+                self.fails(&step, Fault::Late, "not done in time");
             }
-            Look::NotYet => self.after(LOOK_AGAIN_US, Happening::Arrive { life, step }),
+            Look::NotYet => self.after(LOOK_AGAIN_US, Happening::Arrive { step }),
         }
     }
 
-    fn take_effect(&mut self, at: usize, what: &Ask, first: bool) -> Look {
-        let planted = self.router.planted;
-        match what {
+    /// Servers do nothing for a leadership that another one followed, and open only for the last one
+    /// that they were told of.
+    fn deposed(&mut self, at: usize, step: &StepAt) -> Option<String> {
+        if !self.is_several() || matches!(self.planted, Some(Planted::NoTerms | Planted::NoLease)) {
+            return None;
+        }
+        let (told, writable) = (self.servers[at].term, !self.servers[at].read_only);
+        let refused = match step.what {
+            Ask::Confirm { .. } | Ask::Look { .. } | Ask::Reach { .. } | Ask::Pause { .. } => false,
+            // The statement says until when it holds.
+            Ask::Open { .. } => (told != step.number || self.now_us > step.lease_us) && !writable,
+            _ => told > step.number,
+        };
+        if refused {
+            return Some(format!("it was told of leadership {told}"));
+        }
+        if !matches!(
+            step.what,
+            Ask::Confirm { .. }
+                | Ask::Look { .. }
+                | Ask::Reach { .. }
+                | Ask::Pause { .. }
+                | Ask::Open { .. }
+        ) {
+            self.servers[at].term = step.number;
+        }
+        None
+    }
+
+    fn take_effect(&mut self, at: usize, step: &StepAt, first: bool) -> Look {
+        let planted = self.planted;
+        match &step.what {
             Ask::Confirm { .. } => Look::Done,
             Ask::Look { .. } => Look::Heard,
             Ask::Halt { .. } => {
@@ -97,6 +139,14 @@ impl World {
             }
             Ask::Open { .. } => {
                 if self.servers[at].read_only {
+                    if step.number < self.opened {
+                        let text = format!(
+                            "s{at} is opened for leadership {}, after {}",
+                            step.number, self.opened
+                        );
+                        self.ledger.violation(text);
+                    }
+                    self.opened = self.opened.max(step.number);
                     let reign = self.new_reign();
                     let server = &mut self.servers[at];
                     server.reign = reign;
@@ -107,7 +157,7 @@ impl World {
                 Look::Done
             }
             Ask::Follow { primary, .. } => self.follow(at, index(*primary), first),
-            Ask::Pause { .. } => match self.router.in_flight.is_empty() {
+            Ask::Pause { .. } => match self.routers[step.router].in_flight.is_empty() {
                 true => Look::Done,
                 false => Look::NotYet,
             },
@@ -118,7 +168,7 @@ impl World {
     fn reach(&mut self, at: usize, sequence: usize) -> Look {
         let reign = self.reign();
         let drains = !self.servers[at].receives && !self.servers[at].relay.is_empty();
-        match self.router.planted.filter(|_| drains) {
+        match self.planted.filter(|_| drains) {
             Some(Planted::NoDrain) => return Look::Done,
             Some(Planted::EarlyAcks) => self.servers[at].waits = true,
             Some(Planted::EarlyFollow) => {
@@ -161,7 +211,7 @@ impl World {
 
     fn heard(&self, at: usize) -> Heard {
         let server = &self.servers[at];
-        let by_applied = self.router.planted == Some(Planted::ByApplied);
+        let by_applied = self.planted == Some(Planted::ByApplied);
         let received = match server.source {
             Some(_) if !by_applied => server.received(),
             Some(_) => server.log.len(),
@@ -177,20 +227,20 @@ impl World {
         }
     }
 
-    fn reply(&mut self, life: u32, step: &StepAt, us: u64, answer: Result<Answer, Failed>) {
+    fn reply(&mut self, step: &StepAt, us: u64, answer: Result<Answer, Failed>) {
         let server = step.what.server().map(index);
-        let router = self.router_place();
+        let router = self.router_place(step.router);
         // The hook's answer comes by another way than the server's.
         let comes = match (&step.what, server) {
             (Ask::Fence { .. }, _) => true,
             (_, Some(server)) => self.reaches(server, router),
             _ => true,
         };
-        if !comes || life != self.router.life {
+        if !comes || !self.lives(step.life) {
             return;
         }
         let us = us + self.trip_us();
-        let ask = step.ask;
+        let (life, ask) = (step.life, step.ask);
         let answer = match answer {
             Ok(Answer::Heard(_)) if matches!(step.what, Ask::Fence { .. }) => Ok(Answer::Done),
             other => other,
@@ -198,8 +248,8 @@ impl World {
         self.after(us, Happening::Answer { life, ask, answer });
     }
 
-    fn fails(&mut self, life: u32, step: &StepAt, fault: Fault, text: &str) {
-        let deaf = self.router.planted == Some(Planted::Deaf);
+    fn fails(&mut self, step: &StepAt, fault: Fault, text: &str) {
+        let deaf = self.planted == Some(Planted::Deaf);
         let answer = match (&step.what, deaf) {
             (Ask::Halt { .. }, true) => Ok(Answer::Heard(Heard {
                 executed: position(0),
@@ -214,7 +264,7 @@ impl World {
                 text: text.to_owned(),
             }),
         };
-        self.reply(life, step, 0, answer);
+        self.reply(step, 0, answer);
     }
 
     /// kill -9; started again after a while.
@@ -223,37 +273,41 @@ impl World {
             return;
         }
         self.servers[at].kill();
-        self.router.in_flight.retain(|(server, _)| *server != at);
+        for router in &mut self.routers {
+            router.in_flight.retain(|(server, _)| *server != at);
+        }
         self.parked.retain(|(server, _)| *server != at);
         let boot = self.servers[at].boot;
         self.after(for_us, Happening::Restart { server: at, boot });
-        let life = self.router.life;
-        let router = self.router_place();
-        if self.router.up && self.reaches(at, router) {
-            let us = self.chance.between(500, 30_000);
-            let event = Event::Failed {
-                server: super::router::id(at),
-                fault: Fault::Reset,
-            };
-            self.after(us, Happening::Heard { life, event });
+        for router in 0..self.routers.len() {
+            if self.routers[router].up && self.reaches(at, self.router_place(router)) {
+                let life = self.routers[router].life;
+                let us = self.chance.between(500, 30_000);
+                let event = Event::Failed {
+                    server: super::router::id(at),
+                    fault: Fault::Reset,
+                };
+                self.after(us, Happening::Heard { life, event });
+            }
         }
     }
 
     /// What the rejoin of a lost server does: cut what it has beyond the primary, or copy the primary.
     pub fn rejoin(&mut self, life: u32, at: usize) {
-        if life != self.router.life || !self.router.up {
+        let Some(r) = self.alive(life) else { return };
+        let number = self.routers[r].part.leads.unwrap_or(0);
+        if self.is_several() && (!self.may_act(r) || self.servers[at].term > number) {
             return;
         }
-        let router = self.router_place();
+        let router = self.router_place(r);
         let again = Happening::Rejoin { life, server: at };
-        let changing = self.router.machine.is_changing();
-        let primary = self
-            .router
+        let changing = self.routers[r].machine.is_changing();
+        let primary = self.routers[r]
             .machine
             .primary()
             .map(index)
             .filter(|_| !changing);
-        let Some(primary) = primary.filter(|p| self.router.primary == Some(*p)) else {
+        let Some(primary) = primary.filter(|p| self.routers[r].primary == Some(*p)) else {
             return self.after(50_000, again);
         };
         if primary == at {
@@ -262,7 +316,7 @@ impl World {
         let follows = self.servers[at].source == Some(primary)
             && self.servers[at].receives
             && !self.servers[at].diverged;
-        let faulty = self.router.statuses[at] == Status::Faulty;
+        let faulty = self.store.statuses[at] == Status::Faulty;
         if follows && !faulty {
             return;
         }
@@ -271,8 +325,12 @@ impl World {
             && self.servers[primary].state == State::Running
             && !self.servers[primary].read_only
             && self.both_reach(at, primary);
-        if !ready {
+        let stored = !self.is_several() || self.reaches_store(r) && !self.is_stalled(r);
+        if !ready || !stored || self.servers[primary].term > number {
             return self.after(50_000, again);
+        }
+        if self.is_several() && !self.set_status(at, Status::Replica, number) {
+            return;
         }
         let source = self.servers[primary].log.clone();
         let reign = self.reign();
@@ -286,9 +344,13 @@ impl World {
         server.finished = server.log.len();
         server.ruled = false;
         server.follow(primary, reign);
+        server.term = number;
         self.after(200, Happening::Fetch { replica: at });
-        self.router.statuses[at] = Status::Replica;
-        let members = self.router.members();
-        self.tell_machine(Event::Members(members));
+        if self.is_several() {
+            return;
+        }
+        self.store.statuses[at] = Status::Replica;
+        let members = self.members();
+        self.tell_machine(r, Event::Members(members));
     }
 }

@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use machines::failover::{Answer, Ask, AskId, Event, Failed, Record};
+use machines::failover::{Answer, Ask, AskId, Event, Failed, Record, RouterId};
 
 use super::chance::{Chance, Nemesis, Plan};
 use super::check::Ledger;
-use super::router::Router;
+use super::router::{Planted, Router};
 use super::servers::{Server, State, Txn, Waiting};
+use super::store::{RequestAt, Response, Store};
 
 /// What happens at a moment.
 #[derive(Clone, Debug)]
@@ -42,7 +43,9 @@ pub enum Happening {
         both: bool,
     },
     Nemesis(Nemesis),
-    RouterStarts,
+    RouterStarts {
+        router: usize,
+    },
     /// A client wants to write.
     Write {
         client: usize,
@@ -70,7 +73,6 @@ pub enum Happening {
     },
     /// A question's step reaches its server, or is looked at again.
     Arrive {
-        life: u32,
         step: StepAt,
     },
     /// An answer, or its absence, reaches the router.
@@ -85,6 +87,26 @@ pub enum Happening {
         ask: AskId,
         stored: Option<Record>,
     },
+    /// There is news in the state store of several.
+    Watch {
+        life: u32,
+    },
+    Request(RequestAt),
+    Response {
+        life: u32,
+        sent_us: u64,
+        response: Response,
+    },
+    LeaseEnds {
+        id: RouterId,
+    },
+    StoreUp,
+    /// A planted fault takes effect.
+    LateCut {
+        life: u32,
+        number: u64,
+        old: Option<usize>,
+    },
     /// A server that was lost may be brought back.
     Rejoin {
         life: u32,
@@ -97,11 +119,19 @@ pub enum Happening {
 /// A step on its way.
 #[derive(Clone, Debug)]
 pub struct StepAt {
+    /// The router, its life and the leadership that wants it.
+    pub router: usize,
+    pub life: u32,
+    pub number: u64,
+    /// Until when its lease surely holds.
+    pub lease_us: u64,
     pub ask: AskId,
     pub what: Ask,
     pub until_us: u64,
     /// The server's start at which it arrived.
     pub boot: Option<u32>,
+    /// The router stood still before it was sent.
+    pub held: bool,
 }
 
 pub struct World {
@@ -109,9 +139,19 @@ pub struct World {
     pub chance: Chance,
     pub plan: Plan,
     pub servers: Vec<Server>,
-    /// `cut[from][to]`; the router has the last place.
+    /// `cut[from][to]`; after the servers come the routers, and the state store is last.
     pub cut: Vec<Vec<u32>>,
-    pub router: Router,
+    pub routers: Vec<Router>,
+    /// The lives that routers had so far.
+    pub lives: u32,
+    pub store: Store,
+    pub planted: Option<Planted>,
+    pub reigns: u32,
+    /// How many steps leaders have sent.
+    pub steps: u32,
+    /// The greatest leadership that has opened a server.
+    pub opened: u64,
+    pub log: Option<String>,
     pub ledger: Ledger,
     pub calm: bool,
     /// Steps that wait in the socket of a stopped server.
@@ -128,7 +168,7 @@ pub const BEFORE_US: u64 = 60_000_000;
 pub const CLIENTS: usize = 2;
 
 impl World {
-    pub fn new(mut chance: Chance, plan: Plan, router: Router) -> World {
+    pub fn new(mut chance: Chance, plan: Plan, routers: Vec<Router>) -> World {
         let mut servers = vec![Server::primary()];
         servers.extend((1..plan.servers).map(|_| Server::replica(0)));
         for server in &mut servers[1..] {
@@ -136,13 +176,20 @@ impl World {
                 server.apply_us = chance.between(1_000, 30_000);
             }
         }
-        let places = plan.servers + 1;
+        let places = plan.servers + plan.routers + 1;
         let mut world = World {
             now_us: 0,
             chance,
             servers,
             cut: vec![vec![0; places]; places],
-            router,
+            routers,
+            lives: 0,
+            store: Store::new(plan.servers),
+            planted: None,
+            reigns: 1,
+            steps: 0,
+            opened: 0,
+            log: None,
             ledger: Ledger::default(),
             calm: false,
             parked: Vec::new(),
@@ -156,7 +203,7 @@ impl World {
             world.at(at_us, Happening::Nemesis(nemesis));
         }
         world.at(world.plan.calm_us, Happening::Calm);
-        for client in 0..CLIENTS + usize::from(world.plan.direct) {
+        for client in 0..world.clients() + usize::from(world.plan.direct) {
             world.at(1_000 + client as u64, Happening::Write { client });
         }
         world
@@ -181,8 +228,17 @@ impl World {
         }
     }
 
-    pub fn router_place(&self) -> usize {
-        self.servers.len()
+    pub fn router_place(&self, router: usize) -> usize {
+        self.servers.len() + router
+    }
+
+    /// How many clients write through routers, one router after the other.
+    pub fn clients(&self) -> usize {
+        CLIENTS.max(self.plan.routers)
+    }
+
+    pub fn router_of(&self, client: usize) -> usize {
+        client % self.plan.routers
     }
 
     pub fn reaches(&self, from: usize, to: usize) -> bool {
@@ -323,7 +379,8 @@ impl World {
         let reign = server.reign;
         self.ledger.acknowledges(self.now_us, at, reign);
         let trip = self.trip_us();
-        if waiting.term.is_none() || self.reaches(at, self.router_place()) {
+        let router = self.router_place(self.router_of(waiting.client));
+        if waiting.term.is_none() || self.reaches(at, router) {
             let told = Happening::Told {
                 client: waiting.client,
                 txn: waiting.txn,
@@ -432,9 +489,8 @@ impl World {
             .partition(|(server, _)| *server == at);
         self.parked = others;
         let mine: Vec<(usize, StepAt)> = mine;
-        let life = self.router.life;
         for (_, step) in mine {
-            self.after(10, Happening::Arrive { life, step });
+            self.after(10, Happening::Arrive { step });
         }
     }
 
