@@ -22,6 +22,15 @@ pub enum Error {
     Foreign(String),
     #[error("the farm is not served from this store: {0}")]
     Moved(String),
+    #[error("the store holds another farm, {0}; it is left as it is")]
+    OtherFarm(String),
+    #[error("the store holds no farm")]
+    NoFarm,
+    #[error(
+        "routers of the farm use the store; stop them all (`router list` shows them; one that was \
+         killed is forgotten after a few seconds)"
+    )]
+    InUse,
     #[error(
         "the farm has 255 routers already, and there is no place for more; stop one, or wait a few \
          seconds for one that died to be forgotten"

@@ -48,7 +48,7 @@ pub use engine::LinkTls;
 pub use error::Error;
 pub use events::Event;
 pub use fence::{Fence, FenceTarget, Fenced, NoFence};
-pub use layout::{check_layout, farm_id};
+pub use layout::{Contents, check_layout, farm_id, read_to_leave, seal};
 pub use office::{Contact, Router};
 pub use peers::{Leads, NoPeers, Peer, PeerError, Peers, Roster};
 pub use rejoin::Rejoined;

@@ -13,6 +13,8 @@ use crate::settings;
 pub enum Action {
     Up(Up),
     Serve(Serve),
+    Import(Import),
+    Move(Move),
     Ask(Question),
 }
 
@@ -67,6 +69,40 @@ pub struct Serve {
     pub common: Common,
 }
 
+/// Which store, for commands that run while no router does.
+#[derive(Args, Clone, Debug)]
+pub struct Place {
+    /// The file with the router's settings
+    #[arg(long, value_name = "FILE", default_value = "heddle.toml")]
+    pub config: PathBuf,
+    /// Client URLs of the etcd cluster, where the file names none
+    #[arg(long, value_name = "URL,…")]
+    pub etcd: Option<String>,
+    /// Sets any setting, as for serve; may be given more than once
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// Flags of `heddle meta import`.
+#[derive(Args, Clone, Debug)]
+pub struct Import {
+    /// What `heddle meta export --json` wrote
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// Flags of `heddle meta move`.
+#[derive(Args, Clone, Debug)]
+pub struct Move {
+    /// The store to move to; the farm is taken from the other one
+    #[arg(long, value_name = "STORE", value_parser = ["etcd", "embedded"])]
+    pub to: String,
+    #[command(flatten)]
+    pub place: Place,
+}
+
 /// Flags of both.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
@@ -105,6 +141,15 @@ pub fn read() -> Action {
         "serve" => {
             Action::Serve(Serve::from_arg_matches(matches).unwrap_or_else(|error| error.exit()))
         }
+        "meta" => match matches.subcommand() {
+            Some(("import", matches)) => Action::Import(
+                Import::from_arg_matches(matches).unwrap_or_else(|error| error.exit()),
+            ),
+            Some(("move", matches)) => {
+                Action::Move(Move::from_arg_matches(matches).unwrap_or_else(|error| error.exit()))
+            }
+            _ => Action::Ask(question(name, matches)),
+        },
         group => Action::Ask(question(group, matches)),
     }
 }
@@ -127,13 +172,18 @@ fn program() -> Command {
     let mut groups: Vec<&str> = TABLE.iter().map(|spec| spec.group).collect();
     groups.dedup();
     groups.into_iter().fold(program, |program, group| {
-        program.subcommand(group_command(group))
+        let command = group_command(group);
+        program.subcommand(if group == "meta" {
+            command.subcommands(offline_commands())
+        } else {
+            command
+        })
     })
 }
 
 const AFTER_HELP: &str = "\
 Try it: `heddle up`, and in another terminal `mariadb -h 127.0.0.1 -P 6306 -u root`.
-Every command but `up` and `serve` talks to a running router: the one at --http, or at $HEDDLE_HTTP,
+Every command but `up`, `serve`, `meta import` and `meta move` talks to a running router: the one at --http, or at $HEDDLE_HTTP,
 or at 127.0.0.1:6080. Commands that change something need its token: $HEDDLE_TOKEN, or the file
 `token` in --data.";
 
@@ -144,6 +194,16 @@ started again. After kill -9 of `heddle up` itself the servers run on, and the n
 the same DIR finds them.
 
 ";
+
+/// What writes a store itself, while no router does.
+fn offline_commands() -> [Command; 2] {
+    let import = Import::augment_args(Command::new("import"));
+    let relocate = Move::augment_args(Command::new("move"));
+    [
+        import.about("Writes an export into the store of the settings, while no router runs"),
+        relocate.about("Moves the farm between the state file and etcd, while no router runs"),
+    ]
+}
 
 /// `heddle group …`: the table's commands of one group.
 fn group_command(group: &'static str) -> Command {

@@ -16,6 +16,7 @@ mod failure;
 mod logging;
 mod outside;
 mod printing;
+mod relocate;
 mod router;
 mod rules;
 mod serve;
@@ -34,6 +35,8 @@ fn main() -> ExitCode {
     let outcome = match cli::read() {
         Action::Up(options) => on_control_thread(|| up::run(options)),
         Action::Serve(options) => on_control_thread(|| serve::run(options)),
+        Action::Import(flags) => relocate::import(&flags),
+        Action::Move(flags) => relocate::relocate(&flags),
         Action::Ask(question) => ask::run(&question),
     };
     match outcome {

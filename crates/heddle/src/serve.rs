@@ -16,10 +16,7 @@ use crate::up::token;
 /// Each wrong line of the file, or what keeps the router from starting.
 pub fn run(flags: cli::Serve) -> Result<(), Failure> {
     let mut settings = settings::read(&flags.config).map_err(Failure::new)?;
-    if let Some(urls) = &flags.etcd {
-        let assigned = settings.assign(&format!("etcd={urls}"));
-        assigned.map_err(|wrong| Failure::usage(wrong.replace("--set etcd", "--etcd")))?;
-    }
+    store::name_etcd(&mut settings, flags.etcd.as_deref())?;
     flags.common.apply(&mut settings).map_err(Failure::usage)?;
     store::check(&settings)?;
     let rules = Source::of(&settings).read();

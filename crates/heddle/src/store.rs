@@ -26,6 +26,16 @@ pub fn check(settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Takes over the flag `--etcd`.
+///
+/// # Errors
+/// It is no list of URLs.
+pub fn name_etcd(settings: &mut Settings, urls: Option<&str>) -> Result<(), Failure> {
+    let Some(urls) = urls else { return Ok(()) };
+    let assigned = settings.assign(&format!("etcd={urls}"));
+    assigned.map_err(|wrong| Failure::usage(wrong.replace("--set etcd", "--etcd")))
+}
+
 /// How to reach the etcd of the settings; `None` without one.
 ///
 /// # Errors
@@ -183,7 +193,9 @@ pub fn remember(settings: &Settings, state: &Path, farm_id: &str) -> Result<(), 
     if settings.etcd.0.is_empty() || remembered(&file)?.as_deref() == Some(farm_id) {
         return Ok(());
     }
-    std::fs::write(&file, format!("{farm_id}\n")).map_err(|error| {
+    let written = std::fs::create_dir_all(state);
+    let written = written.and_then(|()| std::fs::write(&file, format!("{farm_id}\n")));
+    written.map_err(|error| {
         let shown = file.display();
         Failure::new(format!(
             "cannot write {shown}: {error}; make state_dir writable"

@@ -48,6 +48,7 @@ impl Control {
             Verb::DumpServers => self.dump_servers(args),
             Verb::DumpFabricNodes => self.dump_fabric_nodes(args),
             Verb::ConfigShow => Ok(self.config_show()),
+            Verb::MetaExport => self.meta_export().await,
             Verb::SessionList => self.session_list(),
             Verb::SessionKill => self.session_kill(args).await,
             Verb::RouterList => Ok(self.router_list()),

@@ -10,6 +10,7 @@ mod failover;
 mod group;
 mod inspect;
 mod job;
+mod meta_store;
 mod router;
 mod server;
 mod table;

@@ -53,6 +53,7 @@ pub(crate) enum Verb {
     SessionList,
     SessionKill,
     ConfigShow,
+    MetaExport,
     RouterList,
     ManagePing,
     ManageHelp,
@@ -101,6 +102,7 @@ impl Verb {
             | Verb::SessionList
             | Verb::SessionKill
             | Verb::ConfigShow
+            | Verb::MetaExport
             | Verb::RouterList
             | Verb::ManagePing
             | Verb::ManageHelp => false,
@@ -250,6 +252,9 @@ commands! {
     "config" "show" ConfigShow false
         []
         "Shows the rules and users' defaults in force, and how often each rule matched.";
+    "meta" "export" MetaExport true
+        []
+        "Shows everything that the state store holds of the farm; --json makes the file for `heddle meta import`.";
     "router" "list" RouterList false
         []
         "Lists the routers of the farm that live, and which of them leads.";

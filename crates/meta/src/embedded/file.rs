@@ -215,3 +215,17 @@ pub(super) fn delete_leased(
     transaction.commit()?;
     Ok(Some(update))
 }
+
+/// Makes the next revision greater than this one; gives the newest that there is then.
+pub(super) fn raise(file: &Database, above: u64) -> Result<u64, Failure> {
+    let transaction = file.begin_write()?;
+    let newest = {
+        let mut numbers = transaction.open_table(NUMBERS)?;
+        let newest = numbers.get("revision")?.map_or(0, |newest| newest.value());
+        let newest = newest.max(above);
+        numbers.insert("revision", newest)?;
+        newest
+    };
+    transaction.commit()?;
+    Ok(newest)
+}

@@ -69,6 +69,17 @@ async fn leased_keys_of_a_process_that_died_are_gone() {
 }
 
 #[tokio::test]
+async fn revisions_go_on_where_another_store_ended() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(&dir);
+    store.raise_revisions(1000).await.expect("raised");
+    store.raise_revisions(10).await.expect("nothing to do");
+    let put = Transaction::new().put("/a", "1");
+    let written = store.commit(put).await.expect("written");
+    assert_eq!(written, Outcome::Applied(1001));
+}
+
+#[tokio::test]
 async fn a_watch_that_lags_too_far_is_told() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(&dir);

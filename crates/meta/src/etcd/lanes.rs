@@ -17,7 +17,7 @@ use etcd_client::{
 };
 use tokio::time::Instant;
 
-use super::{Inner, PATIENCE, kv, number};
+use super::{Inner, PATIENCE, kv};
 use crate::{Change, Compare, Error, Outcome, Transaction};
 
 /// The lease of the lanes, in seconds. It is not kept: new lanes come with a new one.
@@ -147,7 +147,7 @@ async fn pass(inner: &Inner, lane: &Lane, wanted: &Transaction) -> Result<Passed
     let answer = answer.await?;
     if answer.succeeded() {
         let revision = answer.header().map_or(0, |header| header.revision());
-        return Ok(Passed::Done(Outcome::Applied(number(revision))));
+        return Ok(Passed::Done(Outcome::Applied(inner.revision(revision))));
     }
     let responses = answer.op_responses();
     let Some(TxnOpResponse::Get(found)) = responses.first() else {
@@ -155,7 +155,7 @@ async fn pass(inner: &Inner, lane: &Lane, wanted: &Transaction) -> Result<Passed
     };
     Ok(match found.kvs().first() {
         Some(mark) if mark.version() > lane.version => {
-            Passed::Done(Outcome::Applied(number(mark.mod_revision())))
+            Passed::Done(Outcome::Applied(inner.revision(mark.mod_revision())))
         }
         None if lane.version > 0 => Passed::NoLane,
         _ => Passed::Done(Outcome::Stale),
@@ -169,8 +169,11 @@ async fn send(client: Client, txn: Txn) -> Result<TxnResponse, Raw> {
 fn request(inner: &Inner, lane: &Lane, wanted: &Transaction) -> Txn {
     let compares = wanted.compares.iter().map(|compare| match compare {
         Compare::Absent(key) => RawCompare::mod_revision(inner.full(key), CompareOp::Equal, 0),
+        // A key that does not exist has the revision 0, which must not count as known.
         Compare::Revision(key, revision) => {
-            RawCompare::mod_revision(inner.full(key), CompareOp::Equal, revision.cast_signed())
+            let raw = inner.raw(*revision);
+            let known = if raw == 0 { -1 } else { raw };
+            RawCompare::mod_revision(inner.full(key), CompareOp::Equal, known)
         }
     });
     let mut compares: Vec<RawCompare> = compares.collect();

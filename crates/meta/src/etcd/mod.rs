@@ -57,6 +57,9 @@ struct Inner {
     members: Members,
     prefix: String,
     lanes: Lanes,
+    /// Added to etcd's own revisions, so that they go on where those of the store that the farm came
+    /// from ended; what servers were told of earlier leaders counts on that.
+    base: u64,
 }
 
 impl Etcd {
@@ -64,16 +67,50 @@ impl Etcd {
     /// the account or the cluster is at fault.
     pub async fn connect(access: Access) -> Result<Etcd, Error> {
         let prefix = access.prefix.clone();
-        let store = Etcd {
-            inner: Arc::new(Inner {
-                lanes: Lanes::new(&prefix),
-                members: Members::new(access)?,
-                prefix,
-            }),
+        let members = Members::new(access)?;
+        let key = base_key(&prefix);
+        let answer = members.ask(PATIENCE, |client| {
+            let key = key.clone();
+            async move { kv(&client).get(key, None).await }
+        });
+        let base = match answer.await?.kvs().first() {
+            None => 0,
+            Some(found) => {
+                let base = value(found)?.parse();
+                base.map_err(|_| failure::foreign(found.key()))?
+            }
         };
-        store.get("/format").await?;
-        Ok(store)
+        let lanes = Lanes::new(&prefix);
+        Ok(Etcd {
+            inner: Arc::new(Inner {
+                members,
+                prefix,
+                lanes,
+                base,
+            }),
+        })
     }
+
+    /// Makes all later revisions greater than this one, for who opens the store from now on; this
+    /// handle counts as before. For stores that nobody uses: a farm that moves.
+    pub async fn raise_revisions(&self, above: u64) -> Result<(), Error> {
+        let reached = self.scan("/farm/").await?.revision;
+        if reached > above {
+            return Ok(());
+        }
+        let base = self.inner.base + (above - reached);
+        let key = base_key(&self.inner.prefix);
+        let put = self.inner.members.ask(PATIENCE, |client| {
+            let (key, base) = (key.clone(), base.to_string());
+            async move { kv(&client).put(key, base, None).await }
+        });
+        put.await.map(drop)
+    }
+}
+
+/// Beside the farm's keys, as the lanes are.
+fn base_key(prefix: &str) -> String {
+    format!("{prefix}-revisions")
 }
 
 impl Store for Etcd {
@@ -101,7 +138,9 @@ impl Store for Etcd {
             let entries = answer.kvs().iter().map(|found| self.inner.entry(found));
             Ok(Listing {
                 entries: entries.collect::<Result<_, _>>()?,
-                revision: number(answer.header().map_or(0, |header| header.revision())),
+                revision: self
+                    .inner
+                    .revision(answer.header().map_or(0, |header| header.revision())),
             })
         })
     }
@@ -133,6 +172,16 @@ impl Inner {
         format!("{}{key}", self.prefix)
     }
 
+    /// A revision as the farm knows it. They are signed in etcd's protocol, and never negative.
+    fn revision(&self, raw: i64) -> u64 {
+        raw.cast_unsigned().saturating_add(self.base)
+    }
+
+    /// The same for etcd; one from before the farm came here is none of its, as 0.
+    fn raw(&self, revision: u64) -> i64 {
+        revision.saturating_sub(self.base).cast_signed()
+    }
+
     /// The key as the farm knows it, without the prefix.
     fn own<'a>(&self, full: &'a [u8]) -> Result<&'a str, Error> {
         let own = std::str::from_utf8(full).ok();
@@ -144,7 +193,7 @@ impl Inner {
         Ok(Entry {
             key: self.own(found.key())?.to_owned(),
             value: value(found)?,
-            revision: number(found.mod_revision()),
+            revision: self.revision(found.mod_revision()),
             lease: lease_of(found),
         })
     }
@@ -164,9 +213,4 @@ fn value(found: &KeyValue) -> Result<String, Error> {
 
 fn lease_of(found: &KeyValue) -> Option<LeaseId> {
     (found.lease() != 0).then(|| LeaseId(found.lease().cast_unsigned()))
-}
-
-/// Revisions are signed in etcd's protocol, and never negative.
-fn number(revision: i64) -> u64 {
-    revision.cast_unsigned()
 }

@@ -144,6 +144,25 @@ async fn farms_share_an_etcd_and_see_only_their_own() {
 }
 
 #[tokio::test]
+async fn revisions_go_on_where_another_store_ended() {
+    let Some(cluster) = Cluster::start(1) else {
+        return;
+    };
+    let first = connect(&cluster).await;
+    let early = put(&first, "/early", "1").await;
+    first.raise_revisions(1_000_000).await.expect("raised");
+    let store = connect(&cluster).await;
+    let listing = store.scan("/").await.expect("listed");
+    assert!(listing.revision > 1_000_000, "{listing:?}");
+    let mut late = store.watch("/", early).await.expect("a watch");
+    assert!(matches!(late.next().await, Err(Error::Gap)));
+    crate::suite::run(&store).await;
+    store.raise_revisions(1000).await.expect("nothing to do");
+    let again = connect(&cluster).await.scan("/").await.expect("listed");
+    assert!(again.revision > listing.revision);
+}
+
+#[tokio::test]
 async fn writes_and_watches_outlive_members_that_die() {
     let Some(cluster) = Cluster::start(3) else {
         return;

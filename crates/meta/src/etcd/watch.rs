@@ -13,7 +13,7 @@ use etcd_client::{EventType, WatchOptions, WatchResponse, WatchStream};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::failure::{self, Verdict};
-use super::{ANSWER_BYTES_MAX, Inner, PATIENCE, kv, lease_of, number, value};
+use super::{ANSWER_BYTES_MAX, Inner, PATIENCE, kv, lease_of, value};
 use crate::{Answer, Change, Error, Update, Watch};
 
 /// After this long without a word the member is asked for one.
@@ -78,6 +78,10 @@ impl EtcdWatch {
     }
 
     async fn open_at(&self, member: usize) -> Result<Option<Open>, Error> {
+        if self.after < self.inner.base {
+            // Of the store that the farm came from.
+            return Err(Error::Gap);
+        }
         let members = &self.inner.members;
         let client = match members.open(member).await {
             Ok(client) => client,
@@ -85,7 +89,7 @@ impl EtcdWatch {
         };
         let options = WatchOptions::new()
             .with_prefix()
-            .with_start_revision(self.after.saturating_add(1).cast_signed());
+            .with_start_revision(self.inner.raw(self.after.saturating_add(1)));
         let watch = client.watch_client();
         let mut watch = watch.max_decoding_message_size(ANSWER_BYTES_MAX);
         let opened = watch.watch(self.prefix.as_str(), Some(options)).await;
@@ -99,7 +103,8 @@ impl EtcdWatch {
             Err(error) => return self.give_up(member, &error).await.map(|()| None),
         };
         self.check_cancelled(&first)?;
-        let reached = first.header().map_or(0, |header| number(header.revision()));
+        let reached = first.header().map_or(0, |header| header.revision());
+        let reached = self.inner.revision(reached);
         if reached < self.after {
             self.check_put_back().await?;
         }
@@ -141,10 +146,8 @@ impl EtcdWatch {
             kv(&client).get(key, None).await
         });
         let newest = read.await?;
-        let newest = newest
-            .header()
-            .map_or(0, |header| number(header.revision()));
-        if newest < self.after {
+        let newest = newest.header().map_or(0, |header| header.revision());
+        if self.inner.revision(newest) < self.after {
             return Err(Error::Gap);
         }
         Ok(())
@@ -155,7 +158,7 @@ impl EtcdWatch {
         self.check_cancelled(response)?;
         for event in response.events() {
             let Some(found) = event.kv() else { continue };
-            let revision = number(found.mod_revision());
+            let revision = self.inner.revision(found.mod_revision());
             let key = self.inner.own(found.key())?.to_owned();
             let change = match event.event_type() {
                 EventType::Delete => Change::Delete { key },

@@ -1,0 +1,19 @@
+//! The command about the state store itself. What writes a store runs while no router does, so it
+//! is no command of a router.
+
+use super::{CommandError, Table};
+use crate::layout::Contents;
+use crate::runtime::Control;
+
+impl Control {
+    /// Everything that the store holds of the farm.
+    pub(super) async fn meta_export(&self) -> Result<Table, CommandError> {
+        let contents = Contents::read(self.store()).await;
+        let contents = contents.map_err(|error| CommandError::Refused(error.to_string()))?;
+        let mut table = Table::new(&["key", "value"]);
+        for (key, value) in contents.rows() {
+            table.rows.push(vec![key.into(), value.into()]);
+        }
+        Ok(table)
+    }
+}
