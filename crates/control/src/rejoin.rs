@@ -260,7 +260,7 @@ impl Control {
     /// One of several routers cut a server off when the leader said so; who brings it back is the
     /// leader. Once it follows the primary again it serves.
     pub(crate) fn heal_what_follows(&self, id: u32) {
-        if self.office.is_alone() || !self.state().standing.is_cut(id) {
+        if !self.office.follows() || !self.state().standing.is_cut(id) {
             return;
         }
         let follows = {

@@ -537,6 +537,8 @@ impl Control {
         }
         if !self.office.is_alone() {
             self.take_presence(update);
+        }
+        if self.office.follows() {
             self.take_failovers(update);
         }
     }

@@ -265,6 +265,8 @@ impl Driver {
             Told::Members => self.members_changed(),
             Told::Office => self.look_at_office(),
             Told::Recorded(value) => self.recorded(&value),
+            // Dropped, the waiter is told to ask again.
+            Told::Order(..) if self.others.is_retired() => {}
             Told::Order(what, waiter) => {
                 let order = self.next_order;
                 self.next_order += 1;
@@ -341,6 +343,9 @@ impl Driver {
     }
 
     fn tell(&mut self, event: Event) {
+        if self.others.is_retired() {
+            return;
+        }
         let actions = self.machine.step(self.control.now_us(), event);
         let before = std::mem::replace(&mut self.cause, self.machine.cause());
         let over = |action: &Action| matches!(action, Action::Publish { .. });

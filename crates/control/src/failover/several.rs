@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farm::{Position, ServerId};
-use machines::failover::{Event, Record, RouterId, Step};
+use machines::failover::{Event, Failover, Record, RouterId, Step};
 use meta::{Change, LeaseId, Transaction};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -43,8 +43,10 @@ pub(super) struct Others {
     /// The record that this router answers, for the task that says so.
     answers: watch::Sender<Option<u64>>,
     /// Reads what is recorded when a leadership begins.
-    reading: JoinSet<(u64, Option<Record>)>,
+    reading: JoinSet<(Option<u64>, Option<Record>)>,
     helpers: JoinSet<()>,
+    /// A router that is alone has left its work to a successor.
+    retired: bool,
 }
 
 impl Others {
@@ -66,7 +68,13 @@ impl Others {
             answers,
             reading: JoinSet::new(),
             helpers,
+            retired: false,
         }
+    }
+
+    /// The machine is told nothing while another process acts in this one's place.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired
     }
 
     /// The number under which this router leads, as the machine was told.
@@ -79,7 +87,7 @@ impl Others {
     }
 
     /// The next reading of what is recorded; never ready while there is none.
-    pub(super) async fn read(&mut self) -> (u64, Option<Record>) {
+    pub(super) async fn read(&mut self) -> (Option<u64>, Option<Record>) {
         loop {
             match self.reading.join_next().await {
                 Some(Ok(read)) => return read,
@@ -100,7 +108,7 @@ impl Driver {
     /// Something changed about who is there, who leads, who votes or who has cut.
     pub(super) fn look_at_office(&mut self) {
         if self.control.office.is_alone() {
-            return;
+            return self.retire_or_resume();
         }
         let role = self.control.role();
         if role != self.others.role {
@@ -110,18 +118,42 @@ impl Driver {
         self.tell_cuts();
     }
 
+    /// Of a router that is alone: a successor acts in its place, or does so no more.
+    fn retire_or_resume(&mut self) {
+        let retired = self.control.office.is_retired();
+        if retired == std::mem::replace(&mut self.others.retired, retired) {
+            return;
+        }
+        self.give_up_steps();
+        // Who waits is told to ask again.
+        self.orders.clear();
+        if retired {
+            self.read_farm_again();
+        } else {
+            // Nothing is left of what it thought.
+            let (policy, active) = (self.control.policy(&self.group), self.machine.is_active());
+            self.machine = Failover::new(policy, active);
+            let reading = Arc::clone(&self.control).read_recorded(self.group.clone(), None);
+            self.others.reading.spawn(reading);
+        }
+    }
+
+    /// Dropped, what is under way closes the connections that it uses.
+    fn give_up_steps(&mut self) {
+        self.running = JoinSet::new();
+        for (_, task) in std::mem::take(&mut self.rejoining) {
+            task.abort();
+        }
+        self.others.reading = JoinSet::new();
+        self.fork = None;
+        self.control.state().standing.recorded(&self.group);
+    }
+
     fn take_role(&mut self, role: Role) {
         let was = std::mem::replace(&mut self.others.role, role.clone());
         let deposed = was.leads.is_some() && was.leads != role.leads;
         if deposed {
-            // Dropped, they close the connections that they use.
-            self.running = JoinSet::new();
-            for (_, task) in std::mem::take(&mut self.rejoining) {
-                task.abort();
-            }
-            self.others.reading = JoinSet::new();
-            self.fork = None;
-            self.control.state().standing.recorded(&self.group);
+            self.give_up_steps();
         }
         self.tell(Event::Office {
             leads: role.leads.is_some(),
@@ -130,6 +162,7 @@ impl Driver {
             strays: role.strays.iter().copied().map(RouterId).collect(),
         });
         if let Some(number) = role.leads.filter(|_| was.leads != role.leads) {
+            let number = Some(number);
             let reading = Arc::clone(&self.control).read_recorded(self.group.clone(), number);
             self.others.reading.spawn(reading);
         }
@@ -153,8 +186,8 @@ impl Driver {
     }
 
     /// This router leads now, and this is what was recorded before.
-    pub(super) fn take_up(&mut self, number: u64, record: Option<Record>) {
-        if self.others.role.leads != Some(number) {
+    pub(super) fn take_up(&mut self, number: Option<u64>, record: Option<Record>) {
+        if self.others.role.leads != number || self.others.is_retired() {
             return;
         }
         self.others.answers.send_replace(None);
@@ -210,7 +243,7 @@ impl Driver {
         let Some(record) = self.control.read_record(&self.group, value) else {
             return;
         };
-        if self.others.leads().is_none() {
+        if self.others.leads().is_none() && self.control.office.follows() {
             self.follow(&record);
         }
         self.others.seen = Some(record);
@@ -260,7 +293,11 @@ impl Control {
     }
 
     /// Reads the farm and what is recorded of a change of primary, however long that takes.
-    async fn read_recorded(self: Arc<Self>, group: String, number: u64) -> (u64, Option<Record>) {
+    async fn read_recorded(
+        self: Arc<Self>,
+        group: String,
+        number: Option<u64>,
+    ) -> (Option<u64>, Option<Record>) {
         loop {
             if self.reload().await.is_ok()
                 && let Ok(record) = self.recorded_step(&group).await

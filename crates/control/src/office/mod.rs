@@ -14,6 +14,7 @@ mod presence;
 mod tenure;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -94,6 +95,8 @@ pub(crate) struct Office {
     /// Of this process.
     id: String,
     alone: bool,
+    /// Another process has taken over what this router does beyond serving the clients that it has.
+    retired: AtomicBool,
     started_ms: u64,
     desk: Mutex<Desk>,
     role: watch::Sender<Role>,
@@ -131,6 +134,7 @@ impl Office {
         Office {
             id,
             alone,
+            retired: AtomicBool::new(false),
             started_ms: epoch_ms(),
             desk: Mutex::new(Desk {
                 presence: Presence::default(),
@@ -155,6 +159,15 @@ impl Office {
 
     pub(crate) fn is_alone(&self) -> bool {
         self.alone
+    }
+
+    /// It only follows what is recorded: it has others, or its successor acts.
+    pub(crate) fn follows(&self) -> bool {
+        !self.alone || self.is_retired()
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Relaxed)
     }
 
     /// Told of every change.
@@ -187,6 +200,9 @@ impl Desk {
 impl Control {
     /// By which right this router acts at this moment; `None` when another one leads, or may do so.
     pub(crate) fn right(&self) -> Option<Right> {
+        if self.office.is_retired() {
+            return None;
+        }
         if self.office.alone {
             return Some(Right::Alone);
         }
@@ -313,6 +329,9 @@ impl Control {
     /// Takes note of what this router is now, and tells what happened since the last time.
     fn update_role(&self) {
         let office = &self.office;
+        if office.alone {
+            return;
+        }
         let (role, shown, before) = {
             let mut desk = office.desk();
             desk.note_strays(&office.id);

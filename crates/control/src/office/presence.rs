@@ -135,8 +135,12 @@ impl Presence {
 
     /// The slot that is free and was wanted, or the next one after that of the newest router: one that
     /// was freed a moment ago is not given to another router at once, since clients may still know it.
-    pub(crate) fn vacancy(&self, wanted: Option<u8>) -> Option<u8> {
-        let free = |slot: &u8| !self.routers.contains_key(slot);
+    /// What the same process registered before is free to it.
+    pub(crate) fn vacancy(&self, wanted: Option<u8>, id: &str) -> Option<u8> {
+        let free = |slot: &u8| {
+            let there = self.routers.get(slot);
+            there.is_none_or(|kept| kept.value.id == id)
+        };
         let newest = self.routers.iter().max_by_key(|(_, kept)| kept.revision);
         let newest = newest.map_or(0, |(slot, _)| *slot);
         let in_turn = (newest..u8::MAX).map(|slot| slot + 1).chain(1..=newest);
@@ -255,19 +259,20 @@ mod tests {
     #[test]
     fn slots_are_given_in_turn_and_kept_when_they_are_free() {
         let mut presence = Presence::default();
-        assert_eq!(presence.vacancy(None), Some(1));
+        assert_eq!(presence.vacancy(None, "x"), Some(1));
         for (revision, slot) in [(7, 1), (5, 2), (6, 4)] {
             presence.take(&router_key(slot), Some(&router("r")), revision);
         }
-        assert_eq!(presence.vacancy(None), Some(3), "after the newest");
-        assert_eq!(presence.vacancy(Some(7)), Some(7));
-        assert_eq!(presence.vacancy(Some(2)), Some(3), "taken meanwhile");
+        assert_eq!(presence.vacancy(None, "x"), Some(3), "after the newest");
+        assert_eq!(presence.vacancy(Some(7), "x"), Some(7));
+        assert_eq!(presence.vacancy(Some(2), "x"), Some(3), "taken meanwhile");
+        assert_eq!(presence.vacancy(Some(2), "r"), Some(2), "its own");
         presence.take(&router_key(u8::MAX), Some(&router("r")), 8);
-        assert_eq!(presence.vacancy(None), Some(3), "around the end");
+        assert_eq!(presence.vacancy(None, "x"), Some(3), "around the end");
         (1..=u8::MAX).for_each(|slot| {
             presence.take(&router_key(slot), Some(&router("r")), 9);
         });
-        assert_eq!(presence.vacancy(Some(1)), None);
+        assert_eq!(presence.vacancy(Some(1), "x"), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Taking a slot, keeping it, and campaigning for the office.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use meta::{Lease, LeaseId, Outcome, Transaction};
@@ -98,10 +99,18 @@ impl Control {
         let wanted = self.office.desk().seat.map(|seat| seat.slot);
         let record = json(&self.own_record(&self.settings()));
         for _ in 0..TRIES_MAX {
-            let slot = self.office.desk().presence.vacancy(wanted);
+            let (slot, own) = {
+                let desk = self.office.desk();
+                let slot = desk.presence.vacancy(wanted, &self.office.id);
+                let there = slot.and_then(|slot| desk.presence.routers.get(&slot));
+                (slot, there.map(|kept| kept.revision))
+            };
             let Some(slot) = slot else { break };
             let key = router_key(slot);
-            let taken = Transaction::new().when_absent(&key);
+            let taken = match own {
+                None => Transaction::new().when_absent(&key),
+                Some(revision) => Transaction::new().when_revision(&key, revision),
+            };
             let taken = taken.put_leased(&key, &record, lease.id());
             match self.store().commit(taken).await? {
                 Outcome::Applied(revision) => {
@@ -290,6 +299,23 @@ impl Control {
             self.store().commit(resigned.delete(LEADER)).await?;
         }
         Ok(())
+    }
+
+    /// Leaves to another process of this machine all that is more than serving the clients that this
+    /// one has: it leads no more and changes nothing, but goes on watching, and follows what the
+    /// other one records. Also for a router that is alone, whose store then is the other one's.
+    pub async fn retire(&self) -> Result<(), CommandError> {
+        self.office.retired.store(true, Relaxed);
+        let resigned = self.resign().await;
+        self.presence_changed();
+        resigned
+    }
+
+    /// Takes back what [`Control::retire`] gave away: the other process has ended.
+    pub fn resume(&self) {
+        self.office.retired.store(false, Relaxed);
+        self.office.desk().resigned = false;
+        self.presence_changed();
     }
 
     /// The last that the others hear of this router: it is gone at once.

@@ -33,12 +33,12 @@ impl Plane {
     /// The same with other settings.
     pub fn start_with(dir: &Path, set: impl FnOnce(&mut Settings)) -> Plane {
         let store = Arc::new(meta::Embedded::open(dir).expect("a store"));
-        Plane::start_on(store, dir, set)
+        Plane::start_on(async { store as Arc<dyn meta::Store> }, dir, set)
     }
 
-    /// The same on a store that others may share.
+    /// The same on a store that others may share; it is opened on the plane's own thread.
     pub fn start_on(
-        store: Arc<dyn meta::Store>,
+        store: impl Future<Output = Arc<dyn meta::Store>> + Send + 'static,
         dir: &Path,
         set: impl FnOnce(&mut Settings),
     ) -> Plane {
@@ -65,7 +65,7 @@ impl Plane {
                 .build()
                 .expect("a runtime");
             runtime.block_on(async move {
-                let control = Control::open(store, cell, Arc::new(NoSessions), settings)
+                let control = Control::open(store.await, cell, Arc::new(NoSessions), settings)
                     .await
                     .expect("a farm");
                 ready.send(Arc::clone(&control)).expect("the test waits");
