@@ -82,12 +82,7 @@ impl Router {
         told.listener = Some(Arc::new(listener));
         told.peers = Arc::new(door_http::HttpPeers);
         told.fences = fence.is_some() || !settings.fence_command.is_empty();
-        told.fence = fence.unwrap_or_else(|| {
-            Arc::new(FenceCommand {
-                command: settings.fence_command.clone(),
-                limit: Duration::from_millis(settings.fence_timeout_ms),
-            })
-        });
+        told.fence = fence.unwrap_or_else(|| fence_command(&settings));
         told.membership = store::membership(&settings)?;
         let alone = told.membership.is_none();
         let control = Control::open(
@@ -217,6 +212,13 @@ fn itself(settings: &Settings, http: SocketAddr) -> Roster {
         },
         ..Roster::default()
     }
+}
+
+fn fence_command(settings: &Settings) -> Arc<dyn Fence> {
+    Arc::new(FenceCommand {
+        command: settings.fence_command.clone(),
+        limit: Duration::from_millis(settings.fence_timeout_ms),
+    })
 }
 
 fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Settings {
