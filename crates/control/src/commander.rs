@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use farm::{Fate, Kill, Killed, LostWrite, ServerId};
+use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::commands::{Call, CommandError, Table};
@@ -39,6 +39,9 @@ pub type Listed = Box<dyn FnOnce(Vec<PeerSessions>) + Send>;
 /// Takes what became of a KILL on the other routers, as above.
 pub type Ended = Box<dyn FnOnce(Result<Killed, String>) + Send>;
 
+/// Takes whether a client may come in, as above.
+pub type Permitted = Box<dyn FnOnce(bool) + Send>;
+
 /// Something to do, with the place for its answer. A reply that is dropped unanswered tells the caller
 /// so.
 pub(crate) enum Request {
@@ -46,6 +49,8 @@ pub(crate) enum Request {
     /// What sessions ask of other routers.
     Sessions(Listed),
     Kill(Kill, Ended),
+    /// One more client of an account, whose limit is this.
+    Permit(String, u32, Permitted),
 }
 
 impl Request {
@@ -56,6 +61,7 @@ impl Request {
             // Other routers are no matter of one that is ending; its own sessions are all there is.
             Request::Sessions(reply) => reply(Vec::new()),
             Request::Kill(_, reply) => reply(Err(why.to_owned())),
+            Request::Permit(_, _, reply) => reply(false),
         }
     }
 }
@@ -69,6 +75,9 @@ pub struct Commander {
     suspects: mpsc::Sender<(ServerId, Sign)>,
     /// No other router lives.
     alone: Arc<AtomicBool>,
+    permits: Arc<Permits>,
+    /// Whether limits of accounts are shared with other routers.
+    shares: bool,
 }
 
 /// The other ends of a commander's queues.
@@ -89,7 +98,8 @@ pub enum Suspicion {
 }
 
 impl Commander {
-    pub(crate) fn new() -> (Commander, Queues) {
+    /// `shares`: other routers may serve the same farm.
+    pub(crate) fn new(shares: bool) -> (Commander, Queues) {
         let (queue, calls) = mpsc::channel(CALLS_MAX);
         let (ask, askers) = mpsc::channel(ASKERS_MAX);
         let (lose, lost) = mpsc::channel(LOST_MAX);
@@ -100,6 +110,8 @@ impl Commander {
             lost: lose,
             suspects: suspect,
             alone: Arc::new(AtomicBool::new(true)),
+            permits: Arc::default(),
+            shares,
         };
         let queues = Queues {
             calls,
@@ -154,6 +166,23 @@ impl Commander {
     /// True while no other router of the farm lives. Costs one look at a flag.
     pub fn is_alone(&self) -> bool {
         self.alone.load(Ordering::Relaxed)
+    }
+
+    /// The permits by which limits of accounts hold over the farm; `None` where no other router can
+    /// ever be.
+    pub fn permits(&self) -> Option<&Arc<Permits>> {
+        self.shares.then_some(&self.permits)
+    }
+
+    pub(crate) fn permits_of_router(&self) -> Arc<Permits> {
+        Arc::clone(&self.permits)
+    }
+
+    /// Has a permit brought for a client of this account, whose limit over the farm is `limit`, and
+    /// returns at once; `reply` as in [`Commander::submit`]. A permit that was brought is free to be
+    /// taken, by whoever is first.
+    pub fn permit(&self, account: String, limit: u32, reply: Permitted) {
+        self.send(Request::Permit(account, limit, reply));
     }
 
     pub(crate) fn set_alone(&self, alone: bool) {

@@ -29,6 +29,7 @@ mod nodes;
 mod office;
 mod outcome;
 pub mod peers;
+mod permits;
 mod picture;
 mod probes;
 mod pulse;

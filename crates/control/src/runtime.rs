@@ -99,6 +99,8 @@ pub struct Control {
     pub(crate) office: Office,
     /// Which routers live and who leads, for who asks them.
     pub(crate) roster: watch::Sender<Arc<Roster>>,
+    /// What the store says that this router holds of permits; held over each change of it.
+    pub(crate) permits_written: tokio::sync::Mutex<crate::permits::Written>,
 }
 
 impl Control {
@@ -111,7 +113,7 @@ impl Control {
         settings: Settings,
     ) -> Result<Arc<Control>, Error> {
         let records = Records::load(&*store, &identity::uuid()?, &identity::secret()?).await?;
-        let (commander, queues) = Commander::new();
+        let (commander, queues) = Commander::new(settings.membership.is_some());
         let alone = settings.membership.is_none();
         let control = Control {
             office: Office::new(identity::uuid()?, alone),
@@ -138,6 +140,7 @@ impl Control {
             queues: Mutex::new(Some(queues)),
             trail: Mutex::default(),
             roster: watch::Sender::default(),
+            permits_written: tokio::sync::Mutex::default(),
         };
         control.join_the_others().await?;
         control.publish();
@@ -170,6 +173,7 @@ impl Control {
         loops.spawn(Arc::clone(&self).rejoin_when_needed());
         loops.spawn(Arc::clone(&self).hold_office());
         loops.spawn(Arc::clone(&self).attend_routers());
+        loops.spawn(Arc::clone(&self).return_permits());
         tokio::pin!(shutdown);
         loop {
             self.watch_servers(&mut loops, &mut probes);
@@ -204,6 +208,7 @@ impl Control {
             Request::Command(call, reply) => reply(self.execute(call).await),
             Request::Sessions(reply) => reply(self.sessions_elsewhere().await),
             Request::Kill(kill, reply) => reply(self.kill_elsewhere(&kill).await),
+            Request::Permit(account, limit, reply) => reply(self.permit(&account, limit).await),
         }
     }
 
@@ -236,7 +241,7 @@ impl Control {
 
     async fn execute_uncounted(&self, call: &Call) -> Result<Table, CommandError> {
         if call.from_peer && call.group == peers::sessions::GROUP {
-            return self.answer_peer(call);
+            return self.answer_peer(call).await;
         }
         let spec = call.spec()?;
         let arguments = Arguments::resolve(spec, call)?;

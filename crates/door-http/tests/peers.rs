@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use control::peers::{Question, Secret};
 use control::{
-    Call, CommandError, Control, Credentials, Leads, Peer, PeerError, Peers, Roster, SessionInfo,
-    Sessions, Settings, Table,
+    Call, CommandError, Control, Credentials, Leads, Membership, Peer, PeerError, Peers, Roster,
+    SessionInfo, Sessions, Settings, Table,
 };
 use door_http::{Door, HttpPeers};
 use farm::{Kill, Killed, Victim};
@@ -69,6 +69,15 @@ struct House {
 }
 
 async fn house(slot: u8, store: Arc<dyn meta::Store>) -> House {
+    house_of(slot, store, |_, _| {}).await
+}
+
+/// The same with other settings, which are told the address of the HTTP door.
+async fn house_of(
+    slot: u8,
+    store: Arc<dyn meta::Store>,
+    tune: impl FnOnce(&mut Settings, SocketAddr),
+) -> House {
     let credentials = Credentials {
         user: "root".to_owned(),
         password: String::new(),
@@ -81,12 +90,16 @@ async fn house(slot: u8, store: Arc<dyn meta::Store>) -> House {
     let mut settings = Settings::new(credentials);
     settings.peers = Arc::new(HttpPeers);
     settings.peer_timeout_ms = 200;
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    // Let go before the door takes it.
+    let free = std::net::TcpListener::bind(listen).and_then(|it| it.local_addr());
+    let listen = free.expect("a free port");
+    tune(&mut settings, listen);
     let clients = Arc::new(Clients::default());
     let sessions = Arc::clone(&clients) as Arc<dyn Sessions>;
     let control = Control::open(store, published, sessions, settings)
         .await
         .expect("a farm");
-    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = door_http::Settings::new(listen, "");
     let door = Door::bind(settings, Arc::clone(&control), Arc::default(), Vec::new())
         .await
@@ -437,4 +450,96 @@ async fn only_peers_ask_what_is_for_peers() {
     }
     one.end().await;
     two.end().await;
+}
+
+/// Waits until the router is registered and knows of so many others.
+async fn registered(house: &House, others: usize) {
+    let known = async {
+        let there = |house: &House| {
+            let roster = house.control.roster();
+            roster.own.slot != 0 && roster.others.len() == others
+        };
+        while !there(house) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let limit = Duration::from_secs(60);
+    tokio::time::timeout(limit, known)
+        .await
+        .expect("registered");
+}
+
+/// A login of `app@%`, whose limit is this, as a session asks for its permit.
+async fn log_in(house: &House, limit: u32) -> bool {
+    let commander = house.control.commander();
+    let permits = commander.permits().expect("the farm has several routers");
+    while !permits.take("app@%") {
+        let (tell, told) = oneshot::channel();
+        let reply = Box::new(|brought| tell.send(brought).expect("awaited"));
+        commander.permit("app@%".to_owned(), limit, reply);
+        if !told.await.expect("answered") {
+            return false;
+        }
+    }
+    true
+}
+
+#[tokio::test]
+async fn limits_hold_over_all_routers() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store: Arc<dyn meta::Store> = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
+    let member = |name: &'static str| {
+        move |settings: &mut Settings, http: SocketAddr| {
+            settings.peer_timeout_ms = 5000;
+            settings.membership = Some(Membership::new(name, &http.to_string(), "-"));
+        }
+    };
+    let one = house_of(1, Arc::clone(&store), member("r1")).await;
+    let two = house_of(2, Arc::clone(&store), member("r2")).await;
+    registered(&one, 1).await;
+    registered(&two, 1).await;
+    // All together as many as the limit says, however they are spread.
+    let mut there = [0_u32; 2];
+    for round in 0..12 {
+        let (at, house) = if round % 3 == 0 { (0, &one) } else { (1, &two) };
+        there[at] += u32::from(log_in(house, 10).await);
+    }
+    assert_eq!(there, [4, 6]);
+    assert!(!log_in(&one, 10).await && !log_in(&two, 10).await);
+    // A place that comes free on one router serves the other.
+    let permits = |house: &House| {
+        let commander = house.control.commander();
+        Arc::clone(commander.permits().expect("several routers"))
+    };
+    permits(&two).leave("app@%");
+    assert!(log_in(&one, 10).await, "given back at once");
+    assert!(!log_in(&two, 10).await);
+    // Logins at the same moment do not pass the limit either.
+    for _ in 0..5 {
+        permits(&one).leave("app@%");
+    }
+    let all = tokio::join!(
+        log_in(&one, 10),
+        log_in(&two, 10),
+        log_in(&one, 10),
+        log_in(&two, 10),
+        log_in(&one, 10),
+        log_in(&two, 10),
+        log_in(&one, 10),
+        log_in(&two, 10),
+    );
+    let all = [all.0, all.1, all.2, all.3, all.4, all.5, all.6, all.7];
+    let held = permits(&one).held("app@%") + permits(&two).held("app@%");
+    assert!(held <= 10, "{held}");
+    assert_eq!(all.iter().filter(|got| **got).count(), 5, "{all:?}");
+    // What a router had that is gone is everybody's.
+    let had = permits(&two).held("app@%");
+    assert!(had > 0);
+    two.end().await;
+    registered(&one, 0).await;
+    for _ in 0..had {
+        assert!(log_in(&one, 10).await);
+    }
+    assert!(!log_in(&one, 10).await);
+    one.end().await;
 }

@@ -10,7 +10,7 @@ use control::peers::PeerSessions;
 use control::{Call, CommandError, Commander, SessionInfo, Sessions, Suspicion};
 use door_http::{Family, Kind, Metrics, Sample};
 use door_sql::{Door, Killer};
-use farm::{Fate, Kill, Killed, LostWrite, ServerId, error};
+use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, error};
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
@@ -185,6 +185,14 @@ impl Peers for Others {
 
     fn kill(&self, kill: Kill, reply: Box<dyn FnOnce(Result<Killed, String>) + Send>) {
         self.0.kill_elsewhere(kill, reply);
+    }
+
+    fn permits(&self) -> Option<&Arc<Permits>> {
+        self.0.permits()
+    }
+
+    fn permit(&self, account: String, limit: u32, reply: Box<dyn FnOnce(bool) + Send>) {
+        self.0.permit(account, limit, reply);
     }
 }
 

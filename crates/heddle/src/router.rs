@@ -84,7 +84,6 @@ impl Router {
         told.fences = fence.is_some() || !settings.fence_command.is_empty();
         told.fence = fence.unwrap_or_else(|| fence_command(&settings));
         told.membership = store::membership(&settings)?;
-        let alone = told.membership.is_none();
         let control = Control::open(
             store,
             Arc::clone(&published),
@@ -100,9 +99,7 @@ impl Router {
         let metrics = vec![Arc::clone(&data_plane) as Arc<dyn door_http::Metrics>];
         let door = door_http::Door::bind(http, Arc::clone(&control), serves, metrics).await?;
         let http_address = door.address();
-        if alone {
-            control.set_roster(itself(&settings, http_address));
-        }
+        introduce(&control, &settings, http_address);
         Ok((
             Router {
                 control,
@@ -199,11 +196,14 @@ impl Router {
     }
 }
 
-/// What a router without others knows: itself.
-fn itself(settings: &Settings, http: SocketAddr) -> Roster {
+/// A router without others knows itself; one of several has been told by the store who it is.
+fn introduce(control: &Control, settings: &Settings, http: SocketAddr) {
+    if !control.roster().own.id.is_empty() {
+        return;
+    }
     let http = http.to_string();
     let name = Some(settings.router_name.clone()).filter(|name| !name.is_empty());
-    Roster {
+    control.set_roster(Roster {
         own: Peer {
             name: name.unwrap_or_else(|| http.clone()),
             http,
@@ -211,7 +211,7 @@ fn itself(settings: &Settings, http: SocketAddr) -> Roster {
             ..Peer::default()
         },
         ..Roster::default()
-    }
+    });
 }
 
 fn fence_command(settings: &Settings) -> Arc<dyn Fence> {

@@ -154,7 +154,7 @@ impl Session {
         let stays = self.mode.dialect == Dialect::MariaDb;
         match changed {
             Err(End::Refused(why)) if stays && OF_ACCOUNTS.contains(&why) => {
-                let (seat, database) = (self.seat_again(&pass), database.as_deref());
+                let (seat, database) = (self.seat_again(&pass).await, database.as_deref());
                 let Some(seat) = seat else {
                     return Err(End::Refused(why));
                 };
@@ -167,13 +167,14 @@ impl Session {
     }
 
     /// A place for the account that the session had.
-    fn seat_again(&self, pass: &Pass) -> Option<Seat> {
+    async fn seat_again(&self, pass: &Pass) -> Option<Seat> {
         let shared = &self.core.shared;
         let accounts = shared.published.load().accounts.clone();
         let entitlement = &pass.profile().entitlement;
         let account = accounts.exactly(&entitlement.user, &entitlement.host)?;
         let connections_max = self.core.settings().user_connections_max;
-        shared.seats.take(account, connections_max).ok()
+        let taken = shared.seats.take(account, connections_max, &*shared.peers);
+        taken.await.ok()
     }
 
     /// Proves the new user and begins as it. The client has been told when this fails.

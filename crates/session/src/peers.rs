@@ -3,7 +3,9 @@
 //! The control plane carries the questions; a session waits for the answer like for any other, and
 //! its core serves others meanwhile. A router without others is never asked for more than one flag.
 
-use farm::{Kill, Killed};
+use std::sync::Arc;
+
+use farm::{Kill, Killed, Permits};
 use futures_channel::oneshot;
 
 use crate::per_core::Core;
@@ -20,6 +22,13 @@ pub trait Peers: Send + Sync {
 
     /// Has a KILL carried out by the routers that it concerns. An error names one that did not answer.
     fn kill(&self, kill: Kill, reply: Box<dyn FnOnce(Result<Killed, String>) + Send>);
+
+    /// What limits of accounts are counted by; `None` where no other router can ever be.
+    fn permits(&self) -> Option<&Arc<Permits>>;
+
+    /// Has a permit brought for a client of this account, whose limit over the farm is `limit`; false
+    /// when there is none.
+    fn permit(&self, account: String, limit: u32, reply: Box<dyn FnOnce(bool) + Send>);
 }
 
 /// A router that is alone for ever.
@@ -37,6 +46,14 @@ impl Peers for NoPeers {
 
     fn kill(&self, _kill: Kill, reply: Box<dyn FnOnce(Result<Killed, String>) + Send>) {
         reply(Ok(Killed::Sessions(0)));
+    }
+
+    fn permits(&self) -> Option<&Arc<Permits>> {
+        None
+    }
+
+    fn permit(&self, _account: String, _limit: u32, reply: Box<dyn FnOnce(bool) + Send>) {
+        reply(true);
     }
 }
 

@@ -149,7 +149,11 @@ impl Core {
             return Ok(Verdict::Refused(&error::PASSWORD_EXPIRED, Vec::new()));
         }
         let connections_max = self.settings().user_connections_max;
-        let seat = match self.shared.seats.take(account, connections_max) {
+        let taken = self
+            .shared
+            .seats
+            .take(account, connections_max, &*self.shared.peers);
+        let seat = match taken.await {
             Ok(seat) => seat,
             Err((error, details)) => return Ok(Verdict::Refused(error, details)),
         };

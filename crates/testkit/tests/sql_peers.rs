@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use door_sql::Killer;
-use farm::{Kill, Killed, Victim};
+use farm::{Kill, Killed, Permits, Victim};
 use mysql_wire::command::Command;
 use session::{Elsewhere, Peers};
 use testkit::client::{Failure, Login, Reply};
@@ -48,6 +48,14 @@ impl Peers for Link {
             },
         };
         thread::spawn(move || reply(others.into_iter().map(told).collect()));
+    }
+
+    fn permits(&self) -> Option<&Arc<Permits>> {
+        None
+    }
+
+    fn permit(&self, _account: String, _limit: u32, reply: Box<dyn FnOnce(bool) + Send>) {
+        reply(true);
     }
 
     fn kill(&self, kill: Kill, reply: Box<dyn FnOnce(Result<Killed, String>) + Send>) {

@@ -27,7 +27,7 @@ use crate::failover::Told;
 use crate::peers::{Leads, Peer, Roster};
 use crate::runtime::Control;
 
-pub(crate) use presence::{CutRecord, LEADER, VoteRecord, cut_key, vote_key};
+pub(crate) use presence::{CutRecord, LEADER, ROUTER, VoteRecord, cut_key, vote_key};
 use presence::{PREFIXES, Presence, RouterRecord, Seat};
 
 /// What this router is to the farm.

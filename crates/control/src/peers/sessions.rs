@@ -1,4 +1,4 @@
-//! Sessions of other routers, for SHOW PROCESSLIST and KILL.
+//! Sessions of other routers, for SHOW PROCESSLIST, KILL and limits of accounts.
 //!
 //! These questions are no commands of an operator: the asked router takes them from peers only, and
 //! the asking one has looked into its client's rights.
@@ -19,6 +19,7 @@ use crate::sessions::SessionInfo;
 pub(crate) const GROUP: &str = "peer";
 const SESSIONS: &str = "sessions";
 const KILL: &str = "kill";
+pub(crate) const RELEASE: &str = "release";
 
 /// Where an id has its router's slot.
 const NUMBER_BITS: u32 = 24;
@@ -74,7 +75,7 @@ impl Control {
     }
 
     /// Answers what only peers ask.
-    pub(crate) fn answer_peer(&self, call: &Call) -> Result<Table, CommandError> {
+    pub(crate) async fn answer_peer(&self, call: &Call) -> Result<Table, CommandError> {
         match (call.command.as_str(), call.args.as_slice()) {
             (SESSIONS, []) => column(&self.sessions.list()),
             (KILL, [text]) => {
@@ -83,6 +84,7 @@ impl Control {
                 })?;
                 column(&[self.sessions.kill(&kill)])
             }
+            (RELEASE, [account]) => column(&[self.release_permits(account).await?]),
             (other, _) => Err(CommandError::Usage(format!(
                 "this router knows no question {other:?} of peers; run one version everywhere"
             ))),
