@@ -6,7 +6,6 @@ mod plane;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use control::Membership;
@@ -18,73 +17,75 @@ use meta::{
 use plane::{PATIENCE, Plane, servers};
 use serde_json::Value;
 use testkit::{Server, wait_until};
+use tokio::sync::watch;
 
 /// A router's HTTP door as far as its peers need it: something that listens until the router is gone.
 struct Router {
     plane: Plane,
     /// It cannot reach the store.
-    cut: Arc<AtomicBool>,
+    cut: watch::Sender<bool>,
     _door: TcpListener,
 }
 
 /// A store that does not answer while it is cut off.
 struct Severed {
     store: Arc<dyn Store>,
-    cut: Arc<AtomicBool>,
+    cut: watch::Receiver<bool>,
 }
 
 /// So long a request to a store that cannot be reached is tried.
 const TRIED: Duration = Duration::from_millis(200);
 
 /// Waits for the answer, and for the store to be reached.
-async fn reach<T>(cut: Arc<AtomicBool>, answer: Answer<'_, T>) -> Result<T, meta::Error> {
-    if !cut.load(Relaxed) {
+async fn reach<T>(mut cut: watch::Receiver<bool>, answer: Answer<'_, T>) -> Result<T, meta::Error> {
+    if !*cut.borrow() {
         return answer.await;
     }
-    tokio::time::sleep(TRIED).await;
+    // Whoever asked too early hears nothing, though it is reached again meanwhile.
+    let _ = tokio::time::timeout(TRIED, cut.wait_for(|cut| !cut)).await;
     Err(meta::Error::Closed)
 }
 
 struct SeveredLease {
     lease: Box<dyn Lease>,
-    cut: Arc<AtomicBool>,
+    cut: watch::Receiver<bool>,
 }
 
 struct SeveredWatch {
     watch: Box<dyn Watch>,
-    cut: Arc<AtomicBool>,
+    cut: watch::Receiver<bool>,
 }
 
 impl Store for Severed {
     fn get(&self, key: &str) -> Answer<'_, Option<Entry>> {
         let answer = self.store.get(key);
-        Box::pin(reach(Arc::clone(&self.cut), answer))
+        Box::pin(reach(self.cut.clone(), answer))
     }
 
     fn scan(&self, prefix: &str) -> Answer<'_, Listing> {
         let answer = self.store.scan(prefix);
-        Box::pin(reach(Arc::clone(&self.cut), answer))
+        Box::pin(reach(self.cut.clone(), answer))
     }
 
     fn commit(&self, transaction: Transaction) -> Answer<'_, Outcome> {
         let answer = self.store.commit(transaction);
-        Box::pin(reach(Arc::clone(&self.cut), answer))
+        Box::pin(reach(self.cut.clone(), answer))
     }
 
     fn watch(&self, prefix: &str, after: u64) -> Answer<'_, Box<dyn Watch>> {
         let answer = self.store.watch(prefix, after);
-        let cut = Arc::clone(&self.cut);
+        let cut = self.cut.clone();
         Box::pin(async move {
-            let watch = reach(Arc::clone(&cut), answer).await?;
+            let watch = reach(cut.clone(), answer).await?;
             Ok(Box::new(SeveredWatch { watch, cut }) as Box<dyn Watch>)
         })
     }
 
     fn lease(&self, ttl: Duration) -> Answer<'_, Box<dyn Lease>> {
         let answer = self.store.lease(ttl);
-        let cut = Arc::clone(&self.cut);
+        let cut = self.cut.clone();
         Box::pin(async move {
-            let lease = reach(Arc::clone(&cut), answer).await?;
+            let lease = reach(cut.clone(), answer).await?;
             Ok(Box::new(SeveredLease { lease, cut }) as Box<dyn Lease>)
         })
     }
@@ -100,7 +101,7 @@ impl Lease for SeveredLease {
     }
 
     fn keep(&self) -> Answer<'_, ()> {
-        Box::pin(reach(Arc::clone(&self.cut), self.lease.keep()))
+        Box::pin(reach(self.cut.clone(), self.lease.keep()))
     }
 
     fn revoke(&self) -> Answer<'_, ()> {
@@ -113,9 +114,7 @@ impl Watch for SeveredWatch {
     fn next(&mut self) -> Answer<'_, Update> {
         Box::pin(async move {
             let update = self.watch.next().await;
-            while self.cut.load(Relaxed) {
-                tokio::time::sleep(TRIED / 10).await;
-            }
+            let _ = self.cut.wait_for(|cut| !cut).await;
             update
         })
     }
@@ -124,8 +123,8 @@ impl Watch for SeveredWatch {
 fn start(store: &Shared, dir: &Path, name: &str) -> Router {
     let door = TcpListener::bind("127.0.0.1:0").expect("a port");
     let http = door.local_addr().expect("bound").to_string();
-    let cut = Arc::new(AtomicBool::new(false));
-    let severed = (store.clone(), Arc::clone(&cut));
+    let (cut, reached) = watch::channel(false);
+    let severed = (store.clone(), reached);
     let opened = async move {
         let (store, cut) = severed;
         let store = store.open().await;
@@ -378,7 +377,7 @@ fn a_leader_without_the_store_leads_no_more() {
     wait_count(&routers, 3);
     farm(&routers, &servers);
     let old = wait_leader(&routers);
-    routers[old].cut.store(true, Relaxed);
+    routers[old].cut.send_replace(true);
     servers[0].kill();
     let others: Vec<&Router> = routers
         .iter()
@@ -412,7 +411,7 @@ fn a_leader_without_the_store_leads_no_more() {
     });
     let kinds = routers[old].plane.event_kinds();
     assert!(!kinds.contains(&"server_promoted"), "{kinds:?}");
-    routers[old].cut.store(false, Relaxed);
+    routers[old].cut.send_replace(false);
     let at = new_primary(&routers, &servers, 0);
     servers[at].client().run("INSERT INTO d.t VALUES (1)");
     wait_count(&routers, 3);
