@@ -47,6 +47,8 @@ pub trait Sessions: Send + Sync {
     fn turned(&self);
     /// The ids of new sessions belong to this slot from now on.
     fn placed(&self, slot: u8);
+    /// What was counted since the start: names and values.
+    fn counted(&self) -> Vec<(&'static str, u64)>;
 }
 
 /// A router without a data plane, for tests and tools.
@@ -65,4 +67,8 @@ impl Sessions for NoSessions {
     fn turned(&self) {}
 
     fn placed(&self, _slot: u8) {}
+
+    fn counted(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }

@@ -54,6 +54,10 @@ impl Sessions for Clients {
 
     fn turned(&self) {}
 
+    fn counted(&self) -> Vec<(&'static str, u64)> {
+        vec![("logins", self.list().len() as u64), ("other", 7)]
+    }
+
     fn placed(&self, slot: u8) {
         self.slots.lock().expect("no panic").push(slot);
     }
@@ -389,6 +393,19 @@ async fn sessions_are_listed_and_ended_over_all_routers() {
     let error = kill(3 << 24 | 1).await.expect_err("silent").to_string();
     assert!(error.contains("router r3"), "{error}");
 
+    one.end().await;
+    two.end().await;
+}
+
+#[tokio::test]
+async fn statistics_are_of_all_routers() {
+    let (one, two, _dir) = two().await;
+    two.clients.now.lock().expect("no panic").push((5, "b"));
+    let list = Call::new("statistics", "list", &["log%"]);
+    let table = one.control.execute(list).await.expect("a list");
+    assert_eq!(column(&table, "router"), ["r1", "r2"]);
+    assert_eq!(column(&table, "name"), ["logins", "logins"]);
+    assert_eq!(column(&table, "value"), [0, 1]);
     one.end().await;
     two.end().await;
 }

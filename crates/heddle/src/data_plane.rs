@@ -341,6 +341,12 @@ impl Sessions for DataPlane {
         open.map_or(Killed::Sessions(0), |open| open.killer.kill(kill))
     }
 
+    fn counted(&self) -> Vec<(&'static str, u64)> {
+        let sums = self.open.get().map(|open| open.shared.counters_sum());
+        let sums = sums.unwrap_or_default().into_iter();
+        sums.map(|(name, _, value)| (name, value)).collect()
+    }
+
     fn placed(&self, slot: u8) {
         self.slot.store(slot, Ordering::SeqCst);
         if let Some(open) = self.open.get() {

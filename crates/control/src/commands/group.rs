@@ -50,6 +50,7 @@ impl Control {
             Verb::ConfigShow => Ok(self.config_show()),
             Verb::MetaExport => self.meta_export().await,
             Verb::SessionList => self.session_list(),
+            Verb::StatisticsList => Ok(self.statistics_list(args)),
             Verb::SessionKill => self.session_kill(args).await,
             Verb::RouterList => Ok(self.router_list()),
             Verb::ManagePing => self.manage_ping(),

@@ -187,6 +187,17 @@ impl Control {
         Ok(table)
     }
 
+    pub(super) fn statistics_list(&self, args: &Arguments) -> Table {
+        let pattern = args.get("pattern").unwrap_or("%");
+        let mut table = Table::new(&["name", "value"]);
+        for (name, value) in self.sessions.counted() {
+            if farm::account::like(pattern.as_bytes(), name.as_bytes()) {
+                table.rows.push(vec![name.into(), value.into()]);
+            }
+        }
+        table
+    }
+
     /// The session may be another router's: its id says whose.
     pub(super) async fn session_kill(&self, args: &Arguments) -> Result<Table, CommandError> {
         let what = "a number from `session list`";

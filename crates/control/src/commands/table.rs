@@ -52,6 +52,7 @@ pub(crate) enum Verb {
     ThreatReportFailure,
     SessionList,
     SessionKill,
+    StatisticsList,
     ConfigShow,
     MetaExport,
     RouterList,
@@ -62,12 +63,15 @@ pub(crate) enum Verb {
 impl Verb {
     /// All routers answer it, each for itself.
     pub(crate) fn is_farm_wide(self) -> bool {
-        self == Verb::SessionList
+        matches!(self, Verb::SessionList | Verb::StatisticsList)
     }
 
     /// Of an answer by all routers, the column in which it is said that one gave none.
     pub(crate) fn note_column(self) -> &'static str {
-        "state"
+        match self {
+            Verb::StatisticsList => "name",
+            _ => "state",
+        }
     }
 
     /// Only the leader does it, so that all that changes servers or the farm is done by one router,
@@ -101,6 +105,7 @@ impl Verb {
             | Verb::DumpFabricNodes
             | Verb::SessionList
             | Verb::SessionKill
+            | Verb::StatisticsList
             | Verb::ConfigShow
             | Verb::MetaExport
             | Verb::RouterList
@@ -249,6 +254,9 @@ commands! {
         [required("session_id", "id from `session list`"),
          optional("query", "true: end only the statement that runs")]
         "Ends a client's session or its statement, on whichever router it is.";
+    "statistics" "list" StatisticsList false
+        [optional("pattern", "only names like this, with % and _"), ROUTER, LOCAL]
+        "Shows what each router has counted since its start (HEDDLE STATUS shows one router's).";
     "config" "show" ConfigShow false
         []
         "Shows the rules and users' defaults in force, and how often each rule matched.";
