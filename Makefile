@@ -5,7 +5,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build check test test-consistency test-sim test-failover bench-failover test-routers bench-routers bench-door bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
+.PHONY: help run build package check test test-consistency test-sim test-failover bench-failover test-routers bench-routers bench-door bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ build: ## bin/heddle, release profile
 	@scripts/install.sh build
 	$(CARGO) build --release --locked --package heddle
 	@mkdir -p bin && install -m 755 $(TARGET_DIR)/release/heddle bin/heddle
+
+package: build ## a Debian package of it in dist/
+	@scripts/package.sh bin/heddle dist
 
 check: ## formatting, lints, house rules, unit tests: under two minutes when warm
 	@scripts/install.sh build
@@ -91,5 +94,5 @@ soak: build ## sysbench beside clients that come and vanish, SOAK_SECONDS (300) 
 	@python3 bench/soak.py
 
 clean: ## remove what was built (not heddle-data)
-	rm -rf bin
+	rm -rf bin dist
 	$(CARGO) clean --quiet

@@ -26,6 +26,8 @@ const DRAIN: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub listen: SocketAddr,
+    /// A socket that listens already, to be used in place of `listen`.
+    pub listener: Option<Arc<std::net::TcpListener>>,
     /// The bearer token that changes need; with an empty one nothing can be changed here.
     pub token: String,
     /// Host names, besides `localhost` and IP addresses, by which clients may call this door.
@@ -39,6 +41,7 @@ impl Settings {
     pub fn new(listen: SocketAddr, token: &str) -> Settings {
         Settings {
             listen,
+            listener: None,
             token: token.to_owned(),
             hosts: Vec::new(),
             body_bytes_max: 1 << 20,
@@ -64,9 +67,11 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<[Arc<dyn Metrics>]>,
 }
 
-/// The HTTP door, bound but not yet serving.
+/// The HTTP door, bound but not yet serving. A copy can serve on the same socket when the first has
+/// ended; the socket is closed with the last of them.
+#[derive(Clone)]
 pub struct Door {
-    listener: Bounded,
+    listener: Arc<std::net::TcpListener>,
     address: SocketAddr,
     router: Router,
 }
@@ -84,9 +89,15 @@ impl Door {
             address: settings.listen,
             source,
         };
-        let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
+        let listener = match settings.listener {
+            Some(listener) => listener,
+            None => {
+                let bound = TcpListener::bind(settings.listen).await.map_err(failed)?;
+                Arc::new(bound.into_std().map_err(failed)?)
+            }
+        };
+        listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let listener = Bounded::new(listener, CONNECTIONS_MAX);
         let secret = control.secret();
         let shared = Shared {
             control,
@@ -106,6 +117,11 @@ impl Door {
         self.address
     }
 
+    /// The listening socket, to be given to another process.
+    pub fn listener(&self) -> Arc<std::net::TcpListener> {
+        Arc::clone(&self.listener)
+    }
+
     /// Serves until `shutdown` is ready, then gives running requests a few seconds to end. Idle
     /// connections are closed at once.
     pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) {
@@ -114,7 +130,13 @@ impl Door {
             shutdown.await;
             ending.send_replace(true);
         };
-        let serving = axum::serve(self.listener, self.router).with_graceful_shutdown(shutdown);
+        let listener = match self.listener.try_clone().and_then(TcpListener::from_std) {
+            Ok(listener) => Bounded::new(listener, CONNECTIONS_MAX),
+            Err(error) => {
+                return tracing::error!("the HTTP door cannot serve: {error}; raise LimitNOFILE");
+            }
+        };
+        let serving = axum::serve(listener, self.router).with_graceful_shutdown(shutdown);
         let overdue = async {
             // The sender is dropped only after it sent.
             let _ = ended.changed().await;

@@ -10,7 +10,7 @@
 mod clients;
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,12 +28,15 @@ use session::{
 
 use crate::clients::Clients;
 
+pub use reactor::listen;
+
 /// For how long a list of sessions may be waited for.
 const LIST_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// All that the door needs to know.
 pub struct Options {
-    pub listen: SocketAddr,
+    /// Where clients come; made here by [`listen`] or taken over from elsewhere.
+    pub listener: TcpListener,
     /// Cores of the data plane.
     pub threads: usize,
     pub io: Io,
@@ -58,8 +61,8 @@ pub struct Door {
     shared: Arc<Shared>,
 }
 
-/// Opens the door. Fails when the address cannot be had or the kernel lacks the interface that was
-/// asked for; then nothing is left behind.
+/// Opens the door. Fails when the kernel lacks the interface that was asked for; then nothing is left
+/// behind.
 pub fn start(options: Options) -> io::Result<Door> {
     let threads = options.threads.max(1);
     let shared = Arc::new(Shared {
@@ -91,7 +94,7 @@ pub fn start(options: Options) -> io::Result<Door> {
     })?;
     let _ = dealer.set(reactor.dealer());
     let (deal, counted, live) = (reactor.dealer(), clients.clone(), shared.live.clone());
-    let acceptor = Acceptor::start(options.listen, move |stream, peer| {
+    let acceptor = Acceptor::start(options.listener, move |stream, peer| {
         if counted.enter(live.load().settings.clients_max) {
             if !deal.deal(Message::Accept(stream, peer)) {
                 counted.leave();
@@ -120,6 +123,27 @@ impl Door {
         self.acceptor.address()
     }
 
+    /// The listening socket once more, to be given to another process.
+    pub fn listener(&self) -> io::Result<TcpListener> {
+        self.acceptor.listener()
+    }
+
+    /// Takes no more clients, and serves those that are there as before. Others may take them from
+    /// [`Door::listener`]; otherwise they wait in the kernel.
+    pub fn rest(&self) {
+        self.acceptor.rest();
+    }
+
+    /// Takes clients again after a rest.
+    pub fn resume(&self) {
+        self.acceptor.resume();
+    }
+
+    /// How many clients there are, those at their login included.
+    pub fn clients(&self) -> usize {
+        self.clients.now()
+    }
+
     /// The kernel interface in use.
     pub fn io(&self) -> Io {
         self.reactor.io()
@@ -140,8 +164,9 @@ impl Door {
 
     /// Takes no more clients, ends idle ones, lets statements and transactions finish for at most
     /// `limit`, then ends what is left. Blocks.
-    pub fn drain(mut self, limit: Duration) {
-        self.acceptor.stop();
+    pub fn drain(self, limit: Duration) {
+        // Dropped, it closes the listening socket too.
+        drop(self.acceptor);
         for core in 0..self.reactor.cores() {
             self.reactor.send(core, Message::Drain);
         }
@@ -192,6 +217,17 @@ impl Killer {
         for core in 0..self.dealer.cores() {
             self.dealer.send(core, Message::Turned);
         }
+    }
+
+    /// True when every core answers within `limit`. Blocks.
+    pub fn cores_answer(&self, limit: Duration) -> bool {
+        let (tell, told) = std::sync::mpsc::channel();
+        for core in 0..self.dealer.cores() {
+            self.dealer.send(core, Message::Answer(tell.clone()));
+        }
+        let end = Instant::now() + limit;
+        let answer = |_| told.recv_timeout(end.saturating_duration_since(Instant::now()));
+        (0..self.dealer.cores()).all(|core| answer(core).is_ok())
     }
 
     /// The sessions of all cores, by id. Waits for the cores, which answer between two events; one
@@ -253,6 +289,8 @@ async fn run_core(
             Message::Kill { id, how } => core.kill(id, how),
             Message::List(lister) => lister.tell(core.views()),
             Message::Turned => core.turned(),
+            // Who asked may have stopped waiting.
+            Message::Answer(tell) => drop(tell.send(())),
             Message::Drain => core.drain(),
             Message::Stop => break,
         }

@@ -23,6 +23,7 @@ use crate::settings::{BackendCredential, Settings};
 /// The SQL door's options, but for what the settings do not say.
 pub fn options(
     settings: &Settings,
+    listener: std::net::TcpListener,
     published: Arc<farm::Published>,
     transport: Arc<Transport>,
     rules: Arc<Rulebook>,
@@ -34,7 +35,7 @@ pub fn options(
         threads => count(threads),
     };
     door_sql::Options {
-        listen: settings.sql_listen,
+        listener,
         threads,
         io: settings.io.0,
         live,

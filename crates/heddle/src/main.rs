@@ -13,6 +13,8 @@ mod ask;
 mod cli;
 mod data_plane;
 mod failure;
+mod handover;
+mod listeners;
 mod logging;
 mod outside;
 mod printing;
@@ -23,6 +25,7 @@ mod serve;
 mod settings;
 mod stamp;
 mod store;
+mod systemd;
 mod tls;
 mod up;
 

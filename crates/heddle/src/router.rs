@@ -2,7 +2,8 @@
 //!
 //! Order of the start: the state store and the farm in it; the HTTP address, so that a port in use is
 //! known early; the control plane's loops; at last the SQL door, when there is something to serve.
-//! Order of the end: readiness is withdrawn and the SQL door drained, while the control plane still
+//! Sockets that were taken over from another process are served when the farm is known.
+//! Order of the end: readiness and the leadership are withdrawn and the SQL door drained, while the control plane still
 //! tells the sessions who is primary; then HTTP and the control plane.
 
 use std::future::Future;
@@ -23,12 +24,19 @@ use tokio::sync::{mpsc, watch};
 
 use crate::data_plane::{self, DataPlane};
 use crate::failure::Failure;
+use crate::listeners::Listeners;
 use crate::outside::{self, FenceCommand};
 use crate::rules::{Source, received};
 use crate::settings::Settings;
 use crate::stamp::Stamp;
 use crate::store;
 use crate::tls::{self, Files};
+
+/// A start waits so long for a farm that does not answer.
+pub const FARM_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Between two looks at it.
+const FARM_LOOK: Duration = Duration::from_millis(5);
 
 /// Control plane and addresses of one router.
 pub struct Router {
@@ -39,6 +47,13 @@ pub struct Router {
     settings: Settings,
     transport: Arc<Transport>,
     tls: Option<Files>,
+    store: Arc<dyn meta::Store>,
+    /// Taken by `open_sql_door`.
+    sql_listener: Mutex<Option<TcpListener>>,
+    /// The last client id of the process before, which may still have clients.
+    last_id: u32,
+    /// Whether the HTTP door takes requests.
+    http_serves: watch::Sender<bool>,
     rules: Arc<Rulebook>,
     /// Where the rules stand, and the files as they were read.
     rules_source: (Source, Stamp),
@@ -48,8 +63,8 @@ pub struct Router {
 }
 
 impl Router {
-    /// Opens the state store in `state` and binds the HTTP address; serves nothing yet. Servers are
-    /// fenced by `fence`, else by the `fence_command` of the settings.
+    /// Opens the state store in `state` and binds the HTTP address unless there is a listener for it;
+    /// serves nothing yet. Servers are fenced by `fence`, else by the `fence_command` of the settings.
     ///
     /// # Errors
     /// The store cannot be opened or read, or the address is in use.
@@ -58,13 +73,9 @@ impl Router {
         state: &Path,
         token: String,
         fence: Option<Arc<dyn Fence>>,
+        listeners: Listeners,
     ) -> Result<(Router, door_http::Door), Failure> {
-        std::fs::create_dir_all(state).map_err(|error| {
-            Failure::new(format!(
-                "cannot make the state directory {}: {error}",
-                state.display()
-            ))
-        })?;
+        make_directory(state)?;
         let source = Source::of(&settings);
         let rules_source = (source.clone(), source.stamp());
         let rules = Arc::new(Rulebook::default());
@@ -84,20 +95,20 @@ impl Router {
         told.fences = fence.is_some() || !settings.fence_command.is_empty();
         told.fence = fence.unwrap_or_else(|| fence_command(&settings));
         told.membership = store::membership(&settings)?;
-        let control = Control::open(
-            store,
-            Arc::clone(&published),
-            Arc::clone(&data_plane) as Arc<dyn control::Sessions>,
-            told,
-        )
-        .await?;
+        if let Some(membership) = &mut told.membership {
+            membership.replaces = !listeners.are_shared;
+        }
+        let sessions = Arc::clone(&data_plane) as Arc<dyn control::Sessions>;
+        let (kept, shown) = (Arc::clone(&store), Arc::clone(&published));
+        let control = Control::open(kept, shown, sessions, told).await?;
         store::remember(&settings, state, &published.load().farm_id)?;
         let sql_serves = Arc::new(AtomicBool::new(false));
         let mut http = door_http::Settings::new(settings.http_listen, &token);
         http.hosts.clone_from(&settings.http_hosts);
-        let serves = Arc::clone(&sql_serves);
+        http.listener = listeners.http.map(Arc::new);
         let metrics = vec![Arc::clone(&data_plane) as Arc<dyn door_http::Metrics>];
-        let door = door_http::Door::bind(http, Arc::clone(&control), serves, metrics).await?;
+        let (serves, asked) = (Arc::clone(&sql_serves), Arc::clone(&control));
+        let door = door_http::Door::bind(http, asked, serves, metrics).await?;
         let http_address = door.address();
         introduce(&control, &settings, http_address);
         Ok((
@@ -109,6 +120,10 @@ impl Router {
                 settings,
                 transport,
                 tls: files,
+                store,
+                sql_listener: Mutex::new(listeners.sql),
+                last_id: listeners.last_id,
+                http_serves: watch::Sender::new(true),
                 rules,
                 rules_source,
                 sql_serves,
@@ -116,6 +131,31 @@ impl Router {
             },
             door,
         ))
+    }
+
+    /// Serves HTTP from now on, or lets another process do it. At first it is served.
+    pub fn serve_http(&self, serves: bool) {
+        self.http_serves.send_replace(serves);
+    }
+
+    /// The HTTP door's life: it serves while it is to.
+    async fn http(&self, door: door_http::Door, stopped: watch::Receiver<bool>) {
+        let mut wanted = self.http_serves.subscribe();
+        while !*stopped.borrow() {
+            let serves = *wanted.borrow_and_update();
+            let (mut until, mut stop) = (wanted.clone(), stopped.clone());
+            let changes = async move {
+                tokio::select! {
+                    _ = until.changed() => {}
+                    // An error means that the sender is gone: the end as well.
+                    _ = stop.wait_for(|&stopped| stopped) => {}
+                }
+            };
+            match serves {
+                true => door.clone().serve(changes).await,
+                false => changes.await,
+            }
+        }
     }
 
     /// Runs the control plane and the HTTP door for as long as `life` lasts, and gives its result.
@@ -131,7 +171,7 @@ impl Router {
             result
         };
         let control = Arc::clone(&self.control).run(until_stopped(stopped.clone()));
-        let http = http.serve(until_stopped(stopped.clone()));
+        let http = self.http(http, stopped.clone());
         let follow = async {
             let Some(files) = self.tls.clone() else {
                 return;
@@ -172,27 +212,161 @@ impl Router {
         let published = Arc::clone(&self.published);
         let transport = Arc::clone(&self.transport);
         let rules = Arc::clone(&self.rules);
+        let listen = self.settings.sql_listen;
+        let failed = |error| {
+            Failure::new(format!(
+                "cannot serve SQL on {listen}: {error}; choose another address (--sql), or another --io"
+            ))
+        };
+        let given = self
+            .sql_listener
+            .lock()
+            .ok()
+            .and_then(|mut given| given.take());
+        let listener = match given {
+            Some(listener) => listener,
+            None => door_sql::listen(listen).map_err(failed)?,
+        };
         let in_force = data_plane::in_force(&self.settings);
         let live = Arc::new(Live::new(in_force.settings, in_force.preferences));
         let settings = &self.settings;
-        let options = data_plane::options(settings, published, transport, rules, live, commander);
-        let door = door_sql::start(options).map_err(|error| {
-            let listen = self.settings.sql_listen;
-            Failure::new(format!("cannot serve SQL on {listen}: {error}; choose another address (--sql), or another --io"))
-        })?;
+        let options = data_plane::options(
+            settings, listener, published, transport, rules, live, commander,
+        );
+        let door = door_sql::start(options).map_err(failed)?;
+        door.shared().registry.begin_after(self.last_id);
         self.data_plane.set(&door, &self.rules);
         self.sql_serves.store(true, Ordering::Release);
         Ok(door)
     }
 
-    /// Takes no more clients and lets those that are there finish.
+    /// Waits until the servers have been asked how they are, so that clients need not wait for it:
+    /// every active group has a primary that takes writes, and the accounts are known. Gives up after
+    /// [`FARM_WAIT_MAX`], since a farm may be without a primary.
+    pub async fn knows_farm(&self) {
+        let known = || {
+            let snapshot = self.published.load();
+            let takes_writes = |group: &Arc<farm::Group>| {
+                let primary = group.primary();
+                primary.is_some_and(|server| server.serves_writes())
+            };
+            let mut active = snapshot.groups.iter().filter(|group| group.active);
+            snapshot.groups.is_empty()
+                || (active.all(takes_writes) && !snapshot.accounts.is_empty())
+        };
+        let waited = tokio::time::timeout(FARM_WAIT_MAX, async {
+            while !known() {
+                tokio::time::sleep(FARM_LOOK).await;
+            }
+        });
+        if waited.await.is_err() {
+            tracing::warn!("the farm has no primary that answers; clients wait for one");
+        }
+    }
+
+    /// Takes no more clients and lets those that are there finish. Before, `/readyz` says so for
+    /// `drain_ready_ms` to those who send clients here, unless a signal says that it is enough.
     ///
     /// # Errors
     /// A thread of the data plane panicked.
-    pub async fn drain(&self, door: Door) -> Result<(), Failure> {
+    pub async fn drain(&self, door: Door, signals: &mut Signals) -> Result<(), Failure> {
+        self.sql_serves.store(false, Ordering::Release);
+        // Where there are others, one of them leads from now on; one that is alone acts to its end.
+        if let Err(error) = self.control.resign().await {
+            // The lease runs out then.
+            tracing::warn!("the leadership was not given up: {error}");
+        }
+        let announced = Duration::from_millis(self.settings.drain_ready_ms);
+        if !announced.is_zero() {
+            tokio::select! {
+                () = tokio::time::sleep(announced) => {}
+                () = signals.end() => {}
+            }
+        }
+        self.drain_at_once(door).await
+    }
+
+    /// Lets those finish that are there, where no more come.
+    ///
+    /// # Errors
+    /// A thread of the data plane panicked.
+    pub async fn drain_at_once(&self, door: Door) -> Result<(), Failure> {
         self.sql_serves.store(false, Ordering::Release);
         let deadline = Duration::from_secs(self.settings.drain_s);
         blocking(move || door.drain(deadline)).await
+    }
+
+    /// Whether the farm's state is in a file, which one process has at a time.
+    pub fn lends(&self) -> bool {
+        self.store.embedded().is_some()
+    }
+
+    /// Acts for the farm no more: another process takes this one's place. The clients that are here are
+    /// served on by what is known, and by what is told to [`Router::learn`].
+    pub async fn step_down(&self) {
+        if let Err(error) = self.control.retire().await {
+            // The lease runs out then.
+            tracing::warn!("the leadership was not given up: {error}");
+        }
+    }
+
+    /// Lets another process have the file of the state store.
+    ///
+    /// # Errors
+    /// It cannot be read for the last time.
+    pub async fn lend(&self) -> Result<(), meta::Error> {
+        match self.store.embedded() {
+            Some(file) => file.lend().await,
+            None => Ok(()),
+        }
+    }
+
+    /// What the process that has the file tells of it.
+    pub fn learn(&self, told: meta::Listing) {
+        if let Some(file) = self.store.embedded() {
+            file.learn(told);
+        }
+    }
+
+    /// Acts for the farm again, after the other process has ended.
+    ///
+    /// # Errors
+    /// It still has the file.
+    pub async fn reclaim(&self) -> Result<(), meta::Error> {
+        if let Some(file) = self.store.embedded() {
+            file.reclaim().await?;
+        }
+        self.control.resume();
+        Ok(())
+    }
+
+    /// The whole store but the history of the configuration, whenever something has changed after
+    /// `after`.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub async fn news(&self, after: u64) -> Result<meta::Listing, meta::Error> {
+        let mut told = self.store.scan("/").await?;
+        while told.revision <= after {
+            let mut watch = self.store.watch("/", told.revision).await?;
+            match watch.next().await {
+                Ok(_) | Err(meta::Error::Gap) => told = self.store.scan("/").await?,
+                Err(error) => return Err(error),
+            }
+        }
+        told.entries
+            .retain(|entry| !entry.key.starts_with("/config/version/"));
+        Ok(told)
+    }
+
+    /// Has the sessions look at a farm that has changed.
+    pub fn turned(&self) {
+        control::Sessions::turned(&*self.data_plane);
+    }
+
+    /// What the settings say.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 }
 
@@ -259,16 +433,29 @@ fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Sett
     told
 }
 
-/// Binds each address and lets it go: a port in use is told before anything is started.
+/// Makes the directory of the state, unless it is there.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_directory(state: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(state).map_err(|error| {
+        let state = state.display();
+        Failure::new(format!("cannot make the state directory {state}: {error}"))
+    })
+}
+
+/// Binds each address that has no listener yet and lets it go: a port in use is told before anything
+/// is started.
 ///
 /// # Errors
 /// The first address that cannot be had.
-pub fn addresses_are_free(settings: &Settings) -> Result<(), Failure> {
+pub fn addresses_are_free(settings: &Settings, listeners: &Listeners) -> Result<(), Failure> {
+    let (sql, http) = (listeners.sql.is_none(), listeners.http.is_none());
     let addresses = [
-        ("SQL", "--sql", settings.sql_listen),
-        ("HTTP", "--http", settings.http_listen),
+        (sql, "SQL", "--sql", settings.sql_listen),
+        (http, "HTTP", "--http", settings.http_listen),
     ];
-    for (door, flag, address) in addresses {
+    for (_, door, flag, address) in addresses.into_iter().filter(|&(wanted, ..)| wanted) {
         TcpListener::bind(address).map_err(|error| {
             Failure::new(format!(
                 "cannot listen for {door} on {address}: {error}; end the program that uses it, or \
@@ -302,12 +489,20 @@ pub async fn blocking<T: Send + 'static>(
         .map_err(|_| Failure::new("a thread of Heddle panicked; please report it with its output"))
 }
 
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    End,
+    Renew,
+}
+
 /// The signals that end a router in order: Ctrl-C, `kill`, and, of one that has no settings file to
 /// read anew, a terminal that went away.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Option<Signal>,
+    renew: Signal,
 }
 
 impl Signals {
@@ -324,11 +519,23 @@ impl Signals {
             terminate: on(SignalKind::terminate())?,
             // Asked for in any case: from then on it does not end the process by itself.
             hangup: Some(on(SignalKind::hangup())?).filter(|_| hangup_ends),
+            renew: on(SignalKind::user_defined2())?,
         })
     }
 
-    /// Waits for one of them. Cancellation-safe: a signal is not lost when this future is dropped.
-    pub async fn next(&mut self) {
+    /// Waits for one that ends the router, or for SIGUSR2, which asks for a new process in place of this
+    /// one. Cancellation-safe: a signal is not lost when this future is dropped.
+    pub async fn asked(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.interrupt.recv() => Asked::End,
+            _ = self.terminate.recv() => Asked::End,
+            () = received(&mut self.hangup) => Asked::End,
+            _ = self.renew.recv() => Asked::Renew,
+        }
+    }
+
+    /// Waits for one that ends the router. Cancellation-safe as well.
+    pub async fn end(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

@@ -58,6 +58,8 @@ pub enum Error {
     OtherCluster(String),
     #[error("etcd says: {0}; look at its log, and at `etcdctl endpoint health`")]
     Etcd(String),
+    #[error("the farm's state is with the heddle that takes over from this one; ask that one")]
+    Lent,
     #[error("the state store was closed")]
     Closed,
 }

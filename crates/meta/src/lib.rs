@@ -188,6 +188,10 @@ pub trait Store: Send + Sync {
     fn commit(&self, transaction: Transaction) -> Answer<'_, Outcome>;
     /// Everything that changes under `prefix` after revision `after`.
     fn watch(&self, prefix: &str, after: u64) -> Answer<'_, Box<dyn Watch>>;
+    /// The store, where it is a file of this process.
+    fn embedded(&self) -> Option<&Embedded> {
+        None
+    }
     /// A new lease. It ends `ttl` after it was last extended, or later where the store grants no
     /// lease as short as that.
     fn lease(&self, ttl: Duration) -> Answer<'_, Box<dyn Lease>>;

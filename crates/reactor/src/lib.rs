@@ -27,6 +27,7 @@ mod connect;
 mod cores;
 mod descriptor;
 mod epoll;
+mod inherited;
 mod listen;
 mod remote;
 mod ring;
@@ -37,7 +38,8 @@ mod time;
 mod timers;
 
 pub use crate::cores::{Dealer, Inbox, Io, Reactor};
-pub use crate::listen::Acceptor;
+pub use crate::inherited::inherited;
+pub use crate::listen::{Acceptor, listen};
 pub use crate::sock::{Closer, Sock};
 pub use crate::tasks::{Task, spawn};
 pub use crate::time::{sleep, timeout};

@@ -2,55 +2,81 @@
 //!
 //! One acceptor deals connections to the cores in turn. A listener per core (SO_REUSEPORT) would let
 //! the kernel hash eight connections six to two, and one busy core decides the tail latency.
+//!
+//! The listening socket may be shared with another process, which takes clients over while this one
+//! rests. So it is never shut down, only closed, and it does not block: a client that both see coming
+//! may be the other's.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use socket2::{Domain, Protocol, Socket, Type};
 
 /// Connections that the kernel keeps for us while the acceptor is busy.
 const BACKLOG: i32 = 4096;
 
+/// Pause when nobody can be taken until a client goes; without it the thread would spin.
+const NO_DESCRIPTORS_PAUSE: Duration = Duration::from_millis(10);
+
 /// A listening socket with its thread.
 pub struct Acceptor {
-    listener: Arc<TcpListener>,
+    shared: Arc<Shared>,
     address: SocketAddr,
-    stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// What the acceptor and its thread both hold.
+struct Shared {
+    listener: TcpListener,
+    /// Wakes the thread from its wait for clients.
+    wake: OwnedFd,
+    phase: Mutex<Phase>,
+    changed: Condvar,
+}
+
+/// What the thread does, or is to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Accepts,
+    /// It is to rest, but may be taking somebody.
+    Stops,
+    Rests,
+    /// It is to end; before, it takes those who have connected, unless it rested.
+    Ends,
+}
+
+/// Listens on an address. The error names it and, for the common causes, the cure.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    bind(address).map_err(|error| explain(address, &error))
+}
+
 impl Acceptor {
-    /// Binds `address` and calls `take` on the acceptor's thread for every connection. The error
-    /// names the address and, for the common causes, the cure.
+    /// Calls `take` on the acceptor's thread for every connection to this listening socket.
     pub fn start(
-        address: SocketAddr,
+        listener: TcpListener,
         mut take: impl FnMut(TcpStream, SocketAddr) + Send + 'static,
     ) -> io::Result<Acceptor> {
-        let listener = Arc::new(bind(address).map_err(|error| explain(address, &error))?);
+        listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let stopping = Arc::new(AtomicBool::new(false));
-        let (socket, stop) = (listener.clone(), stopping.clone());
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let shared = Arc::new(Shared {
+            listener,
+            wake: rustix::event::eventfd(0, flags)?,
+            phase: Mutex::new(Phase::Accepts),
+            changed: Condvar::new(),
+        });
+        let of_thread = shared.clone();
         let thread = std::thread::Builder::new()
             .name("acceptor".to_owned())
-            .spawn(move || {
-                while !stop.load(Ordering::Acquire) {
-                    match socket.accept() {
-                        Ok((stream, peer)) => take(stream, peer),
-                        Err(error) if out_of_descriptors(&error) => {
-                            // Nothing to take until a client goes; without a pause this would spin.
-                            std::thread::park_timeout(std::time::Duration::from_millis(10));
-                        }
-                        Err(_) => {}
-                    }
-                }
-            })?;
+            .spawn(move || of_thread.run(&mut take))?;
         Ok(Acceptor {
-            listener,
+            shared,
             address,
-            stopping,
             thread: Some(thread),
         })
     }
@@ -60,12 +86,41 @@ impl Acceptor {
         self.address
     }
 
-    /// Stops accepting and closes the socket. Waits for the thread.
+    /// The socket once more, to be given to another process.
+    pub fn listener(&self) -> io::Result<TcpListener> {
+        self.shared.listener.try_clone()
+    }
+
+    /// Takes nobody from now on until [`Acceptor::resume`]: connections wait in the kernel, or are
+    /// taken by another process that has the socket. Waits for the one that is being taken.
+    pub fn rest(&self) {
+        let mut phase = self.shared.lock();
+        if *phase == Phase::Accepts {
+            *phase = Phase::Stops;
+            self.shared.wake();
+        }
+        while *phase == Phase::Stops {
+            let waited = self.shared.changed.wait(phase);
+            phase = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Takes connections again after a rest.
+    pub fn resume(&self) {
+        let mut phase = self.shared.lock();
+        if *phase == Phase::Rests {
+            *phase = Phase::Accepts;
+            self.shared.changed.notify_all();
+        }
+    }
+
+    /// Takes those who have connected already, unless it rests, and then nobody; waits for the thread.
+    /// The socket is closed when the acceptor is dropped.
     pub fn stop(&mut self) {
-        self.stopping.store(true, Ordering::Release);
-        // shutdown(2) on a listening socket wakes accept(2) on Linux.
-        let _ = SockRef::from(&*self.listener).shutdown(std::net::Shutdown::Both);
         if let Some(thread) = self.thread.take() {
+            *self.shared.lock() = Phase::Ends;
+            self.shared.changed.notify_all();
+            self.shared.wake();
             let _ = thread.join();
         }
     }
@@ -74,6 +129,61 @@ impl Acceptor {
 impl Drop for Acceptor {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        // It fails only when it has been woken 2^64 times without noticing.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// The thread's life.
+    fn run(&self, take: &mut impl FnMut(TcpStream, SocketAddr)) {
+        while self.may_accept() {
+            match self.listener.accept() {
+                Ok((stream, peer)) => take(stream, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if *self.lock() == Phase::Ends {
+                        return;
+                    }
+                    self.wait_for_clients();
+                }
+                Err(error) if out_of_descriptors(&error) => {
+                    std::thread::park_timeout(NO_DESCRIPTORS_PAUSE);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Waits while the thread is to rest. False when it ends then.
+    fn may_accept(&self) -> bool {
+        let mut phase = self.lock();
+        if !matches!(*phase, Phase::Stops | Phase::Rests) {
+            return true;
+        }
+        *phase = Phase::Rests;
+        self.changed.notify_all();
+        while *phase == Phase::Rests {
+            let waited = self.changed.wait(phase);
+            phase = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        *phase == Phase::Accepts
+    }
+
+    fn wait_for_clients(&self) {
+        let mut watched = [
+            PollFd::new(&self.listener, PollFlags::IN),
+            PollFd::new(&self.wake, PollFlags::IN),
+        ];
+        // An interrupted wait is as good as one that ended.
+        let _ = rustix::event::poll(&mut watched, None);
+        let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
     }
 }
 

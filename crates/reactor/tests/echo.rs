@@ -1,11 +1,11 @@
 //! The seam on both kernel interfaces: echo, timeouts, a close from outside, spread over cores.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use reactor::{Acceptor, Inbox, Io, Reactor, Sock};
+use reactor::{Acceptor, Inbox, Io, Reactor, Sock, listen};
 
 async fn echo(sock: Sock) {
     let mut buffer = Vec::with_capacity(4096);
@@ -21,6 +21,12 @@ async fn echo(sock: Sock) {
     }
 }
 
+/// For what must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Any port of loopback.
+const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
 async fn serve(mut inbox: Inbox<TcpStream>) {
     while let Some(stream) = inbox.next().await {
         reactor::spawn(echo(Sock::adopt(stream).expect("a fresh socket"))).detach();
@@ -30,10 +36,11 @@ async fn serve(mut inbox: Inbox<TcpStream>) {
 fn round_trip(io: Io) {
     let reactor = Reactor::start(2, io, |_, inbox| serve(inbox)).expect("cores start");
     let dealer = reactor.dealer();
-    let mut acceptor = Acceptor::start("127.0.0.1:0".parse().expect("an address"), move |s, _| {
+    let listener = listen(LOOPBACK).expect("a free port");
+    let mut acceptor = Acceptor::start(listener, move |s, _| {
         dealer.deal(s);
     })
-    .expect("a free port");
+    .expect("a thread");
     let mut clients: Vec<TcpStream> = (0..8)
         .map(|_| TcpStream::connect(acceptor.address()).expect("accepts"))
         .collect();
@@ -109,12 +116,51 @@ fn a_closer_ends_a_pending_receive_and_a_timeout_drops_one() {
 fn a_port_in_use_is_named_with_its_cure() {
     let first = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = first.local_addr().expect("bound");
-    let error = Acceptor::start(address, |_, _| {})
-        .map(|_| ())
-        .expect_err("the port is taken");
+    let error = listen(address).expect_err("the port is taken");
     let text = error.to_string();
     assert!(
         text.contains(&address.to_string()) && text.contains("another process"),
         "{text}"
     );
+}
+
+#[test]
+fn two_acceptors_of_one_socket_take_turns_and_lose_nobody() {
+    let listener = listen(LOOPBACK).expect("a free port");
+    let (told, taken) = std::sync::mpsc::channel();
+    let start = |name: &'static str, listener| {
+        let told = told.clone();
+        let take = move |stream: TcpStream, _| drop(told.send((name, stream)));
+        Acceptor::start(listener, take).expect("a thread")
+    };
+    let mut old = start("old", listener);
+    let address = old.address();
+    let connect = || TcpStream::connect(address).expect("nobody is refused");
+    let by_whom = || taken.recv_timeout(PATIENCE).expect("taken").0;
+    let _client = connect();
+    assert_eq!(by_whom(), "old");
+
+    // Between the two nobody accepts; who comes then is the new one's.
+    let shared = old.listener().expect("a second handle");
+    old.rest();
+    let _client = connect();
+    let new = start("new", shared);
+    assert_eq!(by_whom(), "new");
+
+    // The new one goes, and what it had left is the old one's.
+    new.rest();
+    let _client = connect();
+    drop(new);
+    assert!(taken.try_recv().is_err(), "one that rests takes nobody");
+    old.resume();
+    assert_eq!(by_whom(), "old");
+
+    // Who had connected before the end is taken before it.
+    let clients: Vec<TcpStream> = (0..20).map(|_| connect()).collect();
+    old.stop();
+    for _ in clients {
+        assert_eq!(by_whom(), "old");
+    }
+    drop(old);
+    assert!(TcpStream::connect(address).is_err(), "closed");
 }

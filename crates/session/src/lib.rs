@@ -106,6 +106,8 @@ pub enum Message {
     /// The snapshot has a new primary, a paused group, or a server whose connections are to be cut; or
     /// other settings are in force.
     Turned,
+    /// Somebody wants to know that the core lives.
+    Answer(std::sync::mpsc::Sender<()>),
     /// End idle sessions now and the others after their statement.
     Drain,
     /// End the core, with whatever it still holds.

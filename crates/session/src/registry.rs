@@ -53,6 +53,16 @@ impl Registry {
         self.prefix.store(prefix, Ordering::Relaxed);
     }
 
+    /// The id that was given last.
+    pub fn last_id(&self) -> u32 {
+        self.last_id.load(Ordering::Relaxed)
+    }
+
+    /// Ids up to this one may be those of another process' clients; given before the first client.
+    pub fn begin_after(&self, id: u32) {
+        self.last_id.store(id, Ordering::Relaxed);
+    }
+
     /// Enters a session.
     pub fn enter(&self, entry: Entry) {
         self.lock().insert(entry.id, entry);

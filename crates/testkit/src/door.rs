@@ -239,7 +239,7 @@ impl Door {
         let suspects = Suspects::default();
         let live = Arc::new(Live::new(tuning.settings, tuning.preferences));
         let inner = door_sql::start(door_sql::Options {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            listener: door_sql::listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port"),
             threads: tuning.threads,
             io: tuning.io,
             live: live.clone(),

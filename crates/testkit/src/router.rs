@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ const READY_PATIENCE: Duration = Duration::from_secs(30);
 /// A running router with an empty farm; killed when dropped.
 pub struct Router {
     child: Child,
+    /// Those before `child`, which may still serve clients.
+    before: Vec<Child>,
     pub sql: SocketAddr,
     pub http: SocketAddr,
     home: TempDir,
@@ -40,27 +43,105 @@ impl Router {
              admin_user = \"root\"\n{settings}\n",
             state.display()
         );
-        let file = home.path().join("heddle.toml");
-        fs::write(&file, text).expect("written");
-        let messages = || fs::File::create(home.path().join("messages")).expect("a file");
-        let child = Command::new(heddle())
-            .args(["serve", "--config"])
-            .arg(&file)
-            .stdin(Stdio::null())
-            .stdout(messages())
-            .stderr(Stdio::null())
-            .spawn();
+        fs::write(home.path().join("heddle.toml"), text).expect("written");
+        let child = launch(&home);
         let router = Router {
-            child: child.expect("the program can be run"),
+            child,
+            before: Vec::new(),
             sql,
             http,
             home,
         };
         wait_until(READY_PATIENCE, "heddle: ready", || {
-            let said = fs::read_to_string(router.home.path().join("messages"));
-            said.is_ok_and(|said| said.contains("ready sql="))
+            router.says("ready sql=")
         });
         router
+    }
+
+    /// Starts another process on the same settings, which takes over, and waits until it serves. The one
+    /// before stays for its clients.
+    ///
+    /// # Panics
+    /// When it is not ready in time.
+    #[track_caller]
+    pub fn renew(&mut self) {
+        self.start_beside();
+        wait_until(READY_PATIENCE, "a new process that is ready", || {
+            self.says("ready sql=")
+        });
+    }
+
+    /// Starts another process on the same settings, and does not wait for it.
+    pub fn start_beside(&mut self) {
+        let next = launch(&self.home);
+        self.before.push(std::mem::replace(&mut self.child, next));
+    }
+
+    /// Whether the newest process has printed this on stdout or stderr.
+    pub fn says(&self, words: &str) -> bool {
+        let said = fs::read_to_string(messages(&self.home, self.child.id()));
+        said.is_ok_and(|said| said.contains(words))
+    }
+
+    /// The process that has taken over from the newest one, as that one says; 0 for none.
+    pub fn taken_over_by(&self) -> u32 {
+        let said = fs::read_to_string(messages(&self.home, self.child.id())).unwrap_or_default();
+        let line = said.lines().find(|line| line.contains("has taken over"));
+        let mut words = line.unwrap_or_default().split_whitespace();
+        words.find_map(|word| word.parse().ok()).unwrap_or(0)
+    }
+
+    /// Whether the newest process is not there any more.
+    ///
+    /// # Panics
+    /// When a child cannot be asked.
+    pub fn has_ended(&mut self) -> bool {
+        let ended = self.child.try_wait().expect("a child can be asked");
+        ended.is_some()
+    }
+
+    /// The text of its settings.
+    ///
+    /// # Panics
+    /// When it cannot be read.
+    pub fn settings(&self) -> String {
+        fs::read_to_string(self.home.path().join("heddle.toml")).expect("it was written")
+    }
+
+    /// Gives the next process other settings.
+    ///
+    /// # Panics
+    /// When they cannot be written.
+    pub fn write_settings(&self, text: &str) {
+        fs::write(self.home.path().join("heddle.toml"), text).expect("written");
+    }
+
+    /// The newest process.
+    pub fn process(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// The processes that were relieved and are still there.
+    ///
+    /// # Panics
+    /// When one of them ended with an error.
+    #[track_caller]
+    pub fn relieved(&mut self) -> usize {
+        self.before.retain_mut(|child| {
+            let ended = child.try_wait().expect("a child can be asked");
+            assert!(ended.is_none_or(|status| status.success()), "{ended:?}");
+            ended.is_none()
+        });
+        self.before.len()
+    }
+
+    /// The newest process has died: from now on the one before counts.
+    pub fn forget_newest(&mut self) {
+        let before = self.before.pop().expect("there was one before");
+        let mut dead = std::mem::replace(&mut self.child, before);
+        // It may have been killed already.
+        let _ = dead.kill();
+        let _ = dead.wait();
     }
 
     /// Runs `heddle WORDS…` against this router.
@@ -119,7 +200,34 @@ impl Router {
 impl Drop for Router {
     fn drop(&mut self) {
         // Nothing can be done about a process that survives SIGKILL, least of all in a panic.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // One that the newest has started itself would outlive a test that failed.
+        let successor = self.taken_over_by();
+        let known = self.before.iter().any(|child| child.id() == successor);
+        if successor != 0 && !known && std::thread::panicking() {
+            let _ = Command::new("kill")
+                .args(["-KILL", &successor.to_string()])
+                .status();
+        }
+        for child in self.before.iter_mut().chain([&mut self.child]) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
+}
+
+/// Starts a process on the settings in this directory; what it prints goes to a file of its own.
+fn launch(home: &TempDir) -> Child {
+    let shell = "exec \"$0\" serve --config \"$1/heddle.toml\" >\"$1/messages.$$\" 2>&1";
+    let child = Command::new("/bin/sh")
+        .args(["-c", shell])
+        .arg(heddle())
+        .arg(home.path())
+        .stdin(Stdio::null())
+        .spawn();
+    child.expect("the program can be run")
+}
+
+/// Where the process of this number prints.
+fn messages(home: &TempDir, process: u32) -> PathBuf {
+    home.path().join(format!("messages.{process}"))
 }

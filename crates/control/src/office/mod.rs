@@ -373,7 +373,10 @@ impl Control {
             _ => Leads::Nobody,
         };
         let routers = desk.presence.routers.iter();
-        let others = routers.filter(|(_, kept)| kept.value.id != own.id);
+        // One that was relieved by this process and still has clients cannot be asked: its address is
+        // this one's.
+        let others =
+            routers.filter(|(_, kept)| kept.value.id != own.id && kept.value.http != own.http);
         let others = others.map(|(slot, kept)| Arc::new(peer(*slot, &kept.value)));
         let others = others.collect();
         Roster { own, others, leads }

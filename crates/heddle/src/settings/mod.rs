@@ -300,6 +300,10 @@ settings! {
         "Limit for one step of a command on one server.";
     drain_s: u64 = "10" "s" [0, 3600] Restart
         "At the end, clients have so long to finish their transactions.";
+    drain_ready_ms: u64 = "0" "ms" [0, 600000] Restart
+        "At the end, /readyz answers 503 for so long before no more clients are taken: time for a load balancer to notice.";
+    handover_s: u64 = "3600" "s" [0, 604800] Restart
+        "When another process has taken over (docs/DEPLOYING.md), clients that stay connected are served here for so long, then as at the end.";
     remember_passwords: Switch = "on" "" Restart
         "Passwords of accounts with caching_sha2_password or sha256_password stay in memory while they are used; off, such an account needs a backend credential.";
     admin_user: String = "root" "" Restart

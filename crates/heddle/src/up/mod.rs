@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use crate::cli;
 use crate::failure::Failure;
+use crate::listeners::Listeners;
 use crate::logging;
 use crate::printing::say;
 use crate::router::{Router, Signals, addresses_are_free, blocking, runtime};
@@ -77,14 +78,17 @@ async fn farm(flags: cli::Up, mut settings: Settings) -> Result<(), Failure> {
         settings.binlog_tool_dir = OptionalPath(Some(binary.base().join("bin")));
     }
     let place = Arc::new(Place::open(&flags.data)?);
-    addresses_are_free(&settings)?;
+    addresses_are_free(&settings, &Listeners::default())?;
     let all = fleet::plan(&place, engine, flags.groups, flags.replicas)?;
     warn_of_lost_commits(&binary, &all);
     let recipe = recipe(binary, &place).await?;
     let token = token(&place.dir)?;
     let guards = Guards::default();
     let fence = Arc::new(guards.clone());
-    let (router, http) = Router::open(settings, &place.state(), token, Some(fence)).await?;
+    let (router, http) = {
+        let listeners = Listeners::default();
+        Router::open(settings, &place.state(), token, Some(fence), listeners).await?
+    };
     let members = start(&recipe, &place, &all, &router).await?;
 
     let record = Record::new(&place, &members);
@@ -136,7 +140,7 @@ async fn live(router: &Router, watch: &Watch, signals: &mut Signals) -> Result<(
     };
     tokio::select! {
         outcome = prepared => outcome?,
-        () = signals.next() => return Ok(()),
+        () = signals.end() => return Ok(()),
     }
     let door = router.open_sql_door()?;
     let (sql, http) = (door.address(), router.http_address);
@@ -144,9 +148,9 @@ async fn live(router: &Router, watch: &Watch, signals: &mut Signals) -> Result<(
     watch.record.write(watch)?;
     watch.place.keep();
     say(format!("ready sql={sql} kv=- http={http}"));
-    signals.next().await;
+    signals.end().await;
     say("stopping: clients may finish their transactions");
-    router.drain(door).await
+    router.drain(door, signals).await
 }
 
 /// Finds or makes the data directory that new servers get a copy of.

@@ -30,6 +30,11 @@ impl Leases {
         };
         wanted.iter().all(live)
     }
+
+    /// Another process has had the file, and has deleted their keys.
+    pub(super) fn end_all(&mut self) {
+        self.ends.clear();
+    }
 }
 
 struct EmbeddedLease {

@@ -7,10 +7,13 @@
 //! Leases live in memory, each watched by a task that ends it in time; their keys are marked in the
 //! file, so that the next process deletes what this one did not.
 //!
+//! A file may be lent to another process, and be taken back ([`Embedded::lend`]).
+//!
 //! Lock order: the file, then the leases, then the history.
 
 mod file;
 mod leases;
+mod lent;
 #[cfg(test)]
 mod tests;
 
@@ -42,12 +45,19 @@ pub struct Embedded {
 
 struct Inner {
     path: PathBuf,
-    /// `None` after an I/O error, until the next request opens the file again.
-    file: Mutex<Option<Database>>,
+    file: Mutex<File>,
     leases: Mutex<Leases>,
     history: Mutex<History>,
     /// The newest revision; watches wait for it to move.
     newest: watch::Sender<u64>,
+}
+
+enum File {
+    Open(Database),
+    /// After an I/O error, until the next request opens it again.
+    Closed,
+    /// Another process may have it; what that one tells of it.
+    Lent(Arc<Listing>),
 }
 
 /// The updates since the store was opened, bounded.
@@ -72,7 +82,7 @@ impl Embedded {
         Ok(Embedded {
             inner: Arc::new(Inner {
                 path,
-                file: Mutex::new(Some(file)),
+                file: Mutex::new(File::Open(file)),
                 leases: Mutex::default(),
                 history,
                 newest,
@@ -117,12 +127,18 @@ impl Embedded {
 impl Store for Embedded {
     fn get(&self, key: &str) -> Answer<'_, Option<Entry>> {
         let key = key.to_owned();
-        self.blocking(move |inner| inner.with_file("read", |file| read_one(file, &key)))
+        self.blocking(move |inner| match inner.told() {
+            Some(told) => Ok(lent::find(&told, &key)),
+            None => inner.with_file("read", |file| read_one(file, &key)),
+        })
     }
 
     fn scan(&self, prefix: &str) -> Answer<'_, Listing> {
         let prefix = prefix.to_owned();
-        self.blocking(move |inner| inner.with_file("read", |file| read_prefix(file, &prefix)))
+        self.blocking(move |inner| match inner.told() {
+            Some(told) => Ok(lent::list(&told, &prefix)),
+            None => inner.with_file("read", |file| read_prefix(file, &prefix)),
+        })
     }
 
     fn commit(&self, transaction: Transaction) -> Answer<'_, Outcome> {
@@ -139,6 +155,10 @@ impl Store for Embedded {
         Box::pin(async move { Ok(Box::new(watch) as Box<dyn Watch>) })
     }
 
+    fn embedded(&self) -> Option<&Embedded> {
+        Some(self)
+    }
+
     fn lease(&self, ttl: Duration) -> Answer<'_, Box<dyn Lease>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move { Ok(leases::grant(inner, ttl)) })
@@ -153,14 +173,18 @@ impl Inner {
         work: impl FnOnce(&Database) -> Result<T, Failure>,
     ) -> Result<T, Error> {
         let mut slot = lock(&self.file);
-        let file = match slot.take() {
-            Some(file) => file,
-            None => open_file(&self.path)?,
+        let file = match std::mem::replace(&mut *slot, File::Closed) {
+            File::Open(file) => file,
+            File::Closed => open_file(&self.path)?,
+            lent @ File::Lent(_) => {
+                *slot = lent;
+                return Err(Error::Lent);
+            }
         };
         let result = work(&file);
         match result {
             Ok(value) => {
-                *slot = Some(file);
+                *slot = File::Open(file);
                 Ok(value)
             }
             Err(failure) => Err(failure.describe(operation, &self.path)),

@@ -145,3 +145,45 @@ fn a_full_disk_is_named_with_its_cure() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn a_lent_file_is_another_ones_until_it_is_taken_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(&dir);
+    let put = |key| Transaction::new().put(key, "1");
+    let done = store.commit(put("/a")).await.expect("written");
+    let Outcome::Applied(revision) = done else {
+        panic!("{done:?}")
+    };
+    let mut watch = store.watch("/", revision).await.expect("a watch");
+    store.lend().await.expect("closed");
+    let error = store.commit(put("/b")).await.expect_err("lent");
+    assert!(matches!(error, Error::Lent), "{error}");
+
+    let other = open(&dir);
+    let refused = store.reclaim().await.expect_err("in use");
+    assert!(matches!(refused, Error::Locked(_)), "{refused}");
+    assert!(store.get("/a").await.expect("remembered").is_some());
+    other.commit(put("/c")).await.expect("written");
+
+    // What the other one tells is seen here.
+    store.learn(other.scan("/").await.expect("readable"));
+    assert!(matches!(watch.next().await, Err(Error::Gap)));
+    let told = store.scan("/c").await.expect("remembered");
+    assert_eq!((told.entries.len(), told.revision), (1, revision + 1));
+    let mut watch = store.watch("/", revision + 1).await.expect("a watch");
+    other.commit(put("/d")).await.expect("written");
+    drop(other);
+
+    store.reclaim().await.expect("free again");
+    store.reclaim().await.expect("once more does nothing");
+    assert!(store.get("/c").await.expect("readable").is_some());
+    assert!(matches!(watch.next().await, Err(Error::Gap)));
+    let next = store.commit(put("/b")).await.expect("written");
+    assert_eq!(next, Outcome::Applied(revision + 3));
+    store.learn(told);
+    assert!(
+        store.get("/b").await.expect("readable").is_some(),
+        "its own"
+    );
+}

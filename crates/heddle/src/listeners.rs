@@ -1,0 +1,143 @@
+//! The listening sockets that this process does not make itself: those of the process before it, or
+//! systemd's.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// Sockets for the doors; a door without one binds the address of the settings.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    pub sql: Option<TcpListener>,
+    pub http: Option<TcpListener>,
+    /// The process that had them still serves its clients.
+    pub are_shared: bool,
+    /// The last client id of that process.
+    pub last_id: u32,
+}
+
+/// A socket that was given, as far as it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    Sql,
+    Http,
+    /// For a door whose address has changed since.
+    Nobody,
+    /// It has no name, and its address is in no setting.
+    Unknown,
+}
+
+impl Listeners {
+    /// Takes the sockets of systemd: of a socket unit, or those that were kept over a restart.
+    ///
+    /// # Errors
+    /// A socket unit has one that belongs to no door.
+    pub fn take_all(
+        &mut self,
+        settings: &Settings,
+        sockets: Vec<(String, OwnedFd)>,
+    ) -> Result<(), Failure> {
+        for (name, socket) in sockets {
+            if !self.take(settings, &name, socket)? {
+                return Err(Failure::new(format!(
+                    "systemd gave a socket ({name}) that neither sql_listen nor http_listen is; \
+                     write FileDescriptorName=sql or =http in its unit, or correct the address"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a socket for the door that it is for, if it has none yet. False when that cannot be
+    /// told.
+    ///
+    /// # Errors
+    /// It is none that listens for TCP.
+    pub fn take(
+        &mut self,
+        settings: &Settings,
+        name: &str,
+        socket: OwnedFd,
+    ) -> Result<bool, Failure> {
+        let listens = rustix::net::sockopt::socket_acceptconn(socket.as_fd());
+        let listener = TcpListener::from(socket);
+        let address = listener.local_addr();
+        let (Ok(true), Ok(address)) = (listens, address) else {
+            return Err(Failure::new(format!(
+                "the socket {name} that this process was given does not listen for TCP; correct \
+                 the unit (ListenStream=)"
+            )));
+        };
+        match door_of(settings, name, address) {
+            For::Sql => drop(self.sql.get_or_insert(listener)),
+            For::Http => drop(self.http.get_or_insert(listener)),
+            For::Nobody => {}
+            For::Unknown => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// Names of sockets that a heddle gave itself begin so: their address may be an old one.
+pub const OWN: &str = "heddle-";
+
+fn door_of(settings: &Settings, name: &str, address: SocketAddr) -> For {
+    let is = |wanted: SocketAddr| match wanted.port() {
+        // Any port will do, so the one that there is.
+        0 => wanted.ip() == address.ip(),
+        _ => wanted == address,
+    };
+    let own = name.strip_prefix(OWN);
+    match own.unwrap_or(name) {
+        "sql" if own.is_none() || is(settings.sql_listen) => For::Sql,
+        "http" if own.is_none() || is(settings.http_listen) => For::Http,
+        _ if own.is_some() => For::Nobody,
+        _ if settings.sql_listen == address => For::Sql,
+        _ if settings.http_listen == address => For::Http,
+        _ => For::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_find_their_doors() {
+        let settings = Settings {
+            sql_listen: "127.0.0.1:6306".parse().expect("an address"),
+            http_listen: "127.0.0.1:0".parse().expect("an address"),
+            ..Settings::default()
+        };
+        let of = |name, address: &str| {
+            let address = address.parse().expect("an address");
+            door_of(&settings, name, address)
+        };
+        assert_eq!(of("heddle-sql", "127.0.0.1:6306"), For::Sql);
+        assert_eq!(of("heddle-sql", "127.0.0.1:6307"), For::Nobody);
+        assert_eq!(of("heddle-http", "127.0.0.1:41234"), For::Http);
+        assert_eq!(of("heddle-kv", "127.0.0.1:6306"), For::Nobody);
+        assert_eq!(of("sql", "10.0.0.1:3306"), For::Sql);
+        assert_eq!(of("heddle.socket", "127.0.0.1:6306"), For::Sql);
+        assert_eq!(of("heddle.socket", "127.0.0.1:6080"), For::Unknown);
+    }
+
+    #[test]
+    fn a_socket_that_does_not_listen_is_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let client = std::net::TcpStream::connect(address).expect("accepts");
+        let settings = Settings {
+            sql_listen: address,
+            ..Settings::default()
+        };
+        let mut listeners = Listeners::default();
+        let wrong = listeners.take(&settings, "sql", client.into());
+        assert!(wrong.expect_err("refused").text.contains("ListenStream"));
+        let right = listeners.take(&settings, "", listener.into());
+        assert_eq!(right, Ok(true));
+        assert!(listeners.sql.is_some());
+    }
+}
