@@ -27,13 +27,8 @@ fn on_loopback(title: &str, release: Release, few: &[Nemesis]) {
 }
 
 #[test]
-#[ignore = "make test-routers"]
 fn three_routers() {
-    let few = [
-        Nemesis::LeaderAndPrimary,
-        Nemesis::FollowerDuringFailover,
-        Nemesis::RollingRestart,
-    ];
+    let few = [Nemesis::LeaderAndPrimary, Nemesis::FollowerDuringFailover];
     on_loopback("MariaDB 10.11, three routers", Release::Installed, &few);
 }
 

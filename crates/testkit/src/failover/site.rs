@@ -342,8 +342,8 @@ impl Site {
         if self.behind.is_empty() {
             return;
         }
-        let known = self.routers.iter().find_map(servers);
-        for server in known.unwrap_or_default() {
+        // What one router cannot reach another one may.
+        for server in self.routers.iter().filter_map(servers).flatten() {
             let address = server["address"].as_str().unwrap_or_default();
             let is_back = server["status"] == "faulty" && server["health"]["alive"] == true;
             if is_back && !filled.iter().any(|one| one == address) {
