@@ -258,7 +258,8 @@ impl Control {
     }
 
     /// One of several routers cut a server off when the leader said so; who brings it back is the
-    /// leader. Once it follows the primary again it serves.
+    /// leader. Once it follows the primary again it serves; one that must be filled anew is shown as it
+    /// is, and takes no part by its status.
     pub(crate) fn heal_what_follows(&self, id: u32) {
         if !self.office.follows() || !self.state().standing.is_cut(id) {
             return;
@@ -273,10 +274,11 @@ impl Control {
             let counts = matches!(member.status, Status::Replica | Status::Spare);
             let primary = state.records.primary(&member.group);
             let observation = seen.observation.as_ref();
-            counts
-                && !state.standing.is_changing(&member.group)
+            let set_aside = member.status == Status::Faulty && seen.health.alive;
+            !state.standing.is_changing(&member.group)
                 && primary.is_some_and(|(_, primary)| {
-                    observation.is_some_and(|it| stance(it, primary) == Stance::Follows)
+                    let follows = |it| counts && stance(it, primary) == Stance::Follows;
+                    set_aside || observation.is_some_and(follows)
                 })
         };
         if follows {
