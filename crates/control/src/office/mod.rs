@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use meta::{Lease, Transaction, Update};
+use meta::{Lease, LeaseId, Transaction, Update};
 use tokio::sync::{Notify, watch};
 
 use crate::commands::CommandError;
@@ -108,6 +108,8 @@ struct Desk {
     presence: Presence,
     seat: Option<Seat>,
     lease: Option<Arc<dyn Lease>>,
+    /// The leadership that this router won last, and the lease that it ends with.
+    elected: Option<(u64, LeaseId)>,
     /// Until when the lease is surely alive.
     valid_until: Option<Instant>,
     /// When the store answered last.
@@ -140,6 +142,7 @@ impl Office {
                 presence: Presence::default(),
                 seat: None,
                 lease: None,
+                elected: None,
                 valid_until: None,
                 answered: Instant::now(),
                 resigned: false,
@@ -181,7 +184,10 @@ impl Desk {
     fn leads(&self, id: &str, now: Instant) -> Option<u64> {
         let leader = self.presence.leader.as_ref()?;
         let valid = self.valid_until.is_some_and(|until| now < until);
-        (valid && leader.value.id == id && !self.resigned).then_some(leader.revision)
+        // Under an earlier lease it may have ended, and nobody has told us yet.
+        let lease = self.seat.map(|seat| seat.lease)?;
+        let won = self.elected == Some((leader.revision, lease));
+        (valid && won && leader.value.id == id && !self.resigned).then_some(leader.revision)
     }
 
     fn role(&self, id: &str, now: Instant) -> Role {

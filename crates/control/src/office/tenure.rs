@@ -273,10 +273,11 @@ impl Control {
         let Outcome::Applied(number) = outcome else {
             return Ok(false);
         };
-        self.office
-            .desk()
-            .presence
-            .take(LEADER, Some(&record), number);
+        {
+            let mut desk = self.office.desk();
+            desk.elected = Some((number, lease));
+            desk.presence.take(LEADER, Some(&record), number);
+        }
         self.presence_changed();
         Ok(true)
     }
