@@ -42,8 +42,8 @@ pub enum Error {
         cure: String,
     },
     #[error(
-        "server {server} does nothing for leadership {number}: another router leads, or the server \
-         was restarted"
+        "server {server} does nothing for leadership {number}: another router leads, the lease is over, \
+         or the server was restarted"
     )]
     Deposed { server: String, number: u64 },
 }

@@ -12,6 +12,8 @@
 //! A server that is restarted has forgotten the number, and then opens for nobody until it is raised
 //! again: restarted servers are read-only.
 
+use std::time::Duration;
+
 use farm::Engine;
 
 use crate::error::Error;
@@ -23,6 +25,9 @@ const MARK: &str = "/*heddle:";
 
 /// Serialises all who read or raise the number of one server.
 const LOCK: &str = "heddle.term";
+
+/// The server's clock in seconds.
+const CLOCK: &str = "UNIX_TIMESTAMP(NOW(6))";
 
 /// How long one waits for the lock, in seconds: whoever has it holds it for microseconds.
 const LOCK_S: u32 = 2;
@@ -58,17 +63,33 @@ pub async fn act(link: &mut Link, number: u64, timeout_ms: u64) -> Result<(), Er
     Ok(())
 }
 
-/// Lets clients write, if this leadership is the last one that the server was told of; otherwise
-/// nothing is changed.
+/// Lets clients write, if this leadership is the last one that the server was told of, and only while
+/// it `remains`; otherwise nothing is changed. A server that the next leader cannot reach was told of
+/// no other leadership: there the end of this one, by the server's own clock, keeps a router that was
+/// paused just before the statement from opening it.
 ///
 /// # Errors
-/// [`Error::Deposed`] when it is not.
-pub async fn open(link: &mut Link, number: u64, timeout_ms: u64) -> Result<(), Error> {
+/// [`Error::Deposed`] when it is not, or not any more.
+pub async fn open(
+    link: &mut Link,
+    number: u64,
+    remains: impl Fn() -> Duration,
+    timeout_ms: u64,
+) -> Result<(), Error> {
+    let operation = "take writes";
+    let sql = format!("SELECT {CLOCK}");
+    let clock = link.cell(operation, &sql, timeout_ms).await?;
+    let clock_s: f64 = clock.and_then(|cell| cell.parse().ok()).unwrap_or(0.0);
+    // Asked after the server's clock was read, so that it ends there no later than here.
+    let ends_s = clock_s + remains().as_secs_f64();
     let now = number_sql(link.version());
     // `super_read_only` is cleared with it.
-    let set =
-        format!("SET GLOBAL read_only = IF({MINE} AND {now} = {number}, 0, @@global.read_only)");
-    let told = locked(link, "take writes", &set, &now, timeout_ms).await?;
+    let set = format!(
+        "SET GLOBAL read_only = \
+         IF({MINE} AND {now} = {number} AND {CLOCK} < {ends_s:.6}, 0, @@global.read_only)"
+    );
+    let opened = format!("IF(@@global.read_only = 0, {now}, 0)");
+    let told = locked(link, operation, &set, &opened, timeout_ms).await?;
     expect(link, number, told)
 }
 

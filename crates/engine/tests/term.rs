@@ -1,9 +1,16 @@
 //! The term register on real servers: only the last leadership opens a server.
 
+use std::time::Duration;
+
 use engine::{Error, Link, Login, exchange, term};
 use testkit::{Release, Server};
 
 const STEP_MS: u64 = 20_000;
+
+/// What is left of one that surely lives.
+fn lease() -> Duration {
+    Duration::from_secs(60)
+}
 
 async fn link(server: &Server) -> Link {
     let address = server.address();
@@ -31,7 +38,7 @@ async fn only_the_last_leadership_opens(release: Release) {
     let mut client = server.client();
     let (mut one, mut two) = (link(&server).await, link(&server).await);
     assert_eq!(term::told(&mut one, STEP_MS).await, Ok(0));
-    let unknown = term::open(&mut one, 5, STEP_MS).await;
+    let unknown = term::open(&mut one, 5, lease, STEP_MS).await;
     refused(unknown);
     term::raise(&mut one, 5, STEP_MS).await.expect("raised");
     term::raise(&mut two, 5, STEP_MS).await.expect("said again");
@@ -43,12 +50,17 @@ async fn only_the_last_leadership_opens(release: Release) {
     assert_eq!(term::told(&mut one, STEP_MS).await, Ok(17));
 
     refused(term::raise(&mut one, 5, STEP_MS).await);
-    refused(term::open(&mut one, 5, STEP_MS).await);
+    refused(term::open(&mut one, 5, lease, STEP_MS).await);
     assert_eq!(client.value("SELECT @@global.read_only"), "1");
-    term::open(&mut two, 17, STEP_MS).await.expect("opened");
+    // Its lease was over when the statement came.
+    refused(term::open(&mut two, 17, || Duration::ZERO, STEP_MS).await);
+    assert_eq!(client.value("SELECT @@global.read_only"), "1");
+    term::open(&mut two, 17, lease, STEP_MS)
+        .await
+        .expect("opened");
     assert_eq!(client.value("SELECT @@global.read_only"), "0");
     // Who was replaced does not close what the other one opened.
-    refused(term::open(&mut one, 5, STEP_MS).await);
+    refused(term::open(&mut one, 5, lease, STEP_MS).await);
     assert_eq!(client.value("SELECT @@global.read_only"), "0");
 
     client.run("SET GLOBAL init_slave = 'SET @a = 1'");
@@ -75,7 +87,9 @@ async fn steps_of_a_leadership_end_with_it(release: Release) {
         .expect("it leads");
     assert_eq!(client.value("SELECT @@global.read_only"), "1");
     term::raise(&mut two, 6, STEP_MS).await.expect("raised");
-    term::open(&mut two, 6, STEP_MS).await.expect("opened");
+    term::open(&mut two, 6, lease, STEP_MS)
+        .await
+        .expect("opened");
     refused(exchange::look(&mut one, STEP_MS).await);
     refused(exchange::refuse_writes(&mut one, STEP_MS).await);
     refused(term::act(&mut one, 5, STEP_MS).await);

@@ -89,7 +89,10 @@ impl Control {
                 let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
                 let outcome = match number {
                     None => exchange::open(&mut link, timeout_ms).await,
-                    Some(number) => term::open(&mut link, number, timeout_ms).await,
+                    Some(number) => {
+                        let remains = || self.lease_remains();
+                        term::open(&mut link, number, remains, timeout_ms).await
+                    }
                 };
                 plain(link.keep(outcome))
             }

@@ -216,6 +216,14 @@ impl Control {
         leads.map(Right::Leader)
     }
 
+    /// For so long the lease surely lives.
+    pub(crate) fn lease_remains(&self) -> Duration {
+        let until = self.office.desk().valid_until;
+        until.map_or(Duration::ZERO, |until| {
+            until.saturating_duration_since(Instant::now())
+        })
+    }
+
     /// What this router is to the farm.
     pub(crate) fn role(&self) -> Role {
         self.office.role.borrow().clone()
