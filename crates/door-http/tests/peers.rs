@@ -471,19 +471,11 @@ async fn only_peers_ask_what_is_for_peers() {
 
 /// Waits until the router is registered and knows of so many others.
 async fn registered(house: &House, others: usize) {
-    let known = async {
-        let there = |house: &House| {
-            let roster = house.control.roster();
-            roster.own.slot != 0 && roster.others.len() == others
-        };
-        while !there(house) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
+    let mut roster = house.control.watch_roster();
+    let known = roster.wait_for(|it| it.own.slot != 0 && it.others.len() == others);
     let limit = Duration::from_secs(60);
-    tokio::time::timeout(limit, known)
-        .await
-        .expect("registered");
+    let known = tokio::time::timeout(limit, known).await;
+    known.expect("in time").expect("the router runs");
 }
 
 /// A login of `app@%`, whose limit is this, as a session asks for its permit.

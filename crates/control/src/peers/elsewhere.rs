@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::{Asking, Leads, Peer, PeerError, Question, Roster, Secret};
 use crate::commands::{Call, CommandError, Table};
 use crate::runtime::Control;
@@ -14,6 +16,11 @@ impl Control {
     /// Who of the farm's routers live, as this one knows.
     pub fn roster(&self) -> Arc<Roster> {
         Arc::clone(&self.roster.borrow())
+    }
+
+    /// The same for whoever waits for a change of it.
+    pub fn watch_roster(&self) -> watch::Receiver<Arc<Roster>> {
+        self.roster.subscribe()
     }
 
     /// Takes over who lives and who leads.
@@ -52,7 +59,7 @@ impl Control {
     /// Has the leader carry a command out, when that is another router: `None` when it is this one.
     /// A leader that is replaced meanwhile is not waited for.
     pub(crate) async fn have_leader(&self, call: &Call) -> Option<Result<Table, CommandError>> {
-        let mut roster = self.roster.subscribe();
+        let mut roster = self.watch_roster();
         let leader = {
             let known = roster.borrow_and_update();
             match (known.leads, known.leader()) {
