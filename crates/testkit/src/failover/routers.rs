@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tempfile::TempDir;
+
 use crate::etcd::{Etcd, Options};
 use crate::farm::Farm;
 use crate::network::{Host, Network};
@@ -66,16 +68,21 @@ impl Site {
             let relay = None;
             behind.push(Behind { server, relay });
         }
+        let fence = tempfile::Builder::new().prefix("heddle-fence-").tempdir();
+        let fence = fence.expect("a temporary directory");
+        behind.iter().for_each(|one| one.tell_fence(&fence));
+        let command = format!("fence_command={}", fence_command(&fence));
         let etcd = format!("etcd={}", store.urls());
         let serve = |(number, host): (usize, &Arc<Host>)| {
             let name = format!("router_name=r{}", number + 1);
-            let own = [etcd.as_str(), name.as_str()];
+            let own = [etcd.as_str(), name.as_str(), command.as_str()];
             Farm::serve_on(Arc::clone(host), &[&own, settings].concat())
         };
         let mut site = Site::of(release, routers.iter().enumerate().map(serve).collect());
         site.behind = behind;
         site.store = Some((store, members));
         site.network = network;
+        site.fence = Some(fence);
         site.make_group();
         Some(site)
     }
@@ -126,6 +133,16 @@ impl Site {
         }
         all.iter().map(|(_, from, to)| to - from).collect()
     }
+}
+
+/// Kills the server's process from wherever it is run, as a power switch would: a server that is cut
+/// off and left alive may answer its own clients, past the routers, when its connections are ended.
+fn fence_command(fence: &TempDir) -> String {
+    format!(
+        "pid=$(cat \"{}/$HEDDLE_ADDRESS\") || exit 1; kill -9 $pid 2>/dev/null; \
+         while grep -qs '^State:.[^ZX]' /proc/$pid/status; do sleep 0.01; done",
+        fence.path().display()
+    )
 }
 
 /// A time such as `2026-02-01T12:30:00.123Z` as milliseconds of its day.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ::farm::Engine;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::client::{Client, Failure, Login};
 use crate::etcd::Etcd;
@@ -70,6 +71,9 @@ pub struct Site {
     pub(super) disks: Vec<PathBuf>,
     /// What several routers share, and where its members run.
     pub store: Option<(Etcd, Vec<Arc<Host>>)>,
+    /// The numbers of the servers' processes, in files named by address, for the fence command of
+    /// several routers.
+    pub(super) fence: Option<TempDir>,
     /// The network between hosts of their own, where this user may make one.
     pub network: Option<Arc<Network>>,
 }
@@ -86,6 +90,12 @@ impl Behind {
     pub fn address(&self) -> SocketAddr {
         let relay = self.relay.as_ref().map(Relay::address);
         relay.unwrap_or_else(|| self.server.address())
+    }
+
+    /// Lets the fence command find the process.
+    pub(super) fn tell_fence(&self, fence: &TempDir) {
+        let file = fence.path().join(self.address().to_string());
+        std::fs::write(file, self.server.pid().to_string()).expect("a directory takes files");
     }
 }
 
@@ -114,6 +124,7 @@ impl Site {
             behind: Vec::new(),
             disks: Vec::new(),
             store: None,
+            fence: None,
             network: None,
         }
     }
@@ -320,6 +331,9 @@ impl Site {
         for behind in &mut self.behind {
             if !behind.server.is_running() {
                 behind.server.restart();
+                if let Some(fence) = &self.fence {
+                    behind.tell_fence(fence);
+                }
             }
         }
         if let Some((store, _)) = &mut self.store {
