@@ -190,33 +190,6 @@ fn a_new_process_that_dies_leaves_the_old_one_serving() {
 }
 
 #[test]
-fn a_relieved_process_follows_the_farm_and_ends_with_its_clients() {
-    let Some((mut router, first)) = farm("replication_user = \"root\"\n") else {
-        return;
-    };
-    let Some(second) = Server::start(Release::Installed) else {
-        return;
-    };
-    router.run(&["group", "add", "g", &second.address().to_string()]);
-    let mut stays = router.client();
-    let port = |client: &mut Client| client.value("/*ms=master*/ SELECT @@port");
-    assert_eq!(port(&mut stays), first.address().port().to_string());
-    router.renew();
-    wait_until(PATIENCE, "a replica that can lead", || {
-        router.command(&["group", "promote", "g"]).status.success()
-    });
-    let now = second.address().port().to_string();
-    assert_eq!(port(&mut router.client()), now);
-    assert_eq!(port(&mut stays), now);
-    stays.run("INSERT INTO d.t (n) VALUES (1)");
-    assert_eq!(router.relieved(), 1);
-    drop(stays);
-    wait_until(PATIENCE, "the end of the one before", || {
-        router.relieved() == 0
-    });
-}
-
-#[test]
 fn sigusr2_brings_a_successor_and_sigterm_ends_both() {
     let Some((mut router, _server)) = farm("drain_s = 1\n") else {
         return;
