@@ -11,7 +11,7 @@ use session::{Elsewhere, Peers};
 use testkit::client::{Failure, Login, Reply};
 use testkit::door::account;
 use testkit::staging::asleep;
-use testkit::{Client, Door, Release, Stage};
+use testkit::{Client, Door, Release, Stage, wait_until};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -199,8 +199,14 @@ fn kill_reaches_every_router() {
             .expect("sent");
         root.read_result(false).expect("done");
         assert!(sleeper.is_closed_within(SOON));
-        // One that was, one that no router has, and one of a slot that nobody has.
-        for id in [sleeper.connection_id, 2 << 24, 9 << 24 | 1, 77] {
+        // Its session ends a moment after its connection.
+        let gone = format!("KILL {}", sleeper.connection_id);
+        wait_until(SOON, "its id is unknown", || {
+            root.query(gone.as_str())
+                .is_err_and(|failure| failure.number() == 1094)
+        });
+        // One that no router has, and one of a slot that nobody has.
+        for id in [2 << 24, 9 << 24 | 1, 77] {
             assert_eq!(root.error(&format!("KILL {id}")), 1094, "{id}");
         }
 
