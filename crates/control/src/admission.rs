@@ -6,6 +6,7 @@ use engine::{Link, Missing, Observation, Version, requirements};
 use farm::{GroupKind, Mode, Status};
 
 use crate::commands::CommandError;
+use crate::configuration::Author;
 use crate::events::Event;
 use crate::identity;
 use crate::reach::ack_wait_ms;
@@ -24,6 +25,8 @@ pub(crate) struct Newcomer {
     pub(crate) timeout_ms: u64,
     /// Record it, do not touch it.
     pub(crate) update_only: bool,
+    /// Who wants it, for the history.
+    pub(crate) author: Author,
 }
 
 /// What became of a newcomer.
@@ -90,7 +93,7 @@ impl Control {
         let observation = engine::probe(&mut link, false, newcomer.timeout_ms).await?;
         // Known before the snapshot shows the server, so that it serves from the first moment.
         self.answered(id, observation);
-        self.commit(transaction).await?;
+        self.commit_as(&newcomer.author, transaction).await?;
         if !newcomer.update_only {
             self.apply_acks(&newcomer.group).await?;
         }
@@ -376,6 +379,7 @@ mod tests {
             name: name.to_owned(),
             timeout_ms: 1000,
             update_only: false,
+            author: Author::default(),
         }
     }
 

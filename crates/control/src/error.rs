@@ -36,6 +36,24 @@ pub enum Error {
          seconds for one that died to be forgotten"
     )]
     NoSlot,
+    #[error(
+        "the state store holds at {key} what a newer Heddle wrote ({}); start that version here, \
+         or one that is newer",
+        newer(heddle, *format)
+    )]
+    Newer {
+        key: String,
+        heddle: String,
+        format: u32,
+    },
+    #[error("{0}; mend it with a router that follows it, by `config set` or `config rollback`")]
+    Configuration(String),
     #[error("cannot make a farm id from /dev/urandom: {0}")]
     Random(#[from] std::io::Error),
+}
+
+/// `Heddle 9.1.0, format 2; this is 0.1.0, which knows format 1`.
+fn newer(heddle: &str, format: u32) -> String {
+    let (ours, known) = (env!("CARGO_PKG_VERSION"), crate::configuration::FORMAT);
+    format!("Heddle {heddle}, format {format}; this is {ours}, which knows format {known}")
 }

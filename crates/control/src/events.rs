@@ -108,6 +108,7 @@ impl Ring {
         match *kind {
             // Acknowledged commits are in danger; a change that somebody wanted is not in force.
             "acks_unavailable"
+            | "config_refused"
             | "rules_refused"
             | "rules_name_nobody"
             | "errant_transactions"

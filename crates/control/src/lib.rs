@@ -16,6 +16,7 @@ mod adoption;
 mod cloning;
 pub mod commander;
 pub mod commands;
+pub mod configuration;
 mod detect;
 mod error;
 pub mod events;
@@ -45,6 +46,7 @@ mod trail;
 
 pub use commander::{Commander, Suspicion};
 pub use commands::{Call, CommandError, Table};
+pub use configuration::{Documents, NoDocuments};
 pub use engine::LinkTls;
 pub use error::Error;
 pub use events::Event;

@@ -51,7 +51,7 @@ impl Control {
         let record = record(newcomer, link.version(), &seen, Status::Primary)?;
         let (id, transaction) = records.add_server(&record);
         self.answered(id, seen);
-        self.commit(transaction).await?;
+        self.commit_as(&newcomer.author, transaction).await?;
         Ok(record.uuid)
     }
 }

@@ -1,6 +1,6 @@
 //! The farm as the state store keeps it: keys, values, and what differs between two readings.
 //!
-//! Keys: `/farm/id`; `/farm/secret`, by which its routers know each other; `/group/NAME`; `/server/ID` (ten digits, so that keys sort by id);
+//! Keys: `/farm/id`; `/config/current`, the number of the configuration's version; `/farm/secret`, by which its routers know each other; `/group/NAME`; `/server/ID` (ten digits, so that keys sort by id);
 //! `/counter/server`, the last id given away. Values are JSON; fields may be added, never renamed.
 
 use std::collections::BTreeMap;
@@ -17,9 +17,10 @@ use crate::peers::Secret;
 const FARM: &str = "/farm/";
 const FARM_ID: &str = "/farm/id";
 const FARM_SECRET: &str = "/farm/secret";
-const GROUP: &str = "/group/";
-const SERVER: &str = "/server/";
+pub(crate) const GROUP: &str = "/group/";
+pub(crate) const SERVER: &str = "/server/";
 const COUNTER: &str = "/counter/server";
+pub(crate) const CONFIGURATION: &str = "/config/current";
 
 /// The parts of a reading are read again so often until no change fell between them.
 const READINGS_MAX: usize = 5;
@@ -78,6 +79,8 @@ pub(crate) struct Records {
     pub(crate) groups: BTreeMap<String, Kept<GroupRecord>>,
     pub(crate) servers: BTreeMap<u32, Kept<ServerRecord>>,
     counter: Option<Kept<u32>>,
+    /// The version of the configuration that counts.
+    pub(crate) configuration: Option<Kept<u64>>,
     pub(crate) revision: u64,
 }
 
@@ -112,13 +115,14 @@ impl Records {
     pub(crate) async fn read(store: &dyn Store) -> Result<Records, Error> {
         let mut records = Records::default();
         for _ in 0..READINGS_MAX {
-            let (farm, counter, groups, servers) = tokio::join!(
+            let (farm, counter, configuration, groups, servers) = tokio::join!(
                 store.scan(FARM),
                 store.scan(COUNTER),
+                store.scan(CONFIGURATION),
                 store.scan(GROUP),
                 store.scan(SERVER),
             );
-            let listings = [farm?, counter?, groups?, servers?];
+            let listings = [farm?, counter?, configuration?, groups?, servers?];
             let revisions = listings.iter().map(|listing| listing.revision);
             let (oldest, newest) = (revisions.clone().min(), revisions.max());
             records = Records {
@@ -138,12 +142,13 @@ impl Records {
 
     /// True for the keys that these records are made of.
     pub(crate) fn includes(key: &str) -> bool {
-        [FARM, COUNTER, GROUP, SERVER]
+        [FARM, COUNTER, CONFIGURATION, GROUP, SERVER]
             .iter()
             .any(|prefix| key.starts_with(prefix))
     }
 
-    fn take(&mut self, entry: &meta::Entry) -> Result<(), Error> {
+    /// Takes one key over.
+    pub(crate) fn take(&mut self, entry: &meta::Entry) -> Result<(), Error> {
         let key = entry.key.as_str();
         if key == FARM_ID {
             self.farm_id = parse(entry)?;
@@ -151,6 +156,8 @@ impl Records {
             self.secret = Secret::new(&parse::<String>(entry)?);
         } else if key == COUNTER {
             self.counter = Some(kept(entry)?);
+        } else if key == CONFIGURATION {
+            self.configuration = Some(kept(entry)?);
         } else if let Some(name) = key.strip_prefix(GROUP) {
             self.groups.insert(name.to_owned(), kept(entry)?);
         } else if let Some(id) = key.strip_prefix(SERVER) {

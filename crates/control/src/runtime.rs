@@ -22,6 +22,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::admin::WarmLinks;
 use crate::commander::{Commander, Queues, Request};
 use crate::commands::{Arguments, Call, CommandError, Table};
+use crate::configuration::Current;
 use crate::error::Error;
 use crate::events::{Event, Ring};
 use crate::failover::{Told, shown_acks, with_status};
@@ -71,6 +72,7 @@ pub(crate) struct State {
     /// Where each group's failover machine hears.
     pub(crate) drivers: HashMap<String, mpsc::Sender<Told>>,
     accounts: Arc<Accounts>,
+    pub(crate) configuration: Current,
 }
 
 /// The control plane of one router.
@@ -132,6 +134,7 @@ impl Control {
                 standing: Standing::default(),
                 drivers: HashMap::new(),
                 accounts: Arc::default(),
+                configuration: Current::default(),
             }),
             events: Mutex::new(Ring::default()),
             servers_changed: Notify::new(),
@@ -142,6 +145,8 @@ impl Control {
             roster: watch::Sender::default(),
             permits_written: tokio::sync::Mutex::default(),
         };
+        // Who cannot follow the configuration must not be taken for a router of the farm.
+        control.begin_with_version().await?;
         control.join_the_others().await?;
         control.publish();
         Ok(Arc::new(control))
@@ -316,6 +321,10 @@ impl Control {
         self.settings.load_full()
     }
 
+    pub(crate) fn set_settings(&self, settings: Settings) {
+        self.settings.store(Arc::new(settings));
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -355,6 +364,7 @@ impl Control {
         let records = Records::read(&*self.store)
             .await
             .map_err(|error| CommandError::Internal(error.to_string()))?;
+        let version = self.newer_version(&records).await;
         let mut state = lock(&self.state);
         // A reading that began earlier may end later.
         if records.revision < state.records.revision {
@@ -364,9 +374,14 @@ impl Control {
         state.seen.retain(|id, _| records.servers.contains_key(id));
         state.records = records;
         state.keep_ahead();
+        let configured = version.and_then(|version| self.take_version(&mut state, version));
         let groups: Vec<String> = state.drivers.keys().cloned().collect();
         drop(state);
         happened.into_iter().for_each(|event| self.happened(event));
+        if let Some(event) = configured {
+            self.happened(event);
+            self.configured();
+        }
         self.servers_changed.notify_one();
         self.publish();
         for group in groups {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use routing::rules::Rulebook;
 
+use crate::configuration::{Documents, NoDocuments};
 use crate::events::Listener;
 use crate::fence::{Fence, NoFence};
 use crate::peers::{NoPeers, Peers};
@@ -89,6 +90,8 @@ pub struct Settings {
     /// How it takes part in a farm of several routers, which share the store; `None` for a router
     /// that has its store for itself.
     pub membership: Option<Membership>,
+    /// Who knows settings and rules, to follow the farm's configuration.
+    pub documents: Arc<dyn Documents>,
     /// Who hears of events.
     pub listener: Option<Arc<dyn Listener>>,
     /// How the farm's other routers are asked, and how long each may take for a part of a view over
@@ -169,6 +172,7 @@ impl Settings {
             notification_clients: 50,
             notification_interval_ms: 60_000,
             membership: None,
+            documents: Arc::new(NoDocuments),
             listener: None,
             peers: Arc::new(NoPeers),
             peer_timeout_ms: 1000,

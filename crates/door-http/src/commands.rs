@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use control::{Call, Table};
@@ -15,6 +15,9 @@ use serde_json::Value;
 use crate::answer::Refusal;
 use crate::guard::MayChange;
 use crate::server::Shared;
+
+/// The header by which a caller says who it is, for the history of the configuration.
+const AUTHOR: &str = "heddle-by";
 
 /// The body of a POST. Everything may be left out.
 #[derive(Debug, Default, Deserialize)]
@@ -70,9 +73,10 @@ pub(crate) async fn call(
     State(shared): State<Shared>,
     Path((group, command)): Path<(String, String)>,
     may_change: Option<Extension<MayChange>>,
+    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let mut call = Call::new(&group, &command, &[]);
+    let mut call = Call::new(&group, &command, &[]).by(author(&headers));
     if let Err(error) = call.spec() {
         return unknown(error).into_response();
     }
@@ -114,6 +118,12 @@ pub(crate) async fn call(
         };
     }
     run(&shared, call).await
+}
+
+/// Who calls, by its own word: all who have the token are one to this door.
+fn author(headers: &HeaderMap) -> &str {
+    let named = headers.get(AUTHOR).and_then(|by| by.to_str().ok());
+    named.filter(|by| !by.trim().is_empty()).unwrap_or("http")
 }
 
 async fn run(shared: &Shared, call: Call) -> Response {

@@ -126,7 +126,7 @@ errors! {
     ADMIN_REQUIRED 1227 "42000" false "Access denied; you need the SUPER privilege for this operation"
         "Use an account with all privileges for commands that change the farm.";
     STATEMENT_REFUSED 1148 "42000" false "{}"
-        "A rule of the router refuses the statement, with the operator's text; see `heddle config show`.";
+        "A rule of the router refuses the statement, with the operator's text; see `heddle config rules`.";
     HOOK_UNDECIDED 1105 "HY000" true "Heddle: rule {} waits for a decision that nobody made: {}"
         "See to the program behind the rule's hook, or give the rule another hook_fallback.";
     HINT_INVALID 1231 "42000" false "Heddle: {}"

@@ -34,6 +34,8 @@ pub fn run(question: &Question) -> Result<(), Failure> {
     let rows = rows(question)?;
     let text = if question.json {
         format!("{}\n", Value::from(rows))
+    } else if let Some(text) = printing::one_text(&rows) {
+        text.to_owned()
     } else {
         printing::table(&rows)
     };
@@ -53,6 +55,9 @@ fn rows(question: &Question) -> Result<Vec<Value>, Failure> {
     if let Some(token) = token(&question.data)? {
         request = request.header("authorization", format!("Bearer {token}"));
     }
+    if let Some(author) = author() {
+        request = request.header("heddle-by", author);
+    }
     let body = json!({"args": call.args, "options": call.options});
     let mut response = request
         .send_json(body)
@@ -67,6 +72,13 @@ fn rows(question: &Question) -> Result<Vec<Value>, Failure> {
         (200, Value::Array(rows)) => Ok(rows),
         (status, answer) => Err(refusal(question, status, &answer)),
     }
+}
+
+/// Who runs this program, for the history of the configuration.
+fn author() -> Option<String> {
+    let user = std::env::var("SUDO_USER").or_else(|_| std::env::var("USER"));
+    let printable = |name: &String| name.chars().all(|c| c.is_ascii_graphic());
+    user.ok().filter(printable).filter(|name| !name.is_empty())
 }
 
 fn refusal(question: &Question, status: u16, answer: &Value) -> Failure {

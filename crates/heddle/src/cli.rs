@@ -249,6 +249,10 @@ fn command(spec: &'static CommandSpec) -> Command {
                 .default_value("heddle-data")
                 .help("Where the router's token is"),
         );
+    if takes_document(spec) {
+        let file = Arg::new(FILE).long(FILE).value_name("PATH");
+        command = command.arg(file.help("Takes the document from this file; - is stdin"));
+    }
     for (place, arg) in spec.args.iter().enumerate() {
         let shown = Arg::new(format!("at {place}"))
             .value_name(arg.name.to_ascii_uppercase())
@@ -270,6 +274,34 @@ fn command(spec: &'static CommandSpec) -> Command {
     command
 }
 
+/// The flag of commands that take a document.
+const FILE: &str = "file";
+
+fn takes_document(spec: &CommandSpec) -> bool {
+    spec.args.iter().any(|arg| arg.name == DOCUMENT)
+}
+
+const DOCUMENT: &str = "document";
+
+/// The text of `--file`, if it was given; a file that cannot be read ends the program.
+fn document(matches: &ArgMatches) -> Option<String> {
+    let path = matches.get_one::<String>(FILE)?;
+    let read = match path.as_str() {
+        "-" => std::io::read_to_string(std::io::stdin()),
+        path => std::fs::read_to_string(path),
+    };
+    let text = read.unwrap_or_else(|error| {
+        let text = format!("cannot read {path}: {error}; name another with --file=PATH\n");
+        program().error(clap::error::ErrorKind::Io, text).exit()
+    });
+    // An empty argument would be none.
+    Some(if text.is_empty() {
+        "\n".to_owned()
+    } else {
+        text
+    })
+}
+
 fn question(group: &str, matches: &ArgMatches) -> Question {
     let (name, matches) = matches.subcommand().expect("clap demands a command");
     let spec = TABLE
@@ -286,6 +318,11 @@ fn question(group: &str, matches: &ArgMatches) -> Question {
         if let Some(value) = text(arg.name) {
             call.options.insert(arg.name.to_owned(), value);
         }
+    }
+    if takes_document(spec)
+        && let Some(text) = document(matches)
+    {
+        call.options.insert(DOCUMENT.to_owned(), text);
     }
     Question {
         call,

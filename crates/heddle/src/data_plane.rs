@@ -135,9 +135,9 @@ fn count(setting: u64) -> usize {
 struct Commands(Commander);
 
 impl Operator for Commands {
-    fn submit(&self, words: Vec<String>, admin: bool, reply: Reply) {
+    fn submit(&self, words: Vec<String>, by: &str, admin: bool, reply: Reply) {
         let call = match Call::parse(&words) {
-            Ok(call) => call,
+            Ok(call) => call.by(by),
             Err(wrong) => return reply(Err(wrong.to_string())),
         };
         if call.changes() && !admin {

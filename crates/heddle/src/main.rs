@@ -11,6 +11,7 @@
 
 mod ask;
 mod cli;
+mod configuration;
 mod data_plane;
 mod failure;
 mod handover;

@@ -58,6 +58,14 @@ pub fn table(rows: &[Value]) -> String {
     text
 }
 
+/// A text of lines that is the whole answer: it is printed as it is, so that it can be put into a file.
+pub fn one_text(rows: &[Value]) -> Option<&str> {
+    let [row] = rows else { return None };
+    let row = row.as_object().filter(|row| row.len() == 1)?;
+    let text = row.values().next()?.as_str()?;
+    text.ends_with('\n').then_some(text)
+}
+
 /// Texts without quotes, everything else as JSON; line breaks would tear the table.
 fn cell(value: &Value) -> String {
     match value {

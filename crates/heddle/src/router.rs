@@ -17,11 +17,12 @@ use control::{Control, Credentials, Event, Fence, Peer, Roster};
 use door_sql::Door;
 use farm::{Published, Snapshot};
 use routing::rules::Rulebook;
-use session::{Live, Transport};
+use session::Transport;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
+use crate::configuration::Configuration;
 use crate::data_plane::{self, DataPlane};
 use crate::failure::Failure;
 use crate::listeners::Listeners;
@@ -54,7 +55,8 @@ pub struct Router {
     last_id: u32,
     /// Whether the HTTP door takes requests.
     http_serves: watch::Sender<bool>,
-    rules: Arc<Rulebook>,
+    /// What is in force.
+    configuration: Arc<Configuration>,
     /// Where the rules stand, and the files as they were read.
     rules_source: (Source, Stamp),
     sql_serves: Arc<AtomicBool>,
@@ -78,8 +80,8 @@ impl Router {
         make_directory(state)?;
         let source = Source::of(&settings);
         let rules_source = (source.clone(), source.stamp());
-        let rules = Arc::new(Rulebook::default());
-        rules.publish(source.read().map_err(Failure::new)?);
+        let rules = source.read().map_err(Failure::new)?;
+        let configuration = Arc::new(Configuration::new(settings.clone(), rules));
         let files = Files::find(&settings, state)?;
         let presented = files.as_ref().map(Files::load).transpose()?;
         let servers = tls::terms(&settings)?;
@@ -88,7 +90,8 @@ impl Router {
         let store = store::open(&settings, state).await?;
         let published = Arc::new(Published::from_pointee(Snapshot::empty("", Instant::now())));
         let data_plane = Arc::new(DataPlane::default());
-        let mut told = control_settings(&settings, &rules);
+        let mut told = control_settings(&settings, &configuration.rules);
+        told.documents = Arc::clone(&configuration) as Arc<dyn control::Documents>;
         let (listener, events) = outside::queue();
         told.listener = Some(Arc::new(listener));
         told.peers = Arc::new(door_http::HttpPeers);
@@ -124,7 +127,7 @@ impl Router {
                 sql_listener: Mutex::new(listeners.sql),
                 last_id: listeners.last_id,
                 http_serves: watch::Sender::new(true),
-                rules,
+                configuration,
                 rules_source,
                 sql_serves,
                 events: Mutex::new(Some(events)),
@@ -183,7 +186,11 @@ impl Router {
             }
         };
         let (source, stamp) = self.rules_source.clone();
-        let read_rules = source.follow(stamp, Arc::clone(&self.rules), Arc::clone(&self.control));
+        let read_rules = source.follow(
+            stamp,
+            Arc::clone(&self.configuration),
+            Arc::clone(&self.control),
+        );
         let reread = async {
             tokio::select! {
                 () = read_rules => {}
@@ -211,7 +218,7 @@ impl Router {
         let commander = self.control.commander();
         let published = Arc::clone(&self.published);
         let transport = Arc::clone(&self.transport);
-        let rules = Arc::clone(&self.rules);
+        let rules = Arc::clone(&self.configuration.rules);
         let listen = self.settings.sql_listen;
         let failed = |error| {
             Failure::new(format!(
@@ -227,15 +234,14 @@ impl Router {
             Some(listener) => listener,
             None => door_sql::listen(listen).map_err(failed)?,
         };
-        let in_force = data_plane::in_force(&self.settings);
-        let live = Arc::new(Live::new(in_force.settings, in_force.preferences));
+        let live = Arc::clone(&self.configuration.live);
         let settings = &self.settings;
         let options = data_plane::options(
             settings, listener, published, transport, rules, live, commander,
         );
         let door = door_sql::start(options).map_err(failed)?;
         door.shared().registry.begin_after(self.last_id);
-        self.data_plane.set(&door, &self.rules);
+        self.data_plane.set(&door, &self.configuration.rules);
         self.sql_serves.store(true, Ordering::Release);
         Ok(door)
     }
@@ -404,33 +410,39 @@ fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Sett
         tls: tls::link(settings),
     };
     let mut told = control::Settings::new(credentials);
+    let errant = settings.errant_dir.0.clone();
+    told.errant_dir = errant.unwrap_or_else(|| settings.state_dir.join("errant"));
+    told.tool_dirs = settings.binlog_tool_dir.0.iter().cloned().collect();
+    told.relaxed_replicas = settings.relaxed_replicas.0;
+    told.fence_timeout_ms = settings.fence_timeout_ms;
+    told.rules = Arc::clone(rules);
+    tell_control(settings, &mut told);
+    told
+}
+
+/// Tells the control plane what may change while it runs.
+pub fn tell_control(settings: &Settings, told: &mut control::Settings) {
+    let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     told.probe_interval_ms = settings.probe_interval_ms;
     told.peer_timeout_ms = settings.peer_timeout_ms;
     told.probe_timeout_ms = settings.probe_timeout_ms;
     told.heartbeat_interval_ms = settings.heartbeat_interval_ms;
     told.position_interval_ms = settings.position_interval_ms;
-    told.probe_failures = u32::try_from(settings.probe_failures).unwrap_or(u32::MAX);
+    told.probe_failures = small(settings.probe_failures);
     told.accounts_interval_ms = settings.accounts_interval_ms;
     told.last_replica_wait_ms = settings.last_replica_wait_ms;
     told.step_timeout_ms = settings.step_timeout_ms;
     told.rejoin_by_clone = settings.rejoin_by_clone.0;
-    let errant = settings.errant_dir.0.clone();
-    told.errant_dir = errant.unwrap_or_else(|| settings.state_dir.join("errant"));
-    told.tool_dirs = settings.binlog_tool_dir.0.iter().cloned().collect();
-    told.detections = u32::try_from(settings.detections).unwrap_or(u32::MAX);
+    told.detections = small(settings.detections);
     told.detection_interval_ms = settings.detection_interval_ms;
     told.detection_timeout_ms = settings.detection_timeout_ms;
     told.write_timeout_ms = settings.write_timeout_ms;
     told.failover_interval_ms = settings.failover_interval_ms;
     told.lossy_promotion_after_ms = settings.lossy_promotion_after_ms;
-    told.notifications = u32::try_from(settings.notifications).unwrap_or(u32::MAX);
-    told.notification_clients = u32::try_from(settings.notification_clients).unwrap_or(u32::MAX);
+    told.notifications = small(settings.notifications);
+    told.notification_clients = small(settings.notification_clients);
     told.notification_interval_ms = settings.notification_interval_ms;
     told.switchover_drain_ms = settings.switchover_drain_ms;
-    told.relaxed_replicas = settings.relaxed_replicas.0;
-    told.fence_timeout_ms = settings.fence_timeout_ms;
-    told.rules = Arc::clone(rules);
-    told
 }
 
 /// Makes the directory of the state, unless it is there.

@@ -1,13 +1,14 @@
-//! The files of rules: read at the start, and again when they change or SIGHUP asks for it. A file
-//! with an error changes nothing: the rules in force stay.
+//! The router's own files, of settings and of rules: read at the start, and again when they change or
+//! SIGHUP asks for it. A file with an error changes nothing: what is in force stays.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use control::Control;
-use routing::rules::{Rulebook, Rules};
+use routing::rules::Rules;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::configuration::Configuration;
 use crate::settings::{self, Settings};
 use crate::stamp::{LOOK, Stamp};
 
@@ -49,7 +50,12 @@ impl Source {
 
     /// Looks at the files for ever, and puts in force what they have become since `seen`. A router
     /// with a settings file also reads them when it gets SIGHUP.
-    pub async fn follow(self, mut seen: Stamp, book: Arc<Rulebook>, control: Arc<Control>) {
+    pub async fn follow(
+        self,
+        mut seen: Stamp,
+        configuration: Arc<Configuration>,
+        control: Arc<Control>,
+    ) {
         let mut hangup = match self.config {
             // Without the signal there are still the looks.
             Some(_) => signal(SignalKind::hangup()).ok(),
@@ -66,28 +72,52 @@ impl Source {
                 continue;
             }
             seen = now;
-            match self.read() {
-                Ok(rules) => {
-                    let (rules_count, users) = (rules.list.len(), rules.users.len());
-                    book.publish(rules);
-                    let text = format!("{rules_count} rules and {users} users are in force");
-                    control.note("rules_read", text);
-                    let unknown = control.unknown_in_rules();
-                    if !unknown.is_empty() {
-                        let text = format!("rules name servers that the farm lacks: {unknown}");
-                        control.note("rules_name_nobody", text);
-                    }
-                }
-                Err(errors) => {
-                    let errors = errors.replace('\n', "; ");
-                    control.note(
-                        "rules_refused",
-                        format!("the rules stay as they were: {errors}"),
-                    );
-                }
+            match self.read_all(&configuration) {
+                Ok((settings, rules)) => self.take_over(settings, rules, &configuration, &control),
+                Err(errors) => refused(&control, &errors),
             }
         }
     }
+
+    /// The settings too, which are as they were where there is no file of them.
+    fn read_all(&self, configuration: &Configuration) -> Result<(Settings, Rules), String> {
+        let settings = match &self.config {
+            Some(config) => settings::read(config)?,
+            None => configuration.own_settings(),
+        };
+        Ok((settings, self.read()?))
+    }
+
+    fn take_over(
+        &self,
+        settings: Settings,
+        rules: Rules,
+        configuration: &Configuration,
+        control: &Control,
+    ) {
+        let (count, users) = (rules.list.len(), rules.users.len());
+        let waiting = configuration.set_own(settings, rules);
+        if let Err(errors) = control.reconfigure() {
+            return refused(control, &errors);
+        }
+        let text = format!("{count} rules and {users} users of this router's files are in force");
+        control.note("rules_read", text);
+        if !waiting.is_empty() {
+            let text = format!("{} apply at the next start", waiting.join(", "));
+            control.note("settings_wait", text);
+        }
+        let unknown = control.unknown_in_rules();
+        if !unknown.is_empty() {
+            let text = format!("rules name servers that the farm lacks: {unknown}");
+            control.note("rules_name_nobody", text);
+        }
+    }
+}
+
+fn refused(control: &Control, errors: &str) {
+    let errors = errors.replace('\n', "; ");
+    let text = format!("settings and rules stay as they were: {errors}");
+    control.note("rules_refused", text);
 }
 
 /// Waits for the signal; for ever where there is none.

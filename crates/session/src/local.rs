@@ -36,7 +36,9 @@ impl Session {
         let (tell, told) = futures_channel::oneshot::channel();
         let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
         let operator = Arc::clone(&self.core.shared.operator);
-        operator.submit(words, self.identity.admin, reply);
+        let user = String::from_utf8_lossy(&self.identity.pass.profile().user).into_owned();
+        let by = format!("{user}@{}", self.peer.ip().to_canonical());
+        operator.submit(words, &by, self.identity.admin, reply);
         match told.await {
             Ok(Ok(answer)) => self.answer(answer).await,
             Ok(Err(text)) => self.client.error(&error::COMMAND_REFUSED, &[&text]).await,

@@ -13,8 +13,8 @@ pub struct Answer {
 /// which has threads of its own.
 pub trait Operator: Send + Sync {
     /// Runs `words` (group, command, arguments) and calls `reply` from any thread. `admin` tells
-    /// whether the account may change the farm. An error is a text for the client.
-    fn submit(&self, words: Vec<String>, admin: bool, reply: Reply);
+    /// whether the account may change the farm, `by` who it is. An error is a text for the client.
+    fn submit(&self, words: Vec<String>, by: &str, admin: bool, reply: Reply);
 
     /// Reads the accounts from a server and publishes them, soon; then calls `done` from any thread,
     /// also when no server answered. Many calls may share one reading that begins after them.

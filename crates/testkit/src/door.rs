@@ -458,7 +458,7 @@ struct NoCommands {
 }
 
 impl Operator for NoCommands {
-    fn submit(&self, _words: Vec<String>, _admin: bool, reply: Reply) {
+    fn submit(&self, _words: Vec<String>, _by: &str, _admin: bool, reply: Reply) {
         reply(Err("no commands here".to_owned()));
     }
 

@@ -71,7 +71,7 @@ fn a_running_farm_takes_up_changed_rules_and_keeps_good_ones() {
         let output = farm.command(words);
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let config = shown(&["config", "show", "--json"]);
+    let config = shown(&["config", "rules", "--json"]);
     let rows: serde_json::Value = serde_json::from_str(&config).expect("JSON");
     assert_eq!(rows[0]["name"], "closed");
     assert_eq!(rows[0]["place"], format!("{}:1", rules.display()));
@@ -99,7 +99,7 @@ fn a_running_farm_takes_up_changed_rules_and_keeps_good_ones() {
     wait_until(PATIENCE, "the new rules", || {
         client.error("SELECT * FROM shop.t") != 1148
     });
-    let config = shown(&["config", "show", "--json"]);
+    let config = shown(&["config", "rules", "--json"]);
     let rows: serde_json::Value = serde_json::from_str(&config).expect("JSON");
     assert_eq!(rows[0]["unknown_servers"], "g1-9");
     assert!(shown(&["group", "events"]).contains("rules name servers that the farm lacks: lost"));

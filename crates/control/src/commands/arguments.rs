@@ -4,9 +4,18 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::{Call, CommandError, CommandSpec};
+use crate::configuration::{Author, DOCUMENT_BYTES_MAX};
 
 /// Longest argument; descriptions are the longest there are.
 const ARGUMENT_BYTES_MAX: usize = 4096;
+
+/// The longest value of an argument: a document is longer than what else there is.
+fn bytes_max(name: &str) -> usize {
+    match name {
+        "document" => DOCUMENT_BYTES_MAX,
+        _ => ARGUMENT_BYTES_MAX,
+    }
+}
 
 /// Longest `timeout` argument.
 const TIMEOUT_S_MAX: u64 = 3600;
@@ -16,6 +25,7 @@ const TIMEOUT_S_MAX: u64 = 3600;
 pub(crate) struct Arguments {
     spec: &'static CommandSpec,
     values: BTreeMap<&'static str, String>,
+    by: String,
 }
 
 impl Arguments {
@@ -43,10 +53,11 @@ impl Arguments {
         values.retain(|_, value| !value.is_empty());
         if let Some((name, _)) = values
             .iter()
-            .find(|(_, value)| value.len() > ARGUMENT_BYTES_MAX)
+            .find(|(name, value)| value.len() > bytes_max(name))
         {
             return Err(usage(format!(
-                "{name} is longer than {ARGUMENT_BYTES_MAX} bytes"
+                "{name} is longer than {} bytes",
+                bytes_max(name)
             )));
         }
         let missing = spec
@@ -57,7 +68,30 @@ impl Arguments {
             let name = arg.name.to_ascii_uppercase();
             return Err(usage(format!("{name} is missing: {}", arg.help)));
         }
-        Ok(Arguments { spec, values })
+        let by = match call.by.trim() {
+            "" => "somebody",
+            by => by,
+        };
+        Ok(Arguments {
+            spec,
+            values,
+            by: by.to_owned(),
+        })
+    }
+
+    /// Who asks for what, for the history.
+    pub(crate) fn author(&self) -> Author {
+        let given = self.spec.args.iter();
+        let given = given.filter_map(|arg| self.values.get(arg.name));
+        let mut comment = format!("{} {}", self.spec.group, self.spec.command);
+        for word in given {
+            comment.push(' ');
+            comment.push_str(word);
+        }
+        Author {
+            by: self.by.clone(),
+            comment,
+        }
     }
 
     /// An argument that may be missing.

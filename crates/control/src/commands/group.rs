@@ -47,8 +47,14 @@ impl Control {
             Verb::JobAbort => self.job_abort(args).await,
             Verb::DumpServers => self.dump_servers(args),
             Verb::DumpFabricNodes => self.dump_fabric_nodes(args),
-            Verb::ConfigShow => Ok(self.config_show()),
             Verb::MetaExport => self.meta_export().await,
+            Verb::ConfigShow => self.config_show(args).await,
+            Verb::ConfigDiff => self.config_diff(args).await,
+            Verb::ConfigHistory => self.config_history(args).await,
+            Verb::ConfigSet => self.config_set(args).await,
+            Verb::ConfigRollback => self.config_rollback(args).await,
+            Verb::ConfigSettings => Ok(self.config_settings()),
+            Verb::ConfigRules => Ok(self.config_rules()),
             Verb::SessionList => self.session_list(),
             Verb::StatisticsList => Ok(self.statistics_list(args)),
             Verb::SessionKill => self.session_kill(args).await,
@@ -88,7 +94,8 @@ impl Control {
             description,
             ..GroupRecord::default()
         };
-        self.commit(records.create_group(name, &group)).await?;
+        let creation = records.create_group(name, &group);
+        self.commit_as(&args.author(), creation).await?;
         done(Value::Bool(true))
     }
 
@@ -105,7 +112,7 @@ impl Control {
         }
         // One that gets the same name later has no past.
         let removal = records.remove_group(name).delete(&record_key(name));
-        self.commit(removal).await?;
+        self.commit_as(&args.author(), removal).await?;
         done(Value::Bool(true))
     }
 
@@ -116,7 +123,8 @@ impl Control {
         args.get("description")
             .unwrap_or_default()
             .clone_into(&mut group.description);
-        self.commit(records.change_group(name, &group)).await?;
+        let change = records.change_group(name, &group);
+        self.commit_as(&args.author(), change).await?;
         done(Value::Bool(true))
     }
 
@@ -130,7 +138,8 @@ impl Control {
         let mut group = find_group(&records, name)?.value.clone();
         if group.active != active {
             group.active = active;
-            self.commit(records.change_group(name, &group)).await?;
+            let change = records.change_group(name, &group);
+            self.commit_as(&args.author(), change).await?;
         }
         done(Value::Bool(true))
     }
@@ -144,6 +153,7 @@ impl Control {
             name: args.get("name").unwrap_or_default().to_owned(),
             timeout_ms: args.timeout_ms(self.settings().step_timeout_ms)?,
             update_only: args.switch("update_only")?,
+            author: args.author(),
         };
         if newcomer
             .name
@@ -192,7 +202,8 @@ impl Control {
                 server.address()
             )));
         }
-        self.commit(records.remove_server(id)).await?;
+        self.commit_as(&args.author(), records.remove_server(id))
+            .await?;
         // First the primary learns that it has a replica less, or its commits would wait for it.
         self.apply_acks(name).await?;
         if server.status != Status::Primary

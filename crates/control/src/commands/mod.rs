@@ -12,6 +12,7 @@ mod inspect;
 mod job;
 mod meta_store;
 mod router;
+mod rules;
 mod server;
 mod table;
 
@@ -24,6 +25,9 @@ use serde_json::Value;
 pub(crate) use arguments::Arguments;
 pub(crate) use table::Verb;
 pub use table::{ArgSpec, CommandSpec, TABLE};
+
+/// Longest name of an author.
+const BY_CHARS_MAX: usize = 200;
 
 /// One call of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +42,9 @@ pub struct Call {
     /// Arguments given by name; a name of the table's, once.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
+    /// Who asks, for the history: an account, or what a client says of itself.
+    #[serde(default)]
+    pub by: String,
     /// Another router asks: this one answers for itself and passes nothing on.
     #[serde(skip)]
     pub from_peer: bool,
@@ -51,6 +58,7 @@ impl Call {
             command: command.to_owned(),
             args: args.iter().map(|&arg| arg.to_owned()).collect(),
             options: BTreeMap::new(),
+            by: String::new(),
             from_peer: false,
         }
     }
@@ -75,6 +83,13 @@ impl Call {
             }
         }
         Ok(call)
+    }
+
+    /// The same call with its author.
+    pub fn by(self, by: &str) -> Call {
+        let printable = by.chars().filter(|c| !c.is_control());
+        let by = printable.take(BY_CHARS_MAX).collect();
+        Call { by, ..self }
     }
 
     /// The row of the table that this call names, or a usage error that lists what there is.
@@ -146,6 +161,12 @@ pub enum CommandError {
     /// Heddle itself failed; nothing that the caller could have done better.
     #[error("{0}")]
     Internal(String),
+}
+
+impl From<crate::Error> for CommandError {
+    fn from(error: crate::Error) -> CommandError {
+        CommandError::Internal(error.to_string())
+    }
 }
 
 impl From<meta::Error> for CommandError {

@@ -8,11 +8,9 @@ use super::group::{done, no_server};
 use super::{Arguments, CommandError, Table};
 use crate::admission::parse_address;
 use crate::cloning::CloneOrder;
+use crate::configuration::WEIGHT_MAX;
 use crate::record::ServerRecord;
 use crate::runtime::Control;
-
-/// The largest weight; far above it, sums of weights would lose precision.
-const WEIGHT_MAX: f64 = 1e6;
 
 impl Control {
     /// Changes a server's standing where that needs no promotion. Setting what is already set
@@ -36,7 +34,7 @@ impl Control {
             if never != server.never_primary {
                 server.never_primary = never;
                 if status == server.status {
-                    self.change(id, &server).await?;
+                    self.change(args, id, &server).await?;
                 }
             }
         }
@@ -55,6 +53,7 @@ impl Control {
             Mode::ReadOnly
         };
         self.change(
+            args,
             id,
             &ServerRecord {
                 status,
@@ -96,7 +95,8 @@ impl Control {
             )));
         }
         if mode != server.mode {
-            self.change(id, &ServerRecord { mode, ..server }).await?;
+            self.change(args, id, &ServerRecord { mode, ..server })
+                .await?;
         }
         done(Value::Bool(true))
     }
@@ -109,7 +109,8 @@ impl Control {
             return Err(args.bad("weight", args.text("weight"), what));
         }
         if weight != server.weight {
-            self.change(id, &ServerRecord { weight, ..server }).await?;
+            self.change(args, id, &ServerRecord { weight, ..server })
+                .await?;
         }
         done(Value::Bool(true))
     }
@@ -199,12 +200,17 @@ impl Control {
         found.ok_or_else(|| no_server(given, None))
     }
 
-    async fn change(&self, id: u32, server: &ServerRecord) -> Result<(), CommandError> {
+    async fn change(
+        &self,
+        args: &Arguments,
+        id: u32,
+        server: &ServerRecord,
+    ) -> Result<(), CommandError> {
         let transaction = {
             let state = self.state();
             state.records.change_server(Transaction::new(), id, server)
         };
-        self.commit(transaction).await
+        self.commit_as(&args.author(), transaction).await
     }
 }
 

@@ -56,6 +56,12 @@ pub(crate) enum Verb {
     ConfigShow,
     MetaExport,
     RouterList,
+    ConfigDiff,
+    ConfigHistory,
+    ConfigSet,
+    ConfigRollback,
+    ConfigSettings,
+    ConfigRules,
     ManagePing,
     ManageHelp,
 }
@@ -91,6 +97,8 @@ impl Verb {
             | Verb::ServerSetMode
             | Verb::ServerSetWeight
             | Verb::ServerClone
+            | Verb::ConfigSet
+            | Verb::ConfigRollback
             | Verb::ThreatReportError
             | Verb::ThreatReportFailure => true,
             Verb::GroupHealth
@@ -109,6 +117,10 @@ impl Verb {
             | Verb::ConfigShow
             | Verb::MetaExport
             | Verb::RouterList
+            | Verb::ConfigDiff
+            | Verb::ConfigHistory
+            | Verb::ConfigSettings
+            | Verb::ConfigRules
             | Verb::ManagePing
             | Verb::ManageHelp => false,
         }
@@ -258,6 +270,31 @@ commands! {
         [optional("pattern", "only names like this, with % and _"), ROUTER, LOCAL]
         "Shows what each router has counted since its start (HEDDLE STATUS shows one router's).";
     "config" "show" ConfigShow false
+        [optional("version", "as this version has it; default: as it is now")]
+        "Shows the farm's configuration as one document, for `config set`.";
+    "config" "diff" ConfigDiff false
+        [optional("a", "the older version; default: the one before B"),
+         optional("b", "the newer version; default: the latest")]
+        "Shows what differs between two versions.";
+    "config" "history" ConfigHistory false
+        [optional("limit", "so many versions; default: 50")]
+        "Lists who changed the configuration when and why, the latest first.";
+    "config" "set" ConfigSet true
+        [optional("document", "the whole document as TOML; `config show` gives the one that there is"),
+         optional("from", "the version that it was made from; default: what the document says"),
+         optional("comment", "why, for the history"),
+         optional("setting", "NAME=VALUE: changes this setting only"),
+         optional("unset", "NAME: takes this setting out of the document"),
+         optional("check", "true: only says what would change")]
+        "Writes a new version; checked whole, in force at once on all routers.";
+    "config" "rollback" ConfigRollback true
+        [required("version", "number from `config history`; 0 is the empty document"),
+         optional("comment", "why, for the history")]
+        "Makes a new version that says what an older one said; servers, groups and primaries stay.";
+    "config" "settings" ConfigSettings false
+        []
+        "Lists the settings in force on this router, and where each comes from.";
+    "config" "rules" ConfigRules false
         []
         "Shows the rules and users' defaults in force, and how often each rule matched.";
     "meta" "export" MetaExport true

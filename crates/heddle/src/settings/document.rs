@@ -37,8 +37,9 @@ fn markdown() -> String {
     let mut text = String::from(
         "# Settings\n\n\
          Keys of `heddle.toml` (`heddle serve --config FILE`), and names for `--set NAME=VALUE` of\n\
-         `heddle up` and `heddle serve`. This page is made from the table in\n\
-         `crates/heddle/src/settings`; a test compares them.\n\n\
+         `heddle up` and `heddle serve`. What applies «at once» does so when the file changes, and may\n\
+         stand in the farm's configuration, which goes before the file (CONFIGURATION.md). This page is\n\
+         made from the table in `crates/heddle/src/settings`; a test compares them.\n\n\
          | name | value | default | bounds | applies at | meaning |\n\
          | --- | --- | --- | --- | --- | --- |\n",
     );
@@ -58,7 +59,7 @@ fn markdown() -> String {
 }
 
 /// The default as it would be written; nothing shows as an empty text.
-fn shown(setting: &Setting) -> String {
+pub(super) fn shown(setting: &Setting) -> String {
     match setting.default {
         "" if setting.kind.starts_with("list") => "[]".to_owned(),
         "" => "\"\"".to_owned(),

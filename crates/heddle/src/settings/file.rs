@@ -17,6 +17,9 @@ pub(super) type LineOf<'a> = &'a dyn Fn(usize) -> usize;
 pub fn read(path: &Path) -> Result<Settings, String> {
     let mut settings = read_with(path, "name another with --config FILE", parse)?;
     place(&mut settings.rules, path);
+    for given in settings.given.values_mut() {
+        given.from = format!("{}:{}", path.display(), given.from);
+    }
     settings.config_file = Some(path.to_owned());
     Ok(settings)
 }
@@ -77,7 +80,7 @@ pub(super) fn parse_rules(text: &str) -> Result<Rules, Vec<(usize, String)>> {
     }
 }
 
-fn parse_toml<'a>(
+pub(super) fn parse_toml<'a>(
     text: &'a str,
     line_of: LineOf<'_>,
 ) -> Result<Spanned<DeTable<'a>>, Vec<(usize, String)>> {
@@ -108,7 +111,7 @@ pub(super) fn parse(text: &str) -> Result<Settings, Vec<(usize, String)>> {
         let result = match find(name) {
             None => Err(unknown(name)),
             Some(setting) => raw(value.get_ref())
-                .and_then(|raw| settings.put(setting, &raw))
+                .and_then(|raw| settings.give(setting, &raw, line.to_string()))
                 .map_err(|wrong| format!("{name}: {wrong}")),
         };
         if let Err(what) = result {
@@ -123,7 +126,7 @@ pub(super) fn parse(text: &str) -> Result<Settings, Vec<(usize, String)>> {
     }
 }
 
-fn raw<'a>(value: &'a DeValue<'_>) -> Result<Raw<'a>, String> {
+pub(super) fn raw<'a>(value: &'a DeValue<'_>) -> Result<Raw<'a>, String> {
     match value {
         DeValue::String(text) => Ok(Raw::Text(text)),
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())

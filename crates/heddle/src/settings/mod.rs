@@ -3,15 +3,19 @@
 
 mod credential;
 mod document;
+mod farm;
 mod file;
 mod rules;
 mod value;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use control::configuration::ShownSetting;
 use routing::rules::Rules;
 
+pub use farm::{assign, read as read_document, show};
 pub use file::{read, read_rules};
 pub use rules::names_are_unique;
 pub use value::{
@@ -25,13 +29,16 @@ use value::{Raw, Value};
 /// When a changed value takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applies {
-    /// At the next start of the router.
+    /// At once. It may stand in the farm's configuration, and then holds on all routers.
+    Live,
+    /// At the next start of the router, whose own it is.
     Restart,
 }
 
 impl Applies {
     fn name(self) -> &'static str {
         match self {
+            Applies::Live => "once",
             Applies::Restart => "restart",
         }
     }
@@ -50,6 +57,14 @@ pub struct Setting {
     pub bounds: Option<(u64, u64)>,
     pub applies: Applies,
     pub text: &'static str,
+}
+
+/// A value that was given, and by whom, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    pub value: String,
+    /// `heddle.toml:12`, `--set`, `version 7`.
+    pub from: String,
 }
 
 /// A `[[backend_credential]]` of the file: how to log in to servers for an account whose clients do
@@ -86,6 +101,8 @@ macro_rules! settings {
             pub rules: Rules,
             /// The file itself, if there is one.
             pub config_file: Option<PathBuf>,
+            /// What is not as by default, by name.
+            pub given: BTreeMap<&'static str, Given>,
         }
 
         /// Every setting there is, in the order of the documentation.
@@ -107,6 +124,7 @@ macro_rules! settings {
                     backend_credentials: Vec::new(),
                     rules: Rules::default(),
                     config_file: None,
+                    given: BTreeMap::new(),
                 }
             }
         }
@@ -180,59 +198,59 @@ settings! {
         "Threads that carry clients; 0 takes one per processor core.";
     io: Io = "auto" "" Restart
         "How the kernel moves bytes; auto takes io_uring where the kernel has it, else epoll.";
-    clients_max: u64 = "10000" "connections" [1, 1000000] Restart
+    clients_max: u64 = "10000" "connections" [1, 1000000] Live
         "Clients at once; more get error 1040.";
-    user_connections_max: u64 = "0" "connections" [0, 1000000] Restart
+    user_connections_max: u64 = "0" "connections" [0, 1000000] Live
         "Clients of one account at once, where the account has no MAX_USER_CONNECTIONS of its own; more get error 1203. 0 is no limit.";
-    pool_connections_max: u64 = "64" "connections" [1, 100000] Restart
+    pool_connections_max: u64 = "64" "connections" [1, 100000] Live
         "Connections to one server, over all threads; keep it below the server's max_connections.";
-    pool_idle_s: u64 = "60" "s" [1, 86400] Restart
+    pool_idle_s: u64 = "60" "s" [1, 86400] Live
         "A server connection unused for so long is closed.";
-    pool_wait_ms: u64 = "10000" "ms" [1, 3600000] Restart
+    pool_wait_ms: u64 = "10000" "ms" [1, 3600000] Live
         "A statement waits so long for a free server connection, then gets error 1040.";
-    pool_connect_ms: u64 = "5000" "ms" [10, 3600000] Restart
+    pool_connect_ms: u64 = "5000" "ms" [10, 3600000] Live
         "Opening a server connection, login included, may take so long.";
-    handshake_timeout_s: u64 = "10" "s" [1, 3600] Restart
+    handshake_timeout_s: u64 = "10" "s" [1, 3600] Live
         "A client that has not logged in by then is closed.";
-    idle_timeout_s: u64 = "28800" "s" [1, 31536000] Restart
+    idle_timeout_s: u64 = "28800" "s" [1, 31536000] Live
         "A client that sent nothing for so long is closed.";
-    client_read_timeout_s: u64 = "30" "s" [1, 31536000] Restart
+    client_read_timeout_s: u64 = "30" "s" [1, 31536000] Live
         "A client that stops for so long in the middle of a packet is closed, as by net_read_timeout.";
-    client_write_timeout_s: u64 = "60" "s" [1, 31536000] Restart
+    client_write_timeout_s: u64 = "60" "s" [1, 31536000] Live
         "A client that takes nothing of its result for so long is closed, as by net_write_timeout.";
-    statement_timeout_ms: u64 = "0" "ms" [0, 2592000000] Restart
+    statement_timeout_ms: u64 = "0" "ms" [0, 2592000000] Live
         "A statement that runs for so long is ended by KILL QUERY; 0 for no limit. COMMIT and ROLLBACK have none.";
-    packet_bytes_max: u64 = "67108864" "bytes" [1024, 1073741824] Restart
+    packet_bytes_max: u64 = "67108864" "bytes" [1024, 1073741824] Live
         "Longest packet from a client, like the servers' max_allowed_packet.";
-    server_statements_max: u64 = "12800" "statements" [1, 1048576] Restart
+    server_statements_max: u64 = "12800" "statements" [1, 1048576] Live
         "Prepared statements kept at one server, over all its connections; keep it below the server's max_prepared_stmt_count.";
-    statements_max: u64 = "16382" "statements" [1, 1048576] Restart
+    statements_max: u64 = "16382" "statements" [1, 1048576] Live
         "Prepared statements that one client may hold at once.";
-    probe_interval_ms: u64 = "500" "ms" [10, 3600000] Restart
+    probe_interval_ms: u64 = "500" "ms" [10, 3600000] Live
         "Time between two probes of one server.";
-    probe_timeout_ms: u64 = "1000" "ms" [10, 3600000] Restart
+    probe_timeout_ms: u64 = "1000" "ms" [10, 3600000] Live
         "A probe without an answer by then has failed.";
-    probe_failures: u64 = "2" "probes" [1, 1000] Restart
+    probe_failures: u64 = "2" "probes" [1, 1000] Live
         "So many failed probes in a row make a server dead; one answer makes it alive again.";
-    detections: u64 = "3" "signs" [1, 1000] Restart
+    detections: u64 = "3" "signs" [1, 1000] Live
         "So many signs of life in a row must be missing before silence is believed; then a new connection must go without a greeting, too.";
-    detection_interval_ms: u64 = "30" "ms" [5, 3600000] Restart
+    detection_interval_ms: u64 = "30" "ms" [5, 3600000] Live
         "Time between two signs of life that each server is asked for.";
-    detection_timeout_ms: u64 = "100" "ms" [10, 3600000] Restart
+    detection_timeout_ms: u64 = "100" "ms" [10, 3600000] Live
         "A sign of life or a greeting that does not come within so long is missing. It stretches while the router itself gets too little CPU.";
-    write_timeout_ms: u64 = "5000" "ms" [0, 3600000] Restart
+    write_timeout_ms: u64 = "5000" "ms" [0, 3600000] Live
         "A primary that takes no write for so long though it can be read (a full disk) has failed; 0 for never. A commit that waits for a replica or a lock does not count.";
-    failover_interval_ms: u64 = "0" "ms" [0, 86400000] Restart
+    failover_interval_ms: u64 = "0" "ms" [0, 86400000] Live
         "Least time between two failovers of a group for the same cause.";
-    lossy_promotion_after_ms: u64 = "0" "ms" [0, 604800000] Restart
+    lossy_promotion_after_ms: u64 = "0" "ms" [0, 604800000] Live
         "So long after its primary was lost a group goes on with a server that may lack acknowledged commits; 0 for never.";
-    notifications: u64 = "300" "reports" [1, 1000000] Restart
+    notifications: u64 = "300" "reports" [1, 1000000] Live
         "So many reports (threat report_error) by notification_clients reporters within notification_interval_ms cast doubt on a server.";
-    notification_clients: u64 = "50" "reporters" [1, 1000000] Restart
+    notification_clients: u64 = "50" "reporters" [1, 1000000] Live
         "See notifications.";
-    notification_interval_ms: u64 = "60000" "ms" [10, 86400000] Restart
+    notification_interval_ms: u64 = "60000" "ms" [10, 86400000] Live
         "See notifications.";
-    switchover_drain_ms: u64 = "50" "ms" [0, 3600000] Restart
+    switchover_drain_ms: u64 = "50" "ms" [0, 3600000] Live
         "A switch-over (group promote) lets open transactions end for so long, then ends them; sessions repeat them on the new primary.";
     relaxed_replicas: Switch = "off" "" Restart
         "on: replicas write to disk once in a second instead of at each commit (sync_binlog=0, innodb_flush_log_at_trx_commit=2), so that they are never behind; a replica that is promoted is made strict first. heddle up has it on. A replica whose machine crashes may have to be cloned anew.";
@@ -242,53 +260,53 @@ settings! {
         "A fence_command that runs for longer has failed.";
     event_command: String = "" "" Restart
         "Program for /bin/sh that is run for each event, one at a time; it is told HEDDLE_EVENT, HEDDLE_WHEN, HEDDLE_GROUP, HEDDLE_SERVER, HEDDLE_ADDRESS and HEDDLE_DETAIL.";
-    consistency: Consistency = "session" "" Restart
+    consistency: Consistency = "session" "" Live
         "The level of reads where nobody asks for another: eventual, session (what the session wrote is there), strong (the primary).";
-    max_lag_ms: u64 = "10000" "ms" [0, 4294967295] Restart
+    max_lag_ms: u64 = "10000" "ms" [0, 4294967295] Live
         "Eventual reads go to replicas that are behind by no more; the greatest value is no bound.";
-    marks: Switch = "on" "" Restart
+    marks: Switch = "on" "" Live
         "Statements that change rows carry a comment into the binary log, by which it is found out after a failover whether a write has happened whose answer was lost (docs/OUTCOMES.md); [[user]] tables may choose otherwise.";
-    replay_bytes_max: u64 = "1048576" "bytes" [0, 1073741824] Restart
+    replay_bytes_max: u64 = "1048576" "bytes" [0, 1073741824] Live
         "Of an open transaction so much is kept to do it again, should its server be lost; a longer one ends with error 1213, and 0 keeps nothing.";
-    monotonic: Switch = "on" "" Restart
+    monotonic: Switch = "on" "" Live
         "Reads of one session never go back in time; off lets every read choose its server anew.";
-    session_wait_ms: u64 = "20" "ms" [0, 60000] Restart
+    session_wait_ms: u64 = "20" "ms" [0, 60000] Live
         "A read waits so long for a replica that lacks what its session wrote, then goes to the primary.";
-    balance: Balance = "round_robin" "" Restart
+    balance: Balance = "round_robin" "" Live
         "How reads are spread over replicas that would do: round_robin, random, least_connections, fastest (latest answers), sticky (a session stays). Weights count in all.";
-    near: NearServers = "" "" Restart
+    near: NearServers = "" "" Live
         "Servers that reads prefer while they would do: networks (10.1.0.0/16), addresses, host names, server names.";
-    slow_replica_ms: u64 = "500" "ms" [0, 3600000] Restart
+    slow_replica_ms: u64 = "500" "ms" [0, 3600000] Live
         "A replica whose answers take longer on average, and slow_replica_factor times as long as the fastest one's, gets no reads for a second, then for two, up to 30; 0 never puts one out.";
-    slow_replica_factor: u64 = "10" "times" [2, 1000000] Restart
+    slow_replica_factor: u64 = "10" "times" [2, 1000000] Live
         "See slow_replica_ms.";
-    failover_wait_ms: u64 = "10000" "ms" [0, 3600000] Restart
+    failover_wait_ms: u64 = "10000" "ms" [0, 3600000] Live
         "While a group has no primary, statements that need one and logins wait so long for it before they get the error; 0 does not wait. A session may choose: SET heddle_failover_wait_ms.";
-    hedge_ms: u64 = "0" "ms" [0, 60000] Restart
+    hedge_ms: u64 = "0" "ms" [0, 60000] Live
         "A read whose replica has not begun to answer after so long is sent to another one too, and the first answer counts; 0 never does that.";
-    read_failover: ReadFailover = "loop_before_master" "" Restart
+    read_failover: ReadFailover = "loop_before_master" "" Live
         "Where a read goes whose replica cannot be reached: loop_before_master (the other replicas, then the primary), master (the primary), disabled (the client gets the error).";
-    trx_stickiness: TrxStickiness = "on" "" Restart
+    trx_stickiness: TrxStickiness = "on" "" Live
         "on: START TRANSACTION READ ONLY may run on a replica; master: every transaction runs on the primary.";
-    master_on_write: Switch = "off" "" Restart
+    master_on_write: Switch = "off" "" Live
         "After its first write everything of a session goes to the primary.";
-    transient_errors: ErrorNumbers = "" "" Restart
+    transient_errors: ErrorNumbers = "" "" Live
         "Numbers of server errors that pass by themselves, up to eight, for example 1297: outside transactions the statement is repeated.";
-    transient_error_tries: u64 = "1" "times" [0, 65535] Restart
+    transient_error_tries: u64 = "1" "times" [0, 65535] Live
         "How often a statement is repeated after such an error.";
-    transient_error_pause_us: u64 = "100" "us" [0, 30000000] Restart
+    transient_error_pause_us: u64 = "100" "us" [0, 30000000] Live
         "Pause before each repetition.";
-    result_cache_bytes: u64 = "16777216" "bytes" [0, 1099511627776] Restart
+    result_cache_bytes: u64 = "16777216" "bytes" [0, 1099511627776] Live
         "Replies kept for eventual reads that allow it (heddle_cache_ttl_s), over all threads; 0 keeps none.";
-    heartbeat_interval_ms: u64 = "500" "ms" [10, 3600000] Restart
+    heartbeat_interval_ms: u64 = "500" "ms" [10, 3600000] Live
         "Time between two heartbeats in a group with replicas, by which lag is measured: one small row in heddle.heartbeat.";
-    position_interval_ms: u64 = "50" "ms" [10, 60000] Restart
+    position_interval_ms: u64 = "50" "ms" [10, 60000] Live
         "Time between two looks at the servers' positions while sessions could use newer ones. Nothing is written for it.";
-    accounts_interval_ms: u64 = "1000" "ms" [10, 3600000] Restart
+    accounts_interval_ms: u64 = "1000" "ms" [10, 3600000] Live
         "Time between two readings of the accounts from the servers.";
-    last_replica_wait_ms: u64 = "4294967295" "ms" [1, 4294967295] Restart
+    last_replica_wait_ms: u64 = "4294967295" "ms" [1, 4294967295] Live
         "In a group with one replica, a commit waits so long for it, then goes on without; the default waits for ever.";
-    rejoin_by_clone: Switch = "off" "" Restart
+    rejoin_by_clone: Switch = "off" "" Live
         "A server that comes back with transactions that its group has not is filled anew from a replica, by itself, once these are saved; off, it is set FAULTY.";
     errant_dir: OptionalPath = "" "" Restart
         "Directory for transactions that are given up so, as binary logs and text; without it, `errant` in state_dir.";
@@ -296,7 +314,7 @@ settings! {
         "Where mariadb-binlog or mysqlbinlog, which make text of them, are looked for before PATH.";
     rules_file: OptionalPath = "" "" Restart
         "TOML file of [[rule]] and [[user]] tables (docs/RULES.md), behind those of heddle.toml. Both files are read anew when they change.";
-    step_timeout_ms: u64 = "10000" "ms" [100, 3600000] Restart
+    step_timeout_ms: u64 = "10000" "ms" [100, 3600000] Live
         "Limit for one step of a command on one server.";
     drain_s: u64 = "10" "s" [0, 3600] Restart
         "At the end, clients have so long to finish their transactions.";
@@ -304,7 +322,7 @@ settings! {
         "At the end, /readyz answers 503 for so long before no more clients are taken: time for a load balancer to notice.";
     handover_s: u64 = "3600" "s" [0, 604800] Restart
         "When another process has taken over (docs/DEPLOYING.md), clients that stay connected are served here for so long, then as at the end.";
-    remember_passwords: Switch = "on" "" Restart
+    remember_passwords: Switch = "on" "" Live
         "Passwords of accounts with caching_sha2_password or sha256_password stay in memory while they are used; off, such an account needs a backend credential.";
     admin_user: String = "root" "" Restart
         "Account with all privileges on every server, for probes and commands.";
@@ -321,16 +339,46 @@ settings! {
 }
 
 impl Settings {
+    /// Sets one value, and remembers who gave it.
+    fn give(&mut self, setting: &Setting, raw: &Raw<'_>, from: String) -> Result<(), String> {
+        self.put(setting, raw)?;
+        let value = raw.to_string();
+        self.given.insert(setting.name, Given { value, from });
+        Ok(())
+    }
+
+    /// Sets what a way of starting has different from the defaults.
+    ///
+    /// # Panics
+    /// When there is no such setting or it cannot have the value.
+    pub fn preset(&mut self, name: &str, value: &str, from: &str) {
+        let setting = find(name).expect("a row of the table");
+        let given = self.give(setting, &Raw::Word(value), from.to_owned());
+        given.expect("a value that the setting can have");
+    }
+
+    /// Gives again what was not given by a file: its settings were read anew.
+    pub fn keep_flags_of(&mut self, old: &Settings) {
+        for (name, given) in &old.given {
+            if given.from.starts_with("--") {
+                self.preset(name, &given.value, &given.from);
+            }
+        }
+    }
+
     /// Applies `NAME=VALUE`, the form of `--set`. The error names the setting.
     pub fn assign(&mut self, assignment: &str) -> Result<(), String> {
         let (name, word) = assignment
             .split_once('=')
             .ok_or_else(|| format!("--set {assignment}: write NAME=VALUE"))?;
         let setting = find(name).ok_or_else(|| format!("--set: {}", unknown(name)))?;
-        self.put(setting, &Raw::Word(word))
+        self.give(setting, &Raw::Word(word), FLAG.to_owned())
             .map_err(|wrong| format!("--set {name}: {wrong}"))
     }
 }
+
+/// Who gave what the command line gave.
+const FLAG: &str = "--set";
 
 /// The row of this name.
 fn find(name: &str) -> Option<&'static Setting> {
@@ -362,6 +410,24 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+/// Every setting as it is, and who says so.
+pub fn shown(settings: &Settings) -> Vec<ShownSetting> {
+    let secret = |name: &str| name.ends_with("_password");
+    let row = |setting: &'static Setting| {
+        let given = settings.given.get(setting.name);
+        let value = given.map_or(setting.default, |given| &given.value);
+        let hidden = secret(setting.name) && !value.is_empty();
+        ShownSetting {
+            name: setting.name,
+            value: if hidden { "(hidden)" } else { value }.to_owned(),
+            from: given.map_or("default", |given| &given.from).to_owned(),
+            default: setting.default,
+            of_farm: setting.applies == Applies::Live,
+        }
+    };
+    TABLE.iter().map(row).collect()
 }
 
 /// The table as the end of `--help`.

@@ -1,5 +1,6 @@
 //! The types that settings have, and how each reads a value from a file or a word.
 
+use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
@@ -12,6 +13,17 @@ pub enum Raw<'a> {
     Text(&'a str),
     Number(i64),
     List(Vec<&'a str>),
+}
+
+/// As it was written, for people.
+impl fmt::Display for Raw<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Raw::Word(text) | Raw::Text(text) => f.write_str(text),
+            Raw::Number(number) => write!(f, "{number}"),
+            Raw::List(items) => f.write_str(&items.join(",")),
+        }
+    }
 }
 
 /// A type that a setting can have.

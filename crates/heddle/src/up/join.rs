@@ -10,6 +10,9 @@ use super::fleet::Identity;
 use crate::failure::Failure;
 use crate::printing::say;
 
+/// The author of these commands in the history of the configuration.
+const BY: &str = "heddle up";
+
 /// For probes and accounts to arrive after the last command.
 const SERVES_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -23,7 +26,7 @@ pub async fn join(control: &Control, all: &[Identity]) -> Result<(), Failure> {
     for group in groups {
         let snapshot = control.snapshot();
         if snapshot.group(group).is_none() {
-            execute(control, Call::new("group", "create", &[group])).await?;
+            execute(control, Call::new("group", "create", &[group]).by(BY)).await?;
         } else if snapshot
             .group(group)
             .is_some_and(|group| group.primary().is_some())
@@ -37,7 +40,7 @@ pub async fn join(control: &Control, all: &[Identity]) -> Result<(), Failure> {
         }
         // Whoever deactivated a group finds it so again.
         if snapshot.group(group).is_none() {
-            execute(control, Call::new("group", "activate", &[group])).await?;
+            execute(control, Call::new("group", "activate", &[group]).by(BY)).await?;
         }
         say(format!(
             "group {group}: {}",
@@ -49,7 +52,7 @@ pub async fn join(control: &Control, all: &[Identity]) -> Result<(), Failure> {
 
 async fn add(control: &Control, identity: &Identity) -> Result<(), Failure> {
     let address = format!("127.0.0.1:{}", identity.port);
-    let mut call = Call::new("group", "add", &[&identity.group, &address]);
+    let mut call = Call::new("group", "add", &[&identity.group, &address]).by(BY);
     call.options
         .insert("name".to_owned(), identity.name.clone());
     execute(control, call).await

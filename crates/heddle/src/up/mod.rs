@@ -22,7 +22,7 @@ use crate::listeners::Listeners;
 use crate::logging;
 use crate::printing::say;
 use crate::router::{Router, Signals, addresses_are_free, blocking, runtime};
-use crate::settings::{OptionalPath, Settings, Switch};
+use crate::settings::{OptionalPath, Settings};
 
 use fence::Guards;
 use fleet::{Identity, Member, Recipe};
@@ -31,8 +31,15 @@ use supervisor::{Record, Watch};
 
 pub use place::token;
 
-/// In a group of two, a commit waits so long for the only replica unless set otherwise.
-const LAST_REPLICA_WAIT_MS: u64 = 1000;
+/// What a farm of this machine has different from the defaults.
+const PRESETS: [(&str, &str); 4] = [
+    // In a group of two, a commit waits so long for the only replica.
+    ("last_replica_wait_ms", "1000"),
+    // The servers listen on loopback only, and their root has no password.
+    ("replication_user", "root"),
+    ("rejoin_by_clone", "on"),
+    ("relaxed_replicas", "on"),
+];
 
 /// Runs the farm until a signal ends it.
 ///
@@ -48,14 +55,12 @@ fn settings(flags: &cli::Up) -> Result<Settings, Failure> {
     let mut settings = Settings {
         sql_listen: flags.sql,
         http_listen: flags.http,
-        last_replica_wait_ms: LAST_REPLICA_WAIT_MS,
-        // The servers listen on loopback only, and their root has no password.
-        replication_user: "root".to_owned(),
-        rejoin_by_clone: Switch(true),
         errant_dir: OptionalPath(Some(flags.data.join("errant"))),
-        relaxed_replicas: Switch(true),
         ..Settings::default()
     };
+    for (name, value) in PRESETS {
+        settings.preset(name, value, "heddle up");
+    }
     flags.common.apply(&mut settings).map_err(Failure::usage)?;
     if !settings.etcd.0.is_empty() {
         return Err(Failure::usage(
