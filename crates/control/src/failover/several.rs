@@ -169,8 +169,10 @@ impl Driver {
         if deposed {
             self.read_farm_again();
             // What the store has is the leader's from now on.
-            if let Some(record) = self.others.seen.clone() {
-                self.follow(&record);
+            match self.others.seen.clone() {
+                Some(record) => self.follow(&record),
+                // Nothing was recorded, so nothing is under way.
+                None => self.control.follow_records_of(&self.group),
             }
         }
     }
@@ -354,6 +356,16 @@ impl Control {
             self.publish_primary(group, primary);
             self.state().standing.recorded(group);
         }
+    }
+
+    /// What a deposed leader began and could not record is undone.
+    fn follow_records_of(&self, group: &str) {
+        let primary = {
+            let state = self.state();
+            let primary = state.records.primary(group);
+            primary.map(|(id, _)| ServerId(id))
+        };
+        self.follow_primary_of(group, primary);
     }
 
     /// Writes this router's opinion of a group's primary whenever it changes.
