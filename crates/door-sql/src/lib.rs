@@ -167,10 +167,18 @@ impl Door {
     pub fn drain(self, limit: Duration) {
         // Dropped, it closes the listening socket too.
         drop(self.acceptor);
-        for core in 0..self.reactor.cores() {
-            self.reactor.send(core, Message::Drain);
+        let tell_all = || {
+            for core in 0..self.reactor.cores() {
+                self.reactor.send(core, Message::Drain);
+            }
+        };
+        tell_all();
+        // Half of the time is given to clients that can be let go without one of them noticing.
+        let gone = self.clients.wait_empty(limit / 2);
+        if !gone {
+            tell_all();
         }
-        if !self.clients.wait_empty(limit) {
+        if !gone && !self.clients.wait_empty(limit / 2) {
             tracing::warn!(
                 clients = self.clients.now(),
                 "clients left at the end of the drain"

@@ -189,8 +189,7 @@ impl Session {
         if holds && !Box::pin(self.await_copy(connection, changes)).await {
             return false;
         }
-        self.note_acknowledged(connection, changes);
-        true
+        self.note_acknowledged(connection, changes)
     }
 
     async fn await_copy(&mut self, connection: &Connection, changes: &Changes) -> bool {
@@ -234,16 +233,21 @@ impl Session {
         }
     }
 
-    /// The client is about to hear of what was committed: a failover must not lose it.
-    fn note_acknowledged(&self, connection: &Connection, changes: &mut Changes) {
+    /// The client is about to hear of what was committed: a failover must not lose it. False when the
+    /// primary was cut off before this was noted: who reads the notes after a cut must have them all,
+    /// though this core may not have seen the cut yet.
+    fn note_acknowledged(&self, connection: &Connection, changes: &mut Changes) -> bool {
         let gtid = changes.gtid.as_deref().unwrap_or_default();
         changes.held = gtid.len();
         let text = String::from_utf8_lossy(gtid);
         let snapshot = self.core.shared.published.load();
-        if let Some(position) = Position::parse(connection.engine(), &text)
-            && let Some(server) = snapshot.server(connection.server)
-        {
-            server.fresh.acknowledge(&position);
-        }
+        let position = Position::parse(connection.engine(), &text);
+        let (Some(position), Some(server)) = (position, snapshot.server(connection.server)) else {
+            return true;
+        };
+        server.fresh.acknowledge(&position);
+        let now = self.core.shared.published.load();
+        now.server(connection.server)
+            .is_none_or(|server| server.term <= connection.term)
     }
 }

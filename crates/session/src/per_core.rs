@@ -108,6 +108,8 @@ pub struct Core {
     buffers: RefCell<Vec<Vec<u8>>>,
     pub(crate) now_s: Cell<u64>,
     pub(crate) draining: Cell<bool>,
+    /// Its time is running out: sessions end right behind an answer.
+    pub(crate) hurrying: Cell<bool>,
     /// The accounts by which the pools were last reviewed.
     reviewed: RefCell<Arc<Accounts>>,
     /// A session has ended whose connections may not outlive it.
@@ -165,6 +167,9 @@ const BUFFERS_MAX: usize = 64;
 /// Statements that are known not to be reads; beyond this many the set starts anew.
 const WRITERS_MAX: usize = 10_000;
 
+/// Seconds. A client that sent nothing for longer is not about to send something.
+const QUIET_S: u64 = 1;
+
 impl Core {
     /// The core's things, empty.
     pub fn new(index: usize, shared: Arc<Shared>, dealer: Dealer<Message>) -> Rc<Core> {
@@ -201,6 +206,7 @@ impl Core {
             buffers: RefCell::default(),
             now_s: Cell::new(0),
             draining: Cell::new(false),
+            hurrying: Cell::new(false),
             reviewed: RefCell::default(),
             closing: Cell::new(false),
         });
@@ -357,6 +363,9 @@ impl Core {
             self.end_stalled(handle);
             self.tick_aside(handle, now_s);
         }
+        if self.draining.get() {
+            self.end_quiet();
+        }
         self.end_abandoned();
         self.tidy_line();
         self.publish_gauges();
@@ -385,14 +394,25 @@ impl Core {
             .store(streams.count() as u64, Relaxed);
     }
 
-    /// Ends every session: those that wait for their client and hold nothing, and those that read a
-    /// binlog, at once, the others after their statement or transaction.
+    /// Ends every session in time: one that reads a binlog at once, one that keeps a connection after
+    /// its transaction, the others when their client checks whether it may go on (a pool does that
+    /// when it hands the connection out) or has been quiet for a while. A client that sends a
+    /// statement in the moment in which its session ends would see that statement fail. Called again,
+    /// it waits for no client any more, only for what runs.
     pub fn drain(&self) {
-        self.draining.set(true);
+        self.hurrying.set(self.draining.replace(true));
         self.waiting.interrupt_all();
+        self.end_quiet();
+    }
+
+    /// Ends the sessions that a drain need not wait for.
+    fn end_quiet(&self) {
+        let quiet = |handle: &Handle| {
+            self.hurrying.get() || handle.active_s.get() + QUIET_S < self.now_s.get()
+        };
         for handle in self.handles.borrow().values() {
             let idle = handle.waits_for_client.get() && handle.holds.get().is_none();
-            if idle || handle.streams.get() {
+            if (idle && quiet(handle)) || handle.streams.get() {
                 handle.killed.set(true);
                 handle.closer.close_receive();
             }

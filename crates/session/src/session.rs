@@ -291,7 +291,7 @@ impl Session {
     /// The loop: one command after the other, until an end.
     async fn run(&mut self) -> End {
         loop {
-            if self.core.draining.get() && self.held.is_none() {
+            if self.core.hurrying.get() && self.held.is_none() {
                 return self.killed(false).await;
             }
             self.handle.active_s.set(self.core.now_s.get());
@@ -308,10 +308,29 @@ impl Session {
             if let Err(read) = read {
                 return self.client.refuse_read(read).await;
             }
+            if self.core.draining.get() && self.held.is_none() && self.is_check() {
+                return self.killed(true).await;
+            }
             if let Err(end) = self.command().await {
                 return end;
             }
         }
+    }
+
+    /// The command is one by which pools ask whether a connection is good.
+    fn is_check(&self) -> bool {
+        let command = self
+            .client
+            .payload()
+            .first()
+            .copied()
+            .map(Command::try_from);
+        matches!(
+            command,
+            Some(Ok(Command::Ping
+                | Command::ResetConnection
+                | Command::ChangeUser))
+        )
     }
 
     /// Notes for others whether the session keeps a connection, and why.
