@@ -82,7 +82,7 @@ fn it_hears_of_readiness_life_and_end_and_gives_a_socket() {
 
     // On the socket that was given, not on the one of the settings. The farm is empty.
     let refused = Client::connect(([127, 0, 0, 1], sql).into(), "root", "");
-    let refused = refused.err().expect("no server").to_string();
+    let refused = refused.expect_err("no server").to_string();
     assert!(!refused.contains("refused"), "{refused}");
 
     let told = Command::new("kill").arg(process.to_string()).status();
