@@ -325,6 +325,8 @@ async fn fetch_all(conn: &mut Conn, sql: &str) -> Result<Vec<Vec<Row>>, mysql_as
     while !result.is_empty() {
         sets.push(result.collect::<Row>().await?);
     }
+    // The driver takes an error of any statement but the first for the end, and keeps it.
+    result.drop_result().await?;
     Ok(sets)
 }
 
