@@ -174,11 +174,14 @@ impl Door {
         };
         tell_all();
         // Half of the time is given to clients that can be let go without one of them noticing.
-        let gone = self.clients.wait_empty(limit / 2);
-        if !gone {
-            tell_all();
+        let mut gone = self.clients.wait_empty(limit / 2);
+        for wait in [limit / 2, LAST_WORD] {
+            if !gone {
+                tell_all();
+                gone = self.clients.wait_empty(wait);
+            }
         }
-        if !gone && !self.clients.wait_empty(limit / 2) {
+        if !gone {
             tracing::warn!(
                 clients = self.clients.now(),
                 "clients left at the end of the drain"
@@ -187,6 +190,9 @@ impl Door {
         stop(self.reactor);
     }
 }
+
+/// At the end of a drain, for the word that the router ends.
+const LAST_WORD: Duration = Duration::from_millis(300);
 
 /// Ends sessions on behalf of operators.
 #[derive(Clone)]

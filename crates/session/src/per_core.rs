@@ -110,6 +110,8 @@ pub struct Core {
     pub(crate) draining: Cell<bool>,
     /// Its time is running out: sessions end right behind an answer.
     pub(crate) hurrying: Cell<bool>,
+    /// Its time is over: whoever waits for its client ends, whatever it holds.
+    pub(crate) closing_time: Cell<bool>,
     /// The accounts by which the pools were last reviewed.
     reviewed: RefCell<Arc<Accounts>>,
     /// A session has ended whose connections may not outlive it.
@@ -207,6 +209,7 @@ impl Core {
             now_s: Cell::new(0),
             draining: Cell::new(false),
             hurrying: Cell::new(false),
+            closing_time: Cell::new(false),
             reviewed: RefCell::default(),
             closing: Cell::new(false),
         });
@@ -398,9 +401,11 @@ impl Core {
     /// its transaction, the others when their client checks whether it may go on (a pool does that
     /// when it hands the connection out) or has been quiet for a while. A client that sends a
     /// statement in the moment in which its session ends would see that statement fail. Called again,
-    /// it waits for no client any more, only for what runs.
+    /// it waits for no client any more, only for what runs and what is held; the third time for
+    /// nothing but statements.
     pub fn drain(&self) {
-        self.hurrying.set(self.draining.replace(true));
+        let again = self.draining.replace(true);
+        self.closing_time.set(self.hurrying.replace(again));
         self.waiting.interrupt_all();
         self.end_quiet();
     }
@@ -411,7 +416,8 @@ impl Core {
             self.hurrying.get() || handle.active_s.get() + QUIET_S < self.now_s.get()
         };
         for handle in self.handles.borrow().values() {
-            let idle = handle.waits_for_client.get() && handle.holds.get().is_none();
+            let free = self.closing_time.get() || handle.holds.get().is_none();
+            let idle = handle.waits_for_client.get() && free;
             if (idle && quiet(handle)) || handle.streams.get() {
                 handle.killed.set(true);
                 handle.closer.close_receive();

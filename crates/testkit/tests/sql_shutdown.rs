@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use testkit::client::Failure;
 use testkit::fate::fate_on;
 use testkit::{Client, Door, Release, Stage, wait_until};
 
@@ -221,4 +222,29 @@ fn a_kill_at_the_server_is_not_seen_on_mariadb() {
 #[test]
 fn a_kill_at_the_server_is_not_seen_on_mysql() {
     a_kill_at_the_server_is_not_seen(Release::MySql80);
+}
+
+/// The router's own end: a client that checks its connection is told so as the answer, and one that
+/// holds a transaction to the end of the drain is told, too.
+#[test]
+fn a_drain_tells_its_clients() {
+    let Some(stage) = Stage::start_with(Release::Installed) else {
+        return;
+    };
+    let door = stage.door();
+    let (mut asks, mut holds) = (door.client(), door.client());
+    holds.run("START TRANSACTION WITH CONSISTENT SNAPSHOT");
+    let drain = thread::spawn(move || door.drain(Duration::from_secs(1)));
+    let refused = loop {
+        if let Err(failure) = asks.ping() {
+            break failure;
+        }
+    };
+    let ended = |failure: &Failure| matches!(failure, Failure::Server { number: 1053, .. });
+    assert!(ended(&refused), "{refused:?}");
+    // It comes unasked: an ERR packet, number 1053.
+    holds.sequence = 0;
+    let told = holds.read_packet().expect("a last word");
+    assert_eq!(told.get(..3), Some(&[0xFF, 0x1D, 0x04][..]), "{told:?}");
+    drain.join().expect("it ends");
 }
