@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use farm::Engine;
 use mysqld::{Binary, Error, Options, Server};
+use testkit::ports::free_port;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -19,11 +20,6 @@ fn mariadb() -> Option<Binary> {
         eprintln!("skipped: {error}");
     }
     found.ok()
-}
-
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("bound").port()
 }
 
 fn started(binary: &Binary, dir: &Path) -> Server {

@@ -14,7 +14,8 @@ use tempfile::TempDir;
 
 use crate::client::{Client, Reply};
 use crate::keeper;
-use crate::server::{Release, free_port};
+use crate::ports::free_port;
+use crate::server::Release;
 use crate::wait_until;
 
 /// Debian's galera-4.

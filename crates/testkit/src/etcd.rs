@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::certificates::Pair;
 use crate::keeper;
-use crate::server::free_port;
+use crate::ports::free_port;
 use crate::wait::{holds_within, skip, wait_until};
 
 /// A loaded machine with two cores may need this long for a start that takes half a second alone.

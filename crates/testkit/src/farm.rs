@@ -16,7 +16,8 @@ use tempfile::TempDir;
 use crate::client::Client;
 use crate::keeper;
 use crate::network::Host;
-use crate::server::{Release, free_port};
+use crate::ports::free_port;
+use crate::server::Release;
 use crate::wait_until;
 
 /// From the start to the ready line, on a loaded machine and with a data directory to initialise.

@@ -26,6 +26,7 @@ pub mod farm;
 pub mod fate;
 mod keeper;
 pub mod network;
+pub mod ports;
 pub mod router;
 pub mod rules;
 pub mod server;

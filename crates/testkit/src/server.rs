@@ -3,7 +3,7 @@
 //! These are plain servers, as an application's own would be: they take writes, have `root` without
 //! a password, and keep their data in files that vanish with the handle.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,11 +17,12 @@ use crate::bundle::{self, Artifact};
 use crate::client::Client;
 use crate::keeper;
 use crate::network::Host;
+use crate::ports::free_port;
 
 /// A loaded machine with two cores may need this long for a start that takes 0.3 s alone.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A port that was free may be taken before the server binds it; then another one is tried.
+/// Somebody who reserves no ports may take one before the server binds it; then another is tried.
 const PORT_TRIES: usize = 5;
 
 /// What a server on a host of its own does first: it lets `root` in from everywhere and tells no
@@ -233,15 +234,6 @@ impl Drop for Server {
         let _ = self.process.kill();
         keeper::forget(self.dir.path());
     }
-}
-
-/// A port that was free a moment ago.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    listener
-        .local_addr()
-        .expect("a bound socket has an address")
-        .port()
 }
 
 /// Server ids differ within a test process, so that its servers may replicate from each other.

@@ -351,7 +351,7 @@ fn what_becomes_of_a_read_whose_replica_is_gone_is_a_setting() {
         return;
     };
     let servers = [&stage.primary, &stage.replica, &third];
-    let gone = testkit::server::free_port();
+    let gone = testkit::ports::free_port();
     for (failover, expected) in [
         (Failover::LoopBeforeMaster, Ok("third")),
         (Failover::Master, Ok("primary")),

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use testkit::etcd::{Etcd, Options};
 use testkit::farm::{Farm, heddle};
-use testkit::server::free_port;
+use testkit::ports::free_port;
 
 /// Runs the program in a directory with an empty settings file.
 fn run(dir: &Path, words: &[&str]) -> Output {

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use testkit::farm::heddle;
-use testkit::server::free_port;
+use testkit::ports::free_port;
 use testkit::{Client, wait_until};
 
 /// For what must come.

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use testkit::farm::{Member, heddle};
-use testkit::server::free_port;
+use testkit::ports::free_port;
 use testkit::{Client, Farm, wait_until};
 
 /// For what takes a server's restart and a probe or two.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use testkit::client::Reply;
 use testkit::farm::heddle;
-use testkit::server::{Release, Server, free_port};
+use testkit::ports::free_port;
+use testkit::server::{Release, Server};
 use testkit::{Client, Farm, wait_until};
 
 /// For what takes a server's restart and a probe or two.

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use testkit::farm::heddle;
+use testkit::ports::free_port;
 use testkit::{Farm, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -160,10 +161,4 @@ impl Drop for Router {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// A port that nothing listens on.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("it is bound").port()
 }

@@ -446,7 +446,7 @@ async fn certificates_are_checked() {
 
 #[tokio::test]
 async fn an_etcd_out_of_reach_is_named() {
-    let closed = format!("http://127.0.0.1:{}", testkit::server::free_port());
+    let closed = format!("http://127.0.0.1:{}", testkit::ports::free_port());
     let nowhere = Access {
         urls: vec![closed.clone()],
         prefix: PREFIX.to_owned(),
