@@ -10,13 +10,14 @@ use meta::{Store, Transaction};
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::office::ROUTER;
+use crate::record::FARM_ID;
 
 /// The layout of the keys that this version writes and reads.
 const FORMAT: u64 = 1;
 
 const FORMAT_KEY: &str = "/format";
 const MOVED_KEY: &str = "/moved";
-const ROUTERS: &str = "/router/";
 
 /// The row of an export that is no key: the revision of the store.
 const REVISION_ROW: &str = "revision";
@@ -24,7 +25,6 @@ const REVISION_ROW: &str = "revision";
 /// What one transaction of a copy may hold: etcd takes 128 changes and 1.5 MB.
 const CHANGES_MAX: usize = 100;
 const BYTES_MAX: usize = 512 << 10;
-const FARM_ID: &str = "/farm/id";
 
 /// The id of the farm that the store holds; `None` of an empty store. Marks the layout where it is
 /// not marked yet.
@@ -191,7 +191,7 @@ impl Contents {
 
 /// No router may live while the farm is copied.
 fn check_unused<'a>(mut keys: impl Iterator<Item = &'a str>) -> Result<(), Error> {
-    match keys.find(|key| key.starts_with(ROUTERS)) {
+    match keys.find(|key| key.starts_with(ROUTER)) {
         Some(_) => Err(Error::InUse),
         None => Ok(()),
     }
@@ -205,7 +205,7 @@ pub async fn read_to_leave(store: &dyn Store) -> Result<Contents, Error> {
     if check_layout(store).await?.is_none() {
         return Err(Error::NoFarm);
     }
-    let routers = store.scan(ROUTERS).await?.entries;
+    let routers = store.scan(ROUTER).await?.entries;
     check_unused(routers.iter().map(|entry| entry.key.as_str()))?;
     Contents::read(store).await
 }

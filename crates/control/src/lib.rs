@@ -53,7 +53,7 @@ pub use events::Event;
 pub use fence::{Fence, FenceTarget, Fenced, NoFence};
 pub use layout::{Contents, check_layout, farm_id, read_to_leave, seal};
 pub use office::{Contact, Router};
-pub use peers::{Leads, NoPeers, Peer, PeerError, Peers, Roster};
+pub use peers::{Leads, NoPeers, Peer, PeerError, Peers, Roster, is_gone, is_refusal};
 pub use rejoin::Rejoined;
 pub use runtime::{Control, Counters};
 pub use sessions::{NoSessions, SessionInfo, Sessions};

@@ -15,7 +15,7 @@ use crate::events::Event;
 use crate::peers::Secret;
 
 const FARM: &str = "/farm/";
-const FARM_ID: &str = "/farm/id";
+pub(crate) const FARM_ID: &str = "/farm/id";
 const FARM_SECRET: &str = "/farm/secret";
 pub(crate) const GROUP: &str = "/group/";
 pub(crate) const SERVER: &str = "/server/";

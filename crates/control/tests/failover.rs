@@ -1,9 +1,10 @@
 //! Failover with real servers: who takes over, with which positions, who follows, who is fenced.
 
+#[allow(dead_code, reason = "each test uses a part of it")]
 mod plane;
 
 use farm::Status;
-use plane::{PATIENCE, Plane, farm_of, servers, servers_of};
+use plane::{PATIENCE, Plane, farm_of, servers, servers_of, wait_until_settled};
 use testkit::{Release, Server, wait_until};
 
 fn value(server: &Server, sql: &str) -> String {
@@ -23,12 +24,7 @@ fn active_farm(dir: &std::path::Path, servers: &[Server]) -> Plane {
     }
     // What a server had received before it was started just now would be in doubt.
     for server in servers {
-        let mut client = server.client();
-        wait_until(PATIENCE, "the server to be up for a while", || {
-            let uptime = client.rows("SHOW GLOBAL STATUS LIKE 'Uptime'");
-            let uptime = uptime[0][1].as_deref().and_then(|s| s.parse::<u64>().ok());
-            uptime.is_some_and(|seconds| seconds >= 4)
-        });
+        wait_until_settled(server);
     }
     plane
 }

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::Membership;
-use farm::Status;
 use meta::{
     Access, Answer, Embedded, Entry, Etcd, Lease, LeaseId, Listing, Outcome, Store, Transaction,
     Update, Watch,
 };
-use plane::{PATIENCE, Plane, servers};
+use plane::{PATIENCE, Plane, servers, wait_until_settled};
 use serde_json::Value;
 use testkit::{Server, wait_until};
 use tokio::sync::watch;
@@ -246,12 +245,7 @@ fn farm(routers: &[Router], servers: &[Server]) {
         .client()
         .run("CREATE TABLE d.t (a INT PRIMARY KEY)");
     for server in servers {
-        let mut client = server.client();
-        wait_until(PATIENCE, "the server to be up for a while", || {
-            let uptime = client.rows("SHOW GLOBAL STATUS LIKE 'Uptime'");
-            let uptime = uptime[0][1].as_deref().and_then(|s| s.parse::<u64>().ok());
-            uptime.is_some_and(|seconds| seconds >= 4)
-        });
+        wait_until_settled(server);
     }
     for router in routers {
         for server in servers {
@@ -325,13 +319,7 @@ fn a_killed_primary_is_replaced_once_and_all_follow(store: &Shared, dir: &Path) 
 
     servers[0].restart();
     for router in &routers {
-        router
-            .plane
-            .wait_server("is a replica again", &servers[0], |it| {
-                it.status == Status::Replica
-                    && it.health.alive
-                    && it.health.io_running == Some(true)
-            });
+        router.plane.wait_replica_again(&servers[0]);
     }
     // A switch-over by the leader; the others go along.
     let first = servers[0].address().to_string();
@@ -418,13 +406,7 @@ fn a_leader_without_the_store_leads_no_more() {
     assert_eq!(routers[old].plane.control.contact().silent_for, None);
     servers[0].restart();
     for router in &routers {
-        router
-            .plane
-            .wait_server("is a replica again", &servers[0], |it| {
-                it.status == Status::Replica
-                    && it.health.alive
-                    && it.health.io_running == Some(true)
-            });
+        router.plane.wait_replica_again(&servers[0]);
     }
 }
 

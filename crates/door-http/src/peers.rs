@@ -5,8 +5,6 @@
 //! long as [`PROTOCOL`] is the same: fields may be added, and what one does not know it leaves.
 
 use std::borrow::Cow;
-use std::io::ErrorKind;
-use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -15,7 +13,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use control::peers::{Asking, Question};
-use control::{Call, CommandError, Peer, PeerError, Peers, Table};
+use control::{Call, CommandError, PeerError, Peers, Table, is_refusal};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -73,9 +71,9 @@ impl Peers for HttpPeers {
             let mut reached = false;
             let asking = async {
                 let stream = TcpStream::connect(&question.peer.http).await;
-                let stream = stream.map_err(|error| match error.kind() {
-                    ErrorKind::ConnectionRefused => PeerError::Gone,
-                    _ => PeerError::Unreached(error.to_string()),
+                let stream = stream.map_err(|error| match is_refusal(&error) {
+                    true => PeerError::Gone,
+                    false => PeerError::Unreached(error.to_string()),
                 })?;
                 reached = true;
                 ask(stream, &question).await
@@ -88,14 +86,6 @@ impl Peers for HttpPeers {
                     false => PeerError::Unreached(late),
                 })
             })
-        })
-    }
-
-    fn is_gone(&self, peer: &Peer, limit: Duration) -> Asking<bool> {
-        let http = peer.http.clone();
-        Box::pin(async move {
-            let tried = tokio::time::timeout(limit, TcpStream::connect(http)).await;
-            matches!(tried, Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused)
         })
     }
 }

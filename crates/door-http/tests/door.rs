@@ -1,17 +1,18 @@
 //! The HTTP door over real sockets, on a farm without servers.
 
+mod running;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-use control::{Control, Credentials, NoSessions, Settings};
+use control::{Control, NoSessions, Settings};
 use door_http::{Door, Family, Kind, Metrics, Sample};
+use running::{Running, credentials};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 const TOKEN: &str = "Authorization: Bearer secret\r\n";
 
@@ -20,8 +21,7 @@ struct House {
     address: SocketAddr,
     control: Arc<Control>,
     sql_serves: Arc<AtomicBool>,
-    stops: [oneshot::Sender<()>; 2],
-    tasks: [JoinHandle<()>; 2],
+    running: Running,
     _dir: tempfile::TempDir,
 }
 
@@ -42,18 +42,11 @@ impl Metrics for Seven {
 async fn house() -> House {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
-    let credentials = Credentials {
-        user: "root".to_owned(),
-        password: String::new(),
-        replication_user: "root".to_owned(),
-        replication_password: String::new(),
-        tls: control::LinkTls::Off,
-    };
     let published = Arc::new(farm::Published::from_pointee(farm::Snapshot::empty(
         "",
         Instant::now(),
     )));
-    let settings = Settings::new(credentials);
+    let settings = Settings::new(credentials());
     let control = Control::open(store, published, Arc::new(NoSessions), settings)
         .await
         .expect("a farm");
@@ -71,20 +64,12 @@ async fn house() -> House {
     .await
     .expect("a free port");
     let address = door.address();
-    let (stop_control, control_stops) = oneshot::channel::<()>();
-    let (stop_door, door_stops) = oneshot::channel::<()>();
-    let running = Arc::clone(&control).run(async {
-        let _ = control_stops.await;
-    });
-    let serving = door.serve(async {
-        let _ = door_stops.await;
-    });
+    let running = Running::start(&control, door);
     House {
         address,
         control,
         sql_serves,
-        stops: [stop_door, stop_control],
-        tasks: [tokio::spawn(serving), tokio::spawn(running)],
+        running,
         _dir: dir,
     }
 }
@@ -121,10 +106,7 @@ impl House {
     }
 
     async fn end(self) {
-        for (stop, task) in self.stops.into_iter().zip(self.tasks) {
-            stop.send(()).expect("it waits for this");
-            task.await.expect("no panic");
-        }
+        self.running.end().await;
     }
 }
 

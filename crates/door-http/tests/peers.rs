@@ -1,21 +1,23 @@
 //! Routers of one farm that ask each other over real HTTP doors, on a farm without servers.
 
+mod running;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use control::peers::{Question, Secret};
 use control::{
-    Call, CommandError, Control, Credentials, Leads, Membership, Peer, PeerError, Peers, Roster,
-    SessionInfo, Sessions, Settings, Table,
+    Call, CommandError, Control, Leads, Membership, Peer, PeerError, Peers, Roster, SessionInfo,
+    Sessions, Settings, Table,
 };
 use door_http::{Door, HttpPeers};
 use farm::{Kill, Killed, Victim};
+use running::{Running, credentials};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 /// A data plane that remembers.
 #[derive(Default)]
@@ -68,8 +70,7 @@ struct House {
     peer: Peer,
     clients: Arc<Clients>,
     control: Arc<Control>,
-    stops: [oneshot::Sender<()>; 2],
-    tasks: [JoinHandle<()>; 2],
+    running: Running,
 }
 
 async fn house(slot: u8, store: Arc<dyn meta::Store>) -> House {
@@ -82,16 +83,9 @@ async fn house_of(
     store: Arc<dyn meta::Store>,
     tune: impl FnOnce(&mut Settings, SocketAddr),
 ) -> House {
-    let credentials = Credentials {
-        user: "root".to_owned(),
-        password: String::new(),
-        replication_user: "root".to_owned(),
-        replication_password: String::new(),
-        tls: control::LinkTls::Off,
-    };
     let empty = farm::Snapshot::empty("", Instant::now());
     let published = Arc::new(farm::Published::from_pointee(empty));
-    let mut settings = Settings::new(credentials);
+    let mut settings = Settings::new(credentials());
     settings.peers = Arc::new(HttpPeers);
     settings.peer_timeout_ms = 200;
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -109,20 +103,12 @@ async fn house_of(
         .await
         .expect("a free port");
     let peer = peer(slot, door.address());
-    let (stop_control, control_stops) = oneshot::channel::<()>();
-    let (stop_door, door_stops) = oneshot::channel::<()>();
-    let running = Arc::clone(&control).run(async {
-        let _ = control_stops.await;
-    });
-    let serving = door.serve(async {
-        let _ = door_stops.await;
-    });
+    let running = Running::start(&control, door);
     House {
         peer,
         clients,
         control,
-        stops: [stop_door, stop_control],
-        tasks: [tokio::spawn(serving), tokio::spawn(running)],
+        running,
     }
 }
 
@@ -147,10 +133,7 @@ impl House {
     }
 
     async fn end(self) {
-        for (stop, task) in self.stops.into_iter().zip(self.tasks) {
-            stop.send(()).expect("it waits for this");
-            task.await.expect("no panic");
-        }
+        self.running.end().await;
     }
 }
 
@@ -323,16 +306,16 @@ async fn only_a_refused_connection_is_a_gone_process() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     let hangs = peer(1, address);
-    assert!(!HttpPeers.is_gone(&hangs, limit).await);
+    assert!(!control::is_gone(&hangs.http, limit).await);
     drop(listener);
-    assert!(HttpPeers.is_gone(&hangs, limit).await);
+    assert!(control::is_gone(&hangs.http, limit).await);
     let asked = HttpPeers.ask(question(&hangs, Secret::new("s"))).await;
     assert_eq!(asked, Err(PeerError::Gone));
     let nowhere = Peer {
         http: "no such host:1".to_owned(),
         ..hangs
     };
-    assert!(!HttpPeers.is_gone(&nowhere, limit).await);
+    assert!(!control::is_gone(&nowhere.http, limit).await);
     let asked = HttpPeers.ask(question(&nowhere, Secret::new("s"))).await;
     assert!(matches!(asked, Err(PeerError::Unreached(_))), "{asked:?}");
 }

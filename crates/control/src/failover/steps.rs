@@ -62,12 +62,11 @@ impl Control {
         number: Option<u64>,
     ) -> Step {
         let timeout_ms = self.settings().step_timeout_ms;
-        if let Ask::Confirm { server } = what {
-            // Everybody may look.
-            return self.confirm(server).await;
+        // Everybody may look.
+        if !matches!(what, Ask::Confirm { .. }) {
+            self.may_act(number)
+                .map_err(|error| said(error.to_string()))?;
         }
-        self.may_act(number)
-            .map_err(|error| said(error.to_string()))?;
         match what {
             Ask::Confirm { server } => self.confirm(server).await,
             // It was begun when it was asked.

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::presence::RouterRecord;
+use crate::peers::{is_gone, is_refusal};
 use crate::record::Kept;
 use crate::runtime::Control;
 
@@ -63,8 +64,7 @@ impl Control {
     async fn see_strays_off(&self) {
         let strays = self.office.desk().strays.clone();
         for (at, stray) in strays {
-            let asked = tokio::time::timeout(AGAIN, TcpStream::connect(&stray.http)).await;
-            if matches!(asked, Ok(Err(error)) if is_refusal(&error)) {
+            if is_gone(&stray.http, AGAIN).await {
                 self.office.desk().strays.remove(&at);
                 self.presence_changed();
             }
@@ -111,9 +111,4 @@ impl Control {
             }
         }
     }
-}
-
-/// The machine answered that nobody listens there.
-fn is_refusal(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::ConnectionRefused
 }

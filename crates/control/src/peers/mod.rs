@@ -19,6 +19,8 @@ use std::time::Duration;
 pub use roster::{Leads, Peer, Roster};
 pub use sessions::PeerSessions;
 
+use tokio::net::TcpStream;
+
 use crate::commands::{Call, CommandError, Table};
 
 /// The future of a peer's answer.
@@ -61,10 +63,18 @@ pub struct Question {
 pub trait Peers: Debug + Send + Sync {
     /// Asks one. The future may be dropped; what was asked may be done all the same.
     fn ask(&self, question: Question) -> Asking<Result<Table, PeerError>>;
+}
 
-    /// Whether the peer's process is surely gone: its machine answers and refuses the connection. Any
-    /// doubt, silence among them, is false.
-    fn is_gone(&self, peer: &Peer, limit: Duration) -> Asking<bool>;
+/// Whether the router at this HTTP address (`host:port`) is surely gone: its machine answers within
+/// `limit` and refuses the connection. Any doubt, silence among them, is false.
+pub async fn is_gone(http: &str, limit: Duration) -> bool {
+    let tried = tokio::time::timeout(limit, TcpStream::connect(http)).await;
+    matches!(tried, Ok(Err(error)) if is_refusal(&error))
+}
+
+/// The machine answered that nobody listens there.
+pub fn is_refusal(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::ConnectionRefused
 }
 
 /// A router that has no way to others: one that is alone.
@@ -75,10 +85,6 @@ impl Peers for NoPeers {
     fn ask(&self, _question: Question) -> Asking<Result<Table, PeerError>> {
         let why = "this router has no way to others".to_owned();
         Box::pin(async move { Err(PeerError::Unreached(why)) })
-    }
-
-    fn is_gone(&self, _peer: &Peer, _limit: Duration) -> Asking<bool> {
-        Box::pin(async { false })
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use control::{Call, CommandError, Commander, Control, Credentials, NoSessions, Settings};
-use farm::{Published, Server as Known, Snapshot};
+use farm::{Published, Server as Known, Snapshot, Status};
 use serde_json::Value;
 use testkit::{Release, Server, wait_until};
 use tokio::sync::oneshot;
@@ -132,6 +132,14 @@ impl Plane {
         });
     }
 
+    /// Waits until a server that was gone follows the primary.
+    #[track_caller]
+    pub fn wait_replica_again(&self, server: &Server) {
+        self.wait_server("is a replica again", server, |it| {
+            it.status == Status::Replica && it.health.alive && it.health.io_running == Some(true)
+        });
+    }
+
     /// The kinds of all events so far.
     pub fn event_kinds(&self) -> Vec<&'static str> {
         self.control
@@ -188,4 +196,14 @@ pub fn farm_of(dir: &Path, servers: &[Server]) -> Plane {
         plane.rows(&["group", "add", "g", &server.address().to_string()]);
     }
     plane
+}
+
+/// Waits until a server is up for so long that what it had received before is not in doubt.
+pub fn wait_until_settled(server: &Server) {
+    let mut client = server.client();
+    wait_until(PATIENCE, "the server to be up for a while", || {
+        let uptime = client.rows("SHOW GLOBAL STATUS LIKE 'Uptime'");
+        let uptime = uptime[0][1].as_deref().and_then(|s| s.parse::<u64>().ok());
+        uptime.is_some_and(|seconds| seconds >= 4)
+    });
 }

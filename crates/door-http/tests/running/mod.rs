@@ -1,0 +1,51 @@
+//! A control plane and its HTTP door, running for as long as a test wants.
+
+use std::sync::Arc;
+
+use control::{Control, Credentials};
+use door_http::Door;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Both of them; ended by [`Running::end`].
+pub struct Running {
+    stops: [oneshot::Sender<()>; 2],
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Running {
+    /// Starts them.
+    pub fn start(control: &Arc<Control>, door: Door) -> Running {
+        let (stop_control, control_stops) = oneshot::channel::<()>();
+        let (stop_door, door_stops) = oneshot::channel::<()>();
+        let running = Arc::clone(control).run(async {
+            let _ = control_stops.await;
+        });
+        let serving = door.serve(async {
+            let _ = door_stops.await;
+        });
+        Running {
+            stops: [stop_door, stop_control],
+            tasks: [tokio::spawn(serving), tokio::spawn(running)],
+        }
+    }
+
+    /// Ends the door, then the control plane.
+    pub async fn end(self) {
+        for (stop, task) in self.stops.into_iter().zip(self.tasks) {
+            stop.send(()).expect("it waits for this");
+            task.await.expect("no panic");
+        }
+    }
+}
+
+/// Those of servers that a test never reaches.
+pub fn credentials() -> Credentials {
+    Credentials {
+        user: "root".to_owned(),
+        password: String::new(),
+        replication_user: "root".to_owned(),
+        replication_password: String::new(),
+        tls: control::LinkTls::Off,
+    }
+}
