@@ -13,7 +13,7 @@ use meta::{Embedded, Etcd, Store};
 use crate::cli::{Import, Move, Place};
 use crate::failure::Failure;
 use crate::printing::say;
-use crate::router::runtime;
+use crate::router::{make_directory, runtime};
 use crate::settings::{self, Settings};
 use crate::store;
 
@@ -29,12 +29,7 @@ enum Opened {
 impl Opened {
     async fn embedded(settings: &Settings) -> Result<Opened, Failure> {
         let state = &settings.state_dir;
-        std::fs::create_dir_all(state).map_err(|error| {
-            Failure::new(format!(
-                "cannot make state_dir {}: {error}",
-                state.display()
-            ))
-        })?;
+        make_directory(state)?;
         let store = Embedded::open(state).map_err(Failure::new)?;
         Ok(Opened::Embedded(store))
     }
