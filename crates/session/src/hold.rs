@@ -281,7 +281,7 @@ impl Core {
     async fn hold_login(&self, hold: &mut Option<Hold>) -> bool {
         let now_us = self.now_us();
         let limit_us = self.settings().failover_wait_ms * 1000;
-        if limit_us == 0 || self.draining.get() || !is_tended(&self.shared.published.load()) {
+        if limit_us == 0 || self.is_draining() || !is_tended(&self.shared.published.load()) {
             return false;
         }
         let hold = hold.get_or_insert(Hold::new(now_us));
@@ -333,7 +333,7 @@ impl Session {
         let limit_us = self.promises.failover_wait_ms * 1000;
         let tended = is_tended(&self.core.shared.published.load());
         if run.hold.is_none() {
-            if limit_us == 0 || !tended || self.core.draining.get() {
+            if limit_us == 0 || !tended || self.core.is_draining() {
                 return Ok(Turn::Over { waited_ms: 0 });
             }
             count(&self.core.counters.statements_held);
@@ -353,7 +353,7 @@ impl Session {
             .statements_held_us
             .fetch_add(now_us - began_us, Relaxed);
         self.profile.lap(Step::Hold);
-        if self.handle.killed.get() || self.core.draining.get() {
+        if self.handle.killed.get() || self.core.is_draining() {
             self.place_error(run)?;
             return Err(self.last_word().await);
         }

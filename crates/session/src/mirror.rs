@@ -101,7 +101,7 @@ impl Core {
     async fn send_copies(self: Rc<Self>) {
         loop {
             let next = self.mirrors.waiting.borrow_mut().pop_front();
-            let Some(copy) = next.filter(|_| !self.draining.get()) else {
+            let Some(copy) = next.filter(|_| !self.is_draining()) else {
                 break;
             };
             let sent = reactor::timeout(COPY_MAX, self.run_copy(copy)).await;

@@ -107,11 +107,7 @@ pub struct Core {
     texts: RefCell<Texts>,
     buffers: RefCell<Vec<Vec<u8>>>,
     pub(crate) now_s: Cell<u64>,
-    pub(crate) draining: Cell<bool>,
-    /// Its time is running out: sessions end right behind an answer.
-    pub(crate) hurrying: Cell<bool>,
-    /// Its time is over: whoever waits for its client ends, whatever it holds.
-    pub(crate) closing_time: Cell<bool>,
+    pub(crate) stage: Cell<Drain>,
     /// The accounts by which the pools were last reviewed.
     reviewed: RefCell<Arc<Accounts>>,
     /// A session has ended whose connections may not outlive it.
@@ -172,6 +168,18 @@ const WRITERS_MAX: usize = 10_000;
 /// Seconds. A client that sent nothing for longer is not about to send something.
 const QUIET_S: u64 = 1;
 
+/// How far the end of the router has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Drain {
+    Not,
+    /// Sessions end when their clients ask or are quiet.
+    Asks,
+    /// Its time is running out: sessions end right behind an answer.
+    Hurries,
+    /// Its time is over: whoever waits for its client ends, whatever it holds.
+    Closes,
+}
+
 impl Core {
     /// The core's things, empty.
     pub fn new(index: usize, shared: Arc<Shared>, dealer: Dealer<Message>) -> Rc<Core> {
@@ -207,9 +215,7 @@ impl Core {
             texts: RefCell::default(),
             buffers: RefCell::default(),
             now_s: Cell::new(0),
-            draining: Cell::new(false),
-            hurrying: Cell::new(false),
-            closing_time: Cell::new(false),
+            stage: Cell::new(Drain::Not),
             reviewed: RefCell::default(),
             closing: Cell::new(false),
         });
@@ -366,7 +372,7 @@ impl Core {
             self.end_stalled(handle);
             self.tick_aside(handle, now_s);
         }
-        if self.draining.get() {
+        if self.is_draining() {
             self.end_quiet();
         }
         self.end_abandoned();
@@ -404,19 +410,27 @@ impl Core {
     /// it waits for no client any more, only for what runs and what is held; the third time for
     /// nothing but statements.
     pub fn drain(&self) {
-        let again = self.draining.replace(true);
-        self.closing_time.set(self.hurrying.replace(again));
+        self.stage.set(match self.stage.get() {
+            Drain::Not => Drain::Asks,
+            Drain::Asks => Drain::Hurries,
+            Drain::Hurries | Drain::Closes => Drain::Closes,
+        });
         self.waiting.interrupt_all();
         self.end_quiet();
+    }
+
+    /// The router ends, and its sessions with it.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.stage.get() > Drain::Not
     }
 
     /// Ends the sessions that a drain need not wait for.
     fn end_quiet(&self) {
         let quiet = |handle: &Handle| {
-            self.hurrying.get() || handle.active_s.get() + QUIET_S < self.now_s.get()
+            self.stage.get() >= Drain::Hurries || handle.active_s.get() + QUIET_S < self.now_s.get()
         };
         for handle in self.handles.borrow().values() {
-            let free = self.closing_time.get() || handle.holds.get().is_none();
+            let free = self.stage.get() == Drain::Closes || handle.holds.get().is_none();
             let idle = handle.waits_for_client.get() && free;
             if (idle && quiet(handle)) || handle.streams.get() {
                 handle.killed.set(true);

@@ -15,7 +15,7 @@ const RENEW_MAX: Duration = Duration::from_secs(10);
 impl Core {
     /// Renews a connection that its session has left, and gives it back. Does not wait.
     pub(crate) fn renew(self: &Rc<Self>, handle: &Rc<Handle>, held: Held) {
-        if self.draining.get() {
+        if self.is_draining() {
             return;
         }
         let (core, handle) = (self.clone(), handle.clone());

@@ -26,7 +26,7 @@ use crate::counters::count;
 use crate::diagnostics::Diagnostics;
 use crate::end::End;
 use crate::login::Identity;
-use crate::per_core::{Core, Handle};
+use crate::per_core::{Core, Drain, Handle};
 use crate::pin::Pins;
 use crate::prepared::Statement;
 use crate::profile::Profile;
@@ -291,7 +291,7 @@ impl Session {
     /// The loop: one command after the other, until an end.
     async fn run(&mut self) -> End {
         loop {
-            if self.core.hurrying.get() && self.held.is_none() {
+            if self.core.stage.get() >= Drain::Hurries && self.held.is_none() {
                 return self.killed(false).await;
             }
             self.handle.active_s.set(self.core.now_s.get());
@@ -308,7 +308,7 @@ impl Session {
             if let Err(read) = read {
                 return self.client.refuse_read(read).await;
             }
-            if self.core.draining.get() && self.held.is_none() && self.is_check() {
+            if self.core.is_draining() && self.held.is_none() && self.is_check() {
                 return self.killed(true).await;
             }
             if let Err(end) = self.command().await {
@@ -357,7 +357,7 @@ impl Session {
                 self.client.sequence = 0;
                 return self.client.refuse(&error::IDLE_TOO_LONG, &[]).await;
             }
-            if !self.core.draining.get() {
+            if !self.core.is_draining() {
                 return End::Killed;
             }
             self.client.sequence = 0;
@@ -367,7 +367,7 @@ impl Session {
 
     /// Answers a command of a session that is ended from outside.
     pub(crate) async fn last_word(&mut self) -> End {
-        let draining = self.core.draining.get();
+        let draining = self.core.is_draining();
         let error = if draining {
             error::SHUTTING_DOWN
         } else {
