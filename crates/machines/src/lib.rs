@@ -9,3 +9,4 @@
 //! Must not know: sockets, tasks, clocks, SQL text, the state store's format.
 
 pub mod failover;
+pub mod xa;

@@ -1,0 +1,35 @@
+//! A transaction over several groups: atomic, recoverable by anyone, at no cost until it crosses.
+//!
+//! The group that was touched first keeps its plain transaction and is the *decider*; every other one
+//! has an XA *branch*. [`commit`] ends such a transaction for its client; [`recovery`] ends a branch
+//! whose router is gone or does not know. The rules that both keep:
+//!
+//! 1. *Prepare* all branches that wrote: from then on they survive everything.
+//! 2. *Decide*: one row of ours and the decider's own COMMIT, in one trip. That commit is the decision;
+//!    there is no other record of it. It is never sent before every branch is prepared.
+//! 3. *Finish* the branches. Nobody commits one without having seen the decision, and nobody rolls one
+//!    back without knowing that there never will be one: the decider's transaction was rolled back
+//!    before its COMMIT was sent, or a row that says so stands where the decision would have to stand.
+//!
+//! Branches that only read end when the others are prepared; those that read with locks end after the
+//! decision, so that what they read still held at that moment. One writing group needs no row.
+
+pub mod commit;
+pub mod recovery;
+
+/// A group's place in a transaction, in the order of enlistment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seat(pub u16);
+
+impl Seat {
+    /// The group whose COMMIT is the decision.
+    pub const DECIDER: Seat = Seat(0);
+}
+
+/// What the decider's row says of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Commit,
+    /// It never was committed and never will be.
+    Abort,
+}

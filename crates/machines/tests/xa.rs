@@ -1,0 +1,428 @@
+//! Transactions over several groups in which everything is lost at every point: whatever happens, all
+//! groups end the same way, the client's answer is true, and nothing stays prepared.
+
+use std::collections::BTreeMap;
+
+use machines::xa::commit::{self, Commit, Refusal, Reply, Work};
+use machines::xa::recovery::{self, Recovery};
+use machines::xa::{Seat, Verdict};
+
+/// A small generator of numbers that a seed repeats (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).expect("small")
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// A seat's data on its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Data {
+    Working,
+    Prepared,
+    Committed,
+    Undone,
+}
+
+/// The servers of one transaction, and who works on it.
+struct World {
+    work: Vec<Work>,
+    data: Vec<Data>,
+    /// The connection of the seat lives.
+    linked: Vec<bool>,
+    row: Option<Verdict>,
+    router: Option<Commit>,
+    asked: Vec<commit::Action>,
+    /// What is on its way to a server although the router gave its connection up.
+    late: Vec<(commit::Action, usize)>,
+    reply: Option<Reply>,
+    recoveries: Vec<(Recovery, Vec<recovery::Action>)>,
+    planted: Option<Planted>,
+    log: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Planted {
+    /// A recovery that finds no row rolls back without barring.
+    NoBar,
+    /// The router decides when the first branch is prepared.
+    DecidesEarly,
+}
+
+impl World {
+    fn new(dice: &mut Dice, planted: Option<Planted>) -> World {
+        let seats = 1 + dice.below(4);
+        let work: Vec<Work> = (0..seats)
+            .map(|_| Work {
+                wrote: !dice.one_in(3),
+                locked: dice.one_in(2),
+            })
+            .collect();
+        World {
+            router: Some(Commit::new(work.clone())),
+            data: vec![Data::Working; seats],
+            linked: vec![true; seats],
+            work,
+            row: None,
+            asked: Vec::new(),
+            late: Vec::new(),
+            reply: None,
+            recoveries: Vec::new(),
+            planted,
+            log: Vec::new(),
+        }
+    }
+
+    fn tell(&mut self, event: commit::Event) {
+        self.log.push(format!("router hears {event:?}"));
+        let Some(router) = &mut self.router else {
+            return;
+        };
+        for action in router.step(event) {
+            self.log.push(format!("  router: {action:?}"));
+            match action {
+                commit::Action::Reply(reply) => {
+                    assert!(self.reply.is_none(), "answered twice");
+                    self.reply = Some(reply);
+                }
+                commit::Action::Close(seat) => self.cut(usize::from(seat.0)),
+                commit::Action::HandOver(seat, verdict) => self.recover(seat, verdict),
+                commit::Action::Forget => {
+                    let mut branches = self.work.iter().zip(&self.data).skip(1);
+                    let ends =
+                        |(work, data): (&Work, &Data)| !work.wrote || *data == Data::Committed;
+                    assert!(branches.all(ends), "forgotten too early");
+                    self.row = None;
+                }
+                other => self.asked.push(other),
+            }
+        }
+    }
+
+    fn recover(&mut self, seat: Seat, verdict: Option<Verdict>) {
+        let mut recovery = Recovery::new(verdict);
+        let actions = recovery.step(recovery::Event::Found(seat));
+        self.recoveries.push((recovery, actions));
+    }
+
+    /// The server closes a seat's connection: what is not prepared is undone.
+    fn cut(&mut self, seat: usize) {
+        self.linked[seat] = false;
+        if self.data[seat] == Data::Working {
+            self.data[seat] = Data::Undone;
+        }
+    }
+
+    /// The router's question reaches the server, is lost on the way, or its answer is.
+    fn serve_router(&mut self, dice: &mut Dice) {
+        let at = dice.below(self.asked.len());
+        let action = self.asked.swap_remove(at);
+        if let commit::Action::Settle(seat) = action {
+            if seat != Seat::DECIDER || !self.needs_row() {
+                self.cut(usize::from(seat.0));
+            }
+            let verdict = match (seat, self.data[usize::from(seat.0)]) {
+                _ if dice.one_in(4) => None,
+                // For one group it is read off its log.
+                (seat, data) if seat != Seat::DECIDER || !self.needs_row() => Some(match data {
+                    Data::Committed => Verdict::Commit,
+                    _ => Verdict::Abort,
+                }),
+                _ => Some(*self.row.get_or_insert(Verdict::Abort)),
+            };
+            return self.tell(commit::Event::Settled(verdict));
+        }
+        let seat = match action {
+            commit::Action::Prepare(seat)
+            | commit::Action::Single(seat)
+            | commit::Action::Commit(seat)
+            | commit::Action::Rollback(seat) => seat,
+            _ => Seat::DECIDER,
+        };
+        let s = usize::from(seat.0);
+        let arrives = self.linked[s] && !dice.one_in(8);
+        let refused = arrives && dice.one_in(8);
+        if arrives && !refused {
+            self.carry_out(&action, s);
+        }
+        let answered = self.linked[s] && arrives && !dice.one_in(8);
+        if !answered {
+            // What was sent may still be carried out after the router gave it up; the server
+            // notices the end of the connection later than that.
+            match self.linked[s] && !arrives && dice.one_in(2) {
+                true => self.late.push((action, s)),
+                false => self.cut(s),
+            }
+            return self.tell(commit::Event::Lost(seat));
+        }
+        self.tell(match refused {
+            true => commit::Event::Refused(
+                seat,
+                Refusal {
+                    number: 1205,
+                    text: String::new(),
+                },
+            ),
+            false => commit::Event::Done(seat),
+        });
+    }
+
+    fn needs_row(&self) -> bool {
+        self.work.iter().skip(1).any(|work| work.wrote)
+    }
+
+    fn carry_out(&mut self, action: &commit::Action, s: usize) {
+        match action {
+            commit::Action::Prepare(_) => self.data[s] = Data::Prepared,
+            commit::Action::Decide { row } => {
+                if *row && self.row.is_some() {
+                    // Barred: the row's key is taken, the COMMIT behind it is not run.
+                    self.data[s] = Data::Undone;
+                    self.linked[s] = false;
+                    return;
+                }
+                if *row {
+                    self.row = Some(Verdict::Commit);
+                }
+                self.data[s] = Data::Committed;
+            }
+            commit::Action::Single(_) | commit::Action::Commit(_) => self.data[s] = Data::Committed,
+            commit::Action::Rollback(_) => self.data[s] = Data::Undone,
+            _ => {}
+        }
+    }
+
+    fn serve_recovery(&mut self, at: usize, dice: &mut Dice) {
+        let which = dice.below(self.recoveries[at].1.len());
+        let action = self.recoveries[at].1.swap_remove(which);
+        self.log.push(format!("recovery {at}: {action:?}"));
+        let event = match action {
+            recovery::Action::Look if dice.one_in(5) => recovery::Event::Open,
+            recovery::Action::Look => recovery::Event::Row(self.row),
+            recovery::Action::Bar if self.planted == Some(Planted::NoBar) => {
+                recovery::Event::Barred
+            }
+            recovery::Action::Bar if dice.one_in(5) => recovery::Event::Open,
+            recovery::Action::Bar if self.row.is_some() => recovery::Event::Taken,
+            recovery::Action::Bar => {
+                self.row = Some(Verdict::Abort);
+                // The acknowledgement may be lost.
+                match dice.one_in(4) {
+                    true => recovery::Event::Open,
+                    false => recovery::Event::Barred,
+                }
+            }
+            recovery::Action::End {
+                seat,
+                verdict,
+                kill,
+            } => {
+                let s = usize::from(seat.0);
+                if kill && !dice.one_in(4) {
+                    self.cut(s);
+                }
+                if self.data[s] == Data::Prepared && !self.linked[s] && !dice.one_in(4) {
+                    self.data[s] = match verdict {
+                        Verdict::Commit => Data::Committed,
+                        Verdict::Abort => Data::Undone,
+                    };
+                }
+                recovery::Event::Tried(seat)
+            }
+            recovery::Action::List(seat) => {
+                let there = self.data[usize::from(seat.0)] == Data::Prepared;
+                recovery::Event::Listed(seat, (!dice.one_in(5)).then_some(there))
+            }
+            recovery::Action::Wake { .. } => recovery::Event::Tick,
+            recovery::Action::Tell | recovery::Action::Over { .. } => return,
+        };
+        let (recovery, actions) = &mut self.recoveries[at];
+        actions.extend(recovery.step(event));
+    }
+
+    /// The router died: what it asked is on its way or not, and its connections end.
+    fn abandon(&mut self, dice: &mut Dice) {
+        for action in std::mem::take(&mut self.asked) {
+            let s = match action {
+                commit::Action::Settle(_) => continue,
+                commit::Action::Prepare(seat)
+                | commit::Action::Single(seat)
+                | commit::Action::Commit(seat)
+                | commit::Action::Rollback(seat) => usize::from(seat.0),
+                _ => 0,
+            };
+            if self.linked[s] && dice.one_in(2) {
+                self.late.push((action, s));
+            }
+        }
+        for seat in 0..self.data.len() {
+            if !self.late.iter().any(|(_, s)| *s == seat) {
+                self.cut(seat);
+            }
+        }
+    }
+
+    fn arrive_late(&mut self, dice: &mut Dice) {
+        let (action, s) = self.late.swap_remove(dice.below(self.late.len()));
+        self.log.push(format!("late: {action:?}"));
+        if self.linked[s] {
+            self.carry_out(&action, s);
+            self.cut(s);
+        }
+    }
+
+    /// Any router's slow tick: what XA RECOVER lists is found.
+    fn tick(&mut self) {
+        for seat in 1..self.data.len() {
+            if self.data[seat] == Data::Prepared {
+                self.recover(Seat(u16::try_from(seat).expect("few")), None);
+            }
+        }
+    }
+
+    fn verify(&self) {
+        let writers: Vec<Data> = (0..self.data.len())
+            .filter(|&seat| self.work[seat].wrote)
+            .map(|seat| self.data[seat])
+            .collect();
+        let all = |wanted: Data| writers.iter().all(|data| *data == wanted);
+        let committed = all(Data::Committed);
+        let undone = all(Data::Undone);
+        assert!(
+            committed || undone,
+            "torn: {:?}\n{}",
+            self.data,
+            self.log.join("\n")
+        );
+        match &self.reply {
+            Some(Reply::Committed { .. }) => assert!(committed, "{}", self.log.join("\n")),
+            Some(Reply::RolledBack(_)) => {
+                assert!(undone, "{}", self.log.join("\n"));
+            }
+            Some(Reply::Unknown) | None => {}
+        }
+    }
+}
+
+fn play(seed: u64, planted: Option<Planted>) {
+    let mut dice = Dice(seed);
+    let mut world = World::new(&mut dice, planted);
+    let first = match dice.one_in(6) {
+        true => commit::Event::Rollback,
+        false => commit::Event::Commit,
+    };
+    world.tell(first);
+    if planted == Some(Planted::DecidesEarly) {
+        let early = world
+            .asked
+            .iter()
+            .any(|it| matches!(it, commit::Action::Prepare(_)));
+        if early {
+            world.asked.push(commit::Action::Decide { row: true });
+        }
+    }
+    let mut ticks = 0;
+    for _ in 0..10_000 {
+        if world.router.is_some() && dice.one_in(60) {
+            // kill -9 of the router: its connections break, and what it asked may be on its way.
+            world.router = None;
+            world.abandon(&mut dice);
+        }
+        if !world.late.is_empty() && dice.one_in(10) {
+            world.arrive_late(&mut dice);
+        }
+        if dice.one_in(20) {
+            world.tick();
+        }
+        let busy: Vec<usize> = (0..world.recoveries.len())
+            .filter(|&at| !world.recoveries[at].1.is_empty())
+            .collect();
+        if !world.asked.is_empty() && (busy.is_empty() || dice.one_in(2)) {
+            world.serve_router(&mut dice);
+        } else if !busy.is_empty() {
+            world.serve_recovery(busy[dice.below(busy.len())], &mut dice);
+        } else {
+            if !world.late.is_empty() {
+                world.arrive_late(&mut dice);
+                continue;
+            }
+            if !world.data.contains(&Data::Prepared) {
+                break;
+            }
+            ticks += 1;
+            assert!(
+                ticks < 1000,
+                "it never ends: {:?}\n{}",
+                world.data,
+                world.log.join("\n")
+            );
+            world.tick();
+        }
+    }
+    world.verify();
+}
+
+#[test]
+fn whatever_dies_it_is_all_or_nothing() {
+    let number = |name: &str, default| match std::env::var(name) {
+        Ok(text) => text.parse().expect("a number"),
+        Err(_) => default,
+    };
+    let (from, count) = (
+        number("HEDDLE_SEED_FROM", 0),
+        number("HEDDLE_SEEDS", 100_000),
+    );
+    for seed in from..from + count {
+        let caught = std::panic::catch_unwind(|| play(seed, None));
+        assert!(caught.is_ok(), "seed {seed}");
+    }
+}
+
+fn is_found(planted: Planted) {
+    std::panic::set_hook(Box::new(|_| {}));
+    let found =
+        (0..20_000).any(|seed| std::panic::catch_unwind(|| play(seed, Some(planted))).is_err());
+    let _ = std::panic::take_hook();
+    assert!(found, "{planted:?} was not found");
+}
+
+#[test]
+fn a_recovery_without_the_abort_row_is_found() {
+    is_found(Planted::NoBar);
+}
+
+#[test]
+fn a_decision_before_all_are_prepared_is_found() {
+    is_found(Planted::DecidesEarly);
+}
+
+/// Rows by which a seat's questions can be counted.
+#[test]
+fn one_group_needs_no_row_and_one_writer_no_prepare() {
+    let wrote = Work {
+        wrote: true,
+        locked: false,
+    };
+    let read = Work::default();
+    let plain = Commit::new([wrote]).step(commit::Event::Commit);
+    assert_eq!(plain, [commit::Action::Decide { row: false }]);
+    let single = Commit::new([read, wrote]).step(commit::Event::Commit);
+    let seats: BTreeMap<_, _> = single.iter().enumerate().collect();
+    assert_eq!(seats[&0], &commit::Action::Rollback(Seat::DECIDER));
+    assert_eq!(seats[&1], &commit::Action::Single(Seat(1)));
+    let both = Commit::new([wrote, wrote]).step(commit::Event::Commit);
+    assert_eq!(both, [commit::Action::Prepare(Seat(1))]);
+}
