@@ -18,6 +18,7 @@ pub mod outcome;
 pub mod permits;
 pub mod position;
 pub mod server;
+pub mod shard;
 pub mod snapshot;
 pub mod tls;
 pub mod token;

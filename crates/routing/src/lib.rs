@@ -13,6 +13,7 @@ mod balance;
 mod level;
 mod plan;
 pub mod rules;
+pub mod shard;
 
 pub use balance::{Balance, Near, Preferences, Slowness, Strategy, Turn};
 pub use level::{LastRead, Level, Need};
