@@ -1,0 +1,20 @@
+//! Statements on sharded tables: which shards they need, and how their parts are put together.
+//!
+//! Job: read a statement once per shape, and tell for each sharded table that it names which
+//! literals bound the table's shard key ([`keys`]), and whether what one shard answers is complete by
+//! itself.
+//!
+//! Invariants: a set of shards never lacks one that has a row of the answer; what is not understood
+//! bounds nothing. The text that the servers get is never made from the parsed statement, whose
+//! grammar is not theirs.
+//!
+//! Must not know: sockets, tasks, sessions, what the servers hold. It runs off the hot path: its
+//! product is kept by digest, and names literals by where they stand.
+
+pub mod catalog;
+pub mod keys;
+mod read;
+mod text;
+
+pub use catalog::{Catalog, Kind};
+pub use read::{Analysis, Reference, Unread, read};

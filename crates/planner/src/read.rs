@@ -1,0 +1,650 @@
+//! Reads a statement: the sharded tables that it names, what bounds their keys, and which of them
+//! have equal keys.
+//!
+//! A name is looked up as SQL does it: in the query block at hand, then in those around it. A column
+//! without a table is a sharded table's key when that table is of the block at hand: if another table
+//! of the block had it too, the servers would refuse the statement.
+
+use std::ops::ControlFlow;
+
+use farm::shard::{KeyType, ShardMap, ShardedTable};
+use routing::shard::{Literal, ShardSet};
+use sqlparser::ast::{
+    BinaryOperator, Delete, Expr, FromTable, Ident, Insert, JoinConstraint, JoinOperator,
+    ObjectName, Query, Select, SetExpr, Statement, TableFactor, TableObject, TableWithJoins,
+    UnaryOperator, Update, Value, Visit, Visitor,
+};
+use sqlparser::dialect::MySqlDialect;
+use sqlparser::parser::Parser;
+
+use crate::catalog::{Catalog, Kind};
+use crate::keys::{Condition, Term};
+use crate::text::Lines;
+
+/// Deeper texts are not read.
+const DEPTH_MAX: usize = 50;
+
+/// Why a text was not read. It must then be taken to mean all rows of every table that it names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// For people.
+    pub reason: String,
+}
+
+/// A sharded table as a statement names it; as often as it is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    pub table: ShardedTable,
+    /// What is demanded of its key by itself.
+    pub condition: Condition,
+    /// References whose keys each of its rows' key equals, where the row matters at all.
+    pub equals: Vec<usize>,
+}
+
+/// What a statement is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Analysis {
+    pub references: Vec<Reference>,
+    /// It names tables that are on one group only.
+    pub names_single: bool,
+    /// It names tables that are not understood.
+    pub names_opaque: bool,
+}
+
+impl Analysis {
+    /// For each reference the shards that can have rows of it that matter. All tables are on `map`.
+    pub fn shards<'v>(
+        &self,
+        map: &ShardMap,
+        value: &impl Fn(Term) -> Option<Literal<'v>>,
+    ) -> Vec<ShardSet> {
+        let of = |one: &Reference| one.condition.shards(map, one.table.key, value);
+        let mut sets: Vec<ShardSet> = self.references.iter().map(of).collect();
+        // Keys that are equal are on one shard; each round can only take shards away.
+        loop {
+            let before = sets.clone();
+            for (at, one) in self.references.iter().enumerate() {
+                for &other in &one.equals {
+                    let theirs = sets[other].clone();
+                    sets[at].meet(&theirs);
+                }
+            }
+            if sets == before {
+                return sets;
+            }
+        }
+    }
+
+    /// Every row belongs to rows of equal keys only: what each shard answers is complete.
+    pub fn is_colocated(&self) -> bool {
+        let mut reached = vec![false; self.references.len()];
+        let Some(first) = reached.first_mut() else {
+            return true;
+        };
+        *first = true;
+        loop {
+            let before = reached.clone();
+            for (at, one) in self.references.iter().enumerate() {
+                for &other in &one.equals {
+                    let either = reached[at] || reached[other];
+                    (reached[at], reached[other]) = (either, either);
+                }
+            }
+            if reached == before {
+                return reached.into_iter().all(|it| it);
+            }
+        }
+    }
+}
+
+/// Reads a text of one statement. `database` is the session's.
+///
+/// # Errors
+/// The parser does not know it, or it is more than one statement.
+pub fn read(text: &str, database: &str, catalog: &dyn Catalog) -> Result<Analysis, Unread> {
+    let unread = |reason: String| Unread { reason };
+    let mut parser = Parser::new(&MySqlDialect {})
+        .with_recursion_limit(DEPTH_MAX)
+        .try_with_sql(text)
+        .map_err(|error| unread(error.to_string()))?;
+    let statements = parser
+        .parse_statements()
+        .map_err(|error| unread(error.to_string()))?;
+    let [statement] = &statements[..] else {
+        return Err(unread("it is not one statement".to_owned()));
+    };
+    let mut reader = Reader {
+        catalog,
+        database,
+        lines: Lines::new(text),
+        scopes: Vec::new(),
+        named: Vec::new(),
+        found: Analysis::default(),
+    };
+    match statement {
+        Statement::Query(query) => reader.query(query),
+        Statement::Update(update) => reader.update(update),
+        Statement::Delete(delete) => reader.delete(delete),
+        Statement::Insert(insert) => reader.insert(insert),
+        _ => {
+            return Err(unread(
+                "it is no query, INSERT, UPDATE or DELETE".to_owned(),
+            ));
+        }
+    }
+    Ok(reader.found)
+}
+
+/// A name of a query block, and the reference that it stands for, if any.
+struct Name {
+    database: Option<String>,
+    name: String,
+    reference: Option<usize>,
+}
+
+struct Reader<'a> {
+    catalog: &'a dyn Catalog,
+    database: &'a str,
+    lines: Lines<'a>,
+    /// The query blocks around the place at hand, the innermost last.
+    scopes: Vec<Vec<Name>>,
+    /// What WITH names, in lower case.
+    named: Vec<String>,
+    found: Analysis,
+}
+
+/// To whom a condition speaks.
+enum For<'r> {
+    /// Every reference of the block.
+    All,
+    /// These: the others may be padded with NULLs.
+    Only(&'r [usize]),
+}
+
+impl For<'_> {
+    fn includes(&self, reference: usize) -> bool {
+        match self {
+            For::All => true,
+            For::Only(those) => those.contains(&reference),
+        }
+    }
+}
+
+impl Reader<'_> {
+    fn query(&mut self, query: &Query) {
+        let named = self.named.len();
+        if let Some(with) = &query.with {
+            // A recursive one may name itself, and a later one those before it.
+            for table in &with.cte_tables {
+                if with.recursive {
+                    self.named.push(lower(&table.alias.name));
+                }
+                self.query(&table.query);
+                if !with.recursive {
+                    self.named.push(lower(&table.alias.name));
+                }
+            }
+        }
+        self.body(&query.body);
+        self.inner(&query.order_by);
+        self.inner(&query.limit_clause);
+        self.named.truncate(named);
+    }
+
+    fn body(&mut self, body: &SetExpr) {
+        match body {
+            SetExpr::Select(select) => self.select(select),
+            SetExpr::Query(query) => self.query(query),
+            SetExpr::SetOperation { left, right, .. } => {
+                self.body(left);
+                self.body(right);
+            }
+            SetExpr::Values(values) => self.inner(values),
+            SetExpr::Table(table) => {
+                let schema = table.schema_name.clone();
+                if let Some(name) = &table.table_name {
+                    self.scopes.push(Vec::new());
+                    self.table(schema, name.clone(), None);
+                    self.scopes.pop();
+                }
+            }
+            _ => self.found.names_opaque = true,
+        }
+    }
+
+    fn select(&mut self, select: &Select) {
+        self.scopes.push(Vec::new());
+        for from in &select.from {
+            self.from(from);
+        }
+        if let Some(condition) = &select.selection {
+            self.demand(condition, &For::All);
+        }
+        self.inner(&select.projection);
+        self.inner(&select.selection);
+        self.inner(&select.group_by);
+        self.inner(&select.having);
+        self.inner(&select.named_window);
+        self.scopes.pop();
+    }
+
+    /// A table and what is joined to it; gives the references of all of them.
+    fn from(&mut self, from: &TableWithJoins) -> Vec<usize> {
+        let mut left = self.factor(&from.relation);
+        for join in &from.joins {
+            let right = self.factor(&join.relation);
+            let (constraint, only) = match &join.join_operator {
+                JoinOperator::Join(constraint)
+                | JoinOperator::Inner(constraint)
+                | JoinOperator::CrossJoin(constraint)
+                | JoinOperator::StraightJoin(constraint) => (constraint, None),
+                JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => {
+                    (constraint, Some(&right))
+                }
+                JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
+                    (constraint, Some(&left))
+                }
+                _ => {
+                    self.found.names_opaque = true;
+                    continue;
+                }
+            };
+            let whom = only.map_or(For::All, |only| For::Only(only));
+            match constraint {
+                JoinConstraint::On(condition) => {
+                    self.demand(condition, &whom);
+                    self.inner(condition);
+                }
+                JoinConstraint::Using(columns) => {
+                    for column in columns {
+                        self.using(column, &left, &right, &whom);
+                    }
+                }
+                JoinConstraint::Natural | JoinConstraint::None => {}
+            }
+            left.extend(right);
+        }
+        left
+    }
+
+    fn factor(&mut self, factor: &TableFactor) -> Vec<usize> {
+        match factor {
+            TableFactor::Table {
+                name,
+                alias,
+                args: None,
+                version: None,
+                ..
+            } => {
+                let alias = alias.as_ref().map(|alias| alias.name.value.clone());
+                match parts(name) {
+                    Some((schema, name)) => self.table(schema, name, alias).into_iter().collect(),
+                    None => {
+                        self.found.names_opaque = true;
+                        Vec::new()
+                    }
+                }
+            }
+            TableFactor::Derived {
+                lateral: _,
+                subquery,
+                alias,
+                ..
+            } => {
+                self.query(subquery);
+                if let Some(alias) = alias {
+                    self.name(None, alias.name.value.clone(), None);
+                }
+                Vec::new()
+            }
+            TableFactor::NestedJoin {
+                table_with_joins,
+                alias: None,
+            } => self.from(table_with_joins),
+            _ => {
+                self.found.names_opaque = true;
+                Vec::new()
+            }
+        }
+    }
+
+    /// A table by its name; the reference when it is sharded.
+    fn table(
+        &mut self,
+        schema: Option<String>,
+        name: String,
+        alias: Option<String>,
+    ) -> Option<usize> {
+        if schema.is_none() && self.named.contains(&name.to_lowercase()) {
+            self.name(None, alias.unwrap_or(name), None);
+            return None;
+        }
+        let catalog = self.catalog;
+        let database = schema.clone().unwrap_or_else(|| self.database.to_owned());
+        let reference = match catalog.table(&database, &name) {
+            Kind::Sharded(table) => {
+                self.found.references.push(Reference {
+                    table: table.clone(),
+                    condition: Condition::Any,
+                    equals: Vec::new(),
+                });
+                Some(self.found.references.len() - 1)
+            }
+            Kind::Global => None,
+            Kind::Single => {
+                self.found.names_single = true;
+                None
+            }
+            Kind::Opaque => {
+                self.found.names_opaque = true;
+                None
+            }
+        };
+        match alias {
+            Some(alias) => self.name(None, alias, reference),
+            None => self.name(Some(database), name, reference),
+        }
+        reference
+    }
+
+    fn name(&mut self, database: Option<String>, name: String, reference: Option<usize>) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.push(Name {
+                database,
+                name,
+                reference,
+            });
+        }
+    }
+
+    /// The reference whose shard key an expression is.
+    fn key(&self, expr: &Expr) -> Option<usize> {
+        let is_key = |reference: usize, column: &Ident| {
+            let table = &self.found.references[reference].table;
+            table.column.eq_ignore_ascii_case(&column.value)
+        };
+        match expr {
+            Expr::Nested(inner) => self.key(inner),
+            Expr::Identifier(column) => {
+                let scope = self.scopes.last()?;
+                let mut references = scope.iter().filter_map(|name| name.reference);
+                // Two that have it are joined by it, or the servers refuse the statement; what is
+                // said of the joined column is true of the first one's rows that matter.
+                references.find(|it| is_key(*it, column))
+            }
+            Expr::CompoundIdentifier(path) => {
+                let (database, table, column) = match &path[..] {
+                    [table, column] => (None, table, column),
+                    [database, table, column] => (Some(database), table, column),
+                    _ => return None,
+                };
+                let called = |name: &&Name| {
+                    name.name.eq_ignore_ascii_case(&table.value)
+                        && database.is_none_or(|it| name.database.as_deref() == Some(&it.value))
+                };
+                let innermost = self.scopes.iter().rev();
+                let found = innermost
+                    .flat_map(|scope| scope.iter().find(called))
+                    .next()?;
+                found.reference.filter(|it| is_key(*it, column))
+            }
+            _ => None,
+        }
+    }
+
+    /// A condition that rows must meet, taken apart at its ANDs.
+    fn demand(&mut self, condition: &Expr, whom: &For<'_>) {
+        match condition {
+            Expr::Nested(inner) => self.demand(inner, whom),
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::And,
+                right,
+            } => {
+                self.demand(left, whom);
+                self.demand(right, whom);
+            }
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::Eq | BinaryOperator::Spaceship,
+                right,
+            } if self.key(left).is_some() && self.key(right).is_some() => {
+                if let (Some(one), Some(other)) = (self.key(left), self.key(right)) {
+                    self.equal(one, other, whom);
+                }
+            }
+            _ => {
+                for reference in 0..self.found.references.len() {
+                    if whom.includes(reference) && self.is_here(reference) {
+                        let means = self.bounds(condition, reference);
+                        let it = &mut self.found.references[reference].condition;
+                        *it = std::mem::take(it).and(means);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The reference is of the innermost block: only its rows are filtered here.
+    fn is_here(&self, reference: usize) -> bool {
+        let here = |scope: &Vec<Name>| scope.iter().any(|name| name.reference == Some(reference));
+        self.scopes.last().is_some_and(here)
+    }
+
+    fn equal(&mut self, one: usize, other: usize, whom: &For<'_>) {
+        let table = |at: usize| &self.found.references[at].table;
+        let comparable =
+            table(one).map == table(other).map && same_values(table(one).key, table(other).key);
+        if !comparable || one == other {
+            return;
+        }
+        for (at, to) in [(one, other), (other, one)] {
+            if whom.includes(at) && self.is_here(at) {
+                self.found.references[at].equals.push(to);
+            }
+        }
+    }
+
+    /// USING: a column of one table on each side.
+    fn using(&mut self, column: &ObjectName, left: &[usize], right: &[usize], whom: &For<'_>) {
+        let Some((None, column)) = parts(column) else {
+            return;
+        };
+        let has = |at: &&usize| {
+            self.found.references[**at]
+                .table
+                .column
+                .eq_ignore_ascii_case(&column)
+        };
+        let one = left.iter().find(has).copied();
+        let other = right.iter().find(has).copied();
+        if let (Some(one), Some(other)) = (one, other) {
+            self.equal(one, other, whom);
+        }
+    }
+
+    /// What a condition says about a reference's key.
+    fn bounds(&self, condition: &Expr, of: usize) -> Condition {
+        let is_it = |expr: &Expr| self.key(expr) == Some(of);
+        match condition {
+            Expr::Nested(inner) => self.bounds(inner, of),
+            Expr::BinaryOp { left, op, right } => match op {
+                BinaryOperator::And => self.bounds(left, of).and(self.bounds(right, of)),
+                BinaryOperator::Or => self.bounds(left, of).or(self.bounds(right, of)),
+                _ if is_it(left) => self.compared(op, right, false),
+                _ if is_it(right) => self.compared(op, left, true),
+                _ => match (op, &**left, &**right) {
+                    (BinaryOperator::Eq, Expr::Tuple(left), Expr::Tuple(right)) => {
+                        self.row(left, right, of)
+                    }
+                    _ => Condition::Any,
+                },
+            },
+            Expr::InList {
+                expr,
+                list,
+                negated: false,
+            } => {
+                let one = |item: &Expr| match (&**expr, item) {
+                    (Expr::Tuple(left), Expr::Tuple(right)) => self.row(left, right, of),
+                    _ if is_it(expr) => self.compared(&BinaryOperator::Eq, item, false),
+                    _ => Condition::Any,
+                };
+                list.iter().map(one).fold(Condition::Never, Condition::or)
+            }
+            Expr::Between {
+                expr,
+                negated: false,
+                low,
+                high,
+            } if is_it(expr) => {
+                let low = self.compared(&BinaryOperator::GtEq, low, false);
+                low.and(self.compared(&BinaryOperator::LtEq, high, false))
+            }
+            _ => Condition::Any,
+        }
+    }
+
+    /// `(a, b) = (1, 2)`.
+    fn row(&self, left: &[Expr], right: &[Expr], of: usize) -> Condition {
+        let both = left.iter().zip(right);
+        let one = |(left, right): (&Expr, &Expr)| match (self.key(left), self.key(right)) {
+            (Some(it), None) if it == of => self.compared(&BinaryOperator::Eq, right, false),
+            (None, Some(it)) if it == of => self.compared(&BinaryOperator::Eq, left, false),
+            _ => Condition::Any,
+        };
+        both.map(one).fold(Condition::Any, Condition::and)
+    }
+
+    /// `key op value`, or `value op key`.
+    fn compared(&self, op: &BinaryOperator, value: &Expr, swapped: bool) -> Condition {
+        let Some(term) = self.term(value) else {
+            return Condition::Any;
+        };
+        let above = |included| Condition::Between(Some((term, included)), None);
+        let below = |included| Condition::Between(None, Some((term, included)));
+        match (op, swapped) {
+            (BinaryOperator::Eq, _) => Condition::Equal(term),
+            (BinaryOperator::Gt, false) | (BinaryOperator::Lt, true) => above(false),
+            (BinaryOperator::GtEq, false) | (BinaryOperator::LtEq, true) => above(true),
+            (BinaryOperator::Lt, false) | (BinaryOperator::Gt, true) => below(false),
+            (BinaryOperator::LtEq, false) | (BinaryOperator::GtEq, true) => below(true),
+            _ => Condition::Any,
+        }
+    }
+
+    fn term(&self, expr: &Expr) -> Option<Term> {
+        let (value, negative) = match expr {
+            Expr::Nested(inner) => return self.term(inner),
+            Expr::Value(value) => (value, false),
+            Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr,
+            } => match &**expr {
+                Expr::Value(value) if matches!(value.value, Value::Number(..)) => (value, true),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let at = self.lines.byte(value.span.start)?;
+        match &value.value {
+            Value::Number(..) | Value::SingleQuotedString(_) | Value::DoubleQuotedString(_) => {
+                Some(Term { at, negative })
+            }
+            Value::Placeholder(mark) if mark == "?" => Some(Term { at, negative }),
+            _ => None,
+        }
+    }
+
+    fn update(&mut self, update: &Update) {
+        self.scopes.push(Vec::new());
+        self.from(&update.table);
+        if let Some(condition) = &update.selection {
+            self.demand(condition, &For::All);
+        }
+        self.inner(&update.assignments);
+        self.inner(&update.selection);
+        self.scopes.pop();
+    }
+
+    fn delete(&mut self, delete: &Delete) {
+        self.scopes.push(Vec::new());
+        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+        for from in from.iter().chain(delete.using.iter().flatten()) {
+            self.from(from);
+        }
+        if let Some(condition) = &delete.selection {
+            self.demand(condition, &For::All);
+        }
+        self.inner(&delete.selection);
+        self.scopes.pop();
+    }
+
+    fn insert(&mut self, insert: &Insert) {
+        self.scopes.push(Vec::new());
+        match &insert.table {
+            TableObject::TableName(name) => match parts(name) {
+                Some((schema, name)) => drop(self.table(schema, name, None)),
+                None => self.found.names_opaque = true,
+            },
+            _ => self.found.names_opaque = true,
+        }
+        if let Some(source) = &insert.source {
+            self.query(source);
+        }
+        self.inner(&insert.assignments);
+        self.scopes.pop();
+    }
+
+    /// Reads the queries inside a part of a statement.
+    fn inner(&mut self, part: &impl Visit) {
+        let mut queries = Queries::default();
+        let _ = part.visit(&mut queries);
+        for query in queries.found {
+            self.query(&query);
+        }
+    }
+}
+
+/// The outermost queries of a part of a statement.
+#[derive(Default)]
+struct Queries {
+    depth: usize,
+    found: Vec<Query>,
+}
+
+impl Visitor for Queries {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        if self.depth == 0 {
+            self.found.push(query.clone());
+        }
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+}
+
+fn lower(name: &Ident) -> String {
+    name.value.to_lowercase()
+}
+
+/// The database, if it is named, and the table.
+fn parts(name: &ObjectName) -> Option<(Option<String>, String)> {
+    let ident = |at: usize| Some(name.0.get(at)?.as_ident()?.value.clone());
+    match name.0.len() {
+        1 => Some((None, ident(0)?)),
+        2 => Some((Some(ident(0)?), ident(1)?)),
+        _ => None,
+    }
+}
+
+/// Equal values of both have equal keys.
+fn same_values(one: KeyType, other: KeyType) -> bool {
+    one == other
+}

@@ -1,0 +1,44 @@
+//! Places in a text: the parser counts lines and characters, the tokenizer bytes.
+
+use sqlparser::tokenizer::Location;
+
+/// Where each line of a text begins.
+pub(crate) struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn new(text: &'a str) -> Lines<'a> {
+        let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        Lines {
+            text,
+            starts: std::iter::once(0).chain(breaks).collect(),
+        }
+    }
+
+    /// The byte at a place; `None` for one that is not in the text.
+    pub(crate) fn byte(&self, place: Location) -> Option<u32> {
+        let line = usize::try_from(place.line.checked_sub(1)?).ok()?;
+        let column = usize::try_from(place.column.checked_sub(1)?).ok()?;
+        let start = *self.starts.get(line)?;
+        let (at, _) = self.text[start..].char_indices().nth(column)?;
+        u32::try_from(start + at).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_are_not_bytes() {
+        let lines = Lines::new("SELECT 'é',\n 'ß', 7");
+        let byte = |line, column| lines.byte(Location { line, column });
+        assert_eq!(
+            (byte(1, 8), byte(2, 2), byte(2, 7)),
+            (Some(7), Some(14), Some(20))
+        );
+        assert_eq!((byte(0, 0), byte(9, 1)), (None, None));
+    }
+}
