@@ -2,7 +2,7 @@
 //!
 //! Job: read a statement once per shape, and tell for each sharded table that it names which
 //! literals bound the table's shard key ([`keys`]), and whether what one shard answers is complete by
-//! itself.
+//! itself; and put the rows of several shards together ([`merge`]).
 //!
 //! Invariants: a set of shards never lacks one that has a row of the answer; what is not understood
 //! bounds nothing. The text that the servers get is never made from the parsed statement, whose
@@ -13,6 +13,7 @@
 
 pub mod catalog;
 pub mod keys;
+pub mod merge;
 mod read;
 mod text;
 

@@ -1,0 +1,245 @@
+//! Rows of several shards become one result: appended, in order, or grouped again.
+//!
+//! Rows are rows of the text protocol: a value's text, or NULL. What servers compare by a collation,
+//! they send a second time as its weight (`WEIGHT_STRING`), which is compared here byte by byte; such
+//! hidden columns stand behind the ones that the client sees, and are cut off at the end.
+//!
+//! Nothing is kept but one row per shard and the group at hand.
+
+pub mod decimal;
+mod total;
+
+use std::cmp::Ordering;
+
+pub use total::{Aggregate, Total};
+
+/// One row.
+pub type Row = Vec<Option<Vec<u8>>>;
+
+/// How two values of a column are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// Byte by byte: weights, dates, binary strings.
+    Bytes,
+    /// As exact numbers.
+    Decimal,
+    /// As floating-point numbers.
+    Double,
+}
+
+/// One column of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    pub column: usize,
+    pub comparison: Comparison,
+    pub descending: bool,
+}
+
+/// How rows are put together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The order in which each shard sends its rows, and in which they are wanted; empty when any
+    /// will do.
+    pub order: Vec<Key>,
+    /// Rows with equal keys in `order` become one: for each column how. Empty: rows stay as they are.
+    pub aggregates: Vec<Aggregate>,
+    /// So many rows are left out at the front.
+    pub offset: u64,
+    pub limit: Option<u64>,
+    /// The client sees so many columns.
+    pub visible: usize,
+}
+
+/// Puts the rows of some shards together.
+#[derive(Debug)]
+pub struct Merge {
+    plan: Plan,
+    shards: Vec<Shard>,
+    group: Option<(Row, Vec<Total>)>,
+    skipped: u64,
+    given: u64,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    head: Option<Row>,
+    ended: bool,
+}
+
+/// What the merge needs or gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The next row of this shard, or its end.
+    Needs(usize),
+    Row(Row),
+    /// Nothing comes any more; what shards still send is not wanted.
+    End,
+}
+
+impl Merge {
+    /// Of so many shards.
+    pub fn new(plan: Plan, shards: usize) -> Merge {
+        Merge {
+            plan,
+            shards: (0..shards).map(|_| Shard::default()).collect(),
+            group: None,
+            skipped: 0,
+            given: 0,
+        }
+    }
+
+    /// A shard's next row; `None` at its end.
+    ///
+    /// # Errors
+    /// The row cannot be what the plan says of it.
+    pub fn take(&mut self, shard: usize, row: Option<Row>) -> Result<(), Odd> {
+        if let Some(row) = &row {
+            let wanted = self.plan.order.iter().map(|key| key.column).max();
+            let wanted = wanted.map_or(0, |last| last + 1).max(self.plan.visible);
+            if row.len() < wanted.max(self.plan.aggregates.len()) {
+                return Err(Odd("a row has too few columns".to_owned()));
+            }
+        }
+        let shard = &mut self.shards[shard];
+        shard.ended = row.is_none();
+        shard.head = row;
+        Ok(())
+    }
+
+    /// Goes on.
+    ///
+    /// # Errors
+    /// A value that is to be added up is no number.
+    pub fn next(&mut self) -> Result<Next, Odd> {
+        loop {
+            if self.plan.limit.is_some_and(|limit| self.given >= limit) {
+                return Ok(Next::End);
+            }
+            let ordered = !self.plan.order.is_empty() || !self.plan.aggregates.is_empty();
+            let empty = |shard: &Shard| shard.head.is_none() && !shard.ended;
+            let waits = self.shards.iter().position(empty);
+            let least = match (ordered, waits) {
+                (true, Some(shard)) => return Ok(Next::Needs(shard)),
+                (true, None) => self.least()?,
+                (false, _) => self.shards.iter().position(|shard| shard.head.is_some()),
+            };
+            let row = match (least, waits) {
+                (Some(at), _) => self.shards[at].head.take(),
+                (None, Some(shard)) => return Ok(Next::Needs(shard)),
+                (None, None) => None,
+            };
+            if row.is_none() && self.group.is_none() {
+                return Ok(Next::End);
+            }
+            let whole = match self.plan.aggregates.is_empty() {
+                true => row,
+                false => self.grouped(row)?,
+            };
+            if let Some(row) = whole.and_then(|row| self.counted(row)) {
+                return Ok(Next::Row(row));
+            }
+        }
+    }
+
+    /// The shard whose row comes first; of equal ones the first shard's.
+    fn least(&self) -> Result<Option<usize>, Odd> {
+        let mut least: Option<(usize, &Row)> = None;
+        for (at, shard) in self.shards.iter().enumerate() {
+            let Some(row) = &shard.head else { continue };
+            let first = match least {
+                None => true,
+                Some((_, other)) => compare(&self.plan.order, row, other)?.is_lt(),
+            };
+            if first {
+                least = Some((at, row));
+            }
+        }
+        Ok(least.map(|(at, _)| at))
+    }
+
+    /// Adds a row to its group; gives the group before when this one begins another. `None` ends the
+    /// last one.
+    fn grouped(&mut self, row: Option<Row>) -> Result<Option<Row>, Odd> {
+        let aggregates = &self.plan.aggregates;
+        let Some(row) = row else {
+            return Ok(self.group.take().map(|group| finished(group, aggregates)));
+        };
+        if let Some((first, totals)) = &mut self.group
+            && compare(&self.plan.order, first, &row)?.is_eq()
+        {
+            let each = totals.iter_mut().zip(&row);
+            for (total, value) in each {
+                total.add(value.as_deref())?;
+            }
+            // A weight decides which value stays, and goes with it.
+            return Ok(None);
+        }
+        let mut totals = Vec::with_capacity(aggregates.len());
+        for (aggregate, value) in aggregates.iter().zip(&row) {
+            totals.push(Total::begin(*aggregate, value.as_deref())?);
+        }
+        let before = self.group.replace((row, totals));
+        Ok(before.map(|group| finished(group, aggregates)))
+    }
+
+    /// The row as the client sees it, unless it is to be left out.
+    fn counted(&mut self, mut row: Row) -> Option<Row> {
+        if self.skipped < self.plan.offset {
+            self.skipped += 1;
+            return None;
+        }
+        self.given += 1;
+        row.truncate(self.plan.visible);
+        Some(row)
+    }
+}
+
+fn finished((first, totals): (Row, Vec<Total>), aggregates: &[Aggregate]) -> Row {
+    let sums: Vec<Option<Vec<u8>>> = totals.iter().map(Total::value).collect();
+    let count = |at: usize| sums.get(at).cloned().flatten();
+    let mut row = first;
+    for (at, aggregate) in aggregates.iter().enumerate() {
+        row[at] = match aggregate {
+            Aggregate::Average { count: of, places } => {
+                total::average(sums[at].as_deref(), count(*of).as_deref(), *places)
+            }
+            _ => sums[at].clone(),
+        };
+    }
+    row
+}
+
+/// What a server sent that cannot be what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Odd(pub String);
+
+/// NULL comes before everything.
+fn compare(order: &[Key], a: &Row, b: &Row) -> Result<Ordering, Odd> {
+    for key in order {
+        let (one, other) = (&a[key.column], &b[key.column]);
+        let order = match (one, other) {
+            (Some(one), Some(other)) => compare_values(key.comparison, one, other)?,
+            (one, other) => one.is_some().cmp(&other.is_some()),
+        };
+        let order = match key.descending {
+            true => order.reverse(),
+            false => order,
+        };
+        if order.is_ne() {
+            return Ok(order);
+        }
+    }
+    Ok(Ordering::Equal)
+}
+
+/// Compares two values that are not NULL.
+pub(crate) fn compare_values(how: Comparison, a: &[u8], b: &[u8]) -> Result<Ordering, Odd> {
+    match how {
+        Comparison::Bytes => Ok(a.cmp(b)),
+        Comparison::Decimal => Ok(total::decimal(a)?.compare(&total::decimal(b)?)),
+        Comparison::Double => Ok(total::double(a)?.total_cmp(&total::double(b)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

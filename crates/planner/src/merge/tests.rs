@@ -1,0 +1,125 @@
+//! Rows of shards against what one server would send.
+
+use super::*;
+
+fn row(text: &str) -> Row {
+    let value = |word: &str| (word != "-").then(|| word.as_bytes().to_vec());
+    text.split(' ').map(value).collect()
+}
+
+/// The result, one row a line.
+fn merged(plan: Plan, shards: &[&[&str]]) -> Vec<String> {
+    let mut sources: Vec<_> = shards.iter().map(|rows| rows.iter()).collect();
+    let mut merge = Merge::new(plan, shards.len());
+    let mut result = Vec::new();
+    loop {
+        match merge.next().expect("numbers") {
+            Next::Needs(shard) => {
+                let next = sources[shard].next().map(|text| row(text));
+                merge.take(shard, next).expect("whole rows");
+            }
+            Next::Row(row) => {
+                let word = |value: Option<Vec<u8>>| {
+                    value.map_or("-".to_owned(), |text| {
+                        String::from_utf8_lossy(&text).into_owned()
+                    })
+                };
+                result.push(row.into_iter().map(word).collect::<Vec<_>>().join(" "));
+            }
+            Next::End => return result,
+        }
+    }
+}
+
+fn by(column: usize, comparison: Comparison, descending: bool) -> Key {
+    Key {
+        column,
+        comparison,
+        descending,
+    }
+}
+
+#[test]
+fn rows_in_any_order_are_appended() {
+    let plan = Plan {
+        visible: 1,
+        offset: 1,
+        limit: Some(2),
+        ..Plan::default()
+    };
+    assert_eq!(merged(plan, &[&["a"], &["b", "c"], &["d"]]), ["b", "c"]);
+    let nothing = Plan {
+        limit: Some(0),
+        visible: 1,
+        ..Plan::default()
+    };
+    assert_eq!(merged(nothing, &[&["a"]]), Vec::<String>::new());
+}
+
+#[test]
+fn rows_in_order_are_merged_by_hidden_keys() {
+    let plan = Plan {
+        order: vec![
+            by(1, Comparison::Bytes, true),
+            by(0, Comparison::Decimal, false),
+        ],
+        visible: 1,
+        ..Plan::default()
+    };
+    let first: &[&str] = &["9 z", "1 m", "10 m", "3 -"];
+    let second: &[&str] = &["8 z", "2 m"];
+    assert_eq!(
+        merged(plan, &[first, second]),
+        ["8", "9", "1", "2", "10", "3"]
+    );
+}
+
+#[test]
+fn groups_are_added_up() {
+    let exact = Some(4);
+    let plan = Plan {
+        order: vec![by(5, Comparison::Bytes, false)],
+        aggregates: vec![
+            Aggregate::First,
+            Aggregate::Sum,
+            Aggregate::Average {
+                count: 1,
+                places: exact,
+            },
+            Aggregate::Greatest(Comparison::Decimal),
+            Aggregate::SumDouble,
+            Aggregate::First,
+        ],
+        visible: 5,
+        ..Plan::default()
+    };
+    let first: &[&str] = &["a 2 5.0 9 0.5 a", "b 0 - - - b"];
+    let second: &[&str] = &["A 1 -1.0 10 0.25 a", "c 1 1.5 -3 1e300 c"];
+    assert_eq!(
+        merged(plan, &[first, second]),
+        ["a 3 1.33333 10 0.75", "b 0 - - -", "c 1 1.50000 -3 1e300"]
+    );
+}
+
+#[test]
+fn without_groups_there_is_one_row() {
+    let plan = Plan {
+        aggregates: vec![Aggregate::Sum, Aggregate::Least(Comparison::Bytes)],
+        visible: 2,
+        ..Plan::default()
+    };
+    assert_eq!(merged(plan, &[&["3 b"], &["0 -"], &["4 a"]]), ["7 a"]);
+}
+
+#[test]
+fn what_is_no_number_is_told() {
+    let plan = Plan {
+        aggregates: vec![Aggregate::Sum],
+        visible: 1,
+        ..Plan::default()
+    };
+    let mut merge = Merge::new(plan, 1);
+    merge.take(0, Some(row("x"))).expect("a column");
+    assert!(matches!(merge.next(), Err(Odd(why)) if why.contains("no number")));
+    assert!(merge.take(0, Some(Vec::new())).is_err());
+}
