@@ -15,6 +15,7 @@
 mod assignment;
 mod byte;
 mod classify;
+mod clause;
 mod comment;
 mod diagnostic;
 mod digest;
@@ -36,6 +37,7 @@ mod word;
 
 pub use assignment::{Assignment, Assignments, Scope, assignments};
 pub use classify::{Class, Verb};
+pub use clause::{Clauses, Limit, clauses};
 pub use diagnostic::{ShowDiagnostics, show_diagnostics};
 pub use facts::Facts;
 pub use hint::{Hints, MsHint, Pair, leading_comments};
