@@ -50,6 +50,8 @@ struct World {
     late: Vec<(commit::Action, usize)>,
     reply: Option<Reply>,
     recoveries: Vec<(Recovery, Vec<recovery::Action>)>,
+    /// The seats that the router gave to recovery, with what it said of them.
+    given: BTreeMap<usize, Option<Verdict>>,
     planted: Option<Planted>,
     log: Vec<String>,
 }
@@ -60,6 +62,10 @@ enum Planted {
     NoBar,
     /// The router decides when the first branch is prepared.
     DecidesEarly,
+    /// An abort row is removed while the decider's connection lives.
+    ForgetsAbort,
+    /// A decision is removed before all its branches have ended.
+    ForgetsCommit,
 }
 
 impl World {
@@ -81,6 +87,7 @@ impl World {
             late: Vec::new(),
             reply: None,
             recoveries: Vec::new(),
+            given: BTreeMap::new(),
             planted,
             log: Vec::new(),
         }
@@ -99,7 +106,10 @@ impl World {
                     self.reply = Some(reply);
                 }
                 commit::Action::Close(seat) => self.cut(usize::from(seat.0)),
-                commit::Action::HandOver(seat, verdict) => self.recover(seat, verdict),
+                commit::Action::HandOver(seat, verdict) => {
+                    self.given.insert(usize::from(seat.0), verdict);
+                    self.recover(seat, verdict);
+                }
                 commit::Action::Forget => {
                     let mut branches = self.work.iter().zip(&self.data).skip(1);
                     let ends =
@@ -234,13 +244,18 @@ impl World {
                 if kill && !dice.one_in(4) {
                     self.cut(s);
                 }
-                if self.data[s] == Data::Prepared && !self.linked[s] && !dice.one_in(4) {
+                let ends = self.data[s] == Data::Prepared && !self.linked[s] && !dice.one_in(4);
+                if ends {
                     self.data[s] = match verdict {
                         Verdict::Commit => Data::Committed,
                         Verdict::Abort => Data::Undone,
                     };
                 }
-                recovery::Event::Tried(seat)
+                // The answer may be lost.
+                match ends && !dice.one_in(4) {
+                    true => recovery::Event::Ended(seat),
+                    false => recovery::Event::Tried(seat),
+                }
             }
             recovery::Action::List(seat) => {
                 let there = self.data[usize::from(seat.0)] == Data::Prepared;
@@ -275,6 +290,23 @@ impl World {
         }
     }
 
+    /// A connection breaks on which nothing was asked, and the router notices.
+    fn break_idle(&mut self, dice: &mut Dice) {
+        let s = dice.below(self.data.len());
+        let busy = |action: &commit::Action| match action {
+            commit::Action::Prepare(seat)
+            | commit::Action::Single(seat)
+            | commit::Action::Commit(seat)
+            | commit::Action::Settle(seat)
+            | commit::Action::Rollback(seat) => usize::from(seat.0) == s,
+            _ => s == 0,
+        };
+        if self.linked[s] && !self.asked.iter().any(busy) {
+            self.cut(s);
+            self.tell(commit::Event::Lost(Seat(u16::try_from(s).expect("few"))));
+        }
+    }
+
     fn arrive_late(&mut self, dice: &mut Dice) {
         let (action, s) = self.late.swap_remove(dice.below(self.late.len()));
         self.log.push(format!("late: {action:?}"));
@@ -284,12 +316,55 @@ impl World {
         }
     }
 
+    /// Any router removes a row that nobody needs any more.
+    fn sweep(&mut self) {
+        let ended = |(work, data): (&Work, &Data)| !work.wrote || matches!(data, Data::Committed);
+        // A router that lost the answer to its COMMIT asks the row.
+        let asks = self.router.is_some() && self.reply.is_none();
+        let needed = match self.row {
+            Some(Verdict::Commit) if asks => true,
+            Some(Verdict::Commit) => {
+                !self.work.iter().zip(&self.data).skip(1).all(ended)
+                    && self.planted != Some(Planted::ForgetsCommit)
+            }
+            Some(Verdict::Abort) => self.linked[0] && self.planted != Some(Planted::ForgetsAbort),
+            None => true,
+        };
+        if !needed {
+            self.log.push(format!("{:?} is removed", self.row));
+            self.row = None;
+        }
+    }
+
     /// Any router's slow tick: what XA RECOVER lists is found.
     fn tick(&mut self) {
         for seat in 1..self.data.len() {
             if self.data[seat] == Data::Prepared {
                 self.recover(Seat(u16::try_from(seat).expect("few")), None);
             }
+        }
+    }
+
+    /// A router that has answered its client leaves nothing prepared that it did not give to
+    /// recovery, and names no branch unfinished that is none.
+    fn verify_given(&self) {
+        let Some(reply) = &self.reply else { return };
+        if self.router.is_none() || !self.asked.is_empty() {
+            return;
+        }
+        for (seat, data) in self.data.iter().enumerate() {
+            assert!(
+                *data != Data::Prepared || self.given.contains_key(&seat),
+                "seat {seat} was left prepared\n{}",
+                self.log.join("\n")
+            );
+        }
+        if let Reply::Committed { unfinished } = reply {
+            let told: Vec<usize> = unfinished.iter().map(|seat| seat.0.into()).collect();
+            let commits = |verdict: &Option<Verdict>| *verdict == Some(Verdict::Commit);
+            assert!(self.given.values().all(commits), "{}", self.log.join("\n"));
+            let given = self.given.keys().copied();
+            assert_eq!(told.len(), given.len(), "{}", self.log.join("\n"));
         }
     }
 
@@ -344,8 +419,15 @@ fn play(seed: u64, planted: Option<Planted>) {
         if !world.late.is_empty() && dice.one_in(10) {
             world.arrive_late(&mut dice);
         }
+        if world.router.is_some() && dice.one_in(25) {
+            world.break_idle(&mut dice);
+        }
+        world.verify_given();
         if dice.one_in(20) {
             world.tick();
+        }
+        if dice.one_in(10) {
+            world.sweep();
         }
         let busy: Vec<usize> = (0..world.recoveries.len())
             .filter(|&at| !world.recoveries[at].1.is_empty())
@@ -407,6 +489,16 @@ fn a_recovery_without_the_abort_row_is_found() {
 #[test]
 fn a_decision_before_all_are_prepared_is_found() {
     is_found(Planted::DecidesEarly);
+}
+
+#[test]
+fn an_abort_row_that_is_removed_too_early_is_found() {
+    is_found(Planted::ForgetsAbort);
+}
+
+#[test]
+fn a_decision_that_is_removed_too_early_is_found() {
+    is_found(Planted::ForgetsCommit);
 }
 
 /// Rows by which a seat's questions can be counted.

@@ -22,9 +22,10 @@ pub enum Event {
     Commit,
     /// The client wants it undone.
     Rollback,
-    /// The seat did what it was asked.
+    /// The seat did what it was asked, and that is as safe as any acknowledged commit.
     Done(Seat),
-    /// The seat did not and surely will not; its server's words.
+    /// The seat did not and surely will not; its server's words. An error that leaves room for doubt
+    /// is [`Event::Lost`].
     Refused(Seat, Refusal),
     /// The seat's connection broke: what it was asked may have happened or not.
     Lost(Seat),
@@ -382,14 +383,20 @@ impl Commit {
 
     /// Nothing is decided: everything is undone. A seat with an open question follows its answer.
     fn undo(&mut self, reason: Option<Reason>) {
-        let settled = matches!(self.phase, Phase::Settling(_));
+        // All others were prepared then; one whose connection broke since may stand.
+        let decides = match self.phase {
+            Phase::Deciding(decides) | Phase::Settling(decides) => Some(decides),
+            _ => None,
+        };
         self.phase = Phase::Undoing(reason);
         for seat in self.all() {
             match self.stand(seat) {
                 Stand::Active | Stand::Prepared => {
                     self.ask(seat, Question::Rollback, Action::Rollback(seat));
                 }
-                Stand::Gone if settled && self.is_branch(seat) => {
+                Stand::Gone
+                    if decides.is_some_and(|decides| decides != seat) && self.is_branch(seat) =>
+                {
                     self.out.push(Action::HandOver(seat, Some(Verdict::Abort)));
                 }
                 _ => {}

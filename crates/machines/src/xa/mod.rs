@@ -11,6 +11,10 @@
 //!    back without knowing that there never will be one: the decider's transaction was rolled back
 //!    before its COMMIT was sent, or a row that says so stands where the decision would have to stand.
 //!
+//! A row that says commit stays until every branch has ended for good and the router of the
+//! transaction knows what became of it; one that says abort, until the decider's connection is gone:
+//! either is asked for until then.
+//!
 //! Branches that only read end when the others are prepared; those that read with locks end after the
 //! decision, so that what they read still held at that moment. One writing group needs no row.
 

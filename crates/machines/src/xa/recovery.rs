@@ -37,7 +37,9 @@ pub enum Event {
     /// Nobody knows: no answer, no primary, a lock that did not become free (1205). Answers
     /// [`Action::Look`] and [`Action::Bar`].
     Open,
-    /// The branch was ended, or the server does not know it (1397), or did not answer; answers
+    /// The server says that it has ended the branch now; answers [`Action::End`].
+    Ended(Seat),
+    /// The server does not know the branch (1397), refused, or did not answer; answers
     /// [`Action::End`].
     Tried(Seat),
     /// Whether the seat's primary lists the branch; answers [`Action::List`]. `None`: no answer.
@@ -94,6 +96,8 @@ pub struct Recovery {
     judge: Judge,
     branches: BTreeMap<Seat, Branch>,
     tries: u32,
+    /// A tick is on its way.
+    waking: bool,
     over: bool,
     out: Vec<Action>,
 }
@@ -105,6 +109,7 @@ impl Recovery {
             judge: verdict.map_or(Judge::Unasked, Judge::Says),
             branches: BTreeMap::new(),
             tries: 0,
+            waking: false,
             over: false,
             out: Vec::new(),
         }
@@ -124,6 +129,10 @@ impl Recovery {
             Event::Open if matches!(self.judge, Judge::Looking | Judge::Barring) => {
                 self.judge = Judge::Waits;
                 self.again();
+            }
+            Event::Ended(seat) if self.branch(seat) == Some(Branch::Ending) => {
+                self.branches.insert(seat, Branch::Ended);
+                self.conclude();
             }
             Event::Tried(seat) if self.branch(seat) == Some(Branch::Ending) => {
                 self.branches.insert(seat, Branch::Listing);
@@ -195,7 +204,11 @@ impl Recovery {
         }
     }
 
+    /// One tick serves all that wait.
     fn again(&mut self) {
+        if std::mem::replace(&mut self.waking, true) {
+            return;
+        }
         self.tries = self.tries.saturating_add(1);
         if self.tries == TRIES_TOLD {
             self.out.push(Action::Tell);
@@ -206,6 +219,7 @@ impl Recovery {
     }
 
     fn tick(&mut self) {
+        self.waking = false;
         match self.judge {
             Judge::Waits => self.look(),
             Judge::Says(verdict) => self.end(verdict),
