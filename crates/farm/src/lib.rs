@@ -11,6 +11,7 @@
 //! Must not know: sockets, tasks, clocks, SQL text, the state store's format.
 
 pub mod account;
+pub mod crossing;
 pub mod error;
 pub mod freshness;
 pub mod kill;

@@ -21,6 +21,8 @@
 pub mod commit;
 pub mod recovery;
 
+pub use farm::crossing::Verdict;
+
 /// A group's place in a transaction, in the order of enlistment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seat(pub u16);
@@ -28,12 +30,4 @@ pub struct Seat(pub u16);
 impl Seat {
     /// The group whose COMMIT is the decision.
     pub const DECIDER: Seat = Seat(0);
-}
-
-/// What the decider's row says of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Commit,
-    /// It never was committed and never will be.
-    Abort,
 }
