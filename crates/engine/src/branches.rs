@@ -1,4 +1,9 @@
-//! Prepared XA branches that a crash took from a server although its binary log has them.
+//! Prepared XA branches: those that a server lists, how one is ended by somebody else than its owner,
+//! and those that a crash took from a server although its binary log has them.
+//!
+//! A branch has ended when its server does not list it any more. Where commits wait for replicas, so
+//! do XA PREPARE, XA COMMIT and XA ROLLBACK; MariaDB lists a branch from the end of the first wait to
+//! the end of the second, and refuses it meanwhile to everybody but its owner (1397).
 //!
 //! MariaDB logs an XA PREPARE before its engine prepares the branch, and waits for a replica between
 //! the two. A crash there leaves the event without the branch, and the cut of the log at the next
@@ -8,9 +13,19 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use farm::crossing::{Branch, Verdict};
+use mysql_async::Row;
+
+use crate::binlog;
 use crate::error::Error;
 use crate::heartbeat::position;
-use crate::link::{Link, bytes_at};
+use crate::link::{Link, bytes_at, text_at};
+
+/// XAER_NOTA: there is no such branch, or somebody else is at it.
+const NOT_THERE: u16 = 1397;
+
+/// XA_RBROLLBACK: MariaDB's answer for a branch that changed nothing. It is gone then.
+const ROLLED_BACK: u16 = 1402;
 
 /// Pause between two looks at a position.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -40,8 +55,100 @@ pub async fn lost_branches(
     Ok(before.intersection(&after).any(|it| !there.contains(it)))
 }
 
+/// What a server lists as prepared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prepared {
+    /// The branches of this farm.
+    pub ours: Vec<Branch>,
+    /// How many others there are: an application's own, or another farm's.
+    pub others: usize,
+}
+
+/// What the server lists as prepared, sorted into this farm's and others'.
+pub async fn prepared(link: &mut Link, farm: u64, timeout_ms: u64) -> Result<Prepared, Error> {
+    let mut prepared = Prepared::default();
+    for row in listed(link, timeout_ms).await? {
+        match branch(&row).filter(|branch| branch.id.farm == farm) {
+            Some(branch) => prepared.ours.push(branch),
+            None => prepared.others += 1,
+        }
+    }
+    Ok(prepared)
+}
+
+/// Ends a prepared branch, whoever began it. True when the server says that it has now; false when it
+/// has no such branch, or does not let us have it.
+pub async fn end_branch(
+    link: &mut Link,
+    branch: &Branch,
+    verdict: Verdict,
+    timeout_ms: u64,
+) -> Result<bool, Error> {
+    let verb = match verdict {
+        Verdict::Commit => "COMMIT",
+        Verdict::Abort => "ROLLBACK",
+    };
+    let sql = format!("XA {verb} {branch}");
+    match link
+        .run("end a prepared transaction", &sql, timeout_ms)
+        .await
+    {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.number(), Some(NOT_THERE | ROLLED_BACK)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// True while the connection is on this server that had this id there `age_s` seconds ago. After a
+/// restart the id may be somebody else's.
+pub async fn is_still_connected(
+    link: &mut Link,
+    connection: u64,
+    age_s: u64,
+    timeout_ms: u64,
+) -> Result<bool, Error> {
+    // Ids are longer on the wire than servers give them away.
+    let Ok(thread_id) = u32::try_from(connection) else {
+        return Ok(false);
+    };
+    if link.own_ids().contains(&connection) || binlog::uptime_s(link, timeout_ms).await? < age_s {
+        return Ok(false);
+    }
+    binlog::is_connected(link, thread_id, timeout_ms).await
+}
+
+/// Ends the connection that owns a branch, if [`is_still_connected`], so that others can end the
+/// branch. True when there was one.
+pub async fn free_branch(
+    link: &mut Link,
+    branch: &Branch,
+    age_s: u64,
+    timeout_ms: u64,
+) -> Result<bool, Error> {
+    let owner = branch.owner.connection;
+    if !is_still_connected(link, owner, age_s, timeout_ms).await? {
+        return Ok(false);
+    }
+    if let Ok(thread_id) = u32::try_from(owner) {
+        binlog::kill(link, thread_id, timeout_ms).await?;
+    }
+    Ok(true)
+}
+
+fn branch(row: &Row) -> Option<Branch> {
+    let number = |at| text_at(row, at)?.parse::<usize>().ok();
+    let format = u64::try_from(number(0)?).ok()?;
+    let data = bytes_at(row, 3)?;
+    let (gtrid, bqual) = data.split_at_checked(number(1)?)?;
+    Branch::read(format, gtrid, bqual)
+}
+
+async fn listed(link: &mut Link, timeout_ms: u64) -> Result<Vec<Row>, Error> {
+    link.rows("list prepared transactions", "XA RECOVER", timeout_ms)
+        .await
+}
+
 async fn branches(link: &mut Link, timeout_ms: u64) -> Result<BTreeSet<Vec<u8>>, Error> {
-    let rows = link.rows("list prepared transactions", "XA RECOVER", timeout_ms);
-    let rows = rows.await?;
+    let rows = listed(link, timeout_ms).await?;
     Ok(rows.iter().filter_map(|row| bytes_at(row, 3)).collect())
 }

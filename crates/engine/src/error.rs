@@ -110,6 +110,7 @@ fn cure_of(number: u16) -> Option<&'static str> {
             "check user and password in Heddle's configuration, and the account on the server"
         }
         1044 | 1142 | 1227 => "grant ALL PRIVILEGES ON *.* to the account that Heddle uses",
+        1401 => "grant XA_RECOVER_ADMIN ON *.* to the account that Heddle uses",
         1129 => "run FLUSH HOSTS on the server",
         1130 => "create the account for the host from which Heddle connects",
         1236 => "the primary no longer has what the server lacks; clone the server anew",

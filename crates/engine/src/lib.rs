@@ -1,7 +1,8 @@
 //! What differs between MariaDB and MySQL, for the control plane.
 //!
 //! Job: one administrative connection to one server ([`Link`]); what a probe asks; the accounts; how
-//! a server becomes a primary or a replica; which server settings a farm needs and why.
+//! a server becomes a primary or a replica; which server settings a farm needs and why; the rows and
+//! branches of transactions over several groups.
 //!
 //! Invariants: every call has a deadline in milliseconds and ends by then; after a timeout the link
 //! is dropped, never used again; nothing here chooses which server gets which role.
@@ -12,6 +13,7 @@ pub mod accounts;
 pub mod binlog;
 mod branches;
 pub mod copy;
+pub mod decisions;
 mod divergence;
 pub mod errant;
 mod error;
@@ -28,7 +30,9 @@ mod version;
 pub mod watch;
 
 pub use accounts::accounts;
-pub use branches::lost_branches;
+pub use branches::{
+    Prepared, end_branch, free_branch, is_still_connected, lost_branches, prepared,
+};
 pub use divergence::{Divergence, divergence, is_out_of_reach};
 pub use error::Error;
 pub use link::{Link, LinkTls, Login};
