@@ -73,7 +73,12 @@ impl Control {
     /// Lends the link that is kept for a server, or a new one. It has answered lately: a server that
     /// was restarted since fails the first step, which is then tried again.
     pub(crate) async fn lend(&self, id: u32) -> Result<Lent, Error> {
-        let mut slot = self.warm.slot(id).lock_owned().await;
+        self.lend_from(&self.warm, id).await
+    }
+
+    /// The same of other links, for what may take long: in a change of primary nobody waits for it.
+    pub(crate) async fn lend_from(&self, links: &WarmLinks, id: u32) -> Result<Lent, Error> {
+        let mut slot = links.slot(id).lock_owned().await;
         if let Some((mut link, answered)) = slot.take() {
             if answered.elapsed() < FRESH {
                 return Ok(Lent { slot, link });

@@ -114,6 +114,8 @@ impl Ring {
             | "errant_transactions"
             | "errant_unsaved"
             | "clone_failed"
+            | "transaction_stuck"
+            | "transactions_unlisted"
             | "rejoin_failed" => {
                 tracing::warn!(event = kind, group, server = address, "{detail}");
             }

@@ -17,6 +17,7 @@ mod cloning;
 pub mod commander;
 pub mod commands;
 pub mod configuration;
+mod crossing;
 mod detect;
 mod error;
 pub mod events;

@@ -44,6 +44,7 @@ pub(crate) fn snapshot(
         let fork = |text: &String| Position::parse(engine?, text);
         Arc::new(Group {
             name: name.as_str().into(),
+            number: kept.value.number,
             kind: kept.value.kind,
             description: kept.value.description.clone(),
             active: kept.value.active,

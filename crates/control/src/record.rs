@@ -1,7 +1,7 @@
 //! The farm as the state store keeps it: keys, values, and what differs between two readings.
 //!
 //! Keys: `/farm/id`; `/config/current`, the number of the configuration's version; `/farm/secret`, by which its routers know each other; `/group/NAME`; `/server/ID` (ten digits, so that keys sort by id);
-//! `/counter/server`, the last id given away. Values are JSON; fields may be added, never renamed.
+//! `/counter/server` and `/counter/group`, the last ids given away. Values are JSON; fields may be added, never renamed.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,13 @@ pub(crate) const FARM_ID: &str = "/farm/id";
 const FARM_SECRET: &str = "/farm/secret";
 pub(crate) const GROUP: &str = "/group/";
 pub(crate) const SERVER: &str = "/server/";
+const COUNTERS: &str = "/counter/";
 const COUNTER: &str = "/counter/server";
 pub(crate) const CONFIGURATION: &str = "/config/current";
 
 /// The parts of a reading are read again so often until no change fell between them.
 const READINGS_MAX: usize = 5;
+const GROUP_COUNTER: &str = "/counter/group";
 
 /// A group without its servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +39,9 @@ pub(crate) struct GroupRecord {
     /// What the new primary had at the end of each timeline, the oldest first.
     #[serde(default)]
     pub(crate) forks: Vec<String>,
+    /// Names the group in ids of transactions, for ever. 0 in a record that is older than these.
+    #[serde(default)]
+    pub(crate) number: u32,
 }
 
 /// A server without what probes know of it.
@@ -81,6 +86,7 @@ pub(crate) struct Records {
     counter: Option<Kept<u32>>,
     /// The version of the configuration that counts.
     pub(crate) configuration: Option<Kept<u64>>,
+    group_counter: Option<Kept<u32>>,
     pub(crate) revision: u64,
 }
 
@@ -100,7 +106,7 @@ impl Records {
             // Stale means that another router was faster; its id counts.
             store.commit(id).await?;
         } else if !records.secret.reveal().is_empty() {
-            return Ok(records);
+            return records.numbered(store).await;
         }
         let secret = Transaction::new()
             .when_absent(FARM_SECRET)
@@ -110,6 +116,42 @@ impl Records {
         Records::read(store).await
     }
 
+    /// Gives numbers to groups that have none.
+    async fn numbered(self, store: &dyn Store) -> Result<Records, Error> {
+        let nameless = |(name, kept): (&String, &Kept<GroupRecord>)| {
+            (kept.value.number == 0).then(|| name.clone())
+        };
+        let names: Vec<String> = self.groups.iter().filter_map(nameless).collect();
+        if names.is_empty() {
+            return Ok(self);
+        }
+        let (mut number, mut transaction) = self.next_number();
+        for name in names {
+            let group = GroupRecord {
+                number,
+                ..self.groups[&name].value.clone()
+            };
+            transaction = self.change_group_in(transaction, &name, &group);
+            number += 1;
+        }
+        // Stale means that another router was faster.
+        let last = transaction.put(GROUP_COUNTER, &json(&(number - 1)));
+        store.commit(last).await?;
+        Records::read(store).await
+    }
+
+    /// The number that the next group gets, and the beginning of a change that gives it.
+    fn next_number(&self) -> (u32, Transaction) {
+        let counter = self.group_counter.as_ref();
+        let given = self.groups.values().map(|kept| kept.value.number);
+        let last = given.chain(counter.map(|kept| kept.value)).max();
+        let transaction = match counter {
+            None => Transaction::new().when_absent(GROUP_COUNTER),
+            Some(kept) => Transaction::new().when_revision(GROUP_COUNTER, kept.revision),
+        };
+        (last.unwrap_or(0) + 1, transaction)
+    }
+
     /// Reads everything but the history of the configuration, which may be long and is nobody's
     /// business here.
     pub(crate) async fn read(store: &dyn Store) -> Result<Records, Error> {
@@ -117,7 +159,7 @@ impl Records {
         for _ in 0..READINGS_MAX {
             let (farm, counter, configuration, groups, servers) = tokio::join!(
                 store.scan(FARM),
-                store.scan(COUNTER),
+                store.scan(COUNTERS),
                 store.scan(CONFIGURATION),
                 store.scan(GROUP),
                 store.scan(SERVER),
@@ -142,7 +184,7 @@ impl Records {
 
     /// True for the keys that these records are made of.
     pub(crate) fn includes(key: &str) -> bool {
-        [FARM, COUNTER, CONFIGURATION, GROUP, SERVER]
+        [FARM, COUNTERS, CONFIGURATION, GROUP, SERVER]
             .iter()
             .any(|prefix| key.starts_with(prefix))
     }
@@ -156,6 +198,8 @@ impl Records {
             self.secret = Secret::new(&parse::<String>(entry)?);
         } else if key == COUNTER {
             self.counter = Some(kept(entry)?);
+        } else if key == GROUP_COUNTER {
+            self.group_counter = Some(kept(entry)?);
         } else if key == CONFIGURATION {
             self.configuration = Some(kept(entry)?);
         } else if let Some(name) = key.strip_prefix(GROUP) {
@@ -210,10 +254,18 @@ impl Records {
             .map(|(&id, kept)| (id, kept))
     }
 
-    /// Makes a group.
+    /// Makes a group, under a number of its own.
     pub(crate) fn create_group(&self, name: &str, group: &GroupRecord) -> Transaction {
         let key = format!("{GROUP}{name}");
-        Transaction::new().when_absent(&key).put(&key, &json(group))
+        let (number, transaction) = self.next_number();
+        let group = GroupRecord {
+            number,
+            ..group.clone()
+        };
+        transaction
+            .when_absent(&key)
+            .put(&key, &json(&group))
+            .put(GROUP_COUNTER, &json(&number))
     }
 
     /// Replaces a group's record.
@@ -473,7 +525,8 @@ pub(crate) mod tests {
             .await
             .expect("written");
         let one = Records::read(&store).await.expect("read");
-        assert_eq!(one.groups["g"].value, group);
+        let numbered = GroupRecord { number: 1, ..group };
+        assert_eq!(one.groups["g"].value, numbered);
 
         let (id, add) = one.add_server(&server("g", 3307, Status::Primary));
         store.commit(add.clone()).await.expect("written");
@@ -491,6 +544,35 @@ pub(crate) mod tests {
         let three = Records::read(&store).await.expect("read");
         let (after_removal, _) = three.add_server(&server("g", 3309, Status::Replica));
         assert_eq!(after_removal, id + 1, "ids are never used again");
+    }
+
+    #[tokio::test]
+    async fn groups_of_an_older_store_get_numbers() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = meta::Embedded::open(dir.path()).expect("a store");
+        Records::load(&store, "f1", &Secret::new("s1"))
+            .await
+            .expect("read");
+        let old = Transaction::new()
+            .put("/group/a", "{}")
+            .put("/group/b", "{}");
+        store.commit(old).await.expect("written");
+        let records = Records::load(&store, "f1", &Secret::new("s1"))
+            .await
+            .expect("read");
+        let numbers = |records: &Records| -> Vec<u32> {
+            records.groups.values().map(|it| it.value.number).collect()
+        };
+        assert_eq!(numbers(&records), [1, 2]);
+        let removed = records.remove_group("b");
+        store.commit(removed).await.expect("written");
+        let records = Records::load(&store, "f1", &Secret::new("s1"))
+            .await
+            .expect("read");
+        let again = records.create_group("b", &GroupRecord::default());
+        store.commit(again).await.expect("written");
+        let records = Records::read(&store).await.expect("read");
+        assert_eq!(numbers(&records), [1, 3], "never given again");
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 //!
 //! Tasks, all owned by [`Control::run`]: one probe loop per server, one pulse per group with a
 //! follower per replica, the accounts loop, the store's watch, the restorer, the rejoiner,
-//! one task per job, and one short task per command that runs.
+//! the recovery of transactions over groups with a task for each, one task per job, and one short task per command that runs.
 //!
 //! Lock order: `changing` (held over a whole command that changes the farm), then `state`, then
 //! `events`. `state` and `events` are never held over an await.
@@ -23,6 +23,7 @@ use crate::admin::WarmLinks;
 use crate::commander::{Commander, Queues, Request};
 use crate::commands::{Arguments, Call, CommandError, Table};
 use crate::configuration::Current;
+use crate::crossing::Crossings;
 use crate::error::Error;
 use crate::events::{Event, Ring};
 use crate::failover::{Told, shown_acks, with_status};
@@ -51,6 +52,10 @@ pub struct Counters {
     pub failovers: Vec<(&'static str, u64)>,
     /// How long clients waited in the last one, in microseconds.
     pub last_pause_us: u64,
+    /// Transactions over several groups that were ended for a router: committed, and rolled back.
+    pub recovered: [u64; 2],
+    /// Those with prepared branches at the last look, whoever ends them.
+    pub in_doubt: usize,
 }
 
 /// The counters as they are counted.
@@ -86,6 +91,7 @@ pub struct Control {
     pub(crate) started: Instant,
     pub(crate) interest: Arc<Interest>,
     pub(crate) warm: WarmLinks,
+    pub(crate) crossings: Crossings,
     store: Arc<dyn Store>,
     published: Arc<Published>,
     state: Mutex<State>,
@@ -126,6 +132,7 @@ impl Control {
             started: Instant::now(),
             interest: Arc::default(),
             warm: WarmLinks::default(),
+            crossings: Crossings::new(),
             store,
             published,
             state: Mutex::new(State {
@@ -179,6 +186,7 @@ impl Control {
         loops.spawn(Arc::clone(&self).hold_office());
         loops.spawn(Arc::clone(&self).attend_routers());
         loops.spawn(Arc::clone(&self).return_permits());
+        loops.spawn(Arc::clone(&self).recover_crossings());
         tokio::pin!(shutdown);
         loop {
             self.watch_servers(&mut loops, &mut probes);
@@ -294,6 +302,8 @@ impl Control {
                 .map(|(&cause, &count)| (cause, count))
                 .collect(),
             last_pause_us: self.tally.last_pause_us.load(Relaxed),
+            recovered: self.crossings.ended(),
+            in_doubt: self.crossings.shown().len(),
         }
     }
 

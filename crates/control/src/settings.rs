@@ -83,6 +83,12 @@ pub struct Settings {
     pub lossy_promotion_after_ms: u64,
     /// A primary that takes no write for so long, though it can be read, has failed; 0 for never.
     pub write_timeout_ms: u64,
+    /// Time between two looks at what the primaries have prepared.
+    pub crossing_interval_ms: u64,
+    /// A prepared branch of another router that may live is left to it for so long.
+    pub crossing_grace_ms: u64,
+    /// So long another router may ask for a decision of its own.
+    pub decisions_kept_ms: u64,
     /// Reports of errors that condemn a server: so many, from so many reporters, within so long.
     pub notifications: u32,
     pub notification_clients: u32,
@@ -168,6 +174,9 @@ impl Settings {
             failover_interval_ms: 0,
             lossy_promotion_after_ms: 0,
             write_timeout_ms: 5000,
+            crossing_interval_ms: 1000,
+            crossing_grace_ms: 2000,
+            decisions_kept_ms: 600_000,
             notifications: 300,
             notification_clients: 50,
             notification_interval_ms: 60_000,

@@ -103,7 +103,9 @@ fn json(snapshot: &Snapshot) -> Value {
 
 /// Everything that was counted, in Prometheus' text form.
 pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
-    let mut families = of_control(&shared.control.snapshot(), &shared.control.counters());
+    let counters = shared.control.counters();
+    let mut families = of_control(&shared.control.snapshot(), &counters);
+    families.extend(of_crossings(&counters));
     families.extend(of_routers(
         &shared.control.routers(),
         shared.control.contact(),
@@ -219,6 +221,27 @@ fn of_routers(routers: &[Router], contact: Contact) -> Vec<Family> {
     ]
 }
 
+/// Transactions over several groups.
+fn of_crossings(counters: &Counters) -> Vec<Family> {
+    let verdicts = counters.recovered.iter().zip(["committed", "rolled_back"]);
+    let recovered = verdicts.map(|(&count, it)| Sample::labelled(&[("verdict", it)], float(count)));
+    let in_doubt = u64::try_from(counters.in_doubt).unwrap_or(u64::MAX);
+    vec![
+        family(
+            "heddle_xa_recovered_total",
+            "Transactions over several groups that were ended for a router that did not, by what became of them.",
+            Kind::Counter,
+            recovered.collect(),
+        ),
+        family(
+            "heddle_xa_in_doubt",
+            "Transactions over several groups with prepared branches at the last look.",
+            Kind::Gauge,
+            vec![Sample::plain(float(in_doubt))],
+        ),
+    ]
+}
+
 fn servers_up(snapshot: &Snapshot) -> Vec<Sample> {
     let servers = snapshot.groups.iter().flat_map(|group| &group.servers);
     servers
@@ -303,6 +326,7 @@ mod tests {
         };
         let group = Group {
             name: "g".into(),
+            number: 0,
             description: String::new(),
             kind: Default::default(),
             active: true,

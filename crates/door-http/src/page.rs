@@ -193,6 +193,7 @@ mod tests {
     fn texts_of_operators_are_not_markup() {
         let group = Group {
             name: "g".into(),
+            number: 0,
             description: "<script>alert('x')</script>".to_owned(),
             kind: Default::default(),
             active: false,

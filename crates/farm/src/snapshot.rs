@@ -71,6 +71,9 @@ impl GroupKind {
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
     pub name: Arc<str>,
+    /// Names the group in ids of transactions; given once, never again. 0 where nobody gave one.
+    #[serde(skip)]
+    pub number: u32,
     pub kind: GroupKind,
     pub description: String,
     /// An active group is watched and failed over; an inactive one is only served.

@@ -182,6 +182,7 @@ mod tests {
         let fork = |text: &&str| Position::parse(Engine::MariaDb, text).expect("a position");
         let group = Group {
             name: "g@1".into(),
+            number: 0,
             description: String::new(),
             kind: Default::default(),
             active: true,

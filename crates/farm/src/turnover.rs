@@ -138,6 +138,7 @@ mod tests {
         };
         let group = Group {
             name: "g1".into(),
+            number: 0,
             description: String::new(),
             kind: Default::default(),
             active: true,

@@ -112,6 +112,7 @@ impl Scene {
     fn snapshot(&self) -> Snapshot {
         let group = Group {
             name: "g".into(),
+            number: 0,
             description: String::new(),
             kind: self.kind,
             active: true,

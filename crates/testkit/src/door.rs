@@ -215,6 +215,7 @@ impl Door {
         });
         let group = Group {
             name: "g1".into(),
+            number: 0,
             description: String::new(),
             kind: Default::default(),
             active: true,

@@ -55,6 +55,8 @@ impl Control {
             Verb::ConfigRollback => self.config_rollback(args).await,
             Verb::ConfigSettings => Ok(self.config_settings()),
             Verb::ConfigRules => Ok(self.config_rules()),
+            Verb::TransactionList => Ok(self.transaction_list()),
+            Verb::TransactionResolve => self.transaction_resolve(args).await,
             Verb::SessionList => self.session_list(),
             Verb::StatisticsList => Ok(self.statistics_list(args)),
             Verb::SessionKill => self.session_kill(args).await,

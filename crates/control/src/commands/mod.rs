@@ -15,6 +15,7 @@ mod router;
 mod rules;
 mod server;
 mod table;
+mod transaction;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -50,6 +50,8 @@ pub(crate) enum Verb {
     DumpFabricNodes,
     ThreatReportError,
     ThreatReportFailure,
+    TransactionList,
+    TransactionResolve,
     SessionList,
     SessionKill,
     StatisticsList,
@@ -109,6 +111,8 @@ impl Verb {
             | Verb::JobList
             | Verb::JobShow
             | Verb::JobAbort
+            | Verb::TransactionList
+            | Verb::TransactionResolve
             | Verb::DumpServers
             | Verb::DumpFabricNodes
             | Verb::SessionList
@@ -128,7 +132,10 @@ impl Verb {
 
     /// It may take hours, so it does not keep other commands waiting: it takes turns by itself.
     pub(crate) fn takes_turns(self) -> bool {
-        matches!(self, Verb::GroupAdd | Verb::ServerClone | Verb::JobAbort)
+        matches!(
+            self,
+            Verb::GroupAdd | Verb::ServerClone | Verb::JobAbort | Verb::TransactionResolve
+        )
     }
 }
 
@@ -259,6 +266,14 @@ commands! {
     "threat" "report_failure" ThreatReportFailure true
         [SERVER, optional("reporter", "who reports it"), optional("error", "what was seen")]
         "Reports that a server failed: a primary is replaced unless it proves to live, another is FAULTY.";
+    "transaction" "list" TransactionList false
+        []
+        "Lists transactions over several groups that have prepared branches, and what they wait for.";
+    "transaction" "resolve" TransactionResolve true
+        [required("transaction_id", "from `transaction list`"),
+         optional("verdict", "commit or rollback: what became of it, when its decider is lost for good"),
+         optional("force", "true: the verdict counts, even if some of its branches ended otherwise")]
+        "Ends a transaction over several groups now.";
     "session" "list" SessionList false
         [ROUTER, LOCAL]
         "Lists the clients of all routers.";

@@ -165,10 +165,12 @@ impl Recovery {
     }
 
     fn found(&mut self, seat: Seat) {
-        if matches!(self.branch(seat), None | Some(Branch::Ended)) {
-            self.branches.insert(seat, Branch::Found);
-            self.over = false;
+        // One that is being ended is found again and again.
+        if !matches!(self.branch(seat), None | Some(Branch::Ended)) {
+            return;
         }
+        self.branches.insert(seat, Branch::Found);
+        self.over = false;
         match self.judge {
             Judge::Unasked => self.look(),
             Judge::Says(verdict) => self.end(verdict),

@@ -1,0 +1,187 @@
+//! Transactions over several groups that nobody ends any more: found, and ended, by any router.
+//!
+//! Every primary is asked for its prepared branches at the start, when a group has another primary,
+//! and on a slow tick. What is this farm's is put before `machines::xa::recovery`, one machine and one
+//! task for each transaction. A branch of a router that may live is left to it for a while; to judge it
+//! dead too early only undoes its transaction, it never tears it. Branches of others are never touched.
+//!
+//! Two routers at once do no harm: the decider's row is the only judge, and each step can be done twice.
+
+mod judge;
+mod round;
+mod sweep;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use farm::crossing::{Branch, GlobalId, RouterLife, Verdict};
+use tokio::sync::mpsc;
+
+use crate::admin::WarmLinks;
+use crate::events::Event;
+
+pub(crate) use judge::Task;
+
+/// Transactions that sessions may hand over at once; what does not fit is found on the next tick.
+const HANDED_MAX: usize = 4096;
+
+/// Links to one server that serve recoveries: one waits for another's row, or for a replica.
+pub(super) const LINKS: usize = 4;
+
+/// What somebody wants done about one transaction.
+pub(crate) struct Order {
+    pub(super) id: GlobalId,
+    /// What is known of it.
+    pub(super) verdict: Option<Verdict>,
+    /// An operator said what became of it: no decider is asked, whatever runs is given up.
+    pub(super) by_force: bool,
+    /// Branches that may stand prepared, by the names of their groups.
+    pub(super) branches: Vec<(String, Branch)>,
+}
+
+/// A transaction in doubt, as it is shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    pub(crate) branches: BTreeMap<Branch, String>,
+    pub(crate) state: State,
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) since_ms: u64,
+    /// Why it waits; empty while it does not.
+    pub(crate) waits_for: String,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Its router may still end it.
+    Watched,
+    Recovering,
+    /// It does not come to an end; a human should look.
+    Stuck,
+}
+
+impl State {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            State::Watched => "watched",
+            State::Recovering => "recovering",
+            State::Stuck => "stuck",
+        }
+    }
+}
+
+/// What recovery and the rest of the router share.
+pub(crate) struct Crossings {
+    /// This life of this router, as its ids say it.
+    pub(crate) life: RouterLife,
+    /// The transactions that this router's sessions are ending.
+    undertaken: Mutex<HashSet<GlobalId>>,
+    shown: Mutex<BTreeMap<GlobalId, Shown>>,
+    pub(super) links: [WarmLinks; LINKS],
+    orders: mpsc::Sender<Order>,
+    /// Taken by the loop.
+    queue: Mutex<Option<mpsc::Receiver<Order>>>,
+    pub(super) committed: AtomicU64,
+    pub(super) rolled_back: AtomicU64,
+}
+
+impl Crossings {
+    pub(crate) fn new() -> Crossings {
+        let (orders, queue) = mpsc::channel(HANDED_MAX);
+        Crossings {
+            life: RouterLife {
+                slot: 0,
+                started_ms: now_ms(),
+            },
+            undertaken: Mutex::default(),
+            shown: Mutex::default(),
+            links: Default::default(),
+            orders,
+            queue: Mutex::new(Some(queue)),
+            committed: AtomicU64::new(0),
+            rolled_back: AtomicU64::new(0),
+        }
+    }
+
+    /// Transactions that were ended for others: committed, and rolled back.
+    pub(crate) fn ended(&self) -> [u64; 2] {
+        [&self.committed, &self.rolled_back].map(|count| count.load(Relaxed))
+    }
+
+    /// Those in doubt, by age.
+    pub(crate) fn shown(&self) -> MutexGuard<'_, BTreeMap<GlobalId, Shown>> {
+        lock(&self.shown)
+    }
+
+    /// False when too many wait.
+    pub(crate) fn order(&self, order: Order) -> bool {
+        self.orders.try_send(order).is_ok()
+    }
+
+    pub(super) fn is_undertaken(&self, id: &GlobalId) -> bool {
+        lock(&self.undertaken).contains(id)
+    }
+
+    pub(super) fn take_queue(&self) -> Option<mpsc::Receiver<Order>> {
+        lock(&self.queue).take()
+    }
+}
+
+/// For sessions: recovery stays away from a transaction between [`crate::Control::undertake`] and
+/// [`crate::Control::leave`].
+impl crate::Control {
+    /// This life of this router, for its ids.
+    pub fn life(&self) -> RouterLife {
+        self.crossings.life
+    }
+
+    /// A session is about to prepare the branches of this transaction.
+    pub fn undertake(&self, id: GlobalId) {
+        lock(&self.crossings.undertaken).insert(id);
+    }
+
+    /// The session has done what it could about the transaction, and leaves these branches behind, by
+    /// the names of their groups.
+    pub fn leave(&self, id: GlobalId, verdict: Option<Verdict>, branches: Vec<(String, Branch)>) {
+        lock(&self.crossings.undertaken).remove(&id);
+        if !branches.is_empty() {
+            self.crossings.order(Order {
+                id,
+                verdict,
+                by_force: false,
+                branches,
+            });
+        }
+    }
+
+    /// True while a branch of the group may be waiting for its end, so that reads which must see it
+    /// have to wait.
+    pub fn is_in_doubt(&self, id: &GlobalId, group: &str) -> bool {
+        let shown = self.crossings.shown();
+        let branches = shown.get(id).map(|shown| &shown.branches);
+        branches.is_some_and(|branches| branches.values().any(|name| name == group))
+    }
+}
+
+/// Milliseconds since 1970, as ids have them.
+pub(crate) fn now_ms() -> u64 {
+    Event::now("", "", String::new()).at_ms
+}
+
+/// Whole seconds since a transaction crossed, at least.
+pub(super) fn age_s(id: &GlobalId) -> u64 {
+    now_ms().saturating_sub(id.at_ms) / 1000
+}
+
+/// Takes a lock whose data stays whole even if a holder panicked: every holder changes it in one step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Changes what is shown of a transaction.
+pub(super) fn note(control: &crate::Control, id: &GlobalId, change: impl FnOnce(&mut Shown)) {
+    if let Some(shown) = control.crossings.shown().get_mut(id) {
+        change(shown);
+    }
+}
