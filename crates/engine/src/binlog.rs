@@ -21,6 +21,7 @@ use mysql_async::BinlogStreamRequest;
 
 use crate::error::Error;
 use crate::link::{Link, quoted, text};
+pub(crate) use trace::query_of;
 pub use trace::{Touched, Written, is_after};
 use trace::{Trace, mark_of};
 
@@ -153,7 +154,7 @@ async fn find_marks(link: &mut Link, trace: &mut Trace, timeout_ms: u64) -> Resu
 
 /// The file before the present one, or that one where it is the only one: a server begins a new file
 /// when it starts, so its last deeds are in the file before.
-async fn file_before_last(link: &mut Link, timeout_ms: u64) -> Result<String, Error> {
+pub(crate) async fn file_before_last(link: &mut Link, timeout_ms: u64) -> Result<String, Error> {
     let files = files(link, timeout_ms).await?;
     let before_last = files.get(files.len().saturating_sub(2)).cloned();
     before_last.ok_or_else(|| unreadable(link.address(), &"it has no files"))

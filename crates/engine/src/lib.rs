@@ -26,6 +26,7 @@ pub mod replication;
 pub mod requirements;
 mod retirement;
 pub mod term;
+mod torn;
 mod version;
 pub mod watch;
 
@@ -40,5 +41,6 @@ pub use probe::{Acks, Observation, Replica, Thread, probe};
 pub use replication::{detach, drain, make_primary, make_replica, set_acks};
 pub use requirements::{Missing, Requirement, replication_settings};
 pub use retirement::take_no_writes;
+pub use torn::{Mended, mend_branches};
 pub use version::Version;
 pub use watch::{Greeting, greeting};

@@ -257,7 +257,7 @@ fn mysql_gtid(data: &[u8]) -> Option<String> {
 }
 
 /// The thread id and the text of a query event.
-fn query_of(data: &[u8]) -> Option<(u32, &[u8])> {
+pub(crate) fn query_of(data: &[u8]) -> Option<(u32, &[u8])> {
     let thread_id = u32::from_le_bytes(data.get(..4)?.try_into().ok()?);
     let database = usize::from(*data.get(8)?);
     let variables = usize::from(u16::from_le_bytes(data.get(11..13)?.try_into().ok()?));

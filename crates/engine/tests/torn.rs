@@ -1,0 +1,131 @@
+//! A primary that crashed while its branches waited for a replica, on real servers.
+
+use std::time::Duration;
+
+use engine::{Link, LinkTls, Login, Mended};
+use testkit::{Client, Release, Server, wait_until};
+
+const MS: u64 = 20_000;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn login(server: &Server) -> Login {
+    Login {
+        host: "127.0.0.1".to_owned(),
+        port: server.address().port(),
+        user: "root".to_owned(),
+        password: String::new(),
+        tls: LinkTls::Off,
+    }
+}
+
+fn branch(client: &mut Client, name: &str, v: u32) {
+    client.run(&format!("XA START '{name}', 'b', 9"));
+    client.run(&format!("INSERT INTO d.t VALUES ({v}, REPEAT('x', {v}))"));
+    client.run(&format!(
+        "UPDATE d.t SET w = 'changed' WHERE v = {v} + 1000"
+    ));
+    client.run(&format!("XA END '{name}', 'b', 9"));
+}
+
+fn prepared(server: &Server) -> Vec<String> {
+    let rows = server.client().rows("XA RECOVER FORMAT='SQL'");
+    let mut names: Vec<String> = rows
+        .into_iter()
+        .filter_map(|mut row| row.remove(3))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Sends a statement that will not be answered.
+fn ask(client: &mut Client, sql: &str) {
+    let text = [&[3], sql.as_bytes()].concat();
+    client.sequence = 0;
+    client.send_packet(&text).expect("sent");
+}
+
+async fn mends(release: Release) {
+    let durable = [
+        ("sync_binlog", "1"),
+        ("innodb_flush_log_at_trx_commit", "1"),
+    ];
+    let (Some(mut old), Some(new)) = (
+        Server::start_with(release, &durable),
+        Server::start_with(release, &durable),
+    ) else {
+        return;
+    };
+    let mut replica = Link::open(&login(&new), MS).await.expect("a server");
+    engine::make_replica(&mut replica, &login(&old), MS)
+        .await
+        .expect("it follows");
+    // It receives, and never says so.
+    new.client().run("STOP SLAVE");
+    new.client()
+        .run("SET GLOBAL rpl_semi_sync_slave_enabled = 0");
+    new.client().run("START SLAVE");
+    let mut client = old.client();
+    client.run("CREATE DATABASE d");
+    client.run("CREATE TABLE d.t (v INT PRIMARY KEY, w VARCHAR(2000)) ENGINE=InnoDB");
+    client.run("INSERT INTO d.t SELECT seq + 1000, '' FROM d.seq_1_to_9");
+    let mut owners: Vec<Client> = (0..5).map(|_| old.client()).collect();
+    for (v, name) in (1..).zip(["commits", "undoes", "stays", "commits-late"]) {
+        branch(&mut owners[v as usize], name, v);
+        owners[v as usize].run(&format!("XA PREPARE '{name}', 'b', 9"));
+    }
+    branch(&mut owners[0], "prepares", 5);
+    client.run("SET GLOBAL rpl_semi_sync_master_timeout = 4000000");
+    client.run("SET GLOBAL rpl_semi_sync_master_wait_no_slave = 1");
+    client.run("SET GLOBAL rpl_semi_sync_master_wait_point = AFTER_SYNC");
+    client.run("SET GLOBAL rpl_semi_sync_master_enabled = 1");
+    ask(&mut owners[1], "XA COMMIT 'commits', 'b', 9");
+    ask(&mut owners[2], "XA ROLLBACK 'undoes', 'b', 9");
+    ask(&mut owners[0], "XA PREPARE 'prepares', 'b', 9");
+    let here = ["X'7072657061726573',X'62',9", "X'7374617973',X'62',9"];
+    wait_until(PATIENCE, "the replica has all of it", || {
+        let names = prepared(&new).join(" ").to_lowercase();
+        names.contains("prepares") && !names.contains("'commits'") && !names.contains("undoes")
+    });
+    let position = new.client().value("SELECT @@gtid_current_pos");
+    old.kill();
+    new.client().run("STOP SLAVE");
+    new.client().run("RESET SLAVE ALL");
+    old.restart();
+    let names = prepared(&old).join(" ");
+    assert!(
+        names.contains("'commits'") && names.contains("undoes"),
+        "{names}"
+    );
+    assert!(!names.contains("prepares"), "{names}");
+    assert_eq!(old.client().value("SELECT @@gtid_current_pos"), position);
+    let mended = engine::mend_branches(&login(&old), MS).await;
+    let right = Mended {
+        ended: 2,
+        prepared: 1,
+    };
+    assert_eq!(mended, Ok(right), "{here:?}");
+    assert_eq!(prepared(&old), prepared(&new));
+    assert_eq!(old.client().value("SELECT @@gtid_current_pos"), position);
+    let mended = engine::mend_branches(&login(&old), MS).await;
+    assert_eq!(mended, Ok(Mended::default()), "once is enough");
+    // It follows, and the new primary ends what is left.
+    let mut link = Link::open(&login(&old), MS).await.expect("a server");
+    engine::detach(&mut link, MS).await.expect("detached");
+    engine::make_replica(&mut link, &login(&new), MS)
+        .await
+        .expect("it follows");
+    let mut client = new.client();
+    client.run("SET GLOBAL read_only = 0");
+    client.run("XA COMMIT 'prepares', 'b', 9");
+    client.run("XA COMMIT 'stays', 'b', 9");
+    client.run("XA ROLLBACK 'commits-late', 'b', 9");
+    client.run("INSERT INTO d.t VALUES (99, 'last')");
+    let rows = |server: &Server| server.client().rows("SELECT v, w FROM d.t ORDER BY v");
+    wait_until(PATIENCE, "equal rows", || rows(&old) == rows(&new));
+    assert_eq!(prepared(&old), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn log_and_engine_agree_again_on_mariadb() {
+    mends(Release::Installed).await;
+}
