@@ -109,6 +109,9 @@ impl Control {
         }
         // Not what a crash may have left of its own notes counts, but what it has in its log.
         engine::detach(&mut link, timeout_ms).await?;
+        if let Err(why) = self.mend_branches(&record, &mut link, &mut leader).await? {
+            return self.fill_or_condemn(id, record, &why).await;
+        }
         let login = self.replica_login(&primary);
         match engine::make_replica(&mut link, &login, timeout_ms).await {
             Ok(()) => {}
@@ -129,6 +132,43 @@ impl Control {
         let event = Event::now("server_rejoined", &record.group, detail);
         self.happened(event.of(&record.uuid, record.address()));
         self.back_in_group(id, record).await
+    }
+
+    /// Puts right what a crash left of branches. An inner error is why only a copy can.
+    async fn mend_branches(
+        &self,
+        record: &ServerRecord,
+        link: &mut engine::Link,
+        leader: &mut engine::Link,
+    ) -> Result<Result<(), String>, CommandError> {
+        let timeout_ms = self.settings.step_timeout_ms;
+        // The log is read for it: only where there may be any.
+        let mut any = self.snapshot_now().groups.len() > 1;
+        for link in [link, leader] {
+            let prepared = engine::prepared(link, 0, timeout_ms).await?;
+            any |= !prepared.ours.is_empty() || prepared.others > 0;
+        }
+        if !any {
+            return Ok(Ok(()));
+        }
+        let address = record.address();
+        let login = self.login(&record.host, record.port);
+        match engine::mend_branches(&login, timeout_ms).await {
+            Ok(mended) if mended == engine::Mended::default() => Ok(Ok(())),
+            Ok(engine::Mended { ended, prepared }) => {
+                let detail = format!(
+                    "{address} had crashed with XA branches half done: {ended} that its binary log has \
+                     the end of were ended, {prepared} were prepared again"
+                );
+                let event = Event::now("branches_mended", &record.group, detail);
+                self.happened(event.of(&record.uuid, address));
+                Ok(Ok(()))
+            }
+            Err(error @ (engine::Error::Reply { .. } | engine::Error::Refused { .. })) => {
+                Ok(Err(error.to_string()))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn back_in_group(&self, id: u32, record: ServerRecord) -> Result<Rejoined, CommandError> {
