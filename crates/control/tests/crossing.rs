@@ -367,6 +367,61 @@ fn two_routers_do_no_harm(release: Release) {
     });
 }
 
+/// A group fails over between prepare and the decision's coming: the promoted replica has the branch.
+#[test]
+fn a_branch_survives_its_primary() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(stage) = stage(dir.path(), Release::Installed) else {
+        return;
+    };
+    let Some(replicas) = plane::servers::<2>() else {
+        return;
+    };
+    let mut stage = stage;
+    for replica in &replicas {
+        let address = replica.address().to_string();
+        stage.plane.rows(&["group", "add", "b", &address]);
+        stage
+            .plane
+            .wait_server("follows", replica, |it| it.serves_reads());
+    }
+    stage.plane.rows(&["group", "activate", "b"]);
+    // Its router may live, so that nothing is done before the decision.
+    stage.router.slot = 1;
+    let (mut decider, _owner, branch) = stage.cross(1);
+    let (second, _, other) = stage.cross(2);
+    stage.b.kill();
+    stage.decide(&mut decider, &branch);
+    drop(second);
+    wait_until(PATIENCE, "another primary", || {
+        let (_, server) = stage.place("b");
+        let snapshot = stage.plane.published.load();
+        server != branch.owner.server
+            && snapshot.server(server).is_some_and(|it| it.serves_writes())
+    });
+    for (id, word) in [(branch.id, "commit"), (other.id, "rollback")] {
+        wait_until(PATIENCE, word, || {
+            stage
+                .listed()
+                .iter()
+                .any(|row| row["transaction_id"] == id.to_string())
+        });
+        stage
+            .plane
+            .rows(&["transaction", "resolve", &id.to_string()]);
+    }
+    assert!(stage.listed().is_empty());
+    for replica in &replicas {
+        let mut client = replica.client();
+        wait_until(PATIENCE, "one transaction, whole", || {
+            client.rows("XA RECOVER").is_empty() && client.value("SELECT SUM(v) FROM d.t") == "1"
+        });
+    }
+    assert_eq!(stage.a.client().value("SELECT SUM(v) FROM d.t"), "1");
+    // The row goes when the new primary's servers have the end of the branch.
+    stage.wait_rows(0);
+}
+
 macro_rules! on_both {
     ($($name:ident $maria:ident $mysql:ident;)*) => {$(
         #[test]

@@ -44,17 +44,15 @@ fn ask(client: &mut Client, sql: &str) {
     client.send_packet(&text).expect("sent");
 }
 
-async fn mends(release: Release) {
+/// A primary that crashed while three branches waited for a replica, started again; and its replica,
+/// which has all of them and follows nobody any more.
+async fn crashed(release: Release) -> Option<(Server, Server)> {
     let durable = [
         ("sync_binlog", "1"),
         ("innodb_flush_log_at_trx_commit", "1"),
     ];
-    let (Some(mut old), Some(new)) = (
-        Server::start_with(release, &durable),
-        Server::start_with(release, &durable),
-    ) else {
-        return;
-    };
+    let mut old = Server::start_with(release, &durable)?;
+    let new = Server::start_with(release, &durable)?;
     let mut replica = Link::open(&login(&new), MS).await.expect("a server");
     engine::make_replica(&mut replica, &login(&old), MS)
         .await
@@ -69,9 +67,10 @@ async fn mends(release: Release) {
     client.run("CREATE TABLE d.t (v INT PRIMARY KEY, w VARCHAR(2000)) ENGINE=InnoDB");
     client.run("INSERT INTO d.t SELECT seq + 1000, '' FROM d.seq_1_to_9");
     let mut owners: Vec<Client> = (0..5).map(|_| old.client()).collect();
-    for (v, name) in (1..).zip(["commits", "undoes", "stays", "commits-late"]) {
-        branch(&mut owners[v as usize], name, v);
-        owners[v as usize].run(&format!("XA PREPARE '{name}', 'b', 9"));
+    let names = ["commits", "undoes", "stays", "commits-late"];
+    for ((v, name), owner) in (1..).zip(names).zip(&mut owners[1..]) {
+        branch(owner, name, v);
+        owner.run(&format!("XA PREPARE '{name}', 'b', 9"));
     }
     branch(&mut owners[0], "prepares", 5);
     client.run("SET GLOBAL rpl_semi_sync_master_timeout = 4000000");
@@ -81,16 +80,22 @@ async fn mends(release: Release) {
     ask(&mut owners[1], "XA COMMIT 'commits', 'b', 9");
     ask(&mut owners[2], "XA ROLLBACK 'undoes', 'b', 9");
     ask(&mut owners[0], "XA PREPARE 'prepares', 'b', 9");
-    let here = ["X'7072657061726573',X'62',9", "X'7374617973',X'62',9"];
     wait_until(PATIENCE, "the replica has all of it", || {
         let names = prepared(&new).join(" ").to_lowercase();
         names.contains("prepares") && !names.contains("'commits'") && !names.contains("undoes")
     });
-    let position = new.client().value("SELECT @@gtid_current_pos");
     old.kill();
     new.client().run("STOP SLAVE");
     new.client().run("RESET SLAVE ALL");
     old.restart();
+    Some((old, new))
+}
+
+async fn mends(release: Release) {
+    let Some((old, new)) = crashed(release).await else {
+        return;
+    };
+    let position = new.client().value("SELECT @@gtid_current_pos");
     let names = prepared(&old).join(" ");
     assert!(
         names.contains("'commits'") && names.contains("undoes"),
@@ -103,7 +108,7 @@ async fn mends(release: Release) {
         ended: 2,
         prepared: 1,
     };
-    assert_eq!(mended, Ok(right), "{here:?}");
+    assert_eq!(mended, Ok(right));
     assert_eq!(prepared(&old), prepared(&new));
     assert_eq!(old.client().value("SELECT @@gtid_current_pos"), position);
     let mended = engine::mend_branches(&login(&old), MS).await;
