@@ -141,7 +141,7 @@ impl Control {
         link: &mut engine::Link,
         leader: &mut engine::Link,
     ) -> Result<Result<(), String>, CommandError> {
-        let timeout_ms = self.settings.step_timeout_ms;
+        let timeout_ms = self.settings().step_timeout_ms;
         // The log is read for it: only where there may be any.
         let mut any = self.snapshot_now().groups.len() > 1;
         for link in [link, leader] {

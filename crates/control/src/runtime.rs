@@ -594,8 +594,7 @@ impl State {
     }
 }
 
-/// Takes a lock whose data stays whole even if a holder panicked: every holder changes it in steps
-/// that each leave it valid.
+/// Takes a lock whose data stays whole even if a holder panicked: each step leaves it valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

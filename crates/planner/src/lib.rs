@@ -11,11 +11,13 @@
 //! Must not know: sockets, tasks, sessions, what the servers hold. It runs off the hot path: its
 //! product is kept by digest, and names literals by where they stand.
 
+mod analysis;
 pub mod catalog;
 pub mod keys;
 pub mod merge;
 mod read;
 mod text;
 
+pub use analysis::{Analysis, Reference, Unread};
 pub use catalog::{Catalog, Kind};
-pub use read::{Analysis, Reference, Unread, read};
+pub use read::read;

@@ -7,8 +7,7 @@
 
 use std::ops::ControlFlow;
 
-use farm::shard::{KeyType, ShardMap, ShardedTable};
-use routing::shard::{Literal, ShardSet};
+use farm::shard::KeyType;
 use sqlparser::ast::{
     BinaryOperator, Delete, Expr, FromTable, Ident, Insert, JoinConstraint, JoinOperator,
     ObjectName, Query, Select, SetExpr, Statement, TableFactor, TableObject, TableWithJoins,
@@ -17,85 +16,13 @@ use sqlparser::ast::{
 use sqlparser::dialect::MySqlDialect;
 use sqlparser::parser::Parser;
 
+use crate::analysis::{Analysis, Reference, Unread};
 use crate::catalog::{Catalog, Kind};
 use crate::keys::{Condition, Term};
 use crate::text::Lines;
 
 /// Deeper texts are not read.
 const DEPTH_MAX: usize = 50;
-
-/// Why a text was not read. It must then be taken to mean all rows of every table that it names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unread {
-    /// For people.
-    pub reason: String,
-}
-
-/// A sharded table as a statement names it; as often as it is named.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
-    pub table: ShardedTable,
-    /// What is demanded of its key by itself.
-    pub condition: Condition,
-    /// References whose keys each of its rows' key equals, where the row matters at all.
-    pub equals: Vec<usize>,
-}
-
-/// What a statement is about.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Analysis {
-    pub references: Vec<Reference>,
-    /// It names tables that are on one group only.
-    pub names_single: bool,
-    /// It names tables that are not understood.
-    pub names_opaque: bool,
-}
-
-impl Analysis {
-    /// For each reference the shards that can have rows of it that matter. All tables are on `map`.
-    pub fn shards<'v>(
-        &self,
-        map: &ShardMap,
-        value: &impl Fn(Term) -> Option<Literal<'v>>,
-    ) -> Vec<ShardSet> {
-        let of = |one: &Reference| one.condition.shards(map, one.table.key, value);
-        let mut sets: Vec<ShardSet> = self.references.iter().map(of).collect();
-        // Keys that are equal are on one shard; each round can only take shards away.
-        loop {
-            let before = sets.clone();
-            for (at, one) in self.references.iter().enumerate() {
-                for &other in &one.equals {
-                    let theirs = sets[other].clone();
-                    sets[at].meet(&theirs);
-                }
-            }
-            if sets == before {
-                return sets;
-            }
-        }
-    }
-
-    /// Every row belongs to rows of equal keys only: what each shard answers is complete.
-    pub fn is_colocated(&self) -> bool {
-        let mut reached = vec![false; self.references.len()];
-        let Some(first) = reached.first_mut() else {
-            return true;
-        };
-        *first = true;
-        loop {
-            let before = reached.clone();
-            for (at, one) in self.references.iter().enumerate() {
-                for &other in &one.equals {
-                    let either = reached[at] || reached[other];
-                    (reached[at], reached[other]) = (either, either);
-                }
-            }
-            if reached == before {
-                return reached.into_iter().all(|it| it);
-            }
-        }
-    }
-}
 
 /// Reads a text of one statement. `database` is the session's.
 ///

@@ -180,6 +180,14 @@ fn keys_that_are_equal_are_on_one_shard() {
             "SELECT * FROM orders o JOIN item i ON o.id = i.order_id WHERE o.customer_id = 150",
             "2 | 1,2,3,4",
         ),
+    ] {
+        assert_eq!(shards(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn keys_of_inner_queries_are_equal_to_outer_ones() {
+    for (text, expected) in [
         (
             "SELECT * FROM customer WHERE id = 150 AND EXISTS (SELECT 1 FROM orders WHERE customer_id = customer.id)",
             "2 | 2",

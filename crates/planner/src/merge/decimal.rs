@@ -148,10 +148,10 @@ fn sum(a: &[u8], b: &[u8]) -> Vec<u8> {
 fn difference(a: &[u8], b: &[u8]) -> Vec<u8> {
     let mut digits = Vec::with_capacity(a.len());
     let mut borrow = 0;
-    for at in 0..a.len() {
+    for (at, &digit) in a.iter().enumerate() {
         let taken = b.get(at).unwrap_or(&0) + borrow;
-        borrow = u8::from(a[at] < taken);
-        digits.push(a[at] + 10 * borrow - taken);
+        borrow = u8::from(digit < taken);
+        digits.push(digit + 10 * borrow - taken);
     }
     digits
 }

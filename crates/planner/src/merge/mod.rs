@@ -110,7 +110,7 @@ impl Merge {
     ///
     /// # Errors
     /// A value that is to be added up is no number.
-    pub fn next(&mut self) -> Result<Next, Odd> {
+    pub fn step(&mut self) -> Result<Next, Odd> {
         loop {
             if self.plan.limit.is_some_and(|limit| self.given >= limit) {
                 return Ok(Next::End);

@@ -13,7 +13,7 @@ fn merged(plan: Plan, shards: &[&[&str]]) -> Vec<String> {
     let mut merge = Merge::new(plan, shards.len());
     let mut result = Vec::new();
     loop {
-        match merge.next().expect("numbers") {
+        match merge.step().expect("numbers") {
             Next::Needs(shard) => {
                 let next = sources[shard].next().map(|text| row(text));
                 merge.take(shard, next).expect("whole rows");
@@ -120,6 +120,6 @@ fn what_is_no_number_is_told() {
     };
     let mut merge = Merge::new(plan, 1);
     merge.take(0, Some(row("x"))).expect("a column");
-    assert!(matches!(merge.next(), Err(Odd(why)) if why.contains("no number")));
+    assert!(matches!(merge.step(), Err(Odd(why)) if why.contains("no number")));
     assert!(merge.take(0, Some(Vec::new())).is_err());
 }

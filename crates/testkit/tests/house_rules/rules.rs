@@ -15,7 +15,14 @@ const DATA_PLANE: [&str; 4] = ["reactor", "backend", "session", "door-sql"];
 const WAITS: &str = "crates/testkit/src/wait.rs";
 
 /// Crates that decide and describe; what they need of the world is passed in.
-pub const PURE: [&str; 5] = ["mysql-wire", "sqltext", "farm", "routing", "machines"];
+pub const PURE: [&str; 6] = [
+    "mysql-wire",
+    "sqltext",
+    "farm",
+    "routing",
+    "machines",
+    "planner",
+];
 
 /// Names that say nothing about what a module holds.
 const EMPTY_NAMES: [&str; 11] = [

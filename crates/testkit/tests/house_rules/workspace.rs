@@ -8,12 +8,13 @@ use crate::rules::{PURE, Violation};
 use crate::source::Source;
 
 /// Every crate and its rank. Dependencies point to lower ranks only; see docs/ARCHITECTURE.md.
-const RANKS: [(&str, u8); 17] = [
+const RANKS: [(&str, u8); 18] = [
     ("mysql-wire", 0),
     ("sqltext", 0),
     ("farm", 0),
     ("routing", 1),
     ("machines", 1),
+    ("planner", 1),
     ("reactor", 2),
     ("channel", 2),
     ("backend", 2),
@@ -32,7 +33,12 @@ const RANKS: [(&str, u8); 17] = [
 const TESTS_RANK: u8 = 6;
 
 /// Dependencies within a rank that we agreed to, and why.
-const EXCEPTIONS: [(&str, &str, &str); 3] = [
+const EXCEPTIONS: [(&str, &str, &str); 4] = [
+    (
+        "planner",
+        "routing",
+        "a statement's condition becomes shards by the key's place in its map",
+    ),
     (
         "backend",
         "reactor",
