@@ -10,6 +10,7 @@ use crate::account::Accounts;
 use crate::freshness::Interest;
 use crate::position::Position;
 use crate::server::{Server, ServerId, Status};
+use crate::sharding::Sharding;
 use crate::turnover::Turnover;
 
 /// The cell that holds the current snapshot. Readers on the data plane call `load()`, which costs no
@@ -28,6 +29,9 @@ pub struct Snapshot {
     /// The accounts that may log in, as the primary of the home group has them.
     #[serde(skip)]
     pub accounts: Arc<Accounts>,
+    /// Where tables are; `None` while the farm has no shard map and no assigned database.
+    #[serde(skip)]
+    pub sharding: Option<Arc<Sharding>>,
     /// From here the times of [`crate::Freshness`] are counted.
     #[serde(skip)]
     pub origin: Instant,
@@ -142,6 +146,7 @@ impl Snapshot {
             farm_id: farm_id.into(),
             groups: Vec::new(),
             accounts: Arc::new(Accounts::default()),
+            sharding: None,
             origin,
             interest: Arc::default(),
             turnover: Arc::default(),
@@ -150,7 +155,13 @@ impl Snapshot {
 
     /// The group of that name.
     pub fn group(&self, name: &str) -> Option<&Arc<Group>> {
-        self.groups.iter().find(|group| &*group.name == name)
+        self.place(name).map(|at| &self.groups[at])
+    }
+
+    /// Where in [`Snapshot::groups`] the group of that name is.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        let by_name = |group: &Arc<Group>| (*group.name).cmp(name);
+        self.groups.binary_search_by(by_name).ok()
     }
 
     /// The group that takes statements for tables that no shard map places: the first by name.

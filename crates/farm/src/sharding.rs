@@ -1,0 +1,286 @@
+//! Where tables are: the farm's shard maps, the tables on them, and the groups of databases.
+//!
+//! A farm without maps and assignments has none of this. A table that nobody declared is on the group
+//! that its database is assigned to; else, when its database has tables of a map, on that map's global
+//! group; else on the home group. Databases and tables are told apart by case, columns are not.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::shard::{ShardMap, ShardedTable};
+
+/// What is declared of the tables of a farm.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sharding {
+    /// Grows with every change of maps, tables, assignments and table definitions; what is cached
+    /// from them is keyed by it.
+    pub epoch: u64,
+    /// Ordered by id.
+    maps: Vec<Arc<Mapped>>,
+    databases: HashMap<Arc<str>, Database>,
+}
+
+/// A map, and the groups that it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    pub map: ShardMap,
+    /// The global group, then those of the shards in the order of the shards; each once. Global
+    /// tables, databases, and the definitions of all the map's tables are on all of them.
+    pub groups: Vec<Arc<str>>,
+}
+
+/// What is declared of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Its rows are where their shard keys belong.
+    Sharded(ShardedTable),
+    /// It is on all groups of the map, equal.
+    Global { map: u32 },
+}
+
+/// Where a table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed<'a> {
+    Sharded(&'a ShardedTable),
+    /// On all groups of the map of that number.
+    Global(u32),
+    /// On the group of that name.
+    Group(&'a Arc<str>),
+    /// On the home group.
+    Home,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Database {
+    /// Where its undeclared tables are, when it is not the home group.
+    group: Option<Arc<str>>,
+    tables: HashMap<Arc<str>, Table>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Table {
+    placement: Option<Placement>,
+    schema: Option<Arc<TableSchema>>,
+}
+
+/// The columns and unique keys of a table, as the global group of its map has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableSchema {
+    /// In the order of the table.
+    pub columns: Vec<Column>,
+    /// Places in [`TableSchema::columns`], in the order of the key; empty without a primary key.
+    pub primary: Vec<u16>,
+    /// The other unique keys, likewise.
+    pub unique: Vec<Vec<u16>>,
+    /// It is made of others.
+    pub view: bool,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: Arc<str>,
+    /// `DATA_TYPE` of information_schema: `int`, `varchar`, …
+    pub data_type: Arc<str>,
+    /// `COLUMN_TYPE`: `int(10) unsigned`, `enum('a','b')`, …
+    pub full_type: Arc<str>,
+    /// Columns of text have one.
+    pub collation: Option<Arc<str>>,
+    pub nullable: bool,
+    pub auto_increment: bool,
+    /// It is computed: an INSERT does not give it.
+    pub generated: bool,
+    /// `SELECT *` does not show it, and an INSERT without columns does not fill it.
+    pub invisible: bool,
+}
+
+impl TableSchema {
+    /// The place of the column of that name, in any case.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        let same = |column: &Column| same_column(&column.name, name);
+        self.columns.iter().position(same)
+    }
+
+    /// The column that gives ids, if there is one.
+    pub fn auto_increment(&self) -> Option<&Column> {
+        self.columns.iter().find(|column| column.auto_increment)
+    }
+}
+
+/// Servers compare names of columns without case.
+fn same_column(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
+        || (!one.is_ascii() && one.to_lowercase() == other.to_lowercase())
+}
+
+impl Mapped {
+    /// With its groups.
+    pub fn new(map: ShardMap) -> Mapped {
+        let mut groups = vec![map.global_group.clone()];
+        for shard in &map.shards {
+            if !groups.contains(&shard.group) {
+                groups.push(shard.group.clone());
+            }
+        }
+        Mapped { map, groups }
+    }
+}
+
+impl Sharding {
+    /// Of these maps; tables and assignments are added. `epoch` is the caller's.
+    pub fn new(epoch: u64, maps: Vec<ShardMap>) -> Sharding {
+        let mut maps: Vec<Arc<Mapped>> = maps
+            .into_iter()
+            .map(|map| Arc::new(Mapped::new(map)))
+            .collect();
+        maps.sort_by_key(|mapped| mapped.map.id);
+        Sharding {
+            epoch,
+            maps,
+            databases: HashMap::new(),
+        }
+    }
+
+    /// Declares a table. One whose map does not exist is left out.
+    pub fn declare(&mut self, database: &str, table: &str, placement: Placement) {
+        let map = match &placement {
+            Placement::Sharded(table) => table.map,
+            Placement::Global { map } => *map,
+        };
+        let Some(global) = self.map(map).map(|mapped| mapped.map.global_group.clone()) else {
+            return;
+        };
+        let of = self.databases.entry(database.into()).or_default();
+        of.group.get_or_insert(global);
+        of.tables.entry(table.into()).or_default().placement = Some(placement);
+    }
+
+    /// Puts the undeclared tables of a database on a group.
+    pub fn assign(&mut self, database: &str, group: Arc<str>) {
+        self.databases.entry(database.into()).or_default().group = Some(group);
+    }
+
+    /// Tells a table's columns.
+    pub fn describe(&mut self, database: &str, table: &str, schema: Arc<TableSchema>) {
+        let of = self.databases.entry(database.into()).or_default();
+        of.tables.entry(table.into()).or_default().schema = Some(schema);
+    }
+
+    /// The map of that number.
+    pub fn map(&self, id: u32) -> Option<&Arc<Mapped>> {
+        let at = self.maps.binary_search_by_key(&id, |mapped| mapped.map.id);
+        at.ok().map(|at| &self.maps[at])
+    }
+
+    /// All maps, by their numbers.
+    pub fn maps(&self) -> &[Arc<Mapped>] {
+        &self.maps
+    }
+
+    /// Where a table is.
+    pub fn placed(&self, database: &str, table: &str) -> Placed<'_> {
+        let Some(of) = self.databases.get(database) else {
+            return Placed::Home;
+        };
+        match of.tables.get(table).and_then(|t| t.placement.as_ref()) {
+            Some(Placement::Sharded(table)) => Placed::Sharded(table),
+            Some(Placement::Global { map }) => Placed::Global(*map),
+            None => of.group.as_ref().map_or(Placed::Home, Placed::Group),
+        }
+    }
+
+    /// The columns of a table, when they are known: those of declared tables always are, and those of
+    /// the other tables and views on the maps' global groups.
+    pub fn schema(&self, database: &str, table: &str) -> Option<&Arc<TableSchema>> {
+        let of = self.databases.get(database)?;
+        of.tables.get(table)?.schema.as_ref()
+    }
+
+    /// Where undeclared tables of a database are; `None` for the home group.
+    pub fn database(&self, database: &str) -> Option<&Arc<str>> {
+        self.databases.get(database)?.group.as_ref()
+    }
+
+    /// True for a database that has declared tables.
+    pub fn has_declared(&self, database: &str) -> bool {
+        self.databases
+            .get(database)
+            .is_some_and(|of| of.tables.values().any(|table| table.placement.is_some()))
+    }
+
+    /// All declared tables, in no order: database, table, placement.
+    pub fn declared(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Placement)> {
+        self.databases.iter().flat_map(|(database, of)| {
+            let tables = of.tables.iter();
+            tables
+                .filter_map(move |(name, table)| Some((database, name, table.placement.as_ref()?)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::{Bound, Key, KeyType, Shard, ShardKind};
+
+    fn farm() -> Sharding {
+        let shard = |id: u32, group: &str, low: i128| Shard {
+            id,
+            group: group.into(),
+            bound: Bound::Lower(Key::Int(low)),
+            enabled: true,
+        };
+        let map = ShardMap {
+            id: 7,
+            kind: ShardKind::Range,
+            global_group: "g1".into(),
+            shards: vec![shard(1, "g2", 0), shard(2, "g1", 100)],
+            slots: Vec::new(),
+        };
+        let mut sharding = Sharding::new(1, vec![map]);
+        let orders = ShardedTable {
+            database: "shop".into(),
+            table: "orders".into(),
+            column: "customer_id".into(),
+            key: KeyType::Integer,
+            map: 7,
+        };
+        sharding.declare("shop", "orders", Placement::Sharded(orders));
+        sharding.declare("shop", "products", Placement::Global { map: 7 });
+        sharding.assign("logs", "g3".into());
+        sharding
+    }
+
+    #[test]
+    fn tables_are_where_they_were_declared_or_where_their_database_is() {
+        let sharding = farm();
+        assert!(matches!(
+            sharding.placed("shop", "orders"),
+            Placed::Sharded(table) if &*table.column == "customer_id"
+        ));
+        assert_eq!(sharding.placed("shop", "products"), Placed::Global(7));
+        let group = |database: &str, table: &str| match sharding.placed(database, table) {
+            Placed::Group(group) => group.to_string(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(group("shop", "notes"), "g1");
+        assert_eq!(group("logs", "lines"), "g3");
+        assert_eq!(group("other", "orders"), "Home");
+        assert!(sharding.has_declared("shop") && !sharding.has_declared("logs"));
+        assert_eq!(sharding.declared().count(), 2);
+        let mapped = sharding.map(7).expect("it was given");
+        assert_eq!(mapped.groups, ["g1".into(), "g2".into()]);
+        assert_eq!(sharding.map(1), None);
+    }
+
+    #[test]
+    fn an_assignment_is_stronger_than_a_map() {
+        let mut sharding = farm();
+        sharding.assign("shop", "g2".into());
+        sharding.declare("shop", "more", Placement::Global { map: 7 });
+        let group: Arc<str> = "g2".into();
+        assert_eq!(sharding.placed("shop", "notes"), Placed::Group(&group));
+        sharding.declare("shop", "lost", Placement::Global { map: 9 });
+        assert_eq!(sharding.placed("shop", "lost"), Placed::Group(&group));
+    }
+}
