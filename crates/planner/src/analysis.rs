@@ -1,5 +1,7 @@
 //! What reading a statement gives: its sharded tables, what bounds their keys, which keys are equal.
 
+use std::sync::Arc;
+
 use farm::shard::{ShardMap, ShardedTable};
 use routing::shard::{Literal, ShardSet};
 
@@ -26,8 +28,10 @@ pub struct Reference {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Analysis {
     pub references: Vec<Reference>,
-    /// It names tables that are on one group only.
-    pub names_single: bool,
+    /// The groups of tables that are on one group only; each once.
+    pub singles: Vec<Arc<str>>,
+    /// The maps of global tables; each once.
+    pub globals: Vec<u32>,
     /// It names tables that are not understood.
     pub names_opaque: bool,
 }

@@ -1,5 +1,7 @@
 //! What the planner must know of tables.
 
+use std::sync::Arc;
+
 use farm::shard::ShardedTable;
 
 /// How a table's rows are placed.
@@ -7,10 +9,10 @@ use farm::shard::ShardedTable;
 pub enum Kind<'a> {
     /// By its shard key.
     Sharded(&'a ShardedTable),
-    /// On every group, equal.
-    Global,
+    /// On every group of this map, equal.
+    Global { map: u32 },
     /// On one group.
-    Single,
+    Single { group: &'a Arc<str> },
     /// Made of others in a way that is not known here: a view.
     Opaque,
 }

@@ -11,7 +11,7 @@ use farm::shard::KeyType;
 use sqlparser::ast::{
     BinaryOperator, Delete, Expr, FromTable, Ident, Insert, JoinConstraint, JoinOperator,
     ObjectName, Query, Select, SetExpr, Statement, TableFactor, TableObject, TableWithJoins,
-    UnaryOperator, Update, Value, Visit, Visitor,
+    UnaryOperator, Update, Value, Visit, Visitor, visit_expressions,
 };
 use sqlparser::dialect::MySqlDialect;
 use sqlparser::parser::Parser;
@@ -59,7 +59,26 @@ pub fn read(text: &str, database: &str, catalog: &dyn Catalog) -> Result<Analysi
             ));
         }
     }
+    if binds_oddly(statement) {
+        for reference in &mut reader.found.references {
+            reference.condition = Condition::Any;
+            reference.equals.clear();
+        }
+    }
     Ok(reader.found)
+}
+
+/// Operators are there that the parser binds more tightly than the servers, or than some sql_mode:
+/// XOR and `||`. A condition beside them may be a part of theirs.
+fn binds_oddly(statement: &Statement) -> bool {
+    let odd = |expr: &Expr| match expr {
+        Expr::BinaryOp {
+            op: BinaryOperator::Xor | BinaryOperator::StringConcat,
+            ..
+        } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    visit_expressions(statement, odd).is_break()
 }
 
 /// A name of a query block, and the reference that it stands for, if any.
@@ -257,9 +276,16 @@ impl Reader<'_> {
                 });
                 Some(self.found.references.len() - 1)
             }
-            Kind::Global => None,
-            Kind::Single => {
-                self.found.names_single = true;
+            Kind::Global { map } => {
+                if !self.found.globals.contains(&map) {
+                    self.found.globals.push(map);
+                }
+                None
+            }
+            Kind::Single { group } => {
+                if !self.found.singles.contains(group) {
+                    self.found.singles.push(group.clone());
+                }
                 None
             }
             Kind::Opaque => {
