@@ -10,6 +10,8 @@ use crate::rules::Servers;
 /// What the session knows that matters for the choice.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing<'a> {
+    /// The group that the statement is for.
+    pub group: Option<&'a Group>,
     /// A server whose connection the session holds: a transaction or a pin. Nothing moves then.
     pub held: Option<ServerId>,
     /// The server that served the statement before, for the hint `ms=last_used`.
@@ -95,7 +97,7 @@ pub fn plan(
             reason: Reason::Held,
         });
     }
-    let group = snapshot.home().ok_or_else(|| Refusal {
+    let group = standing.group.ok_or_else(|| Refusal {
         error: error::NO_GROUP,
         detail: String::new(),
     })?;

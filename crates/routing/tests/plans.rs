@@ -138,11 +138,15 @@ impl Scene {
         avoid: &[ServerId],
     ) -> Result<Plan, String> {
         let snapshot = self.snapshot();
+        let standing = Standing {
+            group: snapshot.home().map(|home| &**home),
+            ..*standing
+        };
         plan(
             &snapshot,
             read,
             hint,
-            standing,
+            &standing,
             avoid,
             &mut self.balance,
             &|_| 0,
@@ -170,6 +174,7 @@ const NEED: Need<'static> = Need {
 };
 
 const STANDING: Standing<'static> = Standing {
+    group: None,
     held: None,
     last_used: None,
     last_replica: None,
@@ -180,6 +185,7 @@ const STANDING: Standing<'static> = Standing {
 
 fn needing(need: Need<'_>) -> Standing<'_> {
     Standing {
+        group: None,
         held: None,
         last_used: None,
         last_replica: None,
@@ -440,12 +446,16 @@ fn strategies() {
     let mut least = with(Strategy::LeastConnections);
     let snapshot = least.snapshot();
     let busy = |id: ServerId| if id == A { 5 } else { 2 };
+    let standing = Standing {
+        group: snapshot.home().map(|home| &**home),
+        ..STANDING
+    };
     for _ in 0..4 {
         let plan = plan(
             &snapshot,
             true,
             None,
-            &STANDING,
+            &standing,
             &[],
             &mut least.balance,
             &busy,

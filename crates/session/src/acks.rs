@@ -20,6 +20,7 @@ use crate::consistency::executed;
 use crate::counters::count;
 use crate::exec::Changes;
 use crate::per_core::Core;
+use crate::seat::group_of;
 use crate::session::Session;
 use crate::target::target;
 
@@ -39,6 +40,8 @@ pub(crate) struct Held {
 
 struct Waiter {
     session: u32,
+    /// The number of the group that the commit is in, as sessions know it.
+    seat: u32,
     position: Position,
     primary: (ServerId, u32),
     /// By which replicas can be asked.
@@ -47,10 +50,11 @@ struct Waiter {
 }
 
 impl Held {
-    /// Everything that is waited for.
-    fn wanted(&self) -> Option<Position> {
+    /// Everything that is waited for in a group.
+    fn wanted(&self, seat: u32) -> Option<Position> {
         let waiters = self.waiters.borrow();
-        let mut positions = waiters.iter().map(|waiter| &waiter.position);
+        let of_group = waiters.iter().filter(|waiter| waiter.seat == seat);
+        let mut positions = of_group.map(|waiter| &waiter.position);
         let mut all = positions.next()?.clone();
         positions.for_each(|position| all.join(position));
         Some(all)
@@ -77,9 +81,9 @@ fn followers(group: &Group) -> impl Iterator<Item = &Server> {
     servers.filter(|s| matches!(s.status, Status::Replica | Status::Spare) && s.health.alive)
 }
 
-/// For how long commits are held; `None` where they are not.
-fn limit(snapshot: &Snapshot) -> Option<Duration> {
-    match snapshot.home()?.acks {
+/// For how long commits of a group are held; `None` where they are not.
+fn limit(snapshot: &Snapshot, seat: u32) -> Option<Duration> {
+    match group_of(snapshot, seat)?.acks {
         Acks::Router { wait_ms } => Some(Duration::from_millis(wait_ms)),
         Acks::Servers => None,
     }
@@ -91,9 +95,8 @@ impl Core {
         if self.acks.waiters.borrow().is_empty() {
             return;
         }
-        if limit(snapshot).is_none() {
-            self.acks.release(true, |_| true);
-        }
+        let holds = |waiter: &Waiter| limit(snapshot, waiter.seat).is_some();
+        self.acks.release(true, |waiter| !holds(waiter));
         self.acks.release(false, |waiter| {
             let (id, term) = waiter.primary;
             snapshot.server(id).is_none_or(|server| server.term > term)
@@ -106,36 +109,35 @@ impl Core {
         let Some(core) = self.me.upgrade() else {
             return;
         };
-        let pass = match self.acks.waiters.borrow().first() {
-            Some(waiter) => waiter.pass.clone(),
-            None => return,
-        };
-        for server in snapshot
-            .home()
-            .into_iter()
-            .flat_map(|group| followers(group))
-        {
-            if self.acks.asked.borrow_mut().insert(server.id) {
-                let (core, pass, id) = (core.clone(), pass.clone(), server.id);
-                reactor::spawn(async move {
-                    core.ask_follower(id, &pass).await;
-                    core.acks.asked.borrow_mut().remove(&id);
-                    // Somebody may have come since the last question.
-                    core.follow_acks(&core.shared.published.load());
-                })
-                .detach();
+        let mut asks: Vec<(u32, Pass, ServerId)> = Vec::new();
+        for waiter in self.acks.waiters.borrow().iter() {
+            let group = group_of(snapshot, waiter.seat).into_iter();
+            for server in group.flat_map(|group| followers(group)) {
+                if self.acks.asked.borrow_mut().insert(server.id) {
+                    asks.push((waiter.seat, waiter.pass.clone(), server.id));
+                }
             }
+        }
+        for (seat, pass, id) in asks {
+            let core = core.clone();
+            reactor::spawn(async move {
+                core.ask_follower(seat, id, &pass).await;
+                core.acks.asked.borrow_mut().remove(&id);
+                // Somebody may have come since the last question.
+                core.follow_acks(&core.shared.published.load());
+            })
+            .detach();
         }
     }
 
     /// Asks one replica for as long as somebody waits.
-    async fn ask_follower(&self, id: ServerId, pass: &Pass) {
+    async fn ask_follower(&self, seat: u32, id: ServerId, pass: &Pass) {
         let mut lease: Option<Lease> = None;
-        while let Some(wanted) = self.acks.wanted() {
+        while let Some(wanted) = self.acks.wanted(seat) {
             let snapshot = self.shared.published.load_full();
-            let follows = |group: &&std::sync::Arc<Group>| followers(group).any(|s| s.id == id);
+            let follows = |group: &std::sync::Arc<Group>| followers(group).any(|s| s.id == id);
             let Some(target) = target(&snapshot, id, true).filter(|_| {
-                limit(&snapshot).is_some() && snapshot.home().filter(follows).is_some()
+                limit(&snapshot, seat).is_some() && group_of(&snapshot, seat).is_some_and(follows)
             }) else {
                 break;
             };
@@ -156,8 +158,9 @@ impl Core {
             if let Some(server) = snapshot.server(id) {
                 server.fresh.raise(&has);
             }
-            self.acks
-                .release(true, |waiter| has.covers(&waiter.position));
+            self.acks.release(true, |waiter| {
+                waiter.seat == seat && has.covers(&waiter.position)
+            });
         }
         if let Some(lease) = lease {
             lease.release();
@@ -185,7 +188,7 @@ impl Session {
         connection: &Connection,
         changes: &mut Changes,
     ) -> bool {
-        let holds = limit(&self.core.shared.published.load()).is_some();
+        let holds = limit(&self.core.shared.published.load(), self.seat).is_some();
         if holds && !Box::pin(self.await_copy(connection, changes)).await {
             return false;
         }
@@ -197,15 +200,15 @@ impl Session {
         let snapshot = self.core.shared.published.load_full();
         let text = String::from_utf8_lossy(gtid);
         let position = Position::parse(connection.engine(), &text);
-        let (Some(limit), Some(position)) = (limit(&snapshot), position) else {
+        let (Some(limit), Some(position)) = (limit(&snapshot, self.seat), position) else {
             return true;
         };
         if connection.is_guarded() || connection.is_cut() {
             return !connection.is_cut();
         }
         let safe = |server: &Server| server.fresh.covers(&position);
-        if snapshot
-            .home()
+        if self
+            .group(&snapshot)
             .is_some_and(|group| followers(group).any(safe))
         {
             return true;
@@ -214,6 +217,7 @@ impl Session {
         let (tell, told) = oneshot::channel();
         let waiter = Waiter {
             session: self.handle.id,
+            seat: self.seat,
             position,
             primary: (connection.server, connection.term),
             pass: self.identity.pass.clone(),

@@ -434,7 +434,7 @@ impl Session {
     /// more.
     fn refusal_in_transaction(&self, outcome: &Outcome, pipe: &Pipe) -> Option<Answer> {
         let log = self.replay.as_ref()?;
-        if self.is_killed() || !is_tended(&self.core.shared.published.load()) {
+        if self.is_killed() || !is_tended(&self.core.shared.published.load(), self.seat) {
             return None;
         }
         outcome.error.filter(|_| log.may_be_repeated())?;

@@ -21,6 +21,7 @@ use crate::offer::PASSED_ON;
 use crate::pin::Pins;
 use crate::prove::{Claim, Offer};
 use crate::rights::Right;
+use crate::seat::HOME;
 use crate::seats::Seat;
 use crate::session::Session;
 
@@ -96,7 +97,10 @@ impl Session {
     async fn take_server_charsets(&mut self) {
         let mut state = SessionState::new(self.state.database());
         let (core, pass) = (self.core.clone(), self.identity.pass.clone());
-        if let Ok(mut lease) = core.take_from_primary(&pass, &self.state, false).await {
+        if let Ok(mut lease) = core
+            .take_from_primary(HOME, &pass, &self.state, false)
+            .await
+        {
             let asking = lease.connection_mut().ask_reset_state(state.database());
             if let Ok(asked) = asking.await {
                 state = asked;
@@ -109,9 +113,11 @@ impl Session {
     /// Ends what belongs to the session so far. A held connection is renewed first, so that its locks
     /// are gone when the client goes on.
     async fn forget_everything(&mut self) {
-        if let Some(held) = self.held.take() {
+        for held in self.take_all_held() {
             self.end_hold(held).await;
         }
+        self.seat = HOME;
+        self.seats = Vec::new();
         let aside = self.handle.aside.take();
         if let Aside::Kept(kept) = aside {
             self.give_back(kept.lease);

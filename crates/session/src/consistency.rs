@@ -9,8 +9,7 @@ use std::rc::Rc;
 
 use backend::{Connection, Lease};
 use engine::heartbeat::{self, wait_for};
-use farm::token::Promise;
-use farm::{ClientError, Position, Server, ServerId, Snapshot, Token, error};
+use farm::{Position, Server, ServerId, error};
 use routing::{LastRead, Level, Need};
 use sqltext::{Class, Hints, MsHint, Verb};
 
@@ -70,21 +69,28 @@ pub(crate) struct Promises {
     pub own: Own,
     /// The version of the settings that the defaults are of.
     pub version: u32,
-    floor: Option<Box<Position>>,
-    /// It may have written more than `floor` says.
-    unproved: bool,
-    /// It has written where no GTID tells of it.
-    unlogged: bool,
-    last_read: Option<LastRead>,
+    /// What of the current seat's group.
+    pub seen: Seen,
     /// It has written at all.
     wrote: bool,
-    last_replica: Option<ServerId>,
     /// When the read under way was planned; 0 for none.
     pub began_us: u64,
-    /// When the session's server was last asked where it stands, so that others may serve.
-    asked_us: u64,
     /// The group has more than one server; else none of this matters.
     pub counts: bool,
+}
+
+/// What a session has written to and read from one group.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub floor: Option<Box<Position>>,
+    /// It may have written more than `floor` says.
+    pub unproved: bool,
+    /// It has written where no GTID tells of it.
+    pub unlogged: bool,
+    pub last_read: Option<LastRead>,
+    last_replica: Option<ServerId>,
+    /// When the session's server was last asked where it stands, so that others may serve.
+    asked_us: u64,
 }
 
 impl Promises {
@@ -98,36 +104,33 @@ impl Promises {
             failover_wait_ms,
             own: Own::empty(),
             version: 0,
-            floor: None,
-            unproved: false,
-            unlogged: false,
-            last_read: None,
+            seen: Seen::default(),
             wrote: false,
-            last_replica: None,
             began_us: 0,
-            asked_us: 0,
             counts: false,
         }
     }
 
     /// The replica that served the last read of a replica.
     pub fn last_replica(&self) -> Option<ServerId> {
-        self.last_replica
+        self.seen.last_replica
     }
 
+    /// The session has this of the current seat's group from now on.
+    pub fn raise(&mut self, position: Position) {
+        match &mut self.seen.floor {
+            Some(floor) => floor.join(&position),
+            None => self.seen.floor = Some(Box::new(position)),
+        }
+    }
+}
+
+impl Seen {
     /// Nothing is promised any more of what was written and read so far.
     pub fn forget(&mut self) {
         self.floor = None;
         self.unproved = false;
         self.last_read = None;
-    }
-
-    /// The session has this from now on.
-    fn raise(&mut self, position: Position) {
-        match &mut self.floor {
-            Some(floor) => floor.join(&position),
-            None => self.floor = Some(Box::new(position)),
-        }
     }
 }
 
@@ -228,9 +231,9 @@ impl Session {
         let level = if to_primary { Level::Strong } else { level };
         Need {
             level,
-            floor: promises.floor.as_deref(),
-            unproved: promises.unproved || promises.unlogged,
-            last_read: promises.last_read.filter(|_| promises.monotonic),
+            floor: promises.seen.floor.as_deref(),
+            unproved: promises.seen.unproved || promises.seen.unlogged,
+            last_read: promises.seen.last_read.filter(|_| promises.monotonic),
             now_us,
             wait_us: self.core.settings().consistency.wait_ms * 1000,
         }
@@ -251,22 +254,22 @@ impl Session {
             let text = String::from_utf8_lossy(gtid);
             match Position::parse(connection.engine(), &text) {
                 Some(position) => self.promises.raise(position),
-                None => (self.promises.unproved, doubt) = (true, true),
+                None => (self.promises.seen.unproved, doubt) = (true, true),
             }
         }
         let may_write = shape.writes || (failed && shape.class == Class::Transaction);
         if may_write && !connection.tells_gtids {
-            (self.promises.unlogged, doubt) = (true, true);
+            (self.promises.seen.unlogged, doubt) = (true, true);
         } else if may_write && failed && (!in_transaction || shape.class != Class::Write) {
-            (self.promises.unproved, doubt) = (true, true);
+            (self.promises.seen.unproved, doubt) = (true, true);
         }
         self.promises.wrote |= shape.writes;
         let began_us = std::mem::take(&mut self.promises.began_us);
         if self.promises.counts && (shape.class == Class::Read || shape.verb == Verb::Select) {
             let (server, ended_us) = (connection.server, self.core.now_us());
-            self.promises.last_read = Some(LastRead { server, ended_us });
+            self.promises.seen.last_read = Some(LastRead { server, ended_us });
             if connection.is_guarded() {
-                self.promises.last_replica = Some(server);
+                self.promises.seen.last_replica = Some(server);
                 if began_us > 0 {
                     let took_us = ended_us.saturating_sub(began_us);
                     let mut balance = self.core.balance.borrow_mut();
@@ -291,18 +294,18 @@ impl Session {
     /// A statement was sent and nobody knows what became of it.
     pub(crate) fn note_committed(&mut self, gtid: &str) {
         let snapshot = self.core.shared.published.load();
-        let primary = snapshot.home().and_then(|group| group.primary());
+        let primary = self.group(&snapshot).and_then(|group| group.primary());
         let engine = primary.map(|server| server.engine);
         match engine.and_then(|engine| Position::parse(engine, gtid)) {
             Some(position) => self.promises.raise(position),
-            None => self.promises.unproved = true,
+            None => self.promises.seen.unproved = true,
         }
         self.promises.wrote = true;
     }
 
     /// What the session wrote may be more than it was told.
     pub(crate) fn lose_proof(&mut self) {
-        self.promises.unproved = true;
+        self.promises.seen.unproved = true;
     }
 
     /// Before a read: asks the primary how far it is, where the session may have written more than
@@ -310,7 +313,7 @@ impl Session {
     pub(crate) async fn prove_writes(&mut self) {
         let taken = self
             .core
-            .take_from_primary(&self.identity.pass, &self.state, false)
+            .take_from_primary(self.seat, &self.identity.pass, &self.state, false)
             .await;
         let Ok(mut lease) = taken else { return };
         let connection = lease.connection_mut();
@@ -321,14 +324,14 @@ impl Session {
         lease.release();
         if writable {
             self.promises.raise(position);
-            self.promises.unproved = false;
+            self.promises.seen.unproved = false;
         }
     }
 
     /// True when [`Session::prove_writes`] may let a replica serve this statement.
     pub(crate) fn may_prove(&self, shape: &Shape) -> bool {
-        self.promises.unproved
-            && !self.promises.unlogged
+        self.promises.seen.unproved
+            && !self.promises.seen.unlogged
             && shape.class == Class::Read
             && self.held.is_none()
             && self.level_of(shape) == Level::Session
@@ -338,7 +341,7 @@ impl Session {
     /// let another one serve. Looks of the control plane seldom come between two reads of a session
     /// that reads without a pause.
     pub(crate) fn may_ask_to_move(&self, shape: &Shape) -> bool {
-        let Some(last) = self.promises.last_read else {
+        let Some(last) = self.promises.seen.last_read else {
             return false;
         };
         shape.class == Class::Read
@@ -346,7 +349,11 @@ impl Session {
             && self.promises.counts
             && self.held.is_none()
             && self.core.balance.borrow().overdrawn(last.server)
-            && self.core.now_us().saturating_sub(self.promises.asked_us) > ASK_EVERY_US
+            && self
+                .core
+                .now_us()
+                .saturating_sub(self.promises.seen.asked_us)
+                > ASK_EVERY_US
     }
 
     /// Asks what lets a replica, or another one, serve this read.
@@ -359,9 +366,9 @@ impl Session {
 
     /// Asks the server of the last read for its position.
     async fn ask_to_move(&mut self) {
-        self.promises.asked_us = self.core.now_us();
+        self.promises.seen.asked_us = self.core.now_us();
         let snapshot = self.core.snapshot();
-        let last = self.promises.last_read.map(|last| last.server);
+        let last = self.promises.seen.last_read.map(|last| last.server);
         if let Some(server) = last.and_then(|id| snapshot.server(id)) {
             self.ask_position(server).await;
         }
@@ -370,7 +377,7 @@ impl Session {
     /// Waits on a replica until it has what the session's reads need; false when it has not come in
     /// time, or the connection broke and is to be closed.
     pub(crate) async fn await_floor(&self, lease: &mut Lease) -> bool {
-        let Some(floor) = self.promises.floor.as_deref() else {
+        let Some(floor) = self.promises.seen.floor.as_deref() else {
             return true;
         };
         count(&self.core.counters.reads_waited);
@@ -394,40 +401,12 @@ impl Session {
         came
     }
 
-    /// The session's token: what it has written and what it has read.
-    pub(crate) async fn token(&mut self) -> Result<String, ClientError> {
-        let snapshot = self.core.snapshot();
-        if self.promises.unproved {
-            self.prove_writes().await;
-        }
-        if self.promises.unproved || self.promises.unlogged {
-            return Err(error::TOKEN_UNKNOWN);
-        }
-        let mut promised = self.promises.floor.as_deref().cloned();
-        if let Some(last) = self.promises.last_read {
-            let server = snapshot.server(last.server);
-            let seen = self.position_after(server.map(|s| &**s), &last).await;
-            let seen = seen.ok_or(error::TOKEN_UNKNOWN)?;
-            match &mut promised {
-                Some(promised) => promised.join(&seen),
-                None => promised = Some(seen),
-            }
-        }
-        let group = snapshot.home().ok_or(error::NO_GROUP)?;
-        let promises = promised.into_iter().map(|position| Promise {
-            group: group.name.to_string(),
-            timeline: group.timeline(),
-            position,
-        });
-        let token = Token {
-            farm: snapshot.farm_id.to_string(),
-            groups: promises.collect(),
-        };
-        Ok(token.to_string())
-    }
-
     /// A position that the server of a read has had since.
-    async fn position_after(&self, server: Option<&Server>, last: &LastRead) -> Option<Position> {
+    pub(crate) async fn position_after(
+        &self,
+        server: Option<&Server>,
+        last: &LastRead,
+    ) -> Option<Position> {
         let server = server?;
         if let Some(known) = server.fresh.known()
             && known.asked_us > last.ended_us
@@ -438,7 +417,7 @@ impl Session {
     }
 
     /// Asks a server for its position, on a connection of this session's account.
-    async fn ask_position(&self, server: &Server) -> Option<Position> {
+    pub(crate) async fn ask_position(&self, server: &Server) -> Option<Position> {
         let snapshot = self.core.snapshot();
         let target = crate::target::target(&snapshot, server.id, !server.serves_writes())?;
         let pools = &self.core.pools;
@@ -450,44 +429,6 @@ impl Session {
         lease.release();
         server.fresh.learn(position.clone(), asked_us);
         Some(position)
-    }
-
-    /// Takes a token up: from now on the session's reads have what it promises. What the group's
-    /// primary does not have is refused, as nothing could ever fulfil it.
-    pub(crate) async fn take_token(&mut self, text: &str) -> Result<(), String> {
-        let snapshot = self.core.snapshot();
-        let token = Token::parse(text, &snapshot).map_err(|error| error.to_string())?;
-        for promise in token.groups {
-            self.check_promise(&snapshot, &promise).await?;
-            if snapshot
-                .home()
-                .is_some_and(|home| *home.name == *promise.group)
-            {
-                self.promises.raise(promise.position);
-            }
-        }
-        Ok(())
-    }
-
-    async fn check_promise(&self, snapshot: &Snapshot, promise: &Promise) -> Result<(), String> {
-        let group = snapshot.group(&promise.group);
-        let Some(primary) = group.and_then(|group| group.primary()) else {
-            return Err(format!("group '{}' has no primary now", promise.group));
-        };
-        if primary.fresh.covers(&promise.position) {
-            return Ok(());
-        }
-        match self.ask_position(primary).await {
-            Some(position) if position.covers(&promise.position) => Ok(()),
-            Some(_) => Err(format!(
-                "group '{}' does not have what it promises: it is from another time of this farm",
-                promise.group
-            )),
-            None => Err(format!(
-                "the primary of group '{}' cannot be asked whether it has what the token promises",
-                promise.group
-            )),
-        }
     }
 
     /// What the session began with.

@@ -470,13 +470,15 @@ impl Session {
         let gone = |id: ServerId| snapshot.server(id).is_none_or(|s| !s.health.alive);
         let held = held.filter(|&id| self.held.is_some() || !gone(id));
         self.core.heed(&snapshot.accounts);
-        self.promises.counts = snapshot.home().is_some_and(|home| home.servers.len() > 1);
+        let group = self.group(&snapshot);
+        self.promises.counts = group.is_some_and(|group| group.servers.len() > 1);
         let begins = self.begins_reading(shape);
         let read = shape.class == Class::Read || begins;
         let reads = self.promises.counts && read && held.is_none();
         let now_us = if reads { self.core.now_us() } else { 0 };
         self.promises.began_us = now_us;
         let standing = Standing {
+            group: group.map(|group| &**group),
             held,
             last_used: self.last_server,
             last_replica: self.promises.last_replica(),

@@ -1,6 +1,6 @@
 //! Statements that wait for a primary: nothing was sent, and the client sees only time pass.
 //!
-//! Who waits costs a waker and, once, a timer. All of a core's are woken together when the home group
+//! Who waits costs a waker and, once, a timer. All of a core's are woken together when a group
 //! stands differently from before: by the control plane's word at once, and else by a look every few
 //! milliseconds, which is taken only while somebody waits.
 
@@ -20,6 +20,7 @@ use crate::end::End;
 use crate::exec::Run;
 use crate::per_core::{Core, Handle};
 use crate::profile::Step;
+use crate::seat::{HOME, group_of};
 use crate::session::Session;
 use crate::target::target;
 
@@ -36,7 +37,7 @@ const PAUSE_MAX_US: u64 = 200_000;
 pub(crate) struct Waiting {
     waiters: RefCell<FxHashMap<u64, oneshot::Sender<Wake>>>,
     last_ticket: Cell<u64>,
-    /// How the home group stood at the last look.
+    /// How the groups stood at the last look.
     standing: Cell<u64>,
     /// The task that looks is there.
     looks: Cell<bool>,
@@ -113,10 +114,10 @@ impl Waiting {
     }
 }
 
-/// What of the home group decides whether a statement can run, as one number.
+/// What of the groups decides whether a statement can run, as one number.
 fn standing(snapshot: &Snapshot) -> u64 {
     let mut hasher = FxHasher::default();
-    if let Some(group) = snapshot.home() {
+    for group in &snapshot.groups {
         hasher.write_u8(u8::from(group.paused));
         for server in &group.servers {
             hasher.write_u32(server.id.0);
@@ -135,9 +136,8 @@ fn is_served(group: &Group) -> bool {
 }
 
 /// True where somebody works on it that the group has a primary again, or its cluster does.
-pub(crate) fn is_tended(snapshot: &Snapshot) -> bool {
-    snapshot
-        .home()
+pub(crate) fn is_tended(snapshot: &Snapshot, seat: u32) -> bool {
+    group_of(snapshot, seat)
         .is_some_and(|group| group.active || group.paused || group.kind == GroupKind::Galera)
 }
 
@@ -199,6 +199,7 @@ impl Core {
     async fn wait(
         &self,
         handle: Option<&Handle>,
+        seat: u32,
         hold: &mut Hold,
         cause: Cause,
         left_us: u64,
@@ -211,7 +212,7 @@ impl Core {
                 doubled.min(PAUSE_MAX_US)
             }
             // It came meanwhile.
-            Cause::NoServer if snapshot.home().is_some_and(|group| is_served(group)) => {
+            Cause::NoServer if group_of(&snapshot, seat).is_some_and(|group| is_served(group)) => {
                 PAUSE_MIN_US
             }
             Cause::NoServer => left_us,
@@ -259,17 +260,18 @@ impl Core {
         .detach();
     }
 
-    /// A connection to the home group's primary, or while it is down to any server that lives. A
-    /// login waits for one.
+    /// A connection to the primary of a seat's group, or while it is down to any server of it that
+    /// lives. A login waits for one.
     pub(crate) async fn take_from_primary(
         &self,
+        seat: u32,
         pass: &Pass,
         state: &Rc<SessionState>,
         at_login: bool,
     ) -> Result<Lease, PoolError> {
         let mut hold = None;
         loop {
-            let taken = self.try_primary(pass, state, at_login).await;
+            let taken = self.try_primary(seat, pass, state, at_login).await;
             let Err(error) = taken else { return taken };
             if !at_login || !is_failure(&error) || !Box::pin(self.hold_login(&mut hold)).await {
                 return Err(error);
@@ -281,23 +283,24 @@ impl Core {
     async fn hold_login(&self, hold: &mut Option<Hold>) -> bool {
         let now_us = self.now_us();
         let limit_us = self.settings().failover_wait_ms * 1000;
-        if limit_us == 0 || self.is_draining() || !is_tended(&self.shared.published.load()) {
+        if limit_us == 0 || self.is_draining() || !is_tended(&self.shared.published.load(), HOME) {
             return false;
         }
         let hold = hold.get_or_insert(Hold::new(now_us));
         let left_us = (hold.began_us + limit_us).saturating_sub(now_us);
-        left_us > 0 && self.wait(None, hold, Cause::Failure, left_us).await == Wake::Try
+        left_us > 0 && self.wait(None, HOME, hold, Cause::Failure, left_us).await == Wake::Try
     }
 
     async fn try_primary(
         &self,
+        seat: u32,
         pass: &Pass,
         state: &Rc<SessionState>,
         at_login: bool,
     ) -> Result<Lease, PoolError> {
         let target = {
             let snapshot = self.shared.published.load();
-            let group = snapshot.home();
+            let group = group_of(&snapshot, seat);
             let primary = group
                 .and_then(|g| g.primary())
                 .filter(|s| s.serves_writes());
@@ -307,7 +310,7 @@ impl Core {
         };
         let Some(mut target) = target else {
             let operation = "choosing a server";
-            let source = std::io::Error::other("no server of the home group is alive");
+            let source = std::io::Error::other("no server of the group is alive");
             return Err(ConnectionError::Broken { operation, source }.into());
         };
         target.at_login = at_login;
@@ -331,7 +334,7 @@ impl Session {
     pub(crate) async fn hold(&mut self, run: &mut Run, cause: Cause) -> Result<Turn, End> {
         let began_us = self.core.now_us();
         let limit_us = self.promises.failover_wait_ms * 1000;
-        let tended = is_tended(&self.core.shared.published.load());
+        let tended = is_tended(&self.core.shared.published.load(), self.seat);
         if run.hold.is_none() {
             if limit_us == 0 || !tended || self.core.is_draining() {
                 return Ok(Turn::Over { waited_ms: 0 });
@@ -345,7 +348,11 @@ impl Session {
         let over = left_us == 0 || !tended;
         if !over {
             let handle = &self.handle;
-            wake = self.core.wait(Some(handle), hold, cause, left_us).await;
+            let seat = self.seat;
+            wake = self
+                .core
+                .wait(Some(handle), seat, hold, cause, left_us)
+                .await;
         }
         let now_us = self.core.now_us();
         let counters = &self.core.counters;

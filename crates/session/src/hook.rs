@@ -151,7 +151,7 @@ impl Session {
     /// What a hook is told.
     fn hook_question(&self, hook: &Hook, shape: &Shape, job: Job, farm: &Snapshot) -> Value {
         let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let servers = farm.home().map_or(&[][..], |group| &group.servers);
+        let servers = self.group(farm).map_or(&[][..], |group| &group.servers);
         let candidates = servers.iter().filter(|server| server.serves_reads());
         let candidates = candidates.map(|server| {
             json!({
@@ -289,7 +289,11 @@ fn read_verdict(body: &[u8], farm: &Snapshot) -> Result<Verdict, String> {
 
 /// Servers of the farm, by their names.
 fn servers(names: &[&str], farm: &Snapshot) -> Result<Arc<Servers>, String> {
-    let known = farm.home().map_or(&[][..], |group| &group.servers);
+    let known: Vec<_> = farm
+        .groups
+        .iter()
+        .flat_map(|group| &group.servers)
+        .collect();
     let mut all = Vec::with_capacity(names.len());
     for name in names {
         let server = ServerName::new(name);

@@ -211,7 +211,7 @@ impl Session {
             return Known::Unknown("the connection is not known".to_owned());
         };
         let group = self.core.shared.published.load();
-        let group = group.home().map(|group| group.name.to_string());
+        let group = self.group(&group).map(|group| group.name.to_string());
         let (now_s, now_us) = (self.core.now_s.get(), self.core.now_us());
         let lost = LostWrite {
             group: group.unwrap_or_default(),

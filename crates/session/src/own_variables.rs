@@ -218,7 +218,7 @@ impl Session {
                 }
                 Change::Default(which) => promises.own -= which,
                 Change::CacheTtl(ttl_s) => promises.cache_ttl_s = ttl_s,
-                Change::Token(None) => promises.forget(),
+                Change::Token(None) => promises.seen.forget(),
                 Change::Token(Some(_)) => {}
             }
         }

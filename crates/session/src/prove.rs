@@ -28,6 +28,7 @@ use zeroize::Zeroizing;
 use crate::client::Client;
 use crate::end::End;
 use crate::per_core::Core;
+use crate::seat::HOME;
 use crate::seats::Seat;
 use crate::secrets::BackendCredential;
 
@@ -349,7 +350,7 @@ impl Core {
     async fn judged(&self, client: &mut Client, profile: Profile) -> Result<bool, End> {
         let pass = self.pools.pass(profile);
         let state = Rc::new(SessionState::new(None));
-        match self.take_from_primary(&pass, &state, true).await {
+        match self.take_from_primary(HOME, &pass, &state, true).await {
             Ok(lease) => {
                 lease.release();
                 Ok(true)

@@ -128,7 +128,8 @@ impl Session {
         self.core.balance.borrow_mut().failed(server, now_us);
         if self.core.settings().reads.failover == Failover::Master {
             let snapshot = self.core.shared.published.load();
-            let servers = snapshot.home().into_iter().flat_map(|home| &home.servers);
+            let group = self.group(&snapshot).into_iter();
+            let servers = group.flat_map(|group| &group.servers);
             let replicas = servers.filter(|server| server.status != Role::Primary);
             avoid.extend(replicas.map(|server| server.id));
         }

@@ -5,6 +5,7 @@ use backend::{ConnectionError, PoolError, Table};
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::seat::HOME;
 use crate::session::Session;
 use crate::target::nowhere;
 
@@ -70,7 +71,7 @@ impl Session {
         }
         let taking = self
             .core
-            .take_from_primary(&self.identity.pass, &self.state, false);
+            .take_from_primary(HOME, &self.identity.pass, &self.state, false);
         let mut lease = taking.await?;
         let table = lease.connection_mut().table(query).await;
         lease.connection_mut().owner.statement = 0;

@@ -33,6 +33,7 @@ use crate::profile::Profile;
 use crate::registry::Entry;
 use crate::replay::Log;
 use crate::rules::Ruled;
+use crate::seat::{HOME, Seat};
 use crate::ties::Ties;
 use crate::variables::Variables;
 use crate::view::Hold;
@@ -58,6 +59,9 @@ pub struct Session {
     /// The flags of the last OK or EOF.
     pub(crate) status: Status,
     pub(crate) held: Option<Held>,
+    /// The number of the group whose seat is the current one, and the seats of other groups.
+    pub(crate) seat: u32,
+    pub(crate) seats: Vec<Seat>,
     /// The password has expired and was not changed yet: the held connection's server answers
     /// everything.
     pub(crate) sandboxed: bool,
@@ -127,7 +131,7 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, peer: SocketAddr) {
         }
         Err(end) => end,
     };
-    if let Some(held) = session.held.take() {
+    for held in session.take_all_held() {
         core.renew(&session.handle, held);
     }
     drop(session);
@@ -226,6 +230,8 @@ impl Session {
             mode,
             status: Status::AUTOCOMMIT,
             held: None,
+            seat: HOME,
+            seats: Vec::new(),
             ruled: None,
             sandboxed: false,
             gets_diagnostics: false,
@@ -255,7 +261,7 @@ impl Session {
         if self.identity.database.is_some() || self.sandboxed {
             match self
                 .core
-                .take_from_primary(&self.identity.pass, &self.state, true)
+                .take_from_primary(HOME, &self.identity.pass, &self.state, true)
                 .await
             {
                 Ok(lease) if self.sandboxed => self.stay_on(lease),
@@ -291,7 +297,7 @@ impl Session {
     /// The loop: one command after the other, until an end.
     async fn run(&mut self) -> End {
         loop {
-            if self.core.stage.get() >= Drain::Hurries && self.held.is_none() {
+            if self.core.stage.get() >= Drain::Hurries && self.holds_none() {
                 return self.killed(false).await;
             }
             self.handle.active_s.set(self.core.now_s.get());
@@ -308,7 +314,7 @@ impl Session {
             if let Err(read) = read {
                 return self.client.refuse_read(read).await;
             }
-            if self.core.is_draining() && self.held.is_none() && self.is_check() {
+            if self.core.is_draining() && self.holds_none() && self.is_check() {
                 return self.killed(true).await;
             }
             if let Err(end) = self.command().await {

@@ -1,0 +1,97 @@
+//! Tokens: what a session has written and read, of all groups, as a value that can be handed over.
+
+use farm::token::Promise;
+use farm::{ClientError, Group, Snapshot, Token, error};
+
+use crate::seat::group_of;
+use crate::session::Session;
+
+impl Session {
+    /// The session's token: what it has written and what it has read, in all groups.
+    pub(crate) async fn token(&mut self) -> Result<String, ClientError> {
+        let snapshot = self.core.snapshot();
+        let here = self.group(&snapshot).ok_or(error::NO_GROUP)?.clone();
+        let mut groups: Vec<Promise> = self.promise(&snapshot, &here).await?.into_iter().collect();
+        let others: Vec<u32> = self.seats.iter().map(|seat| seat.group).collect();
+        let others = others.iter().filter_map(|&seat| group_of(&snapshot, seat));
+        for group in others {
+            self.sit(group);
+            let promise = self.promise(&snapshot, group).await;
+            self.sit(&here);
+            groups.extend(promise?);
+        }
+        let token = Token {
+            farm: snapshot.farm_id.to_string(),
+            groups,
+        };
+        Ok(token.to_string())
+    }
+
+    /// What the session has of its current seat's group; `None` for nothing.
+    async fn promise(
+        &mut self,
+        snapshot: &Snapshot,
+        group: &Group,
+    ) -> Result<Option<Promise>, ClientError> {
+        if self.promises.seen.unproved {
+            self.prove_writes().await;
+        }
+        if self.promises.seen.unproved || self.promises.seen.unlogged {
+            return Err(error::TOKEN_UNKNOWN);
+        }
+        let mut promised = self.promises.seen.floor.as_deref().cloned();
+        if let Some(last) = self.promises.seen.last_read {
+            let server = snapshot.server(last.server);
+            let seen = self.position_after(server.map(|s| &**s), &last).await;
+            let seen = seen.ok_or(error::TOKEN_UNKNOWN)?;
+            match &mut promised {
+                Some(promised) => promised.join(&seen),
+                None => promised = Some(seen),
+            }
+        }
+        Ok(promised.map(|position| Promise {
+            group: group.name.to_string(),
+            timeline: group.timeline(),
+            position,
+        }))
+    }
+
+    /// Takes a token up: from now on the session's reads have what it promises. What the group's
+    /// primary does not have is refused, as nothing could ever fulfil it.
+    pub(crate) async fn take_token(&mut self, text: &str) -> Result<(), String> {
+        let snapshot = self.core.snapshot();
+        let token = Token::parse(text, &snapshot).map_err(|error| error.to_string())?;
+        for promise in token.groups {
+            self.check_promise(&snapshot, &promise).await?;
+            let (Some(here), Some(group)) = (self.group(&snapshot), snapshot.group(&promise.group))
+            else {
+                continue;
+            };
+            self.sit(group);
+            self.promises.raise(promise.position);
+            self.sit(here);
+        }
+        Ok(())
+    }
+
+    async fn check_promise(&self, snapshot: &Snapshot, promise: &Promise) -> Result<(), String> {
+        let group = snapshot.group(&promise.group);
+        let Some(primary) = group.and_then(|group| group.primary()) else {
+            return Err(format!("group '{}' has no primary now", promise.group));
+        };
+        if primary.fresh.covers(&promise.position) {
+            return Ok(());
+        }
+        match self.ask_position(primary).await {
+            Some(position) if position.covers(&promise.position) => Ok(()),
+            Some(_) => Err(format!(
+                "group '{}' does not have what it promises: it is from another time of this farm",
+                promise.group
+            )),
+            None => Err(format!(
+                "the primary of group '{}' cannot be asked whether it has what the token promises",
+                promise.group
+            )),
+        }
+    }
+}
