@@ -12,6 +12,7 @@
 //! product is kept by digest, and names literals by where they stand.
 
 mod analysis;
+mod answer;
 pub mod catalog;
 pub mod keys;
 pub mod merge;
@@ -19,5 +20,9 @@ mod read;
 mod text;
 
 pub use analysis::{Analysis, Reference, Unread};
+pub use answer::{
+    Answer, Asked, Finish, Fragment, Merging, Order, Part, Scratch, Tier, Unanswered, Written,
+    answer,
+};
 pub use catalog::{Catalog, Kind};
 pub use read::read;

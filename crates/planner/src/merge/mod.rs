@@ -11,6 +11,7 @@ mod total;
 
 use std::cmp::Ordering;
 
+use decimal::Decimal;
 pub use total::{Aggregate, Total};
 
 /// One row.
@@ -25,6 +26,8 @@ pub enum Comparison {
     Decimal,
     /// As floating-point numbers.
     Double,
+    /// As numbers: exact ones where both are printed so, else as floating-point ones.
+    Number,
 }
 
 /// One column of an order.
@@ -203,6 +206,11 @@ fn finished((first, totals): (Row, Vec<Total>), aggregates: &[Aggregate]) -> Row
             Aggregate::Average { count: of, places } => {
                 total::average(sums[at].as_deref(), count(*of).as_deref(), *places)
             }
+            Aggregate::Mean { sum, count: of } => total::mean(
+                sums[at].as_deref(),
+                count(*sum).as_deref(),
+                count(*of).as_deref(),
+            ),
             _ => sums[at].clone(),
         };
     }
@@ -238,6 +246,10 @@ pub(crate) fn compare_values(how: Comparison, a: &[u8], b: &[u8]) -> Result<Orde
         Comparison::Bytes => Ok(a.cmp(b)),
         Comparison::Decimal => Ok(total::decimal(a)?.compare(&total::decimal(b)?)),
         Comparison::Double => Ok(total::double(a)?.total_cmp(&total::double(b)?)),
+        Comparison::Number => match (Decimal::parse(a), Decimal::parse(b)) {
+            (Some(a), Some(b)) => Ok(a.compare(&b)),
+            _ => Ok(total::double(a)?.total_cmp(&total::double(b)?)),
+        },
     }
 }
 

@@ -123,3 +123,19 @@ fn what_is_no_number_is_told() {
     assert!(matches!(merge.step(), Err(Odd(why)) if why.contains("no number")));
     assert!(merge.take(0, Some(Vec::new())).is_err());
 }
+
+#[test]
+fn means_have_the_digits_of_the_shards_averages() {
+    let plan = Plan {
+        aggregates: vec![
+            Aggregate::Mean { sum: 1, count: 2 },
+            Aggregate::Sum,
+            Aggregate::Sum,
+        ],
+        visible: 1,
+        ..Plan::default()
+    };
+    let shards: [&[&str]; 3] = [&["1.250000 2.50 2"], &["- - 0"], &["0.000000 0.00 1"]];
+    assert_eq!(merged(plan.clone(), &shards), ["0.833333"]);
+    assert_eq!(merged(plan, &[&["- - 0"], &["- - 0"]]), ["-"]);
+}

@@ -20,6 +20,12 @@ pub enum Aggregate {
         count: usize,
         places: Option<usize>,
     },
+    /// This column has the shards' own averages of exact numbers, which tell the digits behind the
+    /// point; `sum` and `count` are the columns that have the sums and the numbers of values.
+    Mean {
+        sum: usize,
+        count: usize,
+    },
 }
 
 /// The value so far.
@@ -59,8 +65,8 @@ impl Total {
         let Some(value) = value else { return Ok(()) };
         let now = std::mem::replace(&mut self.value, Value::Null);
         self.value = match (self.aggregate, now) {
-            (Aggregate::First, Value::Null) => Value::Text(value.to_vec()),
-            (Aggregate::First, now) => now,
+            (Aggregate::First | Aggregate::Mean { .. }, Value::Null) => Value::Text(value.to_vec()),
+            (Aggregate::First | Aggregate::Mean { .. }, now) => now,
             (
                 Aggregate::Sum
                 | Aggregate::Average {
@@ -123,6 +129,20 @@ pub(crate) fn average(
         }
         None => Some(print(double(sum).ok()? / count as f64)),
     }
+}
+
+/// The average of exact numbers, with as many digits behind the point as `shown`, one shard's, has.
+pub(crate) fn mean(
+    shown: Option<&[u8]>,
+    sum: Option<&[u8]>,
+    count: Option<&[u8]>,
+) -> Option<Vec<u8>> {
+    let digits = |text: &[u8]| {
+        let point = text.iter().position(|byte| *byte == b'.');
+        point.map_or(0, |at| text.len() - at - 1)
+    };
+    let more = digits(shown?).checked_sub(digits(sum?))?;
+    average(sum, count, Some(more))
 }
 
 pub(crate) fn decimal(text: &[u8]) -> Result<Decimal, Odd> {
