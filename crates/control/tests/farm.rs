@@ -213,10 +213,17 @@ fn a_replica_that_holds_more_becomes_the_primary() {
         let sql = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd'";
         [&*b, &*c].iter().all(|server| value(server, sql) == "1")
     });
-    // As if `a` had crashed after `b` received a row and undone it at its start.
+    // As if `a` had crashed after `b` received a row and undone it at its start. The control plane
+    // writes its beats to `a`: they stop, so that `b` has all of them and the row comes behind.
+    let mut still = a.client();
+    still.run("FLUSH TABLES WITH READ LOCK");
+    let position = still.value("SELECT @@gtid_binlog_pos");
+    wait_until(PATIENCE, "all of it on the replica", || {
+        value(b, "SELECT @@gtid_slave_pos") == position
+    });
     b.client().run("STOP SLAVE IO_THREAD");
     b.client().run("INSERT INTO d.t VALUES (1)");
-    a.stop();
+    a.kill();
     a.restart();
     a.client().run("SET GLOBAL read_only=1");
 
