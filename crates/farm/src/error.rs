@@ -109,6 +109,8 @@ errors! {
         "Create it again; the session itself goes on.";
     SERVER_UNREACHABLE 1429 "HY000" true "Can't connect to server {}"
         "See `heddle group health`.";
+    PARTS_DIFFER 1105 "HY000" false "Heddle: what the groups answered does not fit together: {}"
+        "See whether a table is the same on all groups: `heddle sharding verify`.";
     UNKNOWN_THREAD 1094 "HY000" false "Unknown thread id: {}"
         "SHOW PROCESSLIST lists the ids.";
     NOT_YOUR_THREAD 1095 "HY000" false "You are not owner of thread {}"

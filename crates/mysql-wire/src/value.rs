@@ -1,5 +1,7 @@
 //! Values in the binary form of prepared statements: parameters and result rows alike.
 
+mod text;
+
 use crate::Malformed;
 use crate::result::ColumnKind;
 use crate::scalar::{Reader, put_lenenc_bytes, put_u16, put_u32};

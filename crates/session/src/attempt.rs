@@ -530,7 +530,7 @@ pub(crate) fn make_room(buffer: &mut Vec<u8>, need: usize, long: bool) {
 
 impl Changes {
     /// Takes note of one change that the server reports. `current` is the state before the reply.
-    fn note(&mut self, current: &backend::SessionState, change: SessionChange<'_>) {
+    pub(crate) fn note(&mut self, current: &backend::SessionState, change: SessionChange<'_>) {
         match change {
             SessionChange::Schema(name) => {
                 let database = (!name.is_empty()).then_some(name);

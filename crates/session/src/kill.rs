@@ -364,26 +364,26 @@ impl Core {
             self.acks.interrupt(handle.id);
         }
         self.waiting.interrupt(handle.waiting.get());
-        let Some((server, thread_id)) = handle.running.get() else {
-            return;
-        };
-        handle.killing.set(handle.killing.get() + 1);
-        let core = self.clone();
         // What a killed session has sent ahead must not run either.
         let all = !how.query && handle.in_train.get();
         let soft = how.soft && self.home_engine() == farm::Engine::MariaDb;
         let soft = if soft { "SOFT " } else { "" };
         let what = if all { "CONNECTION" } else { "QUERY" };
-        let text = format!("KILL {soft}{what} {thread_id}");
-        reactor::spawn(async move {
-            core.kill_at_server(&handle, server, &text).await;
-            handle.killing.set(handle.killing.get() - 1);
-        })
-        .detach();
+        let elsewhere = handle.running_elsewhere.borrow().clone();
+        for (server, thread_id) in handle.running.get().into_iter().chain(elsewhere) {
+            handle.killing.set(handle.killing.get() + 1);
+            let (core, handle) = (self.clone(), handle.clone());
+            let text = format!("KILL {soft}{what} {thread_id}");
+            reactor::spawn(async move {
+                core.kill_at_server(&handle, server, &text).await;
+                handle.killing.set(handle.killing.get() - 1);
+            })
+            .detach();
+        }
     }
 
     /// Runs a KILL on a connection of its own, which waits for nobody.
-    async fn kill_at_server(&self, handle: &Handle, server: farm::ServerId, text: &str) {
+    pub(crate) async fn kill_at_server(&self, handle: &Handle, server: farm::ServerId, text: &str) {
         let target = target(&self.snapshot(), server, false);
         let Some(target) = target else { return };
         let pass = handle.pass.borrow().clone();

@@ -128,6 +128,8 @@ pub(crate) struct Handle {
     pub closer: Closer,
     /// Where the session's statement runs right now: the server and its own connection id.
     pub running: Cell<Option<(ServerId, u32)>>,
+    /// The other servers and connections that it runs on, when it runs on several.
+    pub running_elsewhere: RefCell<Vec<(ServerId, u32)>>,
     /// The statement changes nothing: it ends when its client is gone.
     pub ends_with_client: Cell<bool>,
     /// More of the session's statements wait at that server behind the running one.

@@ -93,7 +93,8 @@ impl Log {
         self.refused.is_none() && self.began.is_some()
     }
 
-    fn refuse(&mut self, why: &'static str) {
+    /// From now on the transaction cannot be done again.
+    pub fn refuse(&mut self, why: &'static str) {
         self.refused.get_or_insert(why);
         self.entries = Vec::new();
     }

@@ -172,6 +172,7 @@ fn handle(
         progress: client.progress.clone(),
         started: Default::default(),
         running: Default::default(),
+        running_elsewhere: Default::default(),
         ends_with_client: Default::default(),
         in_train: Default::default(),
         killed: Default::default(),

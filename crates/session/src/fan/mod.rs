@@ -1,0 +1,210 @@
+//! One statement on several groups at once.
+//!
+//! Each group gets a text of its own, on the session's own connection to it where there is one, all at
+//! the same time; what they answer becomes one answer: rows appended or merged as they come, with one
+//! row or one receive buffer of each group in memory, or counts added up. Inside, everything is in the
+//! text protocol; an EXECUTE of the client's gets binary rows.
+//!
+//! A part that fails ends the others. What was written outside transactions is committed on all groups
+//! or on none; inside one, the statement is undone on the groups where it went well.
+
+mod counts;
+mod feed;
+mod feeds;
+mod parts;
+mod rows;
+mod sheet;
+mod stop;
+mod tell;
+
+use std::sync::Arc;
+
+use backend::{PoolError, Residue};
+use farm::{ServerId, error};
+use mysql_wire::status::Status;
+use planner::Merging;
+use routing::Refusal;
+
+use self::counts::Counts;
+use self::parts::Done;
+use self::rows::Trouble;
+use self::sheet::{Form, Sheet};
+use crate::end::End;
+use crate::exec::{Job, Run, Shape, Tried};
+use crate::session::Session;
+
+/// A statement for several groups.
+#[derive(Clone, Debug)]
+pub(crate) struct Fan {
+    /// No group has two.
+    pub parts: Vec<Part>,
+    pub answer: Wanted,
+    /// The texts ask for the time, which must be the same on all servers.
+    pub clock: bool,
+}
+
+/// What runs on one group.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub group: Arc<str>,
+    pub text: Vec<u8>,
+}
+
+/// What becomes of the parts' answers.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    Rows(Merging),
+    /// The numbers of the OKs are added up. The session's LAST_INSERT_ID() becomes `insert_id`, where
+    /// it is given.
+    Counts {
+        insert_id: Option<u64>,
+    },
+}
+
+/// Why a part has no connection.
+enum Stuck {
+    NoGroup,
+    /// No server may run it.
+    Refused(Refusal),
+    /// The server gave none.
+    Failed(Tried, PoolError),
+    /// It is to be tried again at once.
+    Again,
+}
+
+/// What the client is told at the end.
+enum Word<'a> {
+    /// The rows end.
+    Rows {
+        warnings: u16,
+    },
+    Counted(&'a Counts),
+    Trouble(Trouble),
+}
+
+impl Session {
+    /// Runs the client's command on several groups, to its answer.
+    pub(crate) async fn fan_out(&mut self, fan: &Fan, shape: Shape, job: Job) -> Result<(), End> {
+        self.recording = None;
+        let mut run = self.new_run(shape, job);
+        let mut avoid = Vec::new();
+        while self.try_fan(fan, &mut run, &mut avoid).await? {}
+        Ok(())
+    }
+
+    /// Tries once. True when it is to be tried again; else the client has been answered.
+    async fn try_fan(
+        &mut self,
+        fan: &Fan,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+    ) -> Result<bool, End> {
+        let mut taken = match self.take_parts(fan, run, avoid).await {
+            Ok(taken) => taken,
+            Err((group, stuck)) => return self.fan_stuck(run, avoid, &group, stuck).await,
+        };
+        let open = !run.alone || !self.is_free();
+        let mut feeds = self.start_parts(fan, &mut taken, run, open);
+        let form = match run.job {
+            Job::Execute(_) => Form::Binary,
+            Job::Frame(_) | Job::Prepare(_) => Form::Text,
+        };
+        let mut sheet = Sheet::new(form, self.client.capabilities);
+        let mut counts = Counts::default();
+        let trouble = match &fan.answer {
+            Wanted::Rows(merging) => self.fan_rows(&mut feeds, merging, &mut sheet).await?,
+            Wanted::Counts { .. } => feeds.count(&mut counts).await,
+        };
+        let trouble = trouble.err();
+        self.end_feeds(&mut feeds, trouble.is_some()).await;
+        self.end_attempt();
+        self.handle.running_elsewhere.borrow_mut().clear();
+        let mut done = Done::of(taken, feeds);
+        let trouble = match trouble {
+            None if run.shape.writes && !open => self.commit_parts(&mut done).await,
+            None => None,
+            Some(trouble) => {
+                self.undo_parts(&mut done, run, open).await;
+                Some(trouble)
+            }
+        };
+        let word = match (&fan.answer, trouble) {
+            (_, Some(trouble)) => Word::Trouble(trouble),
+            (Wanted::Rows(_), None) => Word::Rows {
+                warnings: done.warnings(),
+            },
+            (Wanted::Counts { insert_id }, None) => {
+                counts.insert_id = insert_id.unwrap_or(counts.insert_id);
+                Word::Counted(&counts)
+            }
+        };
+        self.close_fan(run, avoid, done, sheet, word).await
+    }
+
+    /// True outside transactions.
+    fn is_free(&self) -> bool {
+        let both = Status::AUTOCOMMIT | Status::IN_TRANS;
+        self.status & both == Status::AUTOCOMMIT
+    }
+
+    /// A group has no connection for its part: the same.
+    async fn fan_stuck(
+        &mut self,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+        group: &Arc<str>,
+        stuck: Stuck,
+    ) -> Result<bool, End> {
+        match stuck {
+            Stuck::Again => Ok(true),
+            Stuck::NoGroup => {
+                let text = format!("the farm has no group {group}");
+                let details = [&*text];
+                self.client.error(&error::COMMAND_REFUSED, &details).await?;
+                Ok(false)
+            }
+            Stuck::Refused(refusal) => Box::pin(self.hold_refused(run, avoid, refusal)).await,
+            Stuck::Failed(tried, why) => Box::pin(self.hold_failed(run, avoid, &tried, why)).await,
+        }
+    }
+
+    /// Takes note of what the parts said, gives their connections back, and tells the client: the same.
+    async fn close_fan(
+        &mut self,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+        mut done: Done,
+        mut sheet: Sheet,
+        word: Word<'_>,
+    ) -> Result<bool, End> {
+        let outcome = self.fan_outcome(&done, &sheet, &word);
+        let warnings = self.ask_warnings(&mut done, &word).await;
+        let (mut lost, mut refusal) = (None, None);
+        match &word {
+            Word::Trouble(Trouble::Lost(at)) => lost = Some(done.tried(*at)),
+            Word::Trouble(Trouble::Refused(at)) => refusal = done.parts[*at].refusal.take(),
+            _ => {}
+        }
+        self.leave_parts(run, done);
+        if let Some(tried) = lost {
+            self.flush(&mut sheet).await?;
+            return self.fan_lost(run, avoid, &tried, &sheet).await;
+        }
+        self.statement += 1;
+        self.diagnostics
+            .note(&run.shape, &outcome, self.mode.dialect);
+        if warnings.is_some() {
+            self.diagnostics.learn(&mut Residue {
+                warnings,
+                ..Residue::default()
+            });
+        }
+        if outcome.last_insert_id != 0 && outcome.error.is_none() {
+            self.insert_id_before = self.insert_id;
+            self.insert_id = outcome.last_insert_id;
+            self.insert_id_version += 1;
+        }
+        self.tell_fan(sheet, word, refusal).await?;
+        Ok(false)
+    }
+}

@@ -1,0 +1,356 @@
+//! The connections of a statement on several groups: where they come from, and what becomes of them.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use backend::{Lease, Questions, Warnings};
+use farm::ServerId;
+use mysql_wire::command::Command;
+use mysql_wire::relay::Outcome;
+use mysql_wire::status::Status;
+
+use super::feed::{Feed, Order};
+use super::feeds::Feeds;
+use super::rows::Trouble;
+use super::stop::all;
+use super::{Fan, Part, Stuck, Word};
+use crate::counters::count;
+use crate::exec::{Changes, Run, Shape, Tried};
+use crate::pin::Pins;
+use crate::session::{Held, Session};
+
+/// Its name is Heddle's own: a statement inside a transaction is undone to here.
+const SAVEPOINT: &[u8] = b"SAVEPOINT `heddle.statement`";
+const UNDO: &[u8] = b"ROLLBACK TO SAVEPOINT `heddle.statement`";
+
+/// A part's connection, and how it was chosen.
+pub(super) struct Taken {
+    group: Arc<str>,
+    lease: Option<Lease>,
+    pins: Pins,
+    tried: Tried,
+}
+
+/// What is left of a part when its reply is over.
+pub(super) struct Over {
+    group: Arc<str>,
+    lease: Option<Lease>,
+    pins: Pins,
+    tried: Tried,
+    pub outcome: Outcome,
+    changes: Changes,
+    pub refusal: Option<crate::refuse::ServerRefusal>,
+    buffer: Vec<u8>,
+}
+
+/// What is left of all parts, in their order.
+pub(super) struct Done {
+    pub parts: Vec<Over>,
+}
+
+impl Done {
+    pub fn of(taken: Vec<Taken>, feeds: Feeds) -> Done {
+        let parts = taken.into_iter().zip(feeds.all).map(|(taken, mut feed)| {
+            let outcome = std::mem::take(&mut feed.outcome);
+            let changes = std::mem::take(&mut feed.changes);
+            let refusal = feed.refusal.take();
+            let (lease, buffer) = feed.finish();
+            Over {
+                group: taken.group,
+                lease,
+                pins: taken.pins,
+                tried: taken.tried,
+                outcome,
+                changes,
+                refusal,
+                buffer,
+            }
+        });
+        Done {
+            parts: parts.collect(),
+        }
+    }
+
+    /// Warnings of all parts.
+    pub fn warnings(&self) -> u16 {
+        let each = self.parts.iter().map(|part| part.outcome.warnings);
+        each.fold(0, u16::saturating_add)
+    }
+
+    /// Where a part was tried.
+    pub fn tried(&self, at: usize) -> Tried {
+        let tried = &self.parts[at].tried;
+        Tried {
+            plan: tried.plan,
+            target: tried.target.clone(),
+            free: tried.free,
+        }
+    }
+
+    /// Runs a statement of Heddle's own on these connections at the same time. Gives the places of
+    /// those that refused it or broke; theirs are closed.
+    async fn run(&mut self, text: &'static [u8], on: impl Fn(&Over) -> bool) -> Vec<usize> {
+        let places: Vec<usize> = (0..self.parts.len())
+            .filter(|&at| self.parts[at].lease.is_some() && on(&self.parts[at]))
+            .collect();
+        let mut runs: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+        for part in self.parts.iter_mut().filter(|part| on(part)) {
+            let slot = &mut part.lease;
+            runs.push(Box::pin(async move {
+                if let Some(lease) = slot
+                    && lease
+                        .connection_mut()
+                        .run(&[(Command::Query, text)])
+                        .await
+                        .is_err()
+                {
+                    *slot = None;
+                }
+            }));
+        }
+        all(runs).await;
+        let gone = |at: &usize| self.parts[*at].lease.is_none();
+        places.into_iter().filter(gone).collect()
+    }
+}
+
+impl Session {
+    /// Connections for all parts. They are taken in the order of the groups' names, so that statements
+    /// which wait for connections do not wait for each other; and given back when one cannot be had.
+    pub(super) async fn take_parts(
+        &mut self,
+        fan: &Fan,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+    ) -> Result<Vec<Taken>, (Arc<str>, Stuck)> {
+        let mut order: Vec<usize> = (0..fan.parts.len()).collect();
+        order.sort_by(|&a, &b| fan.parts[a].group.cmp(&fan.parts[b].group));
+        let mut taken: Vec<Option<Taken>> = fan.parts.iter().map(|_| None).collect();
+        run.alone = true;
+        for at in order {
+            match self.take_part(&fan.parts[at], run, avoid).await {
+                Ok(part) => taken[at] = Some(part),
+                Err(stuck) => {
+                    for part in taken.into_iter().flatten() {
+                        self.untake(part);
+                    }
+                    let group = fan.parts[at].group.clone();
+                    // The wait is for this one's group.
+                    self.sit_at(&group);
+                    return Err((group, stuck));
+                }
+            }
+        }
+        Ok(taken.into_iter().flatten().collect())
+    }
+
+    /// Sits at the group of that name; false when there is none.
+    fn sit_at(&mut self, name: &str) -> bool {
+        let snapshot = self.core.snapshot();
+        let group = snapshot.group(name);
+        if let Some(group) = group {
+            self.sit(group);
+        }
+        group.is_some()
+    }
+
+    async fn take_part(
+        &mut self,
+        part: &Part,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+    ) -> Result<Taken, Stuck> {
+        if !self.sit_at(&part.group) {
+            return Err(Stuck::NoGroup);
+        }
+        let shape = run.shape;
+        let (plan, target) = self.route(&shape, avoid).map_err(Stuck::Refused)?;
+        self.profile.chosen(plan, self.level_of(&shape));
+        let free = self.may_move(&shape) && !avoid.contains(&plan.server);
+        run.alone &= self.held.is_none();
+        if let Some(log) = &mut self.replay {
+            log.refuse("a statement of it ran on several groups");
+        }
+        let checkout = Box::pin(self.checkout(&plan, &target, &shape));
+        let (mut lease, pins) = match checkout.await {
+            Ok(taken) => taken,
+            Err(error) if self.does_without(&error) => return Err(Stuck::Again),
+            Err(error) => return Err(Stuck::Failed(Tried { plan, target, free }, error)),
+        };
+        run.pins |= pins;
+        let tried = Tried { plan, target, free };
+        if plan.wait && !Box::pin(self.await_floor(&mut lease)).await {
+            avoid.push(plan.server);
+            self.give_back(lease);
+            return Err(Stuck::Again);
+        }
+        let ready = self.ready_part(&mut lease, &shape).await;
+        if let Err(error) = ready {
+            return Err(Stuck::Failed(tried, error.into()));
+        }
+        Ok(Taken {
+            group: part.group.clone(),
+            lease: Some(lease),
+            pins,
+            tried,
+        })
+    }
+
+    /// Brings to the connection what the statement relies on.
+    async fn ready_part(
+        &mut self,
+        lease: &mut Lease,
+        shape: &Shape,
+    ) -> Result<(), backend::ConnectionError> {
+        let connection = lease.connection_mut();
+        if self.variables_differ(connection, shape) {
+            let job = crate::exec::Job::Frame(mysql_wire::relay::Expect::Results);
+            Box::pin(self.move_variables(connection, shape, job)).await?;
+        }
+        if Session::needs_insert_id(shape) {
+            Box::pin(self.move_insert_id(connection)).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives back what a part that did not run had taken.
+    fn untake(&mut self, part: Taken) {
+        self.sit_at(&part.group);
+        if let Some(lease) = part.lease {
+            self.give_back_after_error(lease, part.pins);
+        }
+    }
+
+    /// Sends all parts. `open`: within the client's transaction.
+    pub(super) fn start_parts(
+        &mut self,
+        fan: &Fan,
+        taken: &mut [Taken],
+        run: &Run,
+        open: bool,
+    ) -> Feeds {
+        let mut all = Vec::with_capacity(taken.len());
+        let clock = fan.clock.then(set_timestamp).flatten();
+        for (part, taken) in fan.parts.iter().zip(taken) {
+            let Some(lease) = taken.lease.take() else {
+                continue;
+            };
+            if all.is_empty() {
+                self.begin_attempt(lease.connection(), run);
+            }
+            count(&self.core.counters.statements);
+            let mut order = Order {
+                text: part.text.clone(),
+                ..Order::default()
+            };
+            if let Some(clock) = &clock {
+                order.before.push(clock.clone());
+                order.after.push(b"SET timestamp=DEFAULT".to_vec());
+            }
+            if run.shape.writes {
+                let first: &[u8] = if open { SAVEPOINT } else { b"BEGIN" };
+                order.before.push(first.to_vec());
+            }
+            all.push(Feed::start(lease, &order, self.core.take_buffer()));
+        }
+        let elsewhere = all.iter().skip(1).map(|feed| feed.on).collect();
+        self.handle.running_elsewhere.replace(elsewhere);
+        Feeds { all }
+    }
+
+    /// Commits what was written outside transactions.
+    pub(super) async fn commit_parts(&mut self, done: &mut Done) -> Option<Trouble> {
+        let failed = done.run(b"COMMIT", |_| true).await;
+        failed.first().map(|&at| Trouble::Lost(at))
+    }
+
+    /// Undoes what a statement did that failed somewhere.
+    pub(super) async fn undo_parts(&mut self, done: &mut Done, run: &Run, open: bool) {
+        if !run.shape.writes {
+            return;
+        }
+        match open {
+            true => done.run(UNDO, |part| part.refusal.is_none()).await,
+            false => done.run(b"ROLLBACK", |_| true).await,
+        };
+    }
+
+    /// The warnings of all parts, or those of the part that failed. `None` when there are none.
+    pub(super) async fn ask_warnings(
+        &mut self,
+        done: &mut Done,
+        word: &Word<'_>,
+    ) -> Option<Warnings> {
+        let failed = match word {
+            Word::Trouble(Trouble::Refused(at)) => Some(*at),
+            Word::Trouble(_) => return None,
+            _ => None,
+        };
+        let questions = Questions {
+            warnings: true,
+            ..Questions::default()
+        };
+        let mut all: Option<Warnings> = None;
+        for (at, part) in done.parts.iter_mut().enumerate() {
+            let asked = failed.map_or(part.outcome.warnings > 0, |failed| failed == at);
+            let Some(lease) = part.lease.as_mut().filter(|_| asked) else {
+                continue;
+            };
+            let residue = lease.connection_mut().residue(&questions).await;
+            let Some(warnings) = residue.ok().and_then(|residue| residue.warnings) else {
+                continue;
+            };
+            match &mut all {
+                Some(all) => all.rows.extend(warnings.rows),
+                None => all = Some(warnings),
+            }
+        }
+        all
+    }
+
+    /// Takes note of what each part said, and keeps its connection or gives it back.
+    pub(super) fn leave_parts(&mut self, run: &Run, done: Done) {
+        let open = !self.is_free();
+        for part in done.parts {
+            self.core.give_buffer(part.buffer);
+            self.sit_at(&part.group);
+            let Some(mut lease) = part.lease else {
+                continue;
+            };
+            let connection = lease.connection_mut();
+            self.note_served(&run.shape, connection.server, connection.is_guarded());
+            self.profile.done(connection, &part.outcome);
+            connection.owner.session = self.handle.id;
+            connection.owner.statement = 0;
+            let failed = part.outcome.error.is_some();
+            let mut changes = part.changes;
+            let doubt = self.note_promises(connection, &run.shape, &changes, failed, open);
+            self.note_gtid(&run.shape, changes.gtid.is_some(), doubt, open);
+            if let Some(gtid) = changes.gtid.take() {
+                connection.reported = Some(gtid);
+            }
+            self.last_server = Some(connection.server);
+            self.last_connection = connection.id;
+            let status = part.outcome.status.unwrap_or(self.status);
+            if status.contains(Status::IN_TRANS) && open {
+                self.status |= Status::IN_TRANS;
+            }
+            match open || !part.pins.is_empty() {
+                true => {
+                    let pins = part.pins;
+                    self.held = Some(Held { lease, pins });
+                }
+                false => self.give_back(lease),
+            }
+        }
+    }
+}
+
+/// The time of a statement, the same for all servers.
+fn set_timestamp() -> Option<Vec<u8>> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let text = format!("SET timestamp={}.{:06}", now.as_secs(), now.subsec_micros());
+    Some(text.into_bytes())
+}

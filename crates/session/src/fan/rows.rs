@@ -1,0 +1,211 @@
+//! Rows of several servers become the client's result: appended as they come, or merged.
+
+use mysql_wire::result::TextRow;
+use planner::Merging;
+use planner::merge::{Merge, Next, Odd, Plan, Row};
+
+use super::feed::Event;
+use super::feeds::Feeds;
+use super::sheet::Sheet;
+use crate::end::End;
+use crate::session::Session;
+
+/// So much is collected before it is sent.
+const PIECE_BYTES: usize = 16_384;
+
+/// Why a statement on several servers failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// This part was refused.
+    Refused(usize),
+    /// This part's connection broke.
+    Lost(usize),
+    /// What the servers say does not fit together.
+    Odd(String),
+}
+
+impl From<Odd> for Trouble {
+    fn from(odd: Odd) -> Trouble {
+        Trouble::Odd(odd.0)
+    }
+}
+
+impl From<mysql_wire::Malformed> for Trouble {
+    fn from(malformed: mysql_wire::Malformed) -> Trouble {
+        Trouble::Odd(malformed.to_string())
+    }
+}
+
+impl Feeds {
+    /// What went wrong with the parts so far.
+    pub fn trouble(&self) -> Option<Trouble> {
+        let at = self.failed()?;
+        Some(match self.all[at].lost {
+            true => Trouble::Lost(at),
+            false => Trouble::Refused(at),
+        })
+    }
+}
+
+impl Session {
+    /// Sends the client the rows of all parts, but not what ends them. `Err` inside says what went
+    /// wrong; the client then has what the sheet counts.
+    pub(crate) async fn fan_rows(
+        &mut self,
+        feeds: &mut Feeds,
+        merging: &Merging,
+        sheet: &mut Sheet,
+    ) -> Result<Result<(), Trouble>, End> {
+        feeds.begin().await;
+        if let Some(trouble) = feeds.trouble() {
+            return Ok(Err(trouble));
+        }
+        let plan = match self.begin_rows(feeds, merging, sheet) {
+            Ok(plan) => plan,
+            Err(trouble) => return Ok(Err(trouble)),
+        };
+        match plan.order.is_empty() && plan.aggregates.is_empty() {
+            true => self.append(feeds, &plan, sheet).await,
+            false => self.merge(feeds, plan, sheet).await,
+        }
+    }
+
+    /// Writes the definitions; gives the merge.
+    fn begin_rows(
+        &self,
+        feeds: &Feeds,
+        merging: &Merging,
+        sheet: &mut Sheet,
+    ) -> Result<Plan, Trouble> {
+        let first = feeds.all.first();
+        let first = first.ok_or_else(|| Trouble::Odd("no server was asked".to_owned()))?;
+        let columns = first.columns.len();
+        if feeds.all.iter().any(|feed| feed.columns.len() != columns) {
+            return Err(Trouble::Odd(
+                "the servers answer with different columns".to_owned(),
+            ));
+        }
+        let plan = merging.plan(columns).filter(|plan| plan.visible > 0);
+        let plan = plan.ok_or_else(|| Trouble::Odd("columns are missing".to_owned()))?;
+        let shown = &first.columns[..plan.visible];
+        sheet.begin(shown, first.capabilities(), self.status_now())?;
+        Ok(plan)
+    }
+
+    /// Rows in any order: whoever has some is heard.
+    async fn append(
+        &mut self,
+        feeds: &mut Feeds,
+        plan: &Plan,
+        sheet: &mut Sheet,
+    ) -> Result<Result<(), Trouble>, End> {
+        let (mut skip, mut left) = (plan.offset, plan.limit.unwrap_or(u64::MAX));
+        loop {
+            for at in 0..feeds.all.len() {
+                while left > 0 {
+                    let feed = &mut feeds.all[at];
+                    match feed.step() {
+                        Event::Row if skip > 0 => skip -= 1,
+                        Event::Row => {
+                            let whole = feed.columns.len() == sheet.columns();
+                            if let Err(odd) = sheet.text_row(feed.row(), whole) {
+                                return Ok(Err(odd.into()));
+                            }
+                            left -= 1;
+                        }
+                        Event::Columns => {}
+                        Event::Wait | Event::End => break,
+                    }
+                    if sheet.out.len() >= PIECE_BYTES {
+                        feeds.nudge().await;
+                        self.flush(sheet).await?;
+                    }
+                }
+            }
+            if let Some(trouble) = feeds.trouble() {
+                return Ok(Err(trouble));
+            }
+            if left == 0 || feeds.all.iter().all(|feed| feed.is_done()) {
+                return Ok(Ok(()));
+            }
+            feeds.any().await;
+        }
+    }
+
+    /// Rows in order, or groups.
+    async fn merge(
+        &mut self,
+        feeds: &mut Feeds,
+        plan: Plan,
+        sheet: &mut Sheet,
+    ) -> Result<Result<(), Trouble>, End> {
+        let mut merge = Merge::new(plan, feeds.all.len());
+        loop {
+            let next = match merge.step() {
+                Ok(next) => next,
+                Err(odd) => return Ok(Err(odd.into())),
+            };
+            match next {
+                Next::End => return Ok(Ok(())),
+                Next::Row(row) => {
+                    let values: Vec<Option<&[u8]>> = row.iter().map(Option::as_deref).collect();
+                    if let Err(odd) = sheet.row(&values) {
+                        return Ok(Err(odd.into()));
+                    }
+                    if sheet.out.len() >= PIECE_BYTES {
+                        feeds.nudge().await;
+                        self.flush(sheet).await?;
+                    }
+                }
+                Next::Needs(at) => {
+                    let taken = match feeds.row_of(at).await {
+                        Ok(row) => merge.take(at, row),
+                        Err(trouble) => return Ok(Err(trouble)),
+                    };
+                    if let Err(odd) = taken {
+                        return Ok(Err(odd.into()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends what was collected.
+    pub(crate) async fn flush(&mut self, sheet: &mut Sheet) -> Result<(), End> {
+        let out = std::mem::take(&mut sheet.out);
+        let bytes = out.len();
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.profile.bytes += bytes as u64;
+        let (sent, mut out) = self.client.send(out, 0..bytes).await;
+        out.clear();
+        sheet.out = out;
+        sent.map_err(|_| End::Gone)
+    }
+}
+
+impl Feeds {
+    /// The next row of a part; `None` at its end.
+    pub async fn row_of(&mut self, at: usize) -> Result<Option<Row>, Trouble> {
+        loop {
+            match self.all[at].step() {
+                Event::Row => {
+                    let values = TextRow::new(self.all[at].row());
+                    let row: Result<Row, mysql_wire::Malformed> = values
+                        .map(|value| value.map(|value| value.map(<[u8]>::to_vec)))
+                        .collect();
+                    return Ok(Some(row?));
+                }
+                Event::End => {
+                    return match self.trouble() {
+                        Some(trouble) => Err(trouble),
+                        None => Ok(None),
+                    };
+                }
+                Event::Columns => {}
+                Event::Wait => self.of(at).await,
+            }
+        }
+    }
+}

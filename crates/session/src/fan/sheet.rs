@@ -1,0 +1,201 @@
+//! The client's result while it is written: definitions, rows, their end. Rows come as text rows and
+//! leave as what the client's command asks for.
+
+use mysql_wire::Malformed;
+use mysql_wire::capability::Capabilities;
+use mysql_wire::packet;
+use mysql_wire::reply::EofPacket;
+use mysql_wire::result::{
+    Column, ColumnCount, TextRow, Value, ValueKind, encode_binary_row, encode_text_row,
+};
+use mysql_wire::status::Status;
+
+/// How the client wants its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// COM_QUERY.
+    Text,
+    /// COM_STMT_EXECUTE.
+    Binary,
+}
+
+/// What is to be sent next.
+pub(crate) struct Sheet {
+    pub out: Vec<u8>,
+    /// The number of the next packet.
+    pub sequence: u8,
+    form: Form,
+    /// The client's.
+    capabilities: Capabilities,
+    kinds: Vec<ValueKind>,
+    /// Rows so far.
+    pub rows: u64,
+    /// The client's result has begun.
+    pub begun: bool,
+}
+
+impl Sheet {
+    /// Before the first packet of the reply.
+    pub fn new(form: Form, capabilities: Capabilities) -> Sheet {
+        Sheet {
+            out: Vec::new(),
+            sequence: 1,
+            form,
+            capabilities,
+            kinds: Vec::new(),
+            rows: 0,
+            begun: false,
+        }
+    }
+
+    /// Writes the count and the definitions, which were read by `from`.
+    pub fn begin(
+        &mut self,
+        columns: &[Box<[u8]>],
+        from: Capabilities,
+        status: Status,
+    ) -> Result<(), Malformed> {
+        let columns: Result<Vec<Column<'_>>, Malformed> = columns
+            .iter()
+            .map(|column| Column::decode(column, from))
+            .collect();
+        let columns = columns?;
+        let (caps, sequence) = (self.capabilities, &mut self.sequence);
+        let count = ColumnCount {
+            columns: columns.len() as u64,
+            defined: true,
+        };
+        packet::write_with(&mut self.out, sequence, |out| count.encode(out, caps));
+        for column in &columns {
+            packet::write_with(&mut self.out, sequence, |out| column.encode(out, caps));
+        }
+        if !caps.contains(Capabilities::DEPRECATE_EOF) {
+            let end = EofPacket {
+                warnings: 0,
+                status,
+            };
+            packet::write_with(&mut self.out, sequence, |out| end.encode(out));
+        }
+        self.kinds = columns.iter().map(Column::value_kind).collect();
+        self.begun = true;
+        Ok(())
+    }
+
+    /// Columns that the client sees.
+    pub fn columns(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// Writes a server's text row, of which the client sees the first columns.
+    pub fn text_row(&mut self, row: &[u8], whole: bool) -> Result<(), Malformed> {
+        if whole && self.form == Form::Text {
+            self.rows += 1;
+            packet::write_with(&mut self.out, &mut self.sequence, |out| {
+                out.extend_from_slice(row);
+            });
+            return Ok(());
+        }
+        let values: Result<Vec<Option<&[u8]>>, Malformed> =
+            TextRow::new(row).take(self.kinds.len()).collect();
+        self.row(&values?)
+    }
+
+    /// Writes a row of as many values as there are columns.
+    pub fn row(&mut self, values: &[Option<&[u8]>]) -> Result<(), Malformed> {
+        if values.len() != self.kinds.len() {
+            return Err(Malformed {
+                what: "a row of another length than its columns",
+            });
+        }
+        self.rows += 1;
+        if self.form == Form::Text {
+            packet::write_with(&mut self.out, &mut self.sequence, |out| {
+                encode_text_row(out, values);
+            });
+            return Ok(());
+        }
+        let values: Result<Vec<Value<'_>>, Malformed> = values
+            .iter()
+            .zip(&self.kinds)
+            .map(|(value, kind)| match value {
+                Some(text) => Value::from_text(text, *kind),
+                None => Ok(Value::Null),
+            })
+            .collect();
+        let (values, mut row) = (values?, Vec::new());
+        encode_binary_row(&mut row, &self.kinds, &values)?;
+        packet::write(&mut self.out, &mut self.sequence, &row);
+        Ok(())
+    }
+
+    /// Ends the rows.
+    pub fn end(&mut self, status: Status, warnings: u16) {
+        let (caps, end) = (self.capabilities, EofPacket { warnings, status });
+        packet::write_with(&mut self.out, &mut self.sequence, |out| {
+            end.encode_end_of_rows(out, caps);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mysql_wire::packet::{HEADER_BYTES, Header};
+    use mysql_wire::result::{ColumnKind, decode_binary_row};
+
+    fn definition(name: &str, kind: ColumnKind) -> Box<[u8]> {
+        let mut out = Vec::new();
+        Column::new(name, kind).encode(&mut out, Capabilities::empty());
+        out.into()
+    }
+
+    /// The payloads; the first has number 1.
+    fn payloads(mut bytes: &[u8]) -> Vec<&[u8]> {
+        let mut payloads = Vec::new();
+        while let Some(header) = Header::parse(bytes) {
+            assert_eq!(usize::from(header.sequence), payloads.len() + 1);
+            let end = HEADER_BYTES + header.payload_bytes;
+            payloads.push(&bytes[HEADER_BYTES..end]);
+            bytes = &bytes[end..];
+        }
+        payloads
+    }
+
+    #[test]
+    fn rows_leave_in_the_form_that_was_asked_for() {
+        let columns = [
+            definition("id", ColumnKind::LongLong),
+            definition("name", ColumnKind::VarString),
+        ];
+        let mut row = Vec::new();
+        encode_text_row(&mut row, &[Some(b"7"), None, Some(b"hidden")]);
+        let caps = Capabilities::empty();
+        for form in [Form::Text, Form::Binary] {
+            let mut sheet = Sheet::new(form, caps);
+            sheet
+                .begin(&columns, caps, Status::AUTOCOMMIT)
+                .expect("definitions");
+            sheet.text_row(&row, false).expect("a row");
+            sheet.end(Status::AUTOCOMMIT, 3);
+            let payloads = payloads(&sheet.out);
+            assert_eq!(payloads.len(), 6, "count, two columns, EOF, row, EOF");
+            assert_eq!(payloads[5], [0xFE, 3, 0, 2, 0]);
+            match form {
+                Form::Text => assert_eq!(payloads[4], b"\x017\xFB"),
+                Form::Binary => {
+                    let values = decode_binary_row(payloads[4], &sheet.kinds);
+                    assert_eq!(values, Ok(vec![Value::Int(7), Value::Null]));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_of_another_length_is_refused() {
+        let mut sheet = Sheet::new(Form::Text, Capabilities::empty());
+        let columns = [definition("id", ColumnKind::LongLong)];
+        let begun = sheet.begin(&columns, Capabilities::empty(), Status::AUTOCOMMIT);
+        assert_eq!(begun, Ok(()));
+        assert!(sheet.row(&[]).is_err());
+    }
+}

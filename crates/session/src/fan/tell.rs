@@ -1,0 +1,100 @@
+//! What the client hears in the end of a statement on several groups.
+
+use farm::{ServerId, error};
+use mysql_wire::relay::Outcome;
+use mysql_wire::reply::OkPacket;
+
+use super::Word;
+use super::parts::Done;
+use super::rows::Trouble;
+use super::sheet::Sheet;
+use crate::end::End;
+use crate::exec::{Loss, Run, Tried};
+use crate::session::Session;
+
+impl Session {
+    /// What the whole statement did.
+    pub(super) fn fan_outcome(&self, done: &Done, sheet: &Sheet, word: &Word<'_>) -> Outcome {
+        let mut outcome = Outcome {
+            status: Some(self.status),
+            ..Outcome::default()
+        };
+        match word {
+            Word::Rows { warnings } => {
+                (outcome.has_rows, outcome.rows) = (true, sheet.rows);
+                outcome.warnings = *warnings;
+            }
+            Word::Counted(counts) => {
+                outcome.affected_rows = counts.affected_rows;
+                outcome.last_insert_id = counts.insert_id;
+                outcome.warnings = counts.warnings;
+            }
+            Word::Trouble(Trouble::Refused(at)) => {
+                let refusal = done.parts[*at].refusal.as_ref();
+                outcome.error = refusal.map(|refusal| refusal.number);
+            }
+            Word::Trouble(Trouble::Odd(_)) => outcome.error = Some(error::PARTS_DIFFER.number),
+            Word::Trouble(Trouble::Lost(_)) => outcome.error = Some(error::SERVER_LOST.number),
+        }
+        outcome
+    }
+
+    /// Says it.
+    pub(super) async fn tell_fan(
+        &mut self,
+        mut sheet: Sheet,
+        word: Word<'_>,
+        refusal: Option<crate::refuse::ServerRefusal>,
+    ) -> Result<(), End> {
+        match word {
+            Word::Rows { warnings } => {
+                sheet.end(self.status_now(), warnings);
+                self.flush(&mut sheet).await
+            }
+            Word::Counted(counts) => {
+                let mut ok = OkPacket::new(self.status_now());
+                ok.affected_rows = counts.affected_rows;
+                ok.last_insert_id = counts.insert_id;
+                ok.warnings = counts.warnings;
+                ok.info = &counts.info;
+                self.client.ok_with(&ok).await
+            }
+            Word::Trouble(trouble) => {
+                self.flush(&mut sheet).await?;
+                self.client.sequence = sheet.sequence;
+                match (trouble, refusal) {
+                    (Trouble::Odd(text), _) => {
+                        self.client.error(&error::PARTS_DIFFER, &[&text]).await
+                    }
+                    (_, Some(refusal)) => self.client.pass_refusal(&refusal).await,
+                    (_, None) => {
+                        self.client
+                            .error(&error::SERVER_LOST, &["of a group"])
+                            .await
+                    }
+                }
+            }
+        }
+    }
+
+    /// A part's connection broke. True when the statement is to be tried again; else the client has
+    /// been answered.
+    pub(super) async fn fan_lost(
+        &mut self,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+        tried: &Tried,
+        sheet: &Sheet,
+    ) -> Result<bool, End> {
+        let loss = Loss {
+            forwarded: sheet.begun,
+            ..Loss::within(Some(sheet.sequence), None)
+        };
+        if run.shape.writes {
+            // Nothing of it is left on the other groups.
+            Box::pin(self.tell_loss(run, &tried.target, loss, None)).await?;
+            return Ok(false);
+        }
+        Box::pin(self.after_loss(run, avoid, tried, loss)).await
+    }
+}
