@@ -23,6 +23,7 @@ mod error;
 pub mod events;
 mod failover;
 pub mod fence;
+mod following;
 mod identity;
 mod jobs;
 mod joining;
@@ -42,6 +43,7 @@ mod restore;
 mod runtime;
 pub mod sessions;
 pub mod settings;
+mod sharding;
 mod standing;
 mod trail;
 

@@ -120,6 +120,7 @@ pub(crate) fn same_but_gtids(a: &Snapshot, b: &Snapshot) -> bool {
             .zip(&b.groups)
             .all(|(a, b)| same_group(a, b))
         && a.accounts == b.accounts
+        && a.sharding.as_ref().map(Arc::as_ptr) == b.sharding.as_ref().map(Arc::as_ptr)
 }
 
 /// The health of a server that answered.

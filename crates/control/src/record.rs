@@ -14,6 +14,10 @@ use crate::error::Error;
 use crate::events::Event;
 use crate::peers::Secret;
 
+mod declared;
+
+pub(crate) use declared::{Declared, KeyRecord, MapRecord, SHARDING, ShardRecord, TableRecord};
+
 const FARM: &str = "/farm/";
 pub(crate) const FARM_ID: &str = "/farm/id";
 const FARM_SECRET: &str = "/farm/secret";
@@ -87,6 +91,7 @@ pub(crate) struct Records {
     /// The version of the configuration that counts.
     pub(crate) configuration: Option<Kept<u64>>,
     group_counter: Option<Kept<u32>>,
+    pub(crate) declared: Declared,
     pub(crate) revision: u64,
 }
 
@@ -157,14 +162,22 @@ impl Records {
     pub(crate) async fn read(store: &dyn Store) -> Result<Records, Error> {
         let mut records = Records::default();
         for _ in 0..READINGS_MAX {
-            let (farm, counter, configuration, groups, servers) = tokio::join!(
+            let (farm, counter, configuration, groups, servers, sharding) = tokio::join!(
                 store.scan(FARM),
                 store.scan(COUNTERS),
                 store.scan(CONFIGURATION),
                 store.scan(GROUP),
                 store.scan(SERVER),
+                store.scan(SHARDING),
             );
-            let listings = [farm?, counter?, configuration?, groups?, servers?];
+            let listings = [
+                farm?,
+                counter?,
+                configuration?,
+                groups?,
+                servers?,
+                sharding?,
+            ];
             let revisions = listings.iter().map(|listing| listing.revision);
             let (oldest, newest) = (revisions.clone().min(), revisions.max());
             records = Records {
@@ -184,7 +197,7 @@ impl Records {
 
     /// True for the keys that these records are made of.
     pub(crate) fn includes(key: &str) -> bool {
-        [FARM, COUNTERS, CONFIGURATION, GROUP, SERVER]
+        [FARM, COUNTERS, CONFIGURATION, GROUP, SERVER, SHARDING]
             .iter()
             .any(|prefix| key.starts_with(prefix))
     }
@@ -210,6 +223,8 @@ impl Records {
                 reason: "its key does not end in a number".to_owned(),
             })?;
             self.servers.insert(id, kept(entry)?);
+        } else if key.starts_with(SHARDING) {
+            self.declared.take(entry)?;
         }
         Ok(())
     }

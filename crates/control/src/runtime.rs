@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use farm::{Accounts, GroupKind, Interest, Published, Snapshot, Status};
@@ -35,6 +35,8 @@ use crate::probes::Seen;
 use crate::record::Records;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
+use crate::sharding::Layout;
+use crate::sharding::catalog::Tables;
 use crate::standing::Standing;
 use crate::trail::Trail;
 use crate::{identity, peers, picture};
@@ -78,6 +80,7 @@ pub(crate) struct State {
     pub(crate) drivers: HashMap<String, mpsc::Sender<Told>>,
     accounts: Arc<Accounts>,
     pub(crate) configuration: Current,
+    pub(crate) layout: Layout,
 }
 
 /// The control plane of one router.
@@ -92,6 +95,7 @@ pub struct Control {
     pub(crate) interest: Arc<Interest>,
     pub(crate) warm: WarmLinks,
     pub(crate) crossings: Crossings,
+    pub(crate) tables: Tables,
     store: Arc<dyn Store>,
     published: Arc<Published>,
     state: Mutex<State>,
@@ -133,6 +137,7 @@ impl Control {
             interest: Arc::default(),
             warm: WarmLinks::default(),
             crossings: Crossings::new(),
+            tables: Tables::default(),
             store,
             published,
             state: Mutex::new(State {
@@ -142,6 +147,7 @@ impl Control {
                 drivers: HashMap::new(),
                 accounts: Arc::default(),
                 configuration: Current::default(),
+                layout: Layout::default(),
             }),
             events: Mutex::new(Ring::default()),
             servers_changed: Notify::new(),
@@ -152,6 +158,7 @@ impl Control {
             roster: watch::Sender::default(),
             permits_written: tokio::sync::Mutex::default(),
         };
+        control.state().lay_out();
         // Who cannot follow the configuration must not be taken for a router of the farm.
         control.begin_with_version().await?;
         control.join_the_others().await?;
@@ -187,6 +194,7 @@ impl Control {
         loops.spawn(Arc::clone(&self).attend_routers());
         loops.spawn(Arc::clone(&self).return_permits());
         loops.spawn(Arc::clone(&self).recover_crossings());
+        loops.spawn(Arc::clone(&self).read_tables());
         tokio::pin!(shutdown);
         loop {
             self.watch_servers(&mut loops, &mut probes);
@@ -384,6 +392,9 @@ impl Control {
         state.seen.retain(|id, _| records.servers.contains_key(id));
         state.records = records;
         state.keep_ahead();
+        if state.lay_out() {
+            self.tables.changed.notify_one();
+        }
         let configured = version.and_then(|version| self.take_version(&mut state, version));
         let groups: Vec<String> = state.drivers.keys().cloned().collect();
         drop(state);
@@ -438,6 +449,7 @@ impl Control {
         let acks = |group: &str| shown_acks(state, group, wait_ms);
         Snapshot {
             interest: Arc::clone(&self.interest),
+            sharding: state.layout.sharding(),
             ..picture::snapshot(
                 &state.records,
                 &sights,
@@ -516,66 +528,7 @@ impl Control {
             self.keep_warm(id)
         );
     }
-
-    /// Takes over what changes in the store, whoever changed it.
-    async fn follow_store(self: Arc<Self>) {
-        loop {
-            let mut after = lock(&self.state).records.revision;
-            if !self.office.is_alone() {
-                match self.read_presence().await {
-                    Ok(revision) => after = after.min(revision),
-                    Err(error) => {
-                        self.store_fails(&error).await;
-                        continue;
-                    }
-                }
-            }
-            let ended = match self.store.watch("/", after).await {
-                Ok(mut watch) => loop {
-                    match watch.next().await {
-                        Ok(update) => self.take_update(&update).await,
-                        Err(ended) => break ended,
-                    }
-                },
-                Err(error) => error,
-            };
-            // After a gap, what was missed is in the whole reading.
-            let read = self.reload().await;
-            if matches!(ended, meta::Error::Closed) {
-                return;
-            }
-            if !matches!(ended, meta::Error::Gap) || read.is_err() {
-                self.store_fails(&ended).await;
-            }
-        }
-    }
-
-    async fn store_fails(&self, error: &meta::Error) {
-        self.happened(Event::now("store_unreadable", "", error.to_string()));
-        tokio::time::sleep(STORE_AGAIN).await;
-    }
-
-    /// The farm's records are read again as a whole; what routers say of themselves is in the update.
-    async fn take_update(&self, update: &meta::Update) {
-        let mut keys = update.changes.iter().map(meta::Change::key);
-        let newer = update.revision > lock(&self.state).records.revision;
-        if newer
-            && keys.any(Records::includes)
-            && let Err(error) = self.reload().await
-        {
-            self.happened(Event::now("store_unreadable", "", error.to_string()));
-        }
-        if !self.office.is_alone() {
-            self.take_presence(update);
-        }
-        if self.office.follows() {
-            self.take_failovers(update);
-        }
-    }
 }
-
-/// Before the store is tried again.
-const STORE_AGAIN: Duration = Duration::from_millis(200);
 
 impl State {
     /// A change of primary that is published stays so, though the store does not have it yet.

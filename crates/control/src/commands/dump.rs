@@ -3,6 +3,7 @@
 use farm::Status;
 
 use super::{Arguments, CommandError, Table};
+use crate::record::Declared;
 use crate::runtime::Control;
 
 impl Control {
@@ -43,6 +44,108 @@ impl Control {
         Ok(table)
     }
 
+    /// The maps whose numbers the patterns name.
+    pub(super) fn dump_shard_maps(&self, args: &Arguments) -> Table {
+        let patterns = args.get("patterns").unwrap_or_default();
+        let mut table = Table::new(&["mapping_id", "type_name", "global_group_id"]);
+        for (id, map) in &self.state().records.declared.maps {
+            if matches(patterns, &id.to_string()) {
+                let (kind, group) = (map.kind.name(), map.global_group.as_str());
+                table
+                    .rows
+                    .push(vec![(*id).into(), kind.into(), group.into()]);
+            }
+        }
+        table
+    }
+
+    /// The enabled shards of maps whose numbers the patterns name, in the order of their bounds.
+    pub(super) fn dump_shard_index(&self, args: &Arguments) -> Table {
+        let patterns = args.get("patterns").unwrap_or_default();
+        let columns = ["lower_bound", "mapping_id", "shard_id", "group_id"];
+        let mut table = Table::new(&columns);
+        let declared = &self.state().records.declared;
+        for id in declared.maps.keys() {
+            if !matches(patterns, &id.to_string()) {
+                continue;
+            }
+            for shard in ordered(declared, *id) {
+                let record = &declared.shards[&shard];
+                if record.enabled {
+                    table.rows.push(vec![
+                        record.shown_bound().into(),
+                        (*id).into(),
+                        shard.into(),
+                        record.group.as_str().into(),
+                    ]);
+                }
+            }
+        }
+        table
+    }
+
+    /// The sharded tables of maps whose numbers the patterns name.
+    pub(super) fn dump_shard_tables(&self, args: &Arguments) -> Table {
+        let patterns = args.get("patterns").unwrap_or_default();
+        let columns = ["schema_name", "table_name", "column_name", "mapping_id"];
+        let mut table = Table::new(&columns);
+        for record in self.state().records.declared.tables.values() {
+            let Some(key) = &record.key else { continue };
+            if matches(patterns, &record.map.to_string()) {
+                table.rows.push(vec![
+                    record.database.as_str().into(),
+                    record.table.as_str().into(),
+                    key.column.as_str().into(),
+                    record.map.into(),
+                ]);
+            }
+        }
+        table
+    }
+
+    /// Everything about the sharded tables that the patterns name whole, as `database.table`.
+    pub(super) fn dump_sharding_information(&self, args: &Arguments) -> Table {
+        let patterns = args.get("patterns").unwrap_or_default();
+        let mut wanted = patterns.split(',').map(str::trim).peekable();
+        let all = wanted.peek().is_none_or(|first| first.is_empty());
+        let wanted: Vec<&str> = wanted.collect();
+        let mut table = Table::new(&[
+            "schema_name",
+            "table_name",
+            "column_name",
+            "lower_bound",
+            "shard_id",
+            "type_name",
+            "group_id",
+            "global_group",
+        ]);
+        let declared = &self.state().records.declared;
+        for record in declared.tables.values() {
+            let (Some(key), Some(map)) = (&record.key, declared.maps.get(&record.map)) else {
+                continue;
+            };
+            if !all && !wanted.contains(&record.full_name().as_str()) {
+                continue;
+            }
+            for id in ordered(declared, record.map) {
+                let shard = &declared.shards[&id];
+                if shard.enabled {
+                    table.rows.push(vec![
+                        record.database.as_str().into(),
+                        record.table.as_str().into(),
+                        key.column.as_str().into(),
+                        shard.shown_bound().into(),
+                        id.into(),
+                        map.kind.name().into(),
+                        shard.group.as_str().into(),
+                        map.global_group.as_str().into(),
+                    ]);
+                }
+            }
+        }
+        table
+    }
+
     /// Where connectors reach this farm.
     pub(super) fn dump_fabric_nodes(&self, args: &Arguments) -> Result<Table, CommandError> {
         let protocol = args.get("protocol");
@@ -55,6 +158,13 @@ impl Control {
         }
         Ok(table)
     }
+}
+
+/// The shards of a map in its order.
+fn ordered(declared: &Declared, map: u32) -> Vec<u32> {
+    let map = declared.map(map);
+    let shards = map.iter().flat_map(|map| &map.shards);
+    shards.map(|shard| shard.id).collect()
 }
 
 /// Fabric's patterns: a comma list of parts of names; none at all names everything. A part of digits

@@ -47,6 +47,27 @@ impl Control {
             Verb::JobAbort => self.job_abort(args).await,
             Verb::DumpServers => self.dump_servers(args),
             Verb::DumpFabricNodes => self.dump_fabric_nodes(args),
+            Verb::DumpShardMaps => Ok(self.dump_shard_maps(args)),
+            Verb::DumpShardIndex => Ok(self.dump_shard_index(args)),
+            Verb::DumpShardTables => Ok(self.dump_shard_tables(args)),
+            Verb::DumpShardingInformation => Ok(self.dump_sharding_information(args)),
+            Verb::CreateDefinition => self.create_definition(args).await,
+            Verb::RemoveDefinition => self.remove_definition(args).await,
+            Verb::ListDefinitions => Ok(self.list_definitions()),
+            Verb::AddShard => self.add_shard(args).await,
+            Verb::ListShards => self.list_shards(args),
+            Verb::EnableShard => self.set_shard(args, true).await,
+            Verb::DisableShard => self.set_shard(args, false).await,
+            Verb::RemoveShard => self.remove_shard(args).await,
+            Verb::AddTable => self.add_table(args).await,
+            Verb::AddGlobalTable => self.add_global_table(args).await,
+            Verb::RemoveTable => self.remove_table(args).await,
+            Verb::LookupTable => self.lookup_table(args),
+            Verb::ListTables => self.list_tables(args),
+            Verb::ShardServers => self.shard_servers(args),
+            Verb::PruneShard => self.prune_shard(args).await,
+            Verb::AssignDatabase => self.assign_database(args).await,
+            Verb::VerifyShards => self.verify(args).await,
             Verb::MetaExport => self.meta_export().await,
             Verb::ConfigShow => self.config_show(args).await,
             Verb::ConfigDiff => self.config_diff(args).await,
@@ -110,6 +131,12 @@ impl Control {
             return Err(CommandError::Refused(format!(
                 "group {name} has {servers} servers; take them out first: \
                  `group remove {name} SERVER_ID`, the primary last"
+            )));
+        }
+        if let Some(user) = records.declared.user_of(name) {
+            return Err(CommandError::Refused(format!(
+                "group {name} is used by {user}; take it out there first (`sharding list_shards`, \
+                 `sharding list_definitions`, `sharding assign_database`)"
             )));
         }
         // One that gets the same name later has no past.

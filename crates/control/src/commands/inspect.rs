@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::group::{find_group, no_server};
 use super::{Arguments, CommandError, TABLE, Table};
+use crate::record::ServerRecord;
 use crate::runtime::Control;
 
 impl Control {
@@ -35,12 +36,24 @@ impl Control {
                 Some(found.ok_or_else(|| no_server(server, Some(name)))?.0)
             }
         };
-        let mut table = Table::new(&["server_uuid", "address", "status", "mode", "weight"]);
-        for (id, server) in state.records.members(name) {
-            let asked = only.is_none_or(|only| only == id)
+        drop(state);
+        Ok(self.servers_of(name, |id, server| {
+            only.is_none_or(|only| only == id)
                 && status.is_none_or(|status| status == server.status)
-                && mode.is_none_or(|mode| mode == server.mode);
-            if asked {
+                && mode.is_none_or(|mode| mode == server.mode)
+        }))
+    }
+
+    /// The servers of a group in Fabric's columns.
+    pub(super) fn servers_of(
+        &self,
+        group: &str,
+        asked: impl Fn(u32, &ServerRecord) -> bool,
+    ) -> Table {
+        let mut table = Table::new(&["server_uuid", "address", "status", "mode", "weight"]);
+        let state = self.state();
+        for (id, server) in state.records.members(group) {
+            if asked(id, server) {
                 table.rows.push(vec![
                     server.uuid.as_str().into(),
                     server.address().into(),
@@ -50,7 +63,7 @@ impl Control {
                 ]);
             }
         }
-        Ok(table)
+        table
     }
 
     pub(super) fn group_lookup_groups(&self, args: &Arguments) -> Result<Table, CommandError> {

@@ -14,6 +14,8 @@ mod meta_store;
 mod router;
 mod rules;
 mod server;
+mod sharding;
+mod shards;
 mod table;
 mod transaction;
 

@@ -48,6 +48,27 @@ pub(crate) enum Verb {
     JobAbort,
     DumpServers,
     DumpFabricNodes,
+    CreateDefinition,
+    RemoveDefinition,
+    AddTable,
+    AddGlobalTable,
+    RemoveTable,
+    AddShard,
+    EnableShard,
+    DisableShard,
+    RemoveShard,
+    PruneShard,
+    AssignDatabase,
+    LookupTable,
+    ListTables,
+    ListDefinitions,
+    ListShards,
+    ShardServers,
+    VerifyShards,
+    DumpShardMaps,
+    DumpShardIndex,
+    DumpShardTables,
+    DumpShardingInformation,
     ThreatReportError,
     ThreatReportFailure,
     TransactionList,
@@ -101,6 +122,17 @@ impl Verb {
             | Verb::ServerClone
             | Verb::ConfigSet
             | Verb::ConfigRollback
+            | Verb::CreateDefinition
+            | Verb::RemoveDefinition
+            | Verb::AddTable
+            | Verb::AddGlobalTable
+            | Verb::RemoveTable
+            | Verb::AddShard
+            | Verb::EnableShard
+            | Verb::DisableShard
+            | Verb::RemoveShard
+            | Verb::PruneShard
+            | Verb::AssignDatabase
             | Verb::ThreatReportError
             | Verb::ThreatReportFailure => true,
             Verb::GroupHealth
@@ -115,6 +147,16 @@ impl Verb {
             | Verb::TransactionResolve
             | Verb::DumpServers
             | Verb::DumpFabricNodes
+            | Verb::LookupTable
+            | Verb::ListTables
+            | Verb::ListDefinitions
+            | Verb::ListShards
+            | Verb::ShardServers
+            | Verb::VerifyShards
+            | Verb::DumpShardMaps
+            | Verb::DumpShardIndex
+            | Verb::DumpShardTables
+            | Verb::DumpShardingInformation
             | Verb::SessionList
             | Verb::SessionKill
             | Verb::StatisticsList
@@ -165,6 +207,11 @@ const ROUTER: ArgSpec = optional("router", "only this router: its name");
 const LOCAL: ArgSpec = optional("local", "true: only the router that is asked");
 const CONNECTOR_VERSION: ArgSpec =
     optional("connector_version", "ignored; Fabric's connectors send one");
+
+const MAP: ArgSpec = required("mapping_id", "the map's number or name");
+const MAPS: ArgSpec = optional("patterns", "comma list of maps' numbers");
+const SHARD: ArgSpec = required("shard_id", "number from `sharding list_shards`");
+const TABLE_NAME: ArgSpec = required("table_name", "DATABASE.TABLE");
 
 macro_rules! commands {
     ($($group:literal $command:literal $verb:ident $changes:literal [$($arg:expr),*] $help:literal;)*) => {
@@ -260,6 +307,76 @@ commands! {
     "dump" "fabric_nodes" DumpFabricNodes false
         [optional("protocol", "only this protocol, for example protocol.xmlrpc")]
         "Lists where connectors reach the farm.";
+    "dump" "shard_maps" DumpShardMaps false
+        [CONNECTOR_VERSION, MAPS]
+        "Lists the shard maps, for connectors.";
+    "dump" "shard_index" DumpShardIndex false
+        [CONNECTOR_VERSION, MAPS]
+        "Lists the enabled shards by their bounds, for connectors.";
+    "dump" "shard_tables" DumpShardTables false
+        [CONNECTOR_VERSION, MAPS]
+        "Lists the sharded tables, for connectors.";
+    "dump" "sharding_information" DumpShardingInformation false
+        [CONNECTOR_VERSION, optional("patterns", "comma list of tables, as DATABASE.TABLE")]
+        "Shows of sharded tables everything at once, for connectors.";
+    "sharding" "create_definition" CreateDefinition true
+        [required("type_name", "SLOTS (the one to take without a reason for another), RANGE, RANGE_INTEGER, RANGE_STRING, RANGE_DATETIME, HASH or LIST"),
+         required("group_id", "the map's global group: global and unsharded tables live there"),
+         optional("name", "a name for people; commands and CREATE TABLE take it for the number")]
+        "Makes a shard map without shards; the result is its number.";
+    "sharding" "remove_definition" RemoveDefinition true
+        [MAP]
+        "Removes a shard map that has no tables and shards.";
+    "sharding" "list_definitions" ListDefinitions false
+        []
+        "Lists the shard maps.";
+    "sharding" "add_shard" AddShard true
+        [MAP, required("groupid_lb_list", "GROUP/LOWER_BOUND, … of RANGE kinds; GROUP/KEY|KEY, … of LIST; GROUP, … of HASH and SLOTS"),
+         optional("state", "ENABLED or DISABLED (the default, as in Fabric)")]
+        "Adds shards to a map; databases, tables and accounts are made on their groups as the global group has them.";
+    "sharding" "list_shards" ListShards false
+        [optional("mapping_id", "only this map: its number or name")]
+        "Lists the shards, the disabled ones too.";
+    "sharding" "enable_shard" EnableShard true
+        [SHARD]
+        "Lets statements use a shard.";
+    "sharding" "disable_shard" DisableShard true
+        [SHARD]
+        "Refuses all statements that need a shard.";
+    "sharding" "remove_shard" RemoveShard true
+        [SHARD]
+        "Removes a disabled shard whose group has no rows of the map's sharded tables.";
+    "sharding" "add_table" AddTable true
+        [MAP, TABLE_NAME, required("column_name", "the shard key: a column of the table"),
+         optional("checked", "true: unique keys without the shard key are unique over all shards, the application sees to it")]
+        "Shards a table that exists on the map's global group; refused while rows are on other groups than the map says.";
+    "sharding" "add_global_table" AddGlobalTable true
+        [MAP, TABLE_NAME]
+        "Keeps a table of the map's global group equal on all groups of the map.";
+    "sharding" "remove_table" RemoveTable true
+        [TABLE_NAME, optional("force", "true: even if other groups have rows of it")]
+        "Takes a table from its map: it is on the global group only then.";
+    "sharding" "lookup_table" LookupTable false
+        [TABLE_NAME]
+        "Shows the map of a table.";
+    "sharding" "list_tables" ListTables false
+        [optional("sharding_type", "only on maps of this kind")]
+        "Lists the sharded and global tables.";
+    "sharding" "lookup_servers" ShardServers false
+        [required("table_name", "DATABASE.TABLE; a map with the hint GLOBAL"),
+         optional("key", "value of the shard key"),
+         optional("hint", "LOCAL (the default): the key's shard; GLOBAL: the map's global group")]
+        "Lists the servers that have a key's rows.";
+    "sharding" "prune_shard" PruneShard true
+        [TABLE_NAME]
+        "Deletes rows of a table that are on other groups than the map says; the result is their number.";
+    "sharding" "assign_database" AssignDatabase true
+        [required("database", "name of the database"),
+         optional("group_id", "where its undeclared tables are; default: where they would be without")]
+        "Puts a database's tables that are on no map on a group.";
+    "sharding" "verify" VerifyShards false
+        [optional("table_name", "only this one, as DATABASE.TABLE")]
+        "Finds rows in the wrong place, and definitions and accounts that differ between the groups of a map.";
     "threat" "report_error" ThreatReportError true
         [SERVER, optional("reporter", "who reports it"), optional("error", "what was seen")]
         "Reports an error of a server; enough reports by enough reporters cast doubt on a primary.";

@@ -6,6 +6,7 @@ use mysql_async::Row;
 use super::{UNFINISHED, rows};
 use crate::error::Error;
 use crate::link::{Link, bytes_at, quoted, text, text_at};
+use crate::tables::ticked;
 
 /// All definitions of a server.
 pub(super) struct Catalog {
@@ -15,21 +16,21 @@ pub(super) struct Catalog {
 
 /// One database.
 #[derive(PartialEq)]
-pub(super) struct Schema {
-    pub(super) name: String,
-    pub(super) create: Vec<u8>,
-    pub(super) sequences: Vec<Program>,
-    pub(super) tables: Vec<Table>,
-    pub(super) routines: Vec<Program>,
-    pub(super) views: Vec<Program>,
-    pub(super) triggers: Vec<Program>,
-    pub(super) events: Vec<Program>,
+pub(crate) struct Schema {
+    pub(crate) name: String,
+    pub(crate) create: Vec<u8>,
+    pub(crate) sequences: Vec<Program>,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) routines: Vec<Program>,
+    pub(crate) views: Vec<Program>,
+    pub(crate) triggers: Vec<Program>,
+    pub(crate) events: Vec<Program>,
 }
 
 /// One table, and how its rows are read.
-pub(super) struct Table {
+pub(crate) struct Table {
     pub(super) schema: String,
-    pub(super) name: String,
+    pub(crate) name: String,
     pub(super) create: Vec<u8>,
     /// The snapshot holds its rows.
     pub(super) transactional: bool,
@@ -64,15 +65,15 @@ pub(super) enum Form {
 
 /// A definition with the session settings that belong to it.
 #[derive(PartialEq)]
-pub(super) struct Program {
-    pub(super) name: String,
-    pub(super) create: Vec<u8>,
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) create: Vec<u8>,
     /// `SET SESSION …`, empty for none.
-    pub(super) session: String,
+    pub(crate) session: String,
     /// The collation that the database had, where it counts.
-    pub(super) collation: String,
+    pub(crate) collation: String,
     /// What follows, for example a sequence's value; empty for nothing.
-    pub(super) after: String,
+    pub(crate) after: String,
 }
 
 /// One of the tables of accounts, with its rows as statements.
@@ -89,6 +90,13 @@ impl PartialEq for Table {
         self.name == other.name
             && self.columns == other.columns
             && without_counter(&self.create) == without_counter(&other.create)
+    }
+}
+
+impl Table {
+    /// How it is made, without the counter of its AUTO_INCREMENT.
+    pub(crate) fn definition(&self) -> Vec<u8> {
+        without_counter(&self.create)
     }
 }
 
@@ -140,7 +148,7 @@ const GRANTS_MYSQL: &[(&str, &str)] = &[
 ];
 
 /// Names of the databases to copy, in order.
-pub(super) async fn schemas(link: &mut Link, timeout_ms: u64) -> Result<Vec<String>, Error> {
+pub(crate) async fn schemas(link: &mut Link, timeout_ms: u64) -> Result<Vec<String>, Error> {
     let sql = format!(
         "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN {SYSTEM} \
          AND SCHEMA_NAME<>'{UNFINISHED}' ORDER BY SCHEMA_NAME"
@@ -183,10 +191,14 @@ pub(super) async fn read(link: &mut Link, timeout_ms: u64) -> Result<Catalog, Er
     })
 }
 
-async fn schema(link: &mut Link, name: String, timeout_ms: u64) -> Result<Schema, Error> {
-    let literal = quoted(&name);
+/// A database without what is in it.
+pub(crate) async fn bare_schema(
+    link: &mut Link,
+    name: String,
+    timeout_ms: u64,
+) -> Result<Schema, Error> {
     let (create, _) = shown(link, "DATABASE", &ticked(&name), timeout_ms).await?;
-    let mut schema = Schema {
+    Ok(Schema {
         create,
         sequences: Vec::new(),
         tables: Vec::new(),
@@ -195,7 +207,17 @@ async fn schema(link: &mut Link, name: String, timeout_ms: u64) -> Result<Schema
         triggers: Vec::new(),
         events: Vec::new(),
         name,
-    };
+    })
+}
+
+/// A database with everything that is in it.
+pub(crate) async fn schema(
+    link: &mut Link,
+    name: String,
+    timeout_ms: u64,
+) -> Result<Schema, Error> {
+    let literal = quoted(&name);
+    let mut schema = bare_schema(link, name, timeout_ms).await?;
     members(link, &mut schema, timeout_ms).await?;
     let sql = format!(
         "SELECT ROUTINE_TYPE, ROUTINE_NAME FROM information_schema.ROUTINES \
@@ -420,11 +442,6 @@ fn pair(row: &Row) -> (String, String) {
     (cell(0), cell(1))
 }
 
-/// A name between backticks.
-pub(super) fn ticked(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
-}
-
 /// A table's definition without ` AUTO_INCREMENT=7`.
 fn without_counter(create: &[u8]) -> Vec<u8> {
     const WORD: &[u8] = b" AUTO_INCREMENT=";
@@ -449,10 +466,5 @@ mod tests {
         let bare = b"CREATE TABLE `t` (a int) ENGINE=InnoDB COMMENT='x'";
         assert_eq!(without_counter(create), bare);
         assert_eq!(without_counter(bare), bare);
-    }
-
-    #[test]
-    fn names_cannot_be_left() {
-        assert_eq!(ticked("a`b"), "`a``b`");
     }
 }

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 use farm::Engine;
 
 use super::UNFINISHED;
-use super::catalog::{Catalog, Program, Schema, schemas, ticked};
+use super::catalog::{Catalog, Program, Schema, schemas};
 use super::rows;
 use super::snapshot::Snapshot;
 use crate::error::Error;
 use crate::link::{Link, Login, bytes_at, quoted, text_at};
 use crate::replication::detach;
 use crate::retirement::take_no_writes;
+use crate::tables::ticked;
 
 /// ER_UNKNOWN_SYSTEM_VARIABLE and what a variable that cannot be set in a session gives.
 const NO_SUCH_VARIABLE: [u16; 3] = [1193, 1229, 1238];
@@ -266,7 +267,8 @@ fn invalid_view(link: &Link, views: &[(&Schema, &Program)], last: Option<Error>)
     }
 }
 
-async fn make(
+/// Makes one program with the session settings that it was made with.
+pub(crate) async fn make(
     link: &mut Link,
     schema: &Schema,
     program: &Program,
@@ -287,7 +289,9 @@ async fn make(
     if odd_collation.is_some() {
         collate(link, schema, &program.collation, timeout_ms).await?;
     }
-    link.run(OPERATION, &program.session, timeout_ms).await?;
+    if !program.session.is_empty() {
+        link.run(OPERATION, &program.session, timeout_ms).await?;
+    }
     let made = run_bytes(link, &program.create).await;
     let back = "SET NAMES utf8mb4; SET SESSION sql_mode='', SESSION time_zone='+00:00'";
     link.run(OPERATION, back, timeout_ms).await?;
@@ -317,7 +321,8 @@ async fn enter(link: &mut Link, schema: &str, timeout_ms: u64) -> Result<(), Err
     link.run("enter a database", &sql, timeout_ms).await
 }
 
-async fn run_bytes(link: &mut Link, statement: &[u8]) -> Result<(), Error> {
+/// Runs a statement as the bytes that it is.
+pub(crate) async fn run_bytes(link: &mut Link, statement: &[u8]) -> Result<(), Error> {
     let server = link.address().to_owned();
     rows::insert(link.conn(), &server, statement.to_vec()).await
 }

@@ -28,7 +28,9 @@ use farm::Position;
 use crate::error::Error;
 use crate::link::{Link, Login};
 
+pub(crate) use catalog::{Program, Schema, bare_schema, schema, schemas};
 pub use destination::{Contents, contents, wipe};
+pub(crate) use destination::{make, run_bytes};
 
 /// The database that marks a server whose copy has not ended.
 pub const UNFINISHED: &str = "heddle_unfinished_clone";
@@ -132,4 +134,36 @@ async fn copy_once(
     progress.enter("sets the position");
     destination::finish(&mut target, &snapshot, timeout_ms).await?;
     Ok(snapshot.position)
+}
+
+/// Copies the rows of one table into the same table of another server, where it must be empty. Unlike
+/// those of a whole copy, these are logged there, so that its replicas get them.
+///
+/// # Errors
+/// Whatever a server refuses, with its name; what was copied stays.
+pub async fn copy_table(
+    source: &Login,
+    destination: &Login,
+    database: &str,
+    table: &str,
+    timeout_ms: u64,
+) -> Result<(), Error> {
+    const OPERATION: &str = "copy a table";
+    const READING: &str = "SET NAMES utf8mb4, SESSION time_zone='+00:00', \
+                           character_set_results=NULL, SESSION net_write_timeout=3600";
+    const WRITING: &str = "SET NAMES utf8mb4; SET SESSION time_zone='+00:00', foreign_key_checks=0, \
+                           sql_mode='NO_AUTO_VALUE_ON_ZERO'";
+    let mut from = Link::open_for_rows(source, timeout_ms).await?;
+    let mut to = Link::open_for_rows(destination, timeout_ms).await?;
+    from.run(OPERATION, READING, timeout_ms).await?;
+    to.run(OPERATION, WRITING, timeout_ms).await?;
+    let schema = catalog::schema(&mut from, database.to_owned(), timeout_ms).await?;
+    let Some(table) = schema.tables.iter().find(|one| one.name == table) else {
+        return Err(Error::Reply {
+            operation: OPERATION,
+            server: from.address().to_owned(),
+            what: format!("it has no table {database}.{table}"),
+        });
+    };
+    rows::copy(&mut from, &mut to, table, &Progress::default()).await
 }

@@ -8,9 +8,10 @@ use mysql_async::{Conn, Row, Value};
 use tokio::sync::mpsc;
 
 use super::Progress;
-use super::catalog::{Form, Table, ticked};
+use super::catalog::{Form, Table};
 use crate::error::Error;
 use crate::link::Link;
+use crate::tables::ticked;
 
 /// A statement is sent when it has so many bytes; one row may make it longer.
 const STATEMENT_BYTES: usize = 1 << 20;

@@ -1,0 +1,419 @@
+//! Commands about shard maps and the tables on them.
+
+use std::collections::BTreeSet;
+
+use farm::shard::ShardKind;
+use farm::sharding::TableSchema;
+use serde_json::Value;
+
+use super::group::{done, find_group};
+use super::{Arguments, CommandError, Table};
+use crate::record::{Declared, KeyRecord, MapRecord, TableRecord};
+use crate::runtime::Control;
+use crate::sharding::belongs::key_type;
+
+/// Longest name of a map.
+const NAME_BYTES_MAX: usize = 64;
+
+impl Control {
+    pub(super) async fn create_definition(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let given = args.text("type_name");
+        let names: Vec<&str> = ShardKind::ALL.iter().map(|kind| kind.name()).collect();
+        let kind = ShardKind::parse(given)
+            .ok_or_else(|| args.bad("type_name", given, &names.join(", ")))?;
+        let group = args.text("group_id");
+        let records = self.state().records.clone();
+        find_group(&records, group)?;
+        let name = args.get("name").unwrap_or_default();
+        check_map_name(args, &records.declared, name)?;
+        let map = MapRecord {
+            kind,
+            global_group: group.to_owned(),
+            name: name.to_owned(),
+        };
+        let (id, change) = records.declared.change().add_map(&map);
+        self.commit_as(&args.author(), change.finish()).await?;
+        done(id.into())
+    }
+
+    pub(super) async fn remove_definition(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.state().records.declared.clone();
+        let id = find_map(&declared, args.text("mapping_id"))?;
+        let tables: Vec<String> = declared.tables_of(id).map(TableRecord::full_name).collect();
+        let shards: Vec<String> = declared
+            .shards_of(id)
+            .map(|(id, _)| id.to_string())
+            .collect();
+        if !tables.is_empty() || !shards.is_empty() {
+            return Err(CommandError::Refused(format!(
+                "map {id} is in use: tables [{}], shards [{}]; `sharding remove_table` and `sharding \
+                 remove_shard` take them out",
+                tables.join(", "),
+                shards.join(", ")
+            )));
+        }
+        let change = declared.change().remove_map(id);
+        self.commit_as(&args.author(), change.finish()).await?;
+        done(Value::Bool(true))
+    }
+
+    pub(super) async fn add_table(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let (database, table) = table_name(args)?;
+        let column = args.text("column_name");
+        self.declare_table(
+            args,
+            TableRecord {
+                database,
+                table,
+                map: 0,
+                key: Some(KeyRecord {
+                    column: column.to_owned(),
+                    key: farm::shard::KeyType::Integer,
+                    checked: args.switch("checked")?,
+                }),
+            },
+        )
+        .await
+    }
+
+    pub(super) async fn add_global_table(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let (database, table) = table_name(args)?;
+        self.declare_table(
+            args,
+            TableRecord {
+                database,
+                table,
+                map: 0,
+                key: None,
+            },
+        )
+        .await
+    }
+
+    /// Checks everything, makes the table on all groups, and only then declares it.
+    async fn declare_table(
+        &self,
+        args: &Arguments,
+        mut record: TableRecord,
+    ) -> Result<Table, CommandError> {
+        let declared = self.state().records.declared.clone();
+        let id = find_map(&declared, args.text("mapping_id"))?;
+        record.map = id;
+        let name = (record.database.clone(), record.table.clone());
+        let full = record.full_name();
+        if let Some(there) = declared.tables.get(&name) {
+            return Err(CommandError::Refused(format!(
+                "{full} is on map {} already; `sharding remove_table {full}` takes it out",
+                there.map
+            )));
+        }
+        let map = declared.map(id).ok_or_else(|| no_map(id))?;
+        let schema = self.schema_of(&map.global_group, &record).await?;
+        if let Some(key) = &mut record.key {
+            check_key(&map.kind, &full, &schema, key)?;
+        }
+        let whole: BTreeSet<String> = [record.database.clone()].into();
+        self.spread(&map, &whole).await?;
+        let tables = [record.clone()];
+        match &record.key {
+            Some(_) if map.shards.is_empty() => {}
+            Some(_) => self.check_rows(&map, &tables, &[]).await?,
+            None => self.fill_global(&map, &record).await?,
+        }
+        let change = declared.change().put_table(&record);
+        self.commit_as(&args.author(), change.finish()).await?;
+        self.refresh_tables()
+            .await
+            .map_err(CommandError::Internal)?;
+        // A statement that was under way may have put a row where it no longer belongs.
+        if record.key.is_some()
+            && !map.shards.is_empty()
+            && let Err(error) = self.check_rows(&map, &tables, &[]).await
+        {
+            let declared = self.state().records.declared.clone();
+            let change = declared.change();
+            let change = change.remove_table(&record.database, &record.table);
+            self.commit_as(&args.author(), change.finish()).await?;
+            return Err(error);
+        }
+        done(Value::Bool(true))
+    }
+
+    /// The table's columns as the group has them now.
+    async fn schema_of(
+        &self,
+        group: &str,
+        table: &TableRecord,
+    ) -> Result<TableSchema, CommandError> {
+        let timeout_ms = self.settings().step_timeout_ms;
+        let mut link = self.ask_group(group).await?;
+        let mut all = engine::tables::schemas(&mut link, &table.database, timeout_ms).await?;
+        let full = table.full_name();
+        let schema = all.remove(&table.table).ok_or_else(|| {
+            CommandError::Refused(format!(
+                "group {group} has no table {full}; create it there first: its definition is taken \
+                 over by the other groups"
+            ))
+        })?;
+        if schema.view {
+            return Err(CommandError::Refused(format!(
+                "{full} is a view; declare the tables that it is made of"
+            )));
+        }
+        if schema.primary.is_empty() {
+            return Err(CommandError::Refused(format!(
+                "{full} has no primary key, and without one its rows cannot be told apart on several \
+                 groups; add one (ALTER TABLE … ADD PRIMARY KEY)"
+            )));
+        }
+        Ok(schema)
+    }
+
+    pub(super) async fn remove_table(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.state().records.declared.clone();
+        let record = find_table(&declared, args)?.clone();
+        let full = record.full_name();
+        if record.key.is_some()
+            && !args.switch("force")?
+            && let Some(mut map) = declared.map(record.map)
+        {
+            // Only the global group will be asked then.
+            let groups = map.shards.iter().map(|shard| shard.group.to_string());
+            let groups: Vec<String> = groups.filter(|it| **it != *map.global_group).collect();
+            map.shards.clear();
+            let found = self
+                .misplaced(&map, std::slice::from_ref(&record), &groups)
+                .await?;
+            let elsewhere: Vec<String> = found
+                .iter()
+                .filter(|it| *it.group != *map.global_group)
+                .map(|it| format!("{} on group {}", it.rows, it.group))
+                .collect();
+            if !elsewhere.is_empty() {
+                return Err(CommandError::Refused(format!(
+                    "{full} has rows on other groups than {}, which nobody would find then: {}; move \
+                     or delete them first, or say --force",
+                    map.global_group,
+                    elsewhere.join(", ")
+                )));
+            }
+        }
+        let change = declared.change();
+        let change = change.remove_table(&record.database, &record.table);
+        self.commit_as(&args.author(), change.finish()).await?;
+        done(Value::Bool(true))
+    }
+
+    pub(super) fn lookup_table(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.state().records.declared.clone();
+        let record = find_table(&declared, args)?;
+        let mut table = Table::new(TABLE_COLUMNS);
+        table.rows.extend(table_row(&declared, record));
+        Ok(table)
+    }
+
+    pub(super) fn list_tables(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let only = match args.get("sharding_type") {
+            None => None,
+            Some(text) => Some(
+                ShardKind::parse(text)
+                    .ok_or_else(|| args.bad("sharding_type", text, "a kind of maps, as RANGE"))?,
+            ),
+        };
+        let declared = self.state().records.declared.clone();
+        let mut table = Table::new(TABLE_COLUMNS);
+        for record in declared.tables.values() {
+            let kind = declared.maps.get(&record.map).map(|map| map.kind);
+            if only.is_none() || only == kind {
+                table.rows.extend(table_row(&declared, record));
+            }
+        }
+        Ok(table)
+    }
+
+    pub(super) fn list_definitions(&self) -> Table {
+        let state = self.state();
+        let mut table = Table::new(&["mapping_id", "type_name", "global_group_id", "name"]);
+        for (id, map) in &state.records.declared.maps {
+            table.rows.push(vec![
+                (*id).into(),
+                map.kind.name().into(),
+                map.global_group.as_str().into(),
+                map.name.as_str().into(),
+            ]);
+        }
+        table
+    }
+
+    /// A database's undeclared tables go to a group, or back to where they would be without.
+    pub(super) async fn assign_database(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let records = self.state().records.clone();
+        let database = args.text("database");
+        let group = args.get("group_id");
+        if let Some(group) = group {
+            find_group(&records, group)?;
+        }
+        let change = records.declared.change().assign(database, group);
+        self.commit_as(&args.author(), change.finish()).await?;
+        done(Value::Bool(true))
+    }
+}
+
+/// Fabric's columns.
+const TABLE_COLUMNS: &[&str] = &[
+    "mapping_id",
+    "type_name",
+    "table_name",
+    "global_group",
+    "column_name",
+];
+
+fn table_row(declared: &Declared, record: &TableRecord) -> Option<Vec<Value>> {
+    let map = declared.maps.get(&record.map)?;
+    let column = record.key.as_ref().map(|key| key.column.as_str());
+    Some(vec![
+        record.map.into(),
+        map.kind.name().into(),
+        record.full_name().into(),
+        map.global_group.as_str().into(),
+        column.map_or(Value::Null, Value::from),
+    ])
+}
+
+/// The map of that number or name.
+pub(super) fn find_map(declared: &Declared, given: &str) -> Result<u32, CommandError> {
+    let by_number = given
+        .parse()
+        .ok()
+        .filter(|id| declared.maps.contains_key(id));
+    let mut maps = declared.maps.iter();
+    let mut by_name = || maps.find(|(_, map)| map.name == given && !given.is_empty());
+    by_number
+        .or_else(|| by_name().map(|(id, _)| *id))
+        .ok_or_else(|| no_map(given))
+}
+
+/// «There is no such map», with where to look.
+pub(super) fn no_map(given: impl std::fmt::Display) -> CommandError {
+    CommandError::Refused(format!(
+        "there is no shard map {given}; `sharding list_definitions` lists them, `sharding \
+         create_definition` makes one"
+    ))
+}
+
+/// The declared table of that name.
+pub(super) fn find_table<'a>(
+    declared: &'a Declared,
+    args: &Arguments,
+) -> Result<&'a TableRecord, CommandError> {
+    let name = table_name(args)?;
+    declared.tables.get(&name).ok_or_else(|| {
+        CommandError::Refused(format!(
+            "table {}.{} is on no shard map; `sharding list_tables` lists those that are",
+            name.0, name.1
+        ))
+    })
+}
+
+/// Database and table of `table_name`; names between backticks may have points.
+pub(super) fn table_name(args: &Arguments) -> Result<(String, String), CommandError> {
+    let given = args.text("table_name");
+    let bad = || args.bad("table_name", given, "DATABASE.TABLE");
+    let (database, rest) = part(given).ok_or_else(bad)?;
+    let rest = rest.strip_prefix('.').ok_or_else(bad)?;
+    let (table, rest) = part(rest).ok_or_else(bad)?;
+    if !rest.is_empty() || database.is_empty() || table.is_empty() {
+        return Err(bad());
+    }
+    Ok((database, table))
+}
+
+/// One name and what follows it.
+fn part(text: &str) -> Option<(String, &str)> {
+    let Some(quoted) = text.strip_prefix('`') else {
+        let end = text.find('.').unwrap_or(text.len());
+        return Some((text[..end].to_owned(), &text[end..]));
+    };
+    let (name, rest) = quoted.split_once('`')?;
+    Some((name.to_owned(), rest))
+}
+
+fn check_map_name(args: &Arguments, declared: &Declared, name: &str) -> Result<(), CommandError> {
+    let number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+    let odd = |c: char| c.is_control() || c.is_whitespace() || "*/'\"`".contains(c);
+    if name.len() > NAME_BYTES_MAX || number || name.chars().any(odd) {
+        return Err(args.bad(
+            "name",
+            name,
+            "at most 64 letters, no number, no blanks or quotes",
+        ));
+    }
+    let taken = |map: &MapRecord| !name.is_empty() && map.name == name;
+    match declared.maps.iter().find(|(_, map)| taken(map)) {
+        None => Ok(()),
+        Some((id, _)) => Err(CommandError::Refused(format!(
+            "map {id} has the name {name} already; choose another one"
+        ))),
+    }
+}
+
+/// Makes sure that the column can be the table's shard key, and that its unique keys stay unique.
+fn check_key(
+    kind: &ShardKind,
+    full: &str,
+    schema: &TableSchema,
+    key: &mut KeyRecord,
+) -> Result<(), CommandError> {
+    let columns = || {
+        let names = schema.columns.iter().map(|column| &*column.name);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let Some(at) = schema.column(&key.column) else {
+        return Err(CommandError::Refused(format!(
+            "{full} has no column {}; it has {}",
+            key.column,
+            columns()
+        )));
+    };
+    let column = &schema.columns[at];
+    key.column = column.name.to_string();
+    key.key =
+        key_type(*kind, column).map_err(|why| CommandError::Refused(format!("{full}: {why}")))?;
+    if column.generated {
+        return Err(CommandError::Refused(format!(
+            "{full}: {} is computed by the server; a shard key is given by the statement",
+            column.name
+        )));
+    }
+    let named = |columns: &[u16]| {
+        let of = columns
+            .iter()
+            .map(|at| schema.columns.get(usize::from(*at)));
+        let names = of.map(|column| column.map_or("an expression", |column| &*column.name));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    // Heddle gives ids that are unique over the farm.
+    let covered = |columns: &[u16]| {
+        columns.iter().any(|&one| {
+            usize::from(one) == at
+                || schema
+                    .columns
+                    .get(usize::from(one))
+                    .is_some_and(|column| column.auto_increment)
+        })
+    };
+    let all = std::iter::once(&schema.primary).chain(&schema.unique);
+    let loose: Vec<String> = all
+        .filter(|columns| !covered(columns))
+        .map(|columns| format!("({})", named(columns)))
+        .collect();
+    if loose.is_empty() || key.checked {
+        return Ok(());
+    }
+    Err(CommandError::Refused(format!(
+        "{full} has unique keys without {}: {}; the servers keep them unique on each shard only. Add \
+         the column to them, or say --checked when the application sees to it",
+        column.name,
+        loose.join(", ")
+    )))
+}

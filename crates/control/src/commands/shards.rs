@@ -1,0 +1,364 @@
+//! Commands about shards: making, switching, removing and finding them, and their rows.
+
+use farm::shard::{SLOTS, ShardKind};
+use routing::shard::{Literal, Nowhere, locate, stored};
+use serde_json::Value;
+
+use super::group::{done, find_group};
+use super::sharding::{find_map, find_table, no_map};
+use super::{Arguments, CommandError, Table};
+use crate::record::{Declared, ShardRecord, TableRecord};
+use crate::runtime::Control;
+use crate::sharding::accept::rows_of;
+use crate::sharding::bounds;
+
+/// So many rows are deleted in one statement, as Fabric does it.
+const PRUNED_AT_ONCE: u64 = 10_000;
+
+/// For one statement of pruning.
+const PRUNE_MS: u64 = 600_000;
+
+impl Control {
+    /// Adds shards in one step: none of them or all.
+    pub(super) async fn add_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let records = self.state().records.clone();
+        let declared = &records.declared;
+        let id = find_map(declared, args.text("mapping_id"))?;
+        let kind = declared.maps.get(&id).ok_or_else(|| no_map(id))?.kind;
+        let enabled = state(args)?;
+        let mut next = declared.clone();
+        let mut change = declared.change();
+        let mut added = Vec::new();
+        for (group, bound) in groups(args, kind)? {
+            find_group(&records, &group)?;
+            let record = ShardRecord {
+                map: id,
+                group,
+                bound,
+                enabled,
+                slots: Vec::new(),
+            };
+            check_shard(&next, id, kind, &record)?;
+            let shard = change.next_shard();
+            next.shards.insert(shard, record);
+            added.push(shard);
+        }
+        divide_slots(&mut next, id, kind);
+        for (shard, record) in next.shards_of(id) {
+            if declared.shards.get(&shard) != Some(record) {
+                change = change.put_shard(shard, record);
+            }
+        }
+        let map = next.map(id).ok_or_else(|| no_map(id))?;
+        let tables: Vec<TableRecord> = declared.tables_of(id).cloned().collect();
+        let whole = tables.iter().map(|table| table.database.clone()).collect();
+        self.spread(&map, &whole).await?;
+        self.check_rows(&map, &tables, &[]).await?;
+        for table in tables.iter().filter(|table| table.key.is_none()) {
+            self.fill_global(&map, table).await?;
+        }
+        self.commit_as(&args.author(), change.finish()).await?;
+        let added: Vec<Value> = added.into_iter().map(Value::from).collect();
+        done(Value::Array(added))
+    }
+
+    pub(super) fn list_shards(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.state().records.declared.clone();
+        let only = match args.get("mapping_id") {
+            None => None,
+            Some(given) => Some(find_map(&declared, given)?),
+        };
+        let columns = ["shard_id", "mapping_id", "group_id", "state", "lower_bound"];
+        let mut table = Table::new(&columns);
+        for (id, shard) in &declared.shards {
+            if only.is_none_or(|only| only == shard.map) {
+                let state = if shard.enabled { "ENABLED" } else { "DISABLED" };
+                table.rows.push(vec![
+                    (*id).into(),
+                    shard.map.into(),
+                    shard.group.as_str().into(),
+                    state.into(),
+                    shard.shown_bound().into(),
+                ]);
+            }
+        }
+        Ok(table)
+    }
+
+    pub(super) async fn set_shard(
+        &self,
+        args: &Arguments,
+        enabled: bool,
+    ) -> Result<Table, CommandError> {
+        let declared = self.state().records.declared.clone();
+        let (id, shard) = find_shard(&declared, args)?;
+        if shard.enabled != enabled {
+            let shard = ShardRecord {
+                enabled,
+                ..shard.clone()
+            };
+            let change = declared.change().put_shard(id, &shard);
+            self.commit_as(&args.author(), change.finish()).await?;
+        }
+        done(Value::Bool(true))
+    }
+
+    /// Only a disabled one, without rows.
+    pub(super) async fn remove_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.state().records.declared.clone();
+        let (id, shard) = find_shard(&declared, args)?;
+        if shard.enabled {
+            return Err(CommandError::Refused(format!(
+                "shard {id} is enabled; `sharding disable_shard {id}` first: its keys are refused from \
+                 then on"
+            )));
+        }
+        let kind = declared.maps.get(&shard.map).map(|map| map.kind);
+        let mut next = declared.clone();
+        next.shards.remove(&id);
+        let mut change = declared.change().remove_shard(id);
+        divide_slots(&mut next, shard.map, kind.unwrap_or(ShardKind::Range));
+        for (other, record) in next.shards_of(shard.map) {
+            if declared.shards.get(&other) != Some(record) {
+                change = change.put_shard(other, record);
+            }
+        }
+        let map = next.map(shard.map).ok_or_else(|| no_map(shard.map))?;
+        let sharded = declared.tables_of(shard.map).filter(|it| it.key.is_some());
+        let sharded: Vec<TableRecord> = sharded.cloned().collect();
+        let group = [shard.group.clone()];
+        self.check_rows(&map, &sharded, &group).await?;
+        self.commit_as(&args.author(), change.finish()).await?;
+        done(Value::Bool(true))
+    }
+
+    /// The servers for a key of a table, or for its map's global group.
+    pub(super) fn shard_servers(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.state().records.declared.clone();
+        let hint = args.get("hint").unwrap_or("LOCAL");
+        let group = match hint.to_ascii_uppercase().as_str() {
+            "LOCAL" => self.group_of_key(&declared, args)?,
+            // Fabric takes the number of a map here.
+            "GLOBAL" => {
+                let id = match find_map(&declared, args.text("table_name")) {
+                    Ok(id) => id,
+                    Err(error) => find_table(&declared, args).map_err(|_| error)?.map,
+                };
+                let map = declared.maps.get(&id).ok_or_else(|| no_map(id))?;
+                map.global_group.clone()
+            }
+            _ => return Err(args.bad("hint", hint, "LOCAL or GLOBAL")),
+        };
+        Ok(self.servers_of(&group, |_, _| true))
+    }
+
+    fn group_of_key(&self, declared: &Declared, args: &Arguments) -> Result<String, CommandError> {
+        let record = find_table(declared, args)?;
+        let map = declared.map(record.map).ok_or_else(|| no_map(record.map))?;
+        let Some(of) = &record.key else {
+            return Ok(map.global_group.to_string());
+        };
+        let given = args.get("key").unwrap_or_default();
+        let key = stored(Literal::Text(given.as_bytes()), of.key);
+        let Some(key) = key.filter(|_| args.get("key").is_some()) else {
+            return Err(args.bad("key", given, &format!("a value of {}", of.column)));
+        };
+        match locate(&map, &key) {
+            Ok(at) => Ok(map.shard(at).group.to_string()),
+            Err(Nowhere::OutOfRange) => Err(CommandError::Refused(format!(
+                "no shard of map {} has the key {given}; `dump shard_index` shows their bounds",
+                map.id
+            ))),
+            Err(Nowhere::Disabled { shard }) => Err(CommandError::Refused(format!(
+                "the key {given} belongs to shard {shard}, which is disabled; `sharding enable_shard \
+                 {shard}` enables it"
+            ))),
+        }
+    }
+
+    /// Deletes the rows of a table that are on a group where no statement looks for them.
+    pub(super) async fn prune_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.state().records.declared.clone();
+        let record = find_table(&declared, args)?;
+        let map = declared.map(record.map).ok_or_else(|| no_map(record.map))?;
+        if record.key.is_none() {
+            return Err(CommandError::Refused(format!(
+                "{} is a global table: all its rows are on every group",
+                record.full_name()
+            )));
+        }
+        let groups = map.shards.iter().map(|shard| &*shard.group);
+        let mut pruned = 0;
+        for group in groups {
+            let Some(condition) = rows_of(&map, group, record) else {
+                continue;
+            };
+            let mut link = self.reach_group(group).await?;
+            loop {
+                let rows = engine::tables::delete_others(
+                    &mut link,
+                    &record.database,
+                    &record.table,
+                    &condition,
+                    PRUNED_AT_ONCE,
+                    PRUNE_MS,
+                )
+                .await?;
+                pruned += rows;
+                if rows < PRUNED_AT_ONCE {
+                    break;
+                }
+            }
+        }
+        done(pruned.into())
+    }
+
+    /// What is not as it is declared, of one table or of all.
+    pub(super) async fn verify(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.state().records.declared.clone();
+        let only = match args.get("table_name") {
+            None => None,
+            Some(_) => Some(find_table(&declared, args)?.clone()),
+        };
+        let mut table = Table::new(&["mapping_id", "group_id", "what", "problem", "rows"]);
+        let maps = declared.maps.keys();
+        for id in maps.filter(|id| only.as_ref().is_none_or(|only| only.map == **id)) {
+            let map = declared.map(*id).ok_or_else(|| no_map(id))?;
+            let wanted = |table: &&TableRecord| only.as_ref().is_none_or(|only| only == *table);
+            let tables: Vec<TableRecord> =
+                declared.tables_of(*id).filter(wanted).cloned().collect();
+            let whole = tables.iter().map(|table| table.database.clone()).collect();
+            let mut push = |group: &str, what: String, problem: &str, rows: Value| {
+                let group = Value::from(group);
+                table
+                    .rows
+                    .push(vec![(*id).into(), group, what.into(), problem.into(), rows]);
+            };
+            for drift in self.drift(&map, &whole).await? {
+                push(&drift.group, drift.what, drift.kind.name(), Value::Null);
+            }
+            for it in self.misplaced(&map, &tables, &[]).await? {
+                let what = format!("table {}", it.table);
+                push(&it.group, what, "rows of other shards", it.rows.into());
+            }
+            for global in tables.iter().filter(|table| table.key.is_none()) {
+                for group in self.unequal(&map, global).await? {
+                    let what = format!("table {}", global.full_name());
+                    push(
+                        &group,
+                        what,
+                        "other rows than the global group",
+                        Value::Null,
+                    );
+                }
+            }
+        }
+        Ok(table)
+    }
+}
+
+/// ENABLED or DISABLED; Fabric's shards begin disabled.
+fn state(args: &Arguments) -> Result<bool, CommandError> {
+    let given = args.get("state").unwrap_or("DISABLED");
+    match given.to_ascii_uppercase().as_str() {
+        "ENABLED" => Ok(true),
+        "DISABLED" => Ok(false),
+        _ => Err(args.bad("state", given, "ENABLED or DISABLED")),
+    }
+}
+
+/// `group/bound, group/bound, …`, checked one by one.
+fn groups(args: &Arguments, kind: ShardKind) -> Result<Vec<(String, String)>, CommandError> {
+    let given = args.text("groupid_lb_list");
+    let mut all = Vec::new();
+    for part in given.split(',').map(str::trim) {
+        let (group, bound) = match part.split_once('/') {
+            Some((group, bound)) => (group.trim(), Some(bound.trim().to_owned())),
+            None => (part, bounds::default(kind, part)),
+        };
+        let Some(bound) = bound.filter(|_| !group.is_empty()) else {
+            let what = format!(
+                "GROUP/BOUND, GROUP/BOUND, … for a map of the kind {}",
+                kind.name()
+            );
+            return Err(args.bad("groupid_lb_list", part, &what));
+        };
+        bounds::read(kind, &bound)
+            .map_err(|why| CommandError::Usage(format!("the bound of group {group}: {why}")))?;
+        all.push((group.to_owned(), bound));
+    }
+    Ok(all)
+}
+
+/// One shard of a map on each group, and no key on two shards.
+fn check_shard(
+    declared: &Declared,
+    map: u32,
+    kind: ShardKind,
+    new: &ShardRecord,
+) -> Result<(), CommandError> {
+    for (id, shard) in declared.shards_of(map) {
+        if shard.group == new.group {
+            return Err(CommandError::Refused(format!(
+                "group {} has shard {id} of map {map} already; each shard needs a group of its own",
+                new.group
+            )));
+        }
+        let read = |text: &str| bounds::read(kind, text).ok();
+        if let (Some(a), Some(b)) = (read(&shard.bound), read(&new.bound))
+            && let Some(why) = bounds::overlap(&a, &b)
+        {
+            return Err(CommandError::Refused(format!(
+                "the shard on group {} and shard {id} on group {} overlap: {why}",
+                new.group, shard.group
+            )));
+        }
+        if kind == ShardKind::List && mixed(&shard.bound, &new.bound) {
+            return Err(CommandError::Refused(format!(
+                "the keys of shard {id} ({}) and of the one on group {} ({}) must all be integers, or \
+                 all be text",
+                shard.bound, new.group, new.bound
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// One list has integers, the other text.
+fn mixed(a: &str, b: &str) -> bool {
+    use farm::shard::{Bound, Key};
+    let integers = |text: &str| match bounds::read(ShardKind::List, text) {
+        Ok(Bound::Keys(keys)) => keys.iter().all(|key| matches!(key, Key::Int(_))),
+        _ => false,
+    };
+    integers(a) != integers(b)
+}
+
+/// Gives every shard of a map of the kind SLOTS an equal part of the slots.
+fn divide_slots(declared: &mut Declared, map: u32, kind: ShardKind) {
+    if kind != ShardKind::Slots {
+        return;
+    }
+    let ids: Vec<u32> = declared.shards_of(map).map(|(id, _)| id).collect();
+    let end = |at: usize| at * SLOTS / ids.len().max(1);
+    for (at, id) in ids.iter().enumerate() {
+        if let Some(shard) = declared.shards.get_mut(id) {
+            let number = |slot: usize| u16::try_from(slot).unwrap_or(u16::MAX);
+            shard.slots = vec![(number(end(at)), number(end(at + 1) - 1))];
+        }
+    }
+}
+
+fn find_shard<'a>(
+    declared: &'a Declared,
+    args: &Arguments,
+) -> Result<(u32, &'a ShardRecord), CommandError> {
+    let given = args.text("shard_id");
+    let id: Option<u32> = given.parse().ok();
+    let found = id.and_then(|id| Some((id, declared.shards.get(&id)?)));
+    found.ok_or_else(|| {
+        CommandError::Refused(format!(
+            "there is no shard {given}; `sharding list_shards` lists them"
+        ))
+    })
+}

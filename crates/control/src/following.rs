@@ -1,0 +1,69 @@
+//! Taking over what changes in the state store, whoever changed it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::events::Event;
+use crate::record::Records;
+use crate::runtime::Control;
+
+/// Before the store is tried again.
+const STORE_AGAIN: Duration = Duration::from_millis(200);
+
+impl Control {
+    /// Takes over what changes in the store, whoever changed it.
+    pub(crate) async fn follow_store(self: Arc<Self>) {
+        loop {
+            let mut after = self.state().records.revision;
+            if !self.office.is_alone() {
+                match self.read_presence().await {
+                    Ok(revision) => after = after.min(revision),
+                    Err(error) => {
+                        self.store_fails(&error).await;
+                        continue;
+                    }
+                }
+            }
+            let ended = match self.store().watch("/", after).await {
+                Ok(mut watch) => loop {
+                    match watch.next().await {
+                        Ok(update) => self.take_update(&update).await,
+                        Err(ended) => break ended,
+                    }
+                },
+                Err(error) => error,
+            };
+            // After a gap, what was missed is in the whole reading.
+            let read = self.reload().await;
+            if matches!(ended, meta::Error::Closed) {
+                return;
+            }
+            if !matches!(ended, meta::Error::Gap) || read.is_err() {
+                self.store_fails(&ended).await;
+            }
+        }
+    }
+
+    async fn store_fails(&self, error: &meta::Error) {
+        self.happened(Event::now("store_unreadable", "", error.to_string()));
+        tokio::time::sleep(STORE_AGAIN).await;
+    }
+
+    /// The farm's records are read again as a whole; what routers say of themselves is in the update.
+    async fn take_update(&self, update: &meta::Update) {
+        let mut keys = update.changes.iter().map(meta::Change::key);
+        let newer = update.revision > self.state().records.revision;
+        if newer
+            && keys.any(Records::includes)
+            && let Err(error) = self.reload().await
+        {
+            self.happened(Event::now("store_unreadable", "", error.to_string()));
+        }
+        if !self.office.is_alone() {
+            self.take_presence(update);
+        }
+        if self.office.follows() {
+            self.take_failovers(update);
+        }
+    }
+}

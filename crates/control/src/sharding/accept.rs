@@ -1,0 +1,213 @@
+//! What must be true before something is declared: the groups of a map have the same definitions and
+//! accounts, and every row is where the map says.
+
+use std::collections::BTreeSet;
+
+use engine::definitions::{Definitions, Drift, databases};
+use engine::grants::Granted;
+use engine::{Link, Login, tables};
+use farm::shard::{ShardIx, ShardMap};
+use farm::sharding::Mapped;
+
+use super::belongs::belongs;
+use crate::commands::CommandError;
+use crate::record::TableRecord;
+use crate::runtime::Control;
+
+/// A table is counted for so long, at most.
+const COUNT_MS: u64 = 3_600_000;
+
+/// Rows that a group has and should not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Misplaced {
+    pub(crate) table: String,
+    pub(crate) group: String,
+    pub(crate) rows: u64,
+}
+
+/// What a group has and the global group of its map has otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Drifted {
+    pub(crate) group: String,
+    pub(crate) what: String,
+    pub(crate) kind: Drift,
+}
+
+/// The condition on the rows that a group may have of a table.
+pub(crate) fn rows_of(map: &ShardMap, group: &str, table: &TableRecord) -> Option<String> {
+    let key = table.key.as_ref()?;
+    let has = |at: &ShardIx| &*map.shard(*at).group == group;
+    let at = map.places().find(has);
+    Some(at.map_or_else(
+        || "FALSE".to_owned(),
+        |at| belongs(map, at, &key.column, key.key),
+    ))
+}
+
+impl Control {
+    /// A connection to the primary of a group that only asks.
+    pub(crate) async fn ask_group(&self, group: &str) -> Result<Link, CommandError> {
+        let login = self.login_of(group)?;
+        Ok(Link::open(&login, self.settings().step_timeout_ms).await?)
+    }
+
+    /// How Heddle logs in to the primary of a group.
+    pub(crate) fn login_of(&self, group: &str) -> Result<Login, CommandError> {
+        let state = self.state();
+        let primary = state.records.primary(group);
+        let login = primary.map(|(_, server)| self.login(&server.host, server.port));
+        login.ok_or_else(|| no_primary(group))
+    }
+
+    /// A connection to the primary of a group for a command, which is the leader's.
+    pub(crate) async fn reach_group(&self, group: &str) -> Result<Link, CommandError> {
+        let primary = {
+            let state = self.state();
+            state
+                .records
+                .primary(group)
+                .map(|(_, server)| server.clone())
+        };
+        let primary = primary.ok_or_else(|| no_primary(group))?;
+        self.reach(&primary).await
+    }
+
+    /// Makes on all groups of a map what the global group has: the accounts, all databases, and in
+    /// these ones everything but rows and events.
+    ///
+    /// # Errors
+    /// A group has something of the same name that is not the same, or refuses something.
+    pub(crate) async fn spread(
+        &self,
+        map: &ShardMap,
+        whole: &BTreeSet<String>,
+    ) -> Result<(), CommandError> {
+        let timeout_ms = self.settings().step_timeout_ms;
+        let mapped = Mapped::new(map.clone());
+        let mut global = self.ask_group(&map.global_group).await?;
+        let accounts = Granted::read(&mut global, timeout_ms).await?;
+        let bare = Definitions::bare(&mut global, timeout_ms).await?;
+        let defined = Definitions::read(&mut global, whole, timeout_ms).await?;
+        for group in &mapped.groups[1..] {
+            let mut link = self.reach_group(group).await?;
+            let there = Definitions::read(&mut link, whole, timeout_ms).await?;
+            let other: Vec<String> = defined
+                .differences(&there)
+                .into_iter()
+                .filter(|it| it.kind == Drift::Different)
+                .map(|it| it.what)
+                .collect();
+            if !other.is_empty() {
+                return Err(CommandError::Refused(format!(
+                    "group {group} has {} otherwise than group {}; make them alike (`SHOW CREATE`), \
+                     or drop what is on {group}",
+                    other.join(", "),
+                    map.global_group
+                )));
+            }
+            let has = Granted::read(&mut link, timeout_ms).await?;
+            accounts.make_missing(&mut link, &has, timeout_ms).await?;
+            defined.make_missing(&mut link, &there, timeout_ms).await?;
+            let there = Definitions::bare(&mut link, timeout_ms).await?;
+            bare.make_missing(&mut link, &there, timeout_ms).await?;
+        }
+        Ok(())
+    }
+
+    /// Counts the rows of these tables that are not where the map says, on its groups and on others
+    /// that may have some.
+    pub(crate) async fn misplaced(
+        &self,
+        map: &ShardMap,
+        tables: &[TableRecord],
+        others: &[String],
+    ) -> Result<Vec<Misplaced>, CommandError> {
+        let mut all = Vec::new();
+        let mapped = Mapped::new(map.clone());
+        let groups = mapped.groups.iter().map(|group| group.to_string());
+        let mut groups: Vec<String> = groups.collect();
+        groups.extend(others.iter().cloned());
+        let mut seen = BTreeSet::new();
+        groups.retain(|group| seen.insert(group.clone()));
+        for group in groups {
+            let mut link = self.ask_group(&group).await?;
+            for table in tables {
+                let Some(condition) = rows_of(map, &group, table) else {
+                    continue;
+                };
+                let (database, name) = (&table.database, &table.table);
+                let rows =
+                    tables::count_others(&mut link, database, name, &condition, COUNT_MS).await?;
+                if rows > 0 {
+                    all.push(Misplaced {
+                        table: format!("{database}.{name}"),
+                        group: group.clone(),
+                        rows,
+                    });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Refuses what would put rows where nobody looks for them.
+    pub(crate) async fn check_rows(
+        &self,
+        map: &ShardMap,
+        tables: &[TableRecord],
+        others: &[String],
+    ) -> Result<(), CommandError> {
+        let found = self.misplaced(map, tables, others).await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let parts = found.iter().map(|it| {
+            let Misplaced { table, group, rows } = it;
+            format!("{rows} of {table} on group {group}")
+        });
+        let parts: Vec<String> = parts.collect();
+        Err(CommandError::Refused(format!(
+            "rows would be where the map does not look for them: {}; move them to the groups of their \
+             keys first, or take them out and insert them again through Heddle afterwards",
+            parts.join(", ")
+        )))
+    }
+
+    /// How the groups of a map differ from its global group.
+    pub(crate) async fn drift(
+        &self,
+        map: &ShardMap,
+        whole: &BTreeSet<String>,
+    ) -> Result<Vec<Drifted>, CommandError> {
+        let timeout_ms = self.settings().step_timeout_ms;
+        let mapped = Mapped::new(map.clone());
+        let mut global = self.ask_group(&map.global_group).await?;
+        let accounts = Granted::read(&mut global, timeout_ms).await?;
+        let bare = Definitions::bare(&mut global, timeout_ms).await?;
+        let defined = Definitions::read(&mut global, whole, timeout_ms).await?;
+        let mut all = Vec::new();
+        for group in &mapped.groups[1..] {
+            let mut link = self.ask_group(group).await?;
+            let there = Definitions::read(&mut link, whole, timeout_ms).await?;
+            let mut found = defined.differences(&there);
+            let there = databases(&mut link, timeout_ms).await?;
+            found.extend(bare.missing(&there));
+            let has = Granted::read(&mut link, timeout_ms).await?;
+            found.extend(accounts.differences(&has));
+            let mut seen = BTreeSet::new();
+            found.retain(|it| seen.insert(it.what.clone()));
+            all.extend(found.into_iter().map(|it| Drifted {
+                group: group.to_string(),
+                what: it.what,
+                kind: it.kind,
+            }));
+        }
+        Ok(all)
+    }
+}
+
+fn no_primary(group: &str) -> CommandError {
+    CommandError::Refused(format!(
+        "group {group} has no primary; `group health {group}` says what it lacks"
+    ))
+}

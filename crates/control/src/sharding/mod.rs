@@ -1,0 +1,96 @@
+//! Where tables are: what is declared in the store, put together with what the servers say of the
+//! tables, for the snapshot; and what the commands of `sharding` need.
+
+pub(crate) mod accept;
+pub(crate) mod belongs;
+pub(crate) mod bounds;
+pub(crate) mod catalog;
+mod global;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use farm::Sharding;
+use farm::shard::ShardedTable;
+use farm::sharding::{Placement, TableSchema};
+
+use crate::record::Declared;
+use crate::runtime::State;
+
+/// The columns of tables, by database and table.
+pub(crate) type Schemas = BTreeMap<(String, String), Arc<TableSchema>>;
+
+/// What was put together last.
+#[derive(Default)]
+pub(crate) struct Layout {
+    declared: Declared,
+    pub(crate) schemas: Arc<Schemas>,
+    epoch: u64,
+    sharding: Option<Arc<Sharding>>,
+}
+
+impl Layout {
+    /// For the snapshot.
+    pub(crate) fn sharding(&self) -> Option<Arc<Sharding>> {
+        self.sharding.clone()
+    }
+}
+
+impl State {
+    /// Puts it together anew where the records say something else than before; true then.
+    pub(crate) fn lay_out(&mut self) -> bool {
+        let changed = self.layout.declared != self.records.declared;
+        if changed {
+            self.layout.declared = self.records.declared.clone();
+            self.layout.put_together();
+        }
+        changed
+    }
+
+    /// Takes over what the servers say of the tables; true when it is news.
+    pub(crate) fn describe(&mut self, schemas: Schemas) -> bool {
+        if *self.layout.schemas == schemas {
+            return false;
+        }
+        self.layout.schemas = Arc::new(schemas);
+        self.layout.put_together();
+        true
+    }
+}
+
+impl Layout {
+    fn put_together(&mut self) {
+        self.epoch += 1;
+        let sharding = together(&self.declared, &self.schemas, self.epoch);
+        self.sharding = sharding.map(Arc::new);
+    }
+}
+
+/// `None` while nothing is declared.
+pub(crate) fn together(declared: &Declared, schemas: &Schemas, epoch: u64) -> Option<Sharding> {
+    if declared.is_empty() {
+        return None;
+    }
+    let maps = declared.maps.keys().filter_map(|&id| declared.map(id));
+    let mut sharding = Sharding::new(epoch, maps.collect());
+    for (database, group) in &declared.databases {
+        sharding.assign(database, group.as_str().into());
+    }
+    for record in declared.tables.values() {
+        let placement = match &record.key {
+            None => Placement::Global { map: record.map },
+            Some(key) => Placement::Sharded(ShardedTable {
+                database: record.database.as_str().into(),
+                table: record.table.as_str().into(),
+                column: key.column.as_str().into(),
+                key: key.key,
+                map: record.map,
+            }),
+        };
+        sharding.declare(&record.database, &record.table, placement);
+    }
+    for ((database, table), schema) in schemas {
+        sharding.describe(database, table, Arc::clone(schema));
+    }
+    Some(sharding)
+}

@@ -1,0 +1,240 @@
+//! The definitions of databases on servers that should have the same ones: what differs, and making
+//! what is missing. Events count for nothing: they run on one group only.
+
+use std::collections::BTreeSet;
+
+use crate::copy::{self, Program, Schema};
+use crate::error::Error;
+use crate::link::Link;
+use crate::tables::ticked;
+
+/// What a server has of some databases.
+pub struct Definitions {
+    schemas: Vec<Schema>,
+}
+
+/// How a definition of one server is not the other's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// `table shop.orders`.
+    pub what: String,
+    pub kind: Drift,
+}
+
+/// The kinds of differences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drift {
+    Missing,
+    Different,
+    /// It should not be there.
+    Surplus,
+}
+
+/// The names of a server's databases, without the systems' and Heddle's.
+pub async fn databases(link: &mut Link, timeout_ms: u64) -> Result<Vec<String>, Error> {
+    let mut names = copy::schemas(link, timeout_ms).await?;
+    names.retain(|name| name != "heddle");
+    Ok(names)
+}
+
+impl Drift {
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Drift::Missing => "missing",
+            Drift::Different => "different",
+            Drift::Surplus => "surplus",
+        }
+    }
+}
+
+impl Definitions {
+    /// Reads those of these databases; one that is not there is left out.
+    pub async fn read(
+        link: &mut Link,
+        databases: &BTreeSet<String>,
+        timeout_ms: u64,
+    ) -> Result<Definitions, Error> {
+        // Programs come as they were written, in whatever character set.
+        let as_stored = "SET NAMES utf8mb4, character_set_results=NULL";
+        link.run("show definitions", as_stored, timeout_ms).await?;
+        let there = copy::schemas(link, timeout_ms).await?;
+        let mut schemas = Vec::new();
+        for name in there.into_iter().filter(|name| databases.contains(name)) {
+            schemas.push(copy::schema(link, name, timeout_ms).await?);
+        }
+        Ok(Definitions { schemas })
+    }
+
+    /// The databases of a server without what is in them.
+    pub async fn bare(link: &mut Link, timeout_ms: u64) -> Result<Definitions, Error> {
+        let mut schemas = Vec::new();
+        for name in databases(link, timeout_ms).await? {
+            schemas.push(copy::bare_schema(link, name, timeout_ms).await?);
+        }
+        Ok(Definitions { schemas })
+    }
+
+    /// The databases of these that are not among the names.
+    pub fn missing(&self, names: &[String]) -> Vec<Difference> {
+        let missing = self.schemas.iter();
+        let missing = missing.filter(|schema| !names.contains(&schema.name));
+        let told = missing.map(|schema| Difference {
+            what: format!("database {}", schema.name),
+            kind: Drift::Missing,
+        });
+        told.collect()
+    }
+
+    /// What `there` has not as these.
+    pub fn differences(&self, there: &Definitions) -> Vec<Difference> {
+        let mut all = Vec::new();
+        for schema in &self.schemas {
+            let name = &schema.name;
+            let Some(other) = there.schema(name) else {
+                all.push(Difference {
+                    what: format!("database {name}"),
+                    kind: Drift::Missing,
+                });
+                continue;
+            };
+            if schema.create != other.create {
+                all.push(Difference {
+                    what: format!("database {name}"),
+                    kind: Drift::Different,
+                });
+            }
+            let tables = |schema: &Schema| {
+                let tables = schema.tables.iter();
+                tables
+                    .map(|table| (table.name.clone(), table.definition()))
+                    .collect::<Vec<_>>()
+            };
+            compare("table", name, &tables(schema), &tables(other), &mut all);
+            for (kind, programs) in KINDS {
+                let listed = |schema: &Schema| -> Vec<_> {
+                    let programs = programs(schema).iter();
+                    programs
+                        .map(|it| (it.name.clone(), it.create.clone()))
+                        .collect()
+                };
+                compare(kind, name, &listed(schema), &listed(other), &mut all);
+            }
+        }
+        all
+    }
+
+    /// Makes on a server what it lacks; what it has otherwise stays as it is.
+    ///
+    /// # Errors
+    /// Whatever the server refuses, with its name. What was made stays; it can be repeated.
+    pub async fn make_missing(
+        &self,
+        link: &mut Link,
+        there: &Definitions,
+        timeout_ms: u64,
+    ) -> Result<(), Error> {
+        const OPERATION: &str = "make definitions";
+        let settings = "SET SESSION foreign_key_checks=0, unique_checks=0, \
+                        sql_mode='NO_AUTO_VALUE_ON_ZERO'; SET NAMES utf8mb4";
+        link.run(OPERATION, settings, timeout_ms).await?;
+        for schema in &self.schemas {
+            let other = there.schema(&schema.name);
+            if other.is_none() {
+                copy::run_bytes(link, &schema.create).await?;
+            }
+            let enter = format!("USE {}", ticked(&schema.name));
+            link.run(OPERATION, &enter, timeout_ms).await?;
+            for table in &schema.tables {
+                if !other.is_some_and(|it| it.tables.iter().any(|t| t.name == table.name)) {
+                    copy::run_bytes(link, &table.definition()).await?;
+                }
+            }
+        }
+        self.make_programs(link, there, timeout_ms).await?;
+        let settings = "SET SESSION foreign_key_checks=1, unique_checks=1, sql_mode=''";
+        link.run(OPERATION, settings, timeout_ms).await
+    }
+
+    /// Sequences, routines, views of views in the order that works, triggers.
+    async fn make_programs(
+        &self,
+        link: &mut Link,
+        there: &Definitions,
+        timeout_ms: u64,
+    ) -> Result<(), Error> {
+        for (_, programs) in KINDS {
+            let mut waiting: Vec<(&Schema, &Program)> = Vec::new();
+            for schema in &self.schemas {
+                let other = there.schema(&schema.name).map(programs);
+                let has =
+                    |name: &str| other.is_some_and(|all| all.iter().any(|it| it.name == name));
+                let missing = programs(schema).iter().filter(|it| !has(&it.name));
+                waiting.extend(missing.map(|it| (schema, it)));
+            }
+            while !waiting.is_empty() {
+                let before = waiting.len();
+                let mut later = Vec::new();
+                let mut last = None;
+                for (schema, program) in waiting {
+                    match copy::make(link, schema, program, timeout_ms).await {
+                        Ok(()) => {}
+                        // What it is made of may follow.
+                        Err(error) if error.number().is_some() => {
+                            last = Some(error);
+                            later.push((schema, program));
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                if let Some(error) = last.filter(|_| later.len() == before) {
+                    return Err(error);
+                }
+                waiting = later;
+            }
+        }
+        Ok(())
+    }
+
+    fn schema(&self, name: &str) -> Option<&Schema> {
+        self.schemas.iter().find(|schema| schema.name == name)
+    }
+}
+
+/// A kind of programs, and where a schema has them.
+type Kind = (&'static str, fn(&Schema) -> &[Program]);
+
+/// In the order in which they can be made.
+const KINDS: [Kind; 4] = [
+    ("sequence", |schema| &schema.sequences),
+    ("routine", |schema| &schema.routines),
+    ("view", |schema| &schema.views),
+    ("trigger", |schema| &schema.triggers),
+];
+
+fn compare(
+    kind: &str,
+    database: &str,
+    here: &[(String, Vec<u8>)],
+    there: &[(String, Vec<u8>)],
+    all: &mut Vec<Difference>,
+) {
+    let mut differs = |name: &str, kind_of: Drift| {
+        all.push(Difference {
+            what: format!("{kind} {database}.{name}"),
+            kind: kind_of,
+        });
+    };
+    for (name, create) in here {
+        match there.iter().find(|(other, _)| other == name) {
+            None => differs(name, Drift::Missing),
+            Some((_, other)) if other != create => differs(name, Drift::Different),
+            Some(_) => {}
+        }
+    }
+    for (name, _) in there {
+        if !here.iter().any(|(other, _)| other == name) {
+            differs(name, Drift::Surplus);
+        }
+    }
+}

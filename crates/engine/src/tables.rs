@@ -1,0 +1,151 @@
+//! Tables of a server: their columns and keys, and rows that a condition leaves out.
+//!
+//! Conditions are SQL for a session whose `sql_mode` is empty; their makers quote what they name.
+
+use std::collections::BTreeMap;
+
+use farm::sharding::{Column, TableSchema};
+
+use crate::error::Error;
+use crate::link::{Link, quoted, text_at};
+
+/// A name between backticks.
+pub fn ticked(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// A string literal for the session of a [`Link`].
+pub fn literal(text: &str) -> String {
+    quoted(text)
+}
+
+/// All tables and views of a database, by name.
+pub async fn schemas(
+    link: &mut Link,
+    database: &str,
+    timeout_ms: u64,
+) -> Result<BTreeMap<String, TableSchema>, Error> {
+    const OPERATION: &str = "list its tables";
+    let database = quoted(database);
+    let sql = format!(
+        "SELECT TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA={database}; \
+         SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLLATION_NAME, IS_NULLABLE, EXTRA \
+         FROM information_schema.COLUMNS WHERE TABLE_SCHEMA={database} \
+         ORDER BY TABLE_NAME, ORDINAL_POSITION; \
+         SELECT TABLE_NAME, INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS \
+         WHERE TABLE_SCHEMA={database} AND NON_UNIQUE=0 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"
+    );
+    // A set without rows is left out by the driver, so the statements go one by one.
+    let mut sets = Vec::new();
+    for one in sql.split("; ") {
+        sets.push(link.rows(OPERATION, one, timeout_ms).await?);
+    }
+    let cell = |row: &mysql_async::Row, at| text_at(row, at).unwrap_or_default();
+    let mut all: BTreeMap<String, TableSchema> = BTreeMap::new();
+    for row in &sets[0] {
+        let schema = TableSchema {
+            view: cell(row, 1).contains("VIEW"),
+            ..TableSchema::default()
+        };
+        all.insert(cell(row, 0), schema);
+    }
+    for row in &sets[1] {
+        let extra = cell(row, 6).to_ascii_uppercase();
+        let computed = ["VIRTUAL GENERATED", "STORED GENERATED", "PERSISTENT"];
+        let column = Column {
+            name: cell(row, 1).into(),
+            data_type: cell(row, 2).to_ascii_lowercase().into(),
+            full_type: cell(row, 3).into(),
+            collation: text_at(row, 4).map(Into::into),
+            nullable: cell(row, 5) == "YES",
+            auto_increment: extra.contains("AUTO_INCREMENT"),
+            generated: computed.iter().any(|word| extra.contains(word)),
+            invisible: extra.contains("INVISIBLE"),
+        };
+        if let Some(schema) = all.get_mut(&cell(row, 0)) {
+            schema.columns.push(column);
+        }
+    }
+    let mut keys: BTreeMap<(String, String), Vec<u16>> = BTreeMap::new();
+    for row in &sets[2] {
+        let (table, column) = (cell(row, 0), text_at(row, 2));
+        // A part that is an expression is no column: the key cannot be told by columns.
+        let place = column.and_then(|column| all.get(&table)?.column(&column));
+        let place = place.and_then(|place| u16::try_from(place).ok());
+        let key = keys.entry((table, cell(row, 1))).or_default();
+        key.push(place.unwrap_or(u16::MAX));
+    }
+    for ((table, index), columns) in keys {
+        let Some(schema) = all.get_mut(&table) else {
+            continue;
+        };
+        match index.as_str() {
+            "PRIMARY" => schema.primary = columns,
+            _ => schema.unique.push(columns),
+        }
+    }
+    Ok(all)
+}
+
+/// How many rows of a table are not as the condition says, NULL included.
+pub async fn count_others(
+    link: &mut Link,
+    database: &str,
+    table: &str,
+    condition: &str,
+    timeout_ms: u64,
+) -> Result<u64, Error> {
+    let (database, table) = (ticked(database), ticked(table));
+    let sql = format!("SELECT COUNT(*) FROM {database}.{table} WHERE ({condition}) IS NOT TRUE");
+    let count = link.cell("count rows", &sql, timeout_ms).await?;
+    Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
+}
+
+/// Deletes at most `limit` of those rows; gives how many there were.
+pub async fn delete_others(
+    link: &mut Link,
+    database: &str,
+    table: &str,
+    condition: &str,
+    limit: u64,
+    timeout_ms: u64,
+) -> Result<u64, Error> {
+    const OPERATION: &str = "delete rows";
+    let (database, table) = (ticked(database), ticked(table));
+    let sql = format!(
+        "SET SESSION foreign_key_checks=0; \
+         DELETE FROM {database}.{table} WHERE ({condition}) IS NOT TRUE LIMIT {limit}; \
+         SELECT ROW_COUNT()"
+    );
+    let sets = link.sets(OPERATION, &sql, timeout_ms).await?;
+    let last = sets.last().and_then(|rows| rows.first());
+    let count = last.and_then(|row| text_at(row, 0));
+    Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
+}
+
+/// A number that equal contents have equal, and whether there are rows at all.
+pub async fn checksum(
+    link: &mut Link,
+    database: &str,
+    table: &str,
+    timeout_ms: u64,
+) -> Result<(String, bool), Error> {
+    const OPERATION: &str = "add up a table";
+    let name = format!("{}.{}", ticked(database), ticked(table));
+    let sql = format!("CHECKSUM TABLE {name}");
+    let rows = link.rows(OPERATION, &sql, timeout_ms).await?;
+    let sum = rows.first().and_then(|row| text_at(row, 1));
+    let sql = format!("SELECT COUNT(*) FROM (SELECT 1 FROM {name} LIMIT 1) AS one");
+    let some = link.cell(OPERATION, &sql, timeout_ms).await?;
+    Ok((sum.unwrap_or_default(), some.as_deref() == Some("1")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_be_left() {
+        assert_eq!(ticked("a`b"), "`a``b`");
+    }
+}
