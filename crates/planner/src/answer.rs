@@ -5,7 +5,9 @@ use std::sync::Arc;
 use farm::sharding::Sharding;
 use sqltext::Mode;
 
+use crate::gather;
 use crate::merge::{self, Aggregate, Comparison, Key};
+use crate::parse;
 
 /// How much of a SELECT the shards do by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,8 +117,10 @@ pub struct Scratch {
 pub struct Part {
     /// As the text names it, in quotes where needed.
     pub name: String,
-    /// CREATE TEMPORARY TABLE.
+    /// CREATE TEMPORARY TABLE; CREATE TABLE where a temporary one would not do.
     pub create: String,
+    /// Takes it away, if it is there.
+    pub drop: String,
     /// The columns of the fragment, in order.
     pub columns: Vec<Written>,
 }
@@ -155,6 +159,8 @@ pub struct Asked<'a> {
     /// The session's; empty when it has none.
     pub database: &'a str,
     pub mode: &'a Mode,
+    /// What the names of scratch tables begin with: no other session of any router has it.
+    pub scratch: &'a str,
 }
 
 /// Tells how a SELECT that needs more than one group is answered. Parameters stand in the text as
@@ -163,8 +169,12 @@ pub struct Asked<'a> {
 /// # Errors
 /// It cannot be.
 pub fn answer(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> {
-    let _ = (text, asked);
-    Err(Unanswered::Unknown(
-        "a SELECT over several groups is not known yet".to_owned(),
-    ))
+    match parse::query(text, asked.mode) {
+        Ok(query) => gather::gather(text, &query, asked),
+        Err(reason) => {
+            let mut answer = gather::pull(text, asked)?;
+            answer.reasons.push(format!("it is not read: {reason}"));
+            Ok(answer)
+        }
+    }
 }

@@ -14,9 +14,14 @@
 mod analysis;
 mod answer;
 pub mod catalog;
+mod columns;
+mod functions;
+mod gather;
 pub mod keys;
 pub mod merge;
+mod parse;
 mod read;
+mod shards;
 mod text;
 
 pub use analysis::{Analysis, Reference, Unread};

@@ -11,7 +11,7 @@ use farm::shard::KeyType;
 use sqlparser::ast::{
     BinaryOperator, Delete, Expr, FromTable, Ident, Insert, JoinConstraint, JoinOperator,
     ObjectName, Query, Select, SetExpr, Statement, TableFactor, TableObject, TableWithJoins,
-    UnaryOperator, Update, Value, Visit, Visitor, visit_expressions,
+    UnaryOperator, Update, Value, Visit, visit_expressions,
 };
 use sqlparser::dialect::MySqlDialect;
 use sqlparser::parser::Parser;
@@ -19,6 +19,7 @@ use sqlparser::parser::Parser;
 use crate::analysis::{Analysis, Reference, Unread};
 use crate::catalog::{Catalog, Kind};
 use crate::keys::{Condition, Term};
+use crate::parse::Inner;
 use crate::text::Lines;
 
 /// Deeper texts are not read.
@@ -551,35 +552,9 @@ impl Reader<'_> {
 
     /// Reads the queries inside a part of a statement.
     fn inner(&mut self, part: &impl Visit) {
-        let mut queries = Queries::default();
-        let _ = part.visit(&mut queries);
-        for query in queries.found {
+        for query in Inner::of(part) {
             self.query(&query);
         }
-    }
-}
-
-/// The outermost queries of a part of a statement.
-#[derive(Default)]
-struct Queries {
-    depth: usize,
-    found: Vec<Query>,
-}
-
-impl Visitor for Queries {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        if self.depth == 0 {
-            self.found.push(query.clone());
-        }
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
     }
 }
 

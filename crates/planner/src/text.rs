@@ -25,6 +25,17 @@ impl<'a> Lines<'a> {
         let (at, _) = self.text[start..].char_indices().nth(column)?;
         u32::try_from(start + at).ok()
     }
+
+    /// The byte in front of which something ends at a place.
+    pub(crate) fn end(&self, place: Location) -> Option<u32> {
+        let before = Location {
+            line: place.line,
+            column: place.column.checked_sub(1)?,
+        };
+        let last = self.byte(before)?;
+        let char = self.text[last as usize..].chars().next()?;
+        u32::try_from(last as usize + char.len_utf8()).ok()
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 
 use crate::keyword::Kw;
 use crate::mode::Mode;
+use crate::scan::Span;
 use crate::token::{Kind, Lexer, Past, Token};
 use crate::word::unquote;
 
@@ -18,6 +19,8 @@ pub struct TableName<'a> {
     /// `None` where the session's database is meant.
     pub database: Option<Cow<'a, [u8]>>,
     pub name: Cow<'a, [u8]>,
+    /// Where it stands, its database included.
+    pub span: Span,
 }
 
 /// The tables of a text in their order, each as often as it is named. Time is linear.
@@ -67,9 +70,9 @@ struct List {
 /// A table's name under way.
 enum Name<'a> {
     None,
-    One(Cow<'a, [u8]>),
+    One(Cow<'a, [u8]>, Span),
     /// A dot went by.
-    Qualified(Cow<'a, [u8]>),
+    Qualified(Cow<'a, [u8]>, Span),
     /// Found, and AS went by: a parenthesis behind it makes it a name that WINDOW gives.
     Renamed,
 }
@@ -192,7 +195,8 @@ impl<'a> Reader<'a, '_> {
         }
         let defines = self.verb == Kw::WITH && !self.list().query;
         if std::mem::take(&mut self.list().expects) {
-            self.name = Name::One(name);
+            let (start, end) = (token.start, token.end);
+            self.name = Name::One(name, Span { start, end });
         } else if defines && self.lists.len() == 1 {
             self.given.insert(name.to_ascii_lowercase());
         }
@@ -202,16 +206,24 @@ impl<'a> Reader<'a, '_> {
     fn follow_name(&mut self, token: &Token, past: &Past) {
         let name = std::mem::replace(&mut self.name, Name::None);
         self.name = match (name, token.kind) {
-            (Name::One(name), Kind::Dot) => Name::Qualified(name),
-            (Name::Qualified(database), Kind::Word | Kind::Quoted) if past.kind == Kind::Dot => {
-                let name = unquote(token.bytes(self.text), self.mode);
-                let database = Some(database);
-                self.found.push(TableName { database, name });
+            (Name::One(name, span), Kind::Dot) => Name::Qualified(name, span),
+            (Name::Qualified(database, Span { start, .. }), Kind::Word | Kind::Quoted)
+                if past.kind == Kind::Dot =>
+            {
+                let end = token.end;
+                self.found.push(TableName {
+                    database: Some(database),
+                    name: unquote(token.bytes(self.text), self.mode),
+                    span: Span { start, end },
+                });
                 Name::None
             }
-            (Name::One(name), kind) => {
-                let database = None;
-                self.found.push(TableName { database, name });
+            (Name::One(name, span), kind) => {
+                self.found.push(TableName {
+                    database: None,
+                    name,
+                    span,
+                });
                 match kind {
                     Kind::Word if token.kw == Kw::AS => Name::Renamed,
                     _ => Name::None,

@@ -1,0 +1,93 @@
+//! Columns on their way to another server: how they are asked for, declared and written there.
+
+use farm::sharding::Column;
+use sqltext::Dialect;
+
+use crate::answer::Written;
+
+/// Up to so many bytes a column is made a key of a scratch table.
+const KEY_BYTES_MAX: usize = 760;
+
+/// What a column is asked for with, so that its value arrives whole whatever the session's charset
+/// and time zone are, and how that is written again.
+pub(crate) fn asked(column: &Column) -> (String, Written) {
+    let name = quoted(&column.name);
+    match &*column.data_type {
+        "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" | "decimal"
+        | "numeric" | "double" | "real" | "year" => (name, Written::Plain),
+        // Printed with six digits otherwise.
+        "float" => (format!("{name}+0e0"), Written::Plain),
+        "bit" => (name, Written::Hex),
+        // Its text is ambiguous when clocks are set back.
+        "timestamp" => (format!("UNIX_TIMESTAMP({name})"), Written::Seconds),
+        "json" => (
+            format!("CAST(CAST({name} AS CHAR CHARACTER SET utf8mb4) AS BINARY)"),
+            Written::Text("utf8mb4".to_owned()),
+        ),
+        _ => match charset(column) {
+            Some(charset) => (format!("CAST({name} AS BINARY)"), Written::Text(charset)),
+            None => (name, Written::Quoted),
+        },
+    }
+}
+
+/// The charset of a column of text.
+pub(crate) fn charset(column: &Column) -> Option<String> {
+    let collation = column.collation.as_deref()?;
+    let charset = collation.split('_').next()?;
+    (charset != "binary").then(|| charset.to_owned())
+}
+
+/// As CREATE TABLE has it: the same type, and nothing that fills it by itself.
+pub(crate) fn declared(column: &Column) -> String {
+    let mut text = format!("{} {}", quoted(&column.name), column.full_type);
+    if let Some(collation) = column.collation.as_deref().filter(|it| *it != "binary")
+        && column.data_type.as_ref() != "json"
+    {
+        text.push_str(" COLLATE ");
+        text.push_str(collation);
+    }
+    // Without a word a TIMESTAMP would fill itself.
+    text.push_str(if column.nullable {
+        " NULL"
+    } else {
+        " NOT NULL"
+    });
+    if column.data_type.as_ref() == "timestamp" && !column.nullable {
+        text.push_str(" DEFAULT '2000-01-01 00:00:00'");
+    }
+    if column.invisible {
+        text.push_str(" INVISIBLE");
+    }
+    text
+}
+
+/// It can be a key of a scratch table.
+pub(crate) fn can_be_key(column: &Column) -> bool {
+    match &*column.data_type {
+        "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" | "decimal"
+        | "numeric" | "year" | "date" | "datetime" | "timestamp" | "time" | "enum" => true,
+        "char" | "varchar" => length(column).is_some_and(|length| length * 4 <= KEY_BYTES_MAX),
+        "binary" | "varbinary" => length(column).is_some_and(|length| length <= KEY_BYTES_MAX),
+        _ => false,
+    }
+}
+
+/// The N of VARCHAR(N).
+pub(crate) fn length(column: &Column) -> Option<usize> {
+    let (_, rest) = column.full_type.split_once('(')?;
+    rest.split(')').next()?.trim().parse().ok()
+}
+
+/// In backticks.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// How a scratch table is kept.
+pub(crate) fn engine(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::MariaDb => "ENGINE=Aria TRANSACTIONAL=0",
+        Dialect::MySql => "ENGINE=InnoDB",
+    }
+}

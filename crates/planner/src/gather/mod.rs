@@ -1,0 +1,242 @@
+//! A SELECT over rows that are fetched first: each table that it names becomes a temporary table of
+//! the scratch server, filled with the columns and rows that matter, and the statement runs there as
+//! it is written but for the names.
+
+mod conditions;
+mod fetch;
+mod pull;
+mod references;
+
+use sqlparser::ast::Query;
+use sqltext::{Dialect, Piece, PieceKind, pieces};
+
+use crate::answer::{Answer, Asked, Finish, Scratch, Tier, Unanswered};
+use crate::columns::quoted;
+use crate::functions;
+use crate::parse::Traits;
+
+use references::{Finder, Reference};
+
+pub(crate) use pull::pull;
+
+/// Answers a query that is read.
+///
+/// # Errors
+/// A construct is there that is not known, or a shard is disabled.
+pub(crate) fn gather(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Answer, Unanswered> {
+    let traits = Traits::of(query);
+    let mut finder = Finder::new(text, asked, &traits);
+    finder
+        .query(query, None)
+        .map_err(|what| unknown(&format!("{what} is not known over several groups")))?;
+    let found = finder.found;
+    put_together(text, asked, &found, &traits, Tier::Gather)
+}
+
+fn put_together(
+    text: &str,
+    asked: &Asked<'_>,
+    found: &[Reference],
+    traits: &Traits,
+    tier: Tier,
+) -> Result<Answer, Unanswered> {
+    let Some(all) = pieces(text.as_bytes(), asked.mode) else {
+        return Err(unknown("the text's quotes are not sure to end"));
+    };
+    let variables = travels(text, &all)?;
+    let words = Words {
+        names: names(text, &all, asked),
+        all_columns: traits.all_columns,
+        joined: traits,
+        // MySQL looks at it to see what depends on what.
+        groups: all.iter().any(|it| it.is(text.as_bytes(), "GROUP")),
+        // MySQL cannot open a temporary table twice, as a CTE that is used twice may.
+        kept: asked.mode.dialect == Dialect::MySql
+            && all.iter().any(|it| it.is(text.as_bytes(), "WITH")),
+    };
+    let mut fragments = Vec::new();
+    let mut tables = Vec::new();
+    let mut cuts = Vec::new();
+    for (at, reference) in found.iter().enumerate() {
+        let (fragment, part) = fetch::fetched(text, asked, reference, &words, at)?;
+        cuts.extend(renamed(text, &all, asked, reference, &part.name));
+        fragments.push(fragment);
+        tables.push(part);
+    }
+    cuts.extend(qualifiers(text, &all, asked, found));
+    Ok(Answer {
+        tier,
+        locks: found.iter().any(|it| it.lock.is_some()),
+        clock: false,
+        reasons: Vec::new(),
+        fragments,
+        finish: Finish::Scratch(Scratch {
+            tables,
+            text: spliced(text, cuts),
+            variables,
+        }),
+    })
+}
+
+fn unknown(reason: &str) -> Unanswered {
+    Unanswered::Unknown(reason.to_owned())
+}
+
+/// What the text says that every table must be looked at for.
+struct Words<'t> {
+    /// All names in it, in lower case.
+    names: std::collections::HashSet<String>,
+    all_columns: bool,
+    joined: &'t Traits,
+    groups: bool,
+    kept: bool,
+}
+
+/// The user variables that are read.
+///
+/// # Errors
+/// It does what only its own connection can do.
+fn travels(text: &str, all: &[Piece]) -> Result<Vec<String>, Unanswered> {
+    let bytes = text.as_bytes();
+    let mut variables = Vec::new();
+    for (at, piece) in all.iter().enumerate() {
+        let called = all.get(at + 1).is_some_and(|it| it.kind == PieceKind::Open);
+        let word = String::from_utf8_lossy(piece.span.of(bytes));
+        match piece.kind {
+            PieceKind::Operator if word == ":=" => {
+                return Err(unknown(
+                    "a user variable is set within a SELECT over several groups: set it by itself",
+                ));
+            }
+            PieceKind::SystemVariable => {
+                return Err(unknown(&format!(
+                    "{word} is read within a SELECT over several groups: read it by itself"
+                )));
+            }
+            PieceKind::UserVariable => {
+                let name = word.trim_start_matches('@').to_owned();
+                if !variables.contains(&name) {
+                    variables.push(name);
+                }
+            }
+            PieceKind::Word | PieceKind::Reserved
+                if (called || word.eq_ignore_ascii_case("current_user"))
+                    && functions::is_of_session(&word) =>
+            {
+                return Err(unknown(&format!(
+                    "{word} within a SELECT over several groups: ask for it by itself"
+                )));
+            }
+            _ if piece.is(bytes, "INTO") => {
+                return Err(unknown(
+                    "SELECT … INTO over several groups: fetch the rows and store them by themselves",
+                ));
+            }
+            _ if piece.is(bytes, "SQL_CALC_FOUND_ROWS") => {
+                return Err(unknown(
+                    "SQL_CALC_FOUND_ROWS over several groups: ask for COUNT(*) by itself",
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(variables)
+}
+
+/// Every name that stands in the text, in lower case: a column that is none of them is not meant.
+fn names(text: &str, all: &[Piece], asked: &Asked<'_>) -> std::collections::HashSet<String> {
+    let bytes = text.as_bytes();
+    let name = |piece: &Piece| match piece.kind {
+        // Behind a dot even a word of the language is a name.
+        PieceKind::Reserved => Some(piece.span.of(bytes).into()),
+        _ => piece.name(bytes, asked.mode),
+    };
+    let names = all.iter().filter_map(name);
+    names
+        .map(|name| String::from_utf8_lossy(&name).to_lowercase())
+        .collect()
+}
+
+/// A stretch of the text, and what stands there instead.
+type Cut = ((usize, usize), String);
+
+/// Puts the scratch table in place of the table, and takes its index hints away.
+fn renamed(
+    text: &str,
+    all: &[Piece],
+    asked: &Asked<'_>,
+    reference: &Reference,
+    name: &str,
+) -> Vec<Cut> {
+    let bytes = text.as_bytes();
+    let alias = match &reference.alias {
+        Some(_) => String::new(),
+        None => format!(" AS {}", quoted(&reference.table)),
+    };
+    let mut cuts = vec![(reference.span, format!("{name}{alias}"))];
+    let behind = |piece: &&Piece| piece.span.start as usize >= reference.span.1;
+    let mut rest = all.iter().filter(behind).peekable();
+    if let Some(alias) = &reference.alias {
+        rest.next_if(|piece| piece.is(bytes, "AS"));
+        rest.next_if(|piece| {
+            piece
+                .name(bytes, asked.mode)
+                .is_some_and(|it| *it == *alias.as_bytes())
+        });
+    }
+    while let Some(first) = rest.next_if(|piece| {
+        ["USE", "FORCE", "IGNORE"]
+            .iter()
+            .any(|word| piece.is(bytes, word))
+    }) {
+        let last = rest.find(|piece| piece.kind == PieceKind::Close);
+        let end = last.map_or(first.span.end, |last| last.span.end);
+        cuts.push(((first.span.start as usize, end as usize), " ".to_owned()));
+        rest.next_if(|piece| piece.kind == PieceKind::Comma);
+    }
+    cuts
+}
+
+/// `database.table.column` becomes `table.column`, since the scratch table is in another database.
+fn qualifiers(text: &str, all: &[Piece], asked: &Asked<'_>, found: &[Reference]) -> Vec<Cut> {
+    let bytes = text.as_bytes();
+    let mut cuts = Vec::new();
+    for window in all.windows(4) {
+        let [database, dot, table, second] = window else {
+            continue;
+        };
+        if dot.kind != PieceKind::Dot || second.kind != PieceKind::Dot {
+            continue;
+        }
+        let name = |piece: &Piece| {
+            let name = piece.name(bytes, asked.mode)?;
+            Some(String::from_utf8_lossy(&name).into_owned())
+        };
+        let (Some(database_name), Some(table_name)) = (name(database), name(table)) else {
+            continue;
+        };
+        let is = |it: &Reference| it.database == database_name && it.called() == table_name;
+        if found.iter().any(is) {
+            let span = (database.span.start as usize, table.span.start as usize);
+            cuts.push((span, String::new()));
+        }
+    }
+    cuts
+}
+
+/// The text with its cuts made.
+fn spliced(text: &str, mut cuts: Vec<Cut>) -> String {
+    cuts.sort_by_key(|((start, _), _)| *start);
+    let mut made = String::with_capacity(text.len() + 64);
+    let mut from = 0;
+    for ((start, end), with) in cuts {
+        if start < from {
+            continue;
+        }
+        made.push_str(&text[from..start]);
+        made.push_str(&with);
+        from = end;
+    }
+    made.push_str(&text[from..]);
+    made
+}

@@ -1,0 +1,89 @@
+//! A SELECT that no parser reads: its tables are found by the words in front of their names, and
+//! fetched whole.
+
+use sqltext::{PieceKind, pieces, tables};
+
+use super::put_together;
+use super::references::Reference;
+use crate::answer::{Answer, Asked, Tier, Unanswered};
+use crate::parse::Traits;
+
+/// Words that follow a table's name and are no alias of it, besides the reserved ones.
+const NO_ALIAS: [&str; 12] = [
+    "FULL",
+    "OFFSET",
+    "WINDOW",
+    "EXCEPT",
+    "INTERSECT",
+    "MINUS",
+    "PARTITION",
+    "ROWS",
+    "SYSTEM",
+    "NATURAL",
+    "END",
+    "LOCK",
+];
+
+/// Answers a text that is not read.
+///
+/// # Errors
+/// It names what cannot be fetched.
+pub(crate) fn pull(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> {
+    let bytes = text.as_bytes();
+    let unknown = |reason: &str| Unanswered::Unknown(reason.to_owned());
+    let Some(all) = pieces(bytes, asked.mode) else {
+        return Err(unknown("the text's quotes are not sure to end"));
+    };
+    let refused = ["PARTITION", "SYSTEM_TIME", "OUTFILE", "DUMPFILE"];
+    for window in all.windows(2) {
+        let [piece, next] = window else { continue };
+        let clause = next.kind == PieceKind::Open || !piece.is(bytes, "PARTITION");
+        if let Some(word) = refused.iter().find(|word| piece.is(bytes, word))
+            && clause
+        {
+            return Err(unknown(&format!("{word} is not known over several groups")));
+        }
+    }
+    let mut found = Vec::new();
+    for table in tables(bytes, asked.mode) {
+        let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let database = table.database.as_deref().map(name);
+        let span = (table.span.start as usize, table.span.end as usize);
+        let mut rest = all.iter().filter(|it| it.span.start as usize >= span.1);
+        let next = rest.next();
+        let alias = match next {
+            Some(next) if next.is(bytes, "AS") => rest.next(),
+            Some(next) if NO_ALIAS.iter().any(|word| next.is(bytes, word)) => None,
+            next => next,
+        };
+        let alias = alias.and_then(|alias| alias.name(bytes, asked.mode));
+        // A function or JSON_TABLE(…).
+        if next.is_some_and(|next| next.kind == PieceKind::Open) {
+            continue;
+        }
+        found.push(Reference {
+            database: database.unwrap_or_else(|| asked.database.to_owned()),
+            table: name(&table.name),
+            span,
+            alias: alias.map(|alias| name(&alias)),
+            pushed: Vec::new(),
+            lock: None,
+            padded: false,
+        });
+    }
+    let locks = all.windows(2).any(|two| {
+        let [first, second] = two else { return false };
+        first.is(bytes, "FOR") && (second.is(bytes, "UPDATE") || second.is(bytes, "SHARE"))
+            || first.is(bytes, "LOCK") && second.is(bytes, "IN")
+    });
+    if locks {
+        return Err(unknown(
+            "locks are not known in a text over several groups that is not read",
+        ));
+    }
+    let traits = Traits {
+        all_columns: true,
+        ..Traits::default()
+    };
+    put_together(text, asked, &found, &traits, Tier::Pull)
+}

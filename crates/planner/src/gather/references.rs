@@ -1,0 +1,350 @@
+//! The tables that a query names, where they stand, and which conditions speak of one of them only.
+
+use std::ops::ControlFlow;
+
+use farm::sharding::TableSchema;
+use sqlparser::ast::{
+    Expr, Ident, JoinConstraint, JoinOperator, LockType, NonBlock, ObjectName, Query, Select,
+    SetExpr, TableFactor, TableWithJoins, Visit, Visitor,
+};
+
+use super::conditions;
+use crate::answer::Asked;
+use crate::functions;
+use crate::parse::{Inner, Traits, conjuncts};
+use crate::text::Lines;
+
+/// A table as a query names it; as often as it is named.
+pub(crate) struct Reference {
+    pub database: String,
+    pub table: String,
+    /// Where the name stands, its database included.
+    pub span: (usize, usize),
+    /// What the query calls it; `None` when by its own name.
+    pub alias: Option<String>,
+    /// Conditions that each row must meet, as bytes of the text.
+    pub pushed: Vec<(usize, usize)>,
+    /// How its rows are locked.
+    pub lock: Option<&'static str>,
+    /// NULLs may stand for its rows.
+    pub padded: bool,
+}
+
+impl Reference {
+    /// The name that its columns are called by.
+    pub(crate) fn called(&self) -> &str {
+        self.alias.as_deref().unwrap_or(&self.table)
+    }
+}
+
+pub(crate) struct Finder<'a> {
+    text: &'a str,
+    asked: &'a Asked<'a>,
+    lines: Lines<'a>,
+    /// Conditions may be moved.
+    pushes: bool,
+    /// What WITH names, in lower case.
+    named: Vec<String>,
+    pub found: Vec<Reference>,
+}
+
+/// What is known of the names of one query block.
+struct Block<'a> {
+    /// Its references, and what is known of their columns.
+    own: Vec<(usize, Option<&'a TableSchema>)>,
+    /// It has other tables, whose columns are not known.
+    others: bool,
+}
+
+impl<'a> Finder<'a> {
+    pub(crate) fn new(text: &'a str, asked: &'a Asked<'a>, traits: &Traits) -> Finder<'a> {
+        Finder {
+            text,
+            asked,
+            lines: Lines::new(text),
+            pushes: !traits.binds_oddly,
+            named: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+
+    /// # Errors
+    /// A construct is there whose tables are not known; which one.
+    pub(crate) fn query(
+        &mut self,
+        query: &Query,
+        lock: Option<&'static str>,
+    ) -> Result<(), String> {
+        let named = self.named.len();
+        if let Some(with) = &query.with {
+            for table in &with.cte_tables {
+                let name = table.alias.name.value.to_lowercase();
+                if with.recursive {
+                    self.named.push(name);
+                    self.query(&table.query, None)?;
+                } else {
+                    self.query(&table.query, None)?;
+                    self.named.push(name);
+                }
+            }
+        }
+        let own = query
+            .locks
+            .first()
+            .map(|lock| match (&lock.lock_type, &lock.nonblock) {
+                (LockType::Share, _) => "LOCK IN SHARE MODE",
+                (LockType::Update, None) => "FOR UPDATE",
+                (LockType::Update, Some(NonBlock::Nowait)) => "FOR UPDATE NOWAIT",
+                (LockType::Update, Some(NonBlock::SkipLocked)) => "FOR UPDATE SKIP LOCKED",
+            });
+        self.body(&query.body, own.or(lock))?;
+        self.inner(&query.order_by)?;
+        self.inner(&query.limit_clause)?;
+        self.named.truncate(named);
+        Ok(())
+    }
+
+    fn body(&mut self, body: &SetExpr, lock: Option<&'static str>) -> Result<(), String> {
+        match body {
+            SetExpr::Select(select) => self.select(select, lock),
+            SetExpr::Query(query) => self.query(query, lock),
+            SetExpr::SetOperation { left, right, .. } => {
+                self.body(left, lock)?;
+                self.body(right, lock)
+            }
+            SetExpr::Values(values) => self.inner(values),
+            _ => Err("a form of query that is not known".to_owned()),
+        }
+    }
+
+    fn select(&mut self, select: &Select, lock: Option<&'static str>) -> Result<(), String> {
+        if select.into.is_some() {
+            return Err("INTO".to_owned());
+        }
+        let mut block = Block {
+            own: Vec::new(),
+            others: false,
+        };
+        for from in &select.from {
+            self.from(from, false, lock, &mut block)?;
+        }
+        if let Some(condition) = &select.selection
+            && self.pushes
+        {
+            self.push(condition, select, &block);
+        }
+        self.inner(&select.projection)?;
+        self.inner(&select.selection)?;
+        self.inner(&select.group_by)?;
+        self.inner(&select.having)?;
+        self.inner(&select.named_window)
+    }
+
+    fn from(
+        &mut self,
+        from: &TableWithJoins,
+        padded: bool,
+        lock: Option<&'static str>,
+        block: &mut Block<'a>,
+    ) -> Result<(), String> {
+        let first = self.found.len();
+        self.factor(&from.relation, padded, lock, block)?;
+        for join in &from.joins {
+            use JoinOperator as Join;
+            let (constraint, right_padded, left_padded) = match &join.join_operator {
+                Join::Join(it) | Join::Inner(it) | Join::CrossJoin(it) | Join::StraightJoin(it) => {
+                    (it, padded, false)
+                }
+                Join::Left(it) | Join::LeftOuter(it) => (it, true, false),
+                Join::Right(it) | Join::RightOuter(it) => (it, padded, true),
+                _ => return Err("a form of JOIN that is not known".to_owned()),
+            };
+            if left_padded {
+                self.found[first..]
+                    .iter_mut()
+                    .for_each(|it| it.padded = true);
+            }
+            self.factor(&join.relation, right_padded, lock, block)?;
+            if let JoinConstraint::On(condition) = constraint {
+                self.inner(condition)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn factor(
+        &mut self,
+        factor: &TableFactor,
+        padded: bool,
+        lock: Option<&'static str>,
+        block: &mut Block<'a>,
+    ) -> Result<(), String> {
+        match factor {
+            TableFactor::Table {
+                name,
+                alias,
+                args: None,
+                version: None,
+                partitions,
+                ..
+            } if partitions.is_empty() => {
+                let alias = alias.as_ref().map(|alias| &alias.name);
+                self.table(name, alias, padded, lock, block)
+            }
+            TableFactor::Table { .. } => Err("PARTITION, FOR SYSTEM_TIME or arguments".to_owned()),
+            TableFactor::Derived { subquery, .. } => {
+                block.others = true;
+                self.query(subquery, None)
+            }
+            TableFactor::NestedJoin {
+                table_with_joins,
+                alias: None,
+            } => self.from(table_with_joins, padded, lock, block),
+            TableFactor::JsonTable { json_expr, .. } => {
+                block.others = true;
+                self.inner(json_expr)
+            }
+            _ => Err("a form of table that is not known".to_owned()),
+        }
+    }
+
+    fn table(
+        &mut self,
+        name: &ObjectName,
+        alias: Option<&Ident>,
+        padded: bool,
+        lock: Option<&'static str>,
+        block: &mut Block<'a>,
+    ) -> Result<(), String> {
+        let parts: Option<Vec<&Ident>> = name.0.iter().map(|part| part.as_ident()).collect();
+        let (database, table, first) = match parts.as_deref() {
+            Some([table]) => (None, *table, *table),
+            Some([database, table]) => (Some(database.value.clone()), *table, *database),
+            _ => return Err("a name of more than two parts".to_owned()),
+        };
+        let unnamed = database.is_none() && table.value.eq_ignore_ascii_case("dual");
+        let given = database.is_none() && self.named.contains(&table.value.to_lowercase());
+        if unnamed || given {
+            block.others |= given;
+            return Ok(());
+        }
+        let place = |at| self.lines.byte(at).map(|at| at as usize);
+        let start = place(first.span.start);
+        let end = self.lines.end(table.span.end).map(|at| at as usize);
+        let (Some(start), Some(end)) = (start, end) else {
+            return Err("a name that is not found in the text".to_owned());
+        };
+        let database = database.unwrap_or_else(|| self.asked.database.to_owned());
+        let schema = self.asked.sharding.schema(&database, &table.value);
+        let schema = schema.map(|schema| &**schema);
+        block.own.push((self.found.len(), schema));
+        self.found.push(Reference {
+            database,
+            table: table.value.clone(),
+            span: (start, end),
+            alias: alias.map(|alias| alias.value.clone()),
+            pushed: Vec::new(),
+            lock,
+            padded,
+        });
+        Ok(())
+    }
+
+    /// The queries inside a part.
+    fn inner(&mut self, part: &impl Visit) -> Result<(), String> {
+        let queries = Inner::of(part);
+        queries.iter().try_for_each(|query| self.query(query, None))
+    }
+
+    /// Gives the conditions of WHERE that speak of one table to that one.
+    fn push(&mut self, condition: &Expr, select: &Select, block: &Block<'a>) {
+        let token = select.select_token.0.span.start;
+        let Some(start) = self.lines.byte(token) else {
+            return;
+        };
+        let parts = conjuncts(condition);
+        let Some(spans) = conditions::spans(self.text, start as usize, self.asked.mode) else {
+            return;
+        };
+        if parts.len() != spans.len() {
+            return;
+        }
+        for (part, span) in parts.into_iter().zip(spans) {
+            let mut only = Only {
+                references: &self.found,
+                block,
+                one: None,
+                fails: false,
+            };
+            let _ = part.visit(&mut only);
+            let Only { one, fails, .. } = only;
+            if let (Some(one), false) = (one, fails)
+                && !self.found[one].padded
+            {
+                self.found[one].pushed.push(span);
+            }
+        }
+    }
+}
+
+/// Finds the one reference that a condition speaks of.
+struct Only<'f, 'a> {
+    references: &'f [Reference],
+    block: &'f Block<'a>,
+    one: Option<usize>,
+    fails: bool,
+}
+
+impl Only<'_, '_> {
+    fn column(&mut self, path: &[Ident]) {
+        let own = self.block.own.iter();
+        let found: Vec<usize> = match path {
+            // The columns of all tables are known, and one of them has it.
+            [column] => {
+                let all: Option<Vec<_>> = own.map(|(at, schema)| Some((*at, (*schema)?))).collect();
+                let all = all.filter(|_| !self.block.others).unwrap_or_default();
+                let has = |schema: &TableSchema| schema.column(&column.value).is_some();
+                all.into_iter()
+                    .filter(|(_, schema)| has(schema))
+                    .map(|(at, _)| at)
+                    .collect()
+            }
+            [table, _] => own
+                .map(|(at, _)| *at)
+                .filter(|at| self.references[*at].called() == table.value)
+                .collect(),
+            _ => Vec::new(),
+        };
+        match found[..] {
+            [at] if self.one.is_none_or(|one| one == at) => self.one = Some(at),
+            _ => self.fails = true,
+        }
+    }
+}
+
+impl Visitor for Only<'_, '_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.fails = true;
+        ControlFlow::Break(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Identifier(column) if column.value.starts_with('@') => self.fails = true,
+            Expr::Identifier(column) => self.column(std::slice::from_ref(column)),
+            Expr::CompoundIdentifier(path) => self.column(path),
+            Expr::Function(function) => {
+                let name = function.name.to_string();
+                self.fails |= !functions::is_pure(&name);
+            }
+            Expr::MatchAgainst { .. } => self.fails = true,
+            Expr::Value(value) if matches!(value.value, sqlparser::ast::Value::Placeholder(_)) => {
+                self.fails = true;
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,226 @@
+//! A text as the parser reads it, where that is what the servers read.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{
+    BinaryOperator, Expr, Query, SelectItem, Statement, TableFactor, Visit, Visitor,
+};
+use sqlparser::dialect::MySqlDialect;
+use sqlparser::parser::Parser;
+use sqltext::{Mode, Multibyte, Piece, pieces};
+
+/// Deeper texts are not read.
+const DEPTH_MAX: usize = 50;
+
+/// The query that a text is, or why it is not read.
+pub(crate) fn query(text: &str, mode: &Mode) -> Result<Query, String> {
+    if text.contains("/*!") || text.contains("/*M!") {
+        return Err("it has executable comments".to_owned());
+    }
+    let quotes = mode.ansi_quotes && text.contains('"');
+    let escapes = mode.no_backslash_escapes && text.contains('\\');
+    let letters = mode.multibyte != Multibyte::None && !text.is_ascii();
+    if quotes || escapes || letters {
+        return Err("sql_mode or the character set gives its quotes another meaning".to_owned());
+    }
+    let text = &*shared(text, mode);
+    let mut parser = Parser::new(&MySqlDialect {})
+        .with_recursion_limit(DEPTH_MAX)
+        .try_with_sql(text)
+        .map_err(|error| error.to_string())?;
+    let statements = parser
+        .parse_statements()
+        .map_err(|error| error.to_string())?;
+    let mut statements = statements.into_iter();
+    match (statements.next(), statements.next()) {
+        (Some(Statement::Query(query)), None) => Ok(*query),
+        _ => Err("it is not one query".to_owned()),
+    }
+}
+
+/// LOCK IN SHARE MODE in the words that the parser knows, with everything else at its place.
+fn shared<'t>(text: &'t str, mode: &Mode) -> Cow<'t, str> {
+    const WORDS: [&str; 4] = ["LOCK", "IN", "SHARE", "MODE"];
+    let all = pieces(text.as_bytes(), mode).unwrap_or_default();
+    let is = |four: &&[Piece]| {
+        let mut both = four.iter().zip(WORDS);
+        both.all(|(piece, word)| piece.is(text.as_bytes(), word))
+    };
+    let Some([first, .., last]) = all.windows(WORDS.len()).find(is) else {
+        return Cow::Borrowed(text);
+    };
+    let (start, end) = (first.span.start as usize, last.span.end as usize);
+    let with = format!("{:width$}", "FOR SHARE", width = end - start);
+    Cow::Owned(format!("{}{with}{}", &text[..start], &text[end..]))
+}
+
+/// What of a query matters as a whole.
+#[derive(Debug, Default)]
+pub(crate) struct Traits {
+    /// `*` or `t.*` as a select item, or NATURAL JOIN.
+    pub all_columns: bool,
+    /// XOR or `||`, which the parser binds more tightly than the servers, or than some sql_mode.
+    pub binds_oddly: bool,
+    /// Columns that are compared with other columns, in lower case.
+    pub joined: HashSet<String>,
+}
+
+impl Traits {
+    pub(crate) fn of(query: &Query) -> Traits {
+        let mut traits = Traits::default();
+        let _ = query.visit(&mut traits);
+        traits
+    }
+
+    fn join(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Identifier(column) => drop(self.joined.insert(column.value.to_lowercase())),
+            Expr::CompoundIdentifier(path) => {
+                if let Some(column) = path.last() {
+                    self.joined.insert(column.value.to_lowercase());
+                }
+            }
+            Expr::Nested(inner) => self.join(inner),
+            Expr::Tuple(items) => items.iter().for_each(|item| self.join(item)),
+            _ => {}
+        }
+    }
+
+    fn join_items(&mut self, query: &Query) {
+        let Some(select) = query.body.as_select() else {
+            return;
+        };
+        for item in &select.projection {
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                self.join(expr);
+            }
+        }
+    }
+}
+
+impl Visitor for Traits {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &sqlparser::ast::Select) -> ControlFlow<()> {
+        let wild = |item: &SelectItem| {
+            matches!(
+                item,
+                SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)
+            )
+        };
+        self.all_columns |= select.projection.iter().any(wild);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        // TABLE t.
+        self.all_columns |= matches!(*query.body, sqlparser::ast::SetExpr::Table(_));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        if let TableFactor::NestedJoin {
+            table_with_joins, ..
+        } = factor
+        {
+            self.all_columns |= has_natural(table_with_joins);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::BinaryOp { left, op, right } => match op {
+                BinaryOperator::Xor | BinaryOperator::StringConcat => self.binds_oddly = true,
+                BinaryOperator::Eq | BinaryOperator::Spaceship => {
+                    let column = |expr: &Expr| {
+                        matches!(
+                            expr,
+                            Expr::Identifier(_)
+                                | Expr::CompoundIdentifier(_)
+                                | Expr::Tuple(_)
+                                | Expr::Subquery(_)
+                        )
+                    };
+                    if column(left) && column(right) {
+                        self.join(left);
+                        self.join(right);
+                    }
+                }
+                _ => {}
+            },
+            Expr::InSubquery { expr, subquery, .. } => {
+                self.join(expr);
+                self.join_items(subquery);
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// NATURAL compares columns that nothing names.
+pub(crate) fn has_natural(from: &sqlparser::ast::TableWithJoins) -> bool {
+    use sqlparser::ast::{JoinConstraint, JoinOperator as Join};
+    from.joins.iter().any(|join| {
+        matches!(
+            &join.join_operator,
+            Join::Join(JoinConstraint::Natural)
+                | Join::Inner(JoinConstraint::Natural)
+                | Join::Left(JoinConstraint::Natural)
+                | Join::LeftOuter(JoinConstraint::Natural)
+                | Join::Right(JoinConstraint::Natural)
+                | Join::RightOuter(JoinConstraint::Natural)
+        )
+    })
+}
+
+/// The conditions that AND joins.
+pub(crate) fn conjuncts(condition: &Expr) -> Vec<&Expr> {
+    match condition {
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } => {
+            let mut all = conjuncts(left);
+            all.extend(conjuncts(right));
+            all
+        }
+        other => vec![other],
+    }
+}
+
+/// Queries that stand directly in a part of a statement, not in one another.
+#[derive(Default)]
+pub(crate) struct Inner {
+    depth: usize,
+    pub found: Vec<Query>,
+}
+
+impl Inner {
+    pub(crate) fn of(part: &impl Visit) -> Vec<Query> {
+        let mut inner = Inner::default();
+        let _ = part.visit(&mut inner);
+        inner.found
+    }
+}
+
+impl Visitor for Inner {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        if self.depth == 0 {
+            self.found.push(query.clone());
+        }
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+}

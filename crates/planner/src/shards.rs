@@ -1,0 +1,104 @@
+//! Which groups have the rows of a table that a condition leaves.
+
+use std::sync::Arc;
+
+use farm::sharding::{Placed, Sharding};
+use routing::shard::Literal;
+use sqltext::{Mode, PieceKind, Span, pieces};
+
+use crate::answer::{Asked, Unanswered};
+use crate::catalog::{Catalog, Kind};
+use crate::keys::Term;
+
+/// Tables as the farm declares them.
+pub(crate) struct Look<'a>(pub &'a Asked<'a>);
+
+impl Catalog for Look<'_> {
+    fn table(&self, database: &str, table: &str) -> Kind<'_> {
+        let Asked { sharding, home, .. } = self.0;
+        if sharding.schema(database, table).is_some_and(|it| it.view) {
+            return Kind::Opaque;
+        }
+        match sharding.placed(database, table) {
+            Placed::Sharded(table) => Kind::Sharded(table),
+            Placed::Global(map) => Kind::Global { map },
+            Placed::Group(group) => Kind::Single { group },
+            Placed::Home => Kind::Single { group: home },
+        }
+    }
+}
+
+/// The groups that can have rows of a text's sharded tables that matter; each once.
+///
+/// # Errors
+/// One of the shards is disabled.
+pub(crate) fn groups(text: &str, asked: &Asked<'_>) -> Result<Vec<Arc<str>>, Unanswered> {
+    let mut found: Vec<Arc<str>> = Vec::new();
+    let unread = |reason| Unanswered::Unknown(reason);
+    let analysis = crate::read(text, asked.database, &Look(asked))
+        .map_err(|it| unread(format!("a fragment is not read: {}", it.reason)))?;
+    let literals = Literals::of(text, asked.mode);
+    let mut maps: Vec<u32> = analysis.references.iter().map(|it| it.table.map).collect();
+    maps.dedup();
+    for id in maps {
+        let Some(mapped) = asked.sharding.map(id) else {
+            return Err(unread(format!("shard map {id} is not known")));
+        };
+        let sets = analysis.shards(&mapped.map, &|term| literals.value(term));
+        let own = analysis.references.iter().zip(&sets);
+        for (_, set) in own.filter(|(reference, _)| reference.table.map == id) {
+            for at in set.iter() {
+                let shard = mapped.map.shard(at);
+                if !shard.enabled {
+                    return Err(Unanswered::Disabled(shard.id));
+                }
+                if !found.contains(&shard.group) {
+                    found.push(shard.group.clone());
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// All groups of a table that has no key to be bound.
+pub(crate) fn global_groups(sharding: &Sharding, map: u32) -> Vec<Arc<str>> {
+    sharding.map(map).map_or(Vec::new(), |it| it.groups.clone())
+}
+
+/// The literals of a text by where they stand.
+struct Literals<'t> {
+    text: &'t str,
+    mode: &'t Mode,
+    spans: Vec<Span>,
+}
+
+impl<'t> Literals<'t> {
+    fn of(text: &'t str, mode: &'t Mode) -> Literals<'t> {
+        let all = pieces(text.as_bytes(), mode).unwrap_or_default();
+        let literals = all.iter().filter(|it| it.kind == PieceKind::Literal);
+        Literals {
+            text,
+            mode,
+            spans: literals.map(|it| it.span).collect(),
+        }
+    }
+
+    fn value(&self, term: Term) -> Option<Literal<'t>> {
+        let at = self.spans.binary_search_by_key(&term.at, |span| span.start);
+        let mut span = self.spans[at.ok()?];
+        if term.negative {
+            // A minus that stands apart is not read as the number's.
+            span.start = span.start.checked_sub(1)?;
+        }
+        match sqltext::literal(self.text.as_bytes(), span, self.mode)? {
+            sqltext::Literal::Plain(number) => {
+                let number = std::str::from_utf8(number).ok()?;
+                let digits = number.strip_prefix('-').unwrap_or(number);
+                let plain = |c: char| c.is_ascii_digit() || c == '.';
+                digits.chars().all(plain).then_some(Literal::Number(number))
+            }
+            sqltext::Literal::Text(text) => Some(Literal::Text(text)),
+        }
+    }
+}
