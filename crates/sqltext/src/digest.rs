@@ -48,6 +48,10 @@ pub(crate) struct Frame<S: Sink> {
     before: Option<S::Element>,
     /// Between rows: a comma went before, so that a row must follow.
     wants_row: bool,
+    /// The list's number in the text.
+    list: u32,
+    /// Elements that have ended.
+    elements: u32,
 }
 
 impl<S: Sink> std::fmt::Debug for Frame<S> {
@@ -73,6 +77,10 @@ pub(crate) struct Folder<S: Sink> {
     depth: u32,
     /// The innermost list is within a row, of whose content only parentheses matter to it.
     in_row: bool,
+    /// Lists that were opened.
+    lists: u32,
+    /// Tells which elements of which lists were dropped; 0 when none was.
+    folds: u64,
 }
 
 /// Lists within lists beyond this are hashed as they are.
@@ -87,6 +95,8 @@ impl<S: Sink> Folder<S> {
             frames,
             depth: 0,
             in_row: false,
+            lists: 0,
+            folds: 0,
         }
     }
 
@@ -140,7 +150,10 @@ impl<S: Sink> Folder<S> {
             plain: true,
             before: None,
             wants_row: false,
+            list: self.lists,
+            elements: 0,
         });
+        self.lists += 1;
         self.in_row = rows;
         self.depth += 1;
     }
@@ -160,19 +173,19 @@ impl<S: Sink> Folder<S> {
             match step {
                 Step::Pass => break,
                 Step::Leave => {
-                    frame.close_element(&mut self.sink);
+                    frame.close_element(&mut self.sink, &mut self.folds);
                     self.frames.pop();
                 }
                 Step::Put => return self.sink.put(token, past, text),
                 Step::CloseRow => {
                     self.sink.put(token, past, text);
-                    frame.close_element(&mut self.sink);
+                    frame.close_element(&mut self.sink, &mut self.folds);
                     frame.element = None;
                     frame.wants_row = false;
                     return;
                 }
                 Step::Comma => {
-                    frame.close_element(&mut self.sink);
+                    frame.close_element(&mut self.sink, &mut self.folds);
                     frame.comma = self.sink.mark();
                     self.sink.put(token, past, text);
                     if !frame.rows {
@@ -195,7 +208,7 @@ impl<S: Sink> Folder<S> {
     fn close_all(&mut self) {
         while let Some(mut frame) = self.frames.pop() {
             frame.before = None;
-            frame.close_element(&mut self.sink);
+            frame.close_element(&mut self.sink, &mut self.folds);
         }
         self.depth = 0;
     }
@@ -238,13 +251,17 @@ impl<S: Sink> Frame<S> {
     }
 
     /// Ends the element at hand, if there is one, and drops it with its comma if it only repeats.
-    fn close_element(&mut self, sink: &mut S) {
+    fn close_element(&mut self, sink: &mut S, folds: &mut u64) {
         let Some(start) = self.element.take() else {
             return;
         };
+        self.elements += 1;
         let (element, same) = sink.close_element(start, self.before);
         if same && (self.rows || self.plain) {
             sink.rewind(self.comma);
+            let dropped = u64::from(self.list) << 32 | u64::from(self.elements);
+            let product = (*folds ^ dropped ^ START).wrapping_mul(SPREAD);
+            *folds = product ^ product >> 32;
         } else {
             self.before = Some(element);
         }
@@ -319,9 +336,9 @@ impl Hash {
 }
 
 impl Folder<Hash> {
-    /// The digest, and the room that was lent.
-    pub fn finish(mut self) -> (u64, Vec<Frame<Hash>>) {
-        (self.sink.finish(), self.frames)
+    /// The digest, what was dropped for it, and the room that was lent.
+    pub fn finish(mut self) -> (u64, u64, Vec<Frame<Hash>>) {
+        (self.sink.finish(), self.folds, self.frames)
     }
 }
 

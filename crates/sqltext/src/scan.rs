@@ -43,6 +43,9 @@ pub struct Scan {
     pub facts: Facts,
     /// Equal for texts of one shape; see the module `digest`.
     pub digest: u64,
+    /// Tells which elements of lists the digest has dropped. Texts that are equal in this and in
+    /// their digest have the same values in the same order; see [`crate::slots`].
+    pub folds: u64,
     /// Statements that are not empty.
     pub statements: u32,
     pub placeholders: u32,
@@ -91,8 +94,9 @@ impl Scan {
             scan: self,
         };
         lexer.run(&mut pass);
-        let (digest, frames) = pass.folder.finish();
+        let (digest, folds, frames) = pass.folder.finish();
         self.digest = digest;
+        self.folds = folds;
         self.frames = frames;
         if lexer.doubtful() {
             self.facts |= Facts::AMBIGUOUS;
@@ -107,6 +111,7 @@ impl Scan {
         self.class = Class::Empty;
         self.facts = Facts::empty();
         self.digest = 0;
+        self.folds = 0;
         self.statements = 0;
         self.placeholders = 0;
         self.literals.clear();

@@ -140,6 +140,11 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// How it reads.
+    pub fn mode(&self) -> &Mode {
+        &self.mode
+    }
+
     /// True once something was met that the server may read in another way, or not at all.
     pub fn doubtful(&self) -> bool {
         self.doubtful
