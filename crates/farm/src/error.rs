@@ -145,6 +145,20 @@ errors! {
         "Take the token anew from the session that it came from.";
     TOKEN_UNKNOWN 1105 "HY000" true "Heddle: this session has no token now: what it has written or read cannot be told"
         "Servers without a binlog tell no GTIDs; else try again when the primary answers.";
+    SHARD_KEY_NULL 1048 "23000" false "Heddle: {} is a shard key and cannot be NULL"
+        "Give the row a key; a row without one has no shard.";
+    SHARD_KEY_MISSING 1364 "HY000" false "Heddle: this INSERT gives no value to the shard key {}"
+        "Name the shard key's column in the INSERT and write its value out.";
+    SHARD_KEY_BAD 1366 "HY000" false "Heddle: a value that cannot be stored as it is was given to the shard key {}"
+        "Write the key as a value of its column's type: what a server would round, cut or convert has no sure shard.";
+    SHARD_KEY_OUT_OF_RANGE 1526 "HY000" false "Heddle: no shard has the key {}"
+        "Add a shard for it (heddle sharding add_shard), or correct the key.";
+    SHARD_DISABLED 1105 "HY000" false "Heddle: shard {} is disabled, and the statement needs it"
+        "heddle sharding enable_shard SHARD.";
+    SHARD_KEY_MOVES 1235 "42000" false "Heddle: {}"
+        "UPDATE the shard key of rows named by their key, or DELETE and INSERT them in one transaction.";
+    NOT_OVER_GROUPS 1235 "42000" false "Heddle: {}"
+        "Give the statement a condition on the shard key that leaves one shard, or divide it; HEDDLE EXPLAIN tells what it needs.";
     DIAGNOSTICS_GONE 1105 "HY000" false "Heddle: {} of the last statement is no longer known; its server connection has served others since"
         "Ask in the next statement after the one it is about.";
 }

@@ -34,6 +34,32 @@ pub struct Analysis {
     pub globals: Vec<u32>,
     /// It names tables that are not understood.
     pub names_opaque: bool,
+    /// What an UPDATE or DELETE changes.
+    pub writes: Writes,
+}
+
+/// The tables that an UPDATE or DELETE changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Writes {
+    /// Sharded ones, as [`Analysis::references`] has them.
+    pub references: Vec<usize>,
+    pub global: bool,
+    /// Ones of one group.
+    pub single: bool,
+    /// It may change others.
+    pub unknown: bool,
+    /// It has a LIMIT.
+    pub limited: bool,
+    /// Shard keys that it sets.
+    pub moves: Vec<Move>,
+}
+
+/// An UPDATE of a shard key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    pub reference: usize,
+    /// The new key, when it is written out.
+    pub to: Option<Term>,
 }
 
 impl Analysis {
@@ -43,7 +69,22 @@ impl Analysis {
         map: &ShardMap,
         value: &impl Fn(Term) -> Option<Literal<'v>>,
     ) -> Vec<ShardSet> {
-        let of = |one: &Reference| one.condition.shards(map, one.table.key, value);
+        self.shards_on(|_| Some(map), value)
+    }
+
+    /// The same, of tables on several maps, each of which `map` finds by its number. A table whose map
+    /// is not there has no shards.
+    pub fn shards_on<'m, 'v>(
+        &self,
+        map: impl Fn(u32) -> Option<&'m ShardMap>,
+        value: &impl Fn(Term) -> Option<Literal<'v>>,
+    ) -> Vec<ShardSet> {
+        let of = |one: &Reference| {
+            let map = map(one.table.map);
+            map.map_or_else(ShardSet::default, |map| {
+                one.condition.shards(map, one.table.key, value)
+            })
+        };
         let mut sets: Vec<ShardSet> = self.references.iter().map(of).collect();
         // Keys that are equal are on one shard; each round can only take shards away.
         loop {

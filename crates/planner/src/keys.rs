@@ -54,6 +54,32 @@ impl Condition {
         }
     }
 
+    /// With other terms; what has none any more bounds nothing.
+    pub fn renamed(self, name: &mut impl FnMut(Term) -> Option<Term>) -> Condition {
+        match self {
+            Condition::Any | Condition::Never => self,
+            Condition::Equal(term) => name(term).map_or(Condition::Any, Condition::Equal),
+            Condition::Between(low, high) => {
+                let mut end = |end: Option<(Term, bool)>| match end {
+                    None => Some(None),
+                    Some((term, included)) => name(term).map(|term| Some((term, included))),
+                };
+                match (end(low), end(high)) {
+                    (Some(low), Some(high)) => Condition::Between(low, high),
+                    _ => Condition::Any,
+                }
+            }
+            Condition::All(of) => {
+                let of = of.into_iter().map(|one| one.renamed(name));
+                of.fold(Condition::Any, Condition::and)
+            }
+            Condition::Either(of) => {
+                let of = of.into_iter().map(|one| one.renamed(name));
+                of.fold(Condition::Never, Condition::or)
+            }
+        }
+    }
+
     /// The shards that can have rows for which it holds, with these values for its terms.
     pub fn shards<'v>(
         &self,

@@ -20,11 +20,12 @@ mod gather;
 pub mod keys;
 pub mod merge;
 mod parse;
+pub mod place;
 mod read;
 mod shards;
 mod text;
 
-pub use analysis::{Analysis, Reference, Unread};
+pub use analysis::{Analysis, Move, Reference, Unread, Writes};
 pub use answer::{
     Answer, Asked, Finish, Fragment, Merging, Order, Part, Scratch, Tier, Unanswered, Written,
     answer,

@@ -5,6 +5,8 @@
 //! without a table is a sharded table's key when that table is of the block at hand: if another table
 //! of the block had it too, the servers would refuse the statement.
 
+mod target;
+
 use std::ops::ControlFlow;
 
 use farm::shard::KeyType;
@@ -87,6 +89,8 @@ struct Name {
     database: Option<String>,
     name: String,
     reference: Option<usize>,
+    /// It is a global table.
+    global: bool,
 }
 
 struct Reader<'a> {
@@ -240,7 +244,7 @@ impl Reader<'_> {
             } => {
                 self.query(subquery);
                 if let Some(alias) = alias {
-                    self.name(None, alias.name.value.clone(), None);
+                    self.name(alias.name.value.clone());
                 }
                 Vec::new()
             }
@@ -263,12 +267,14 @@ impl Reader<'_> {
         alias: Option<String>,
     ) -> Option<usize> {
         if schema.is_none() && self.named.contains(&name.to_lowercase()) {
-            self.name(None, alias.unwrap_or(name), None);
+            self.name(alias.unwrap_or(name));
             return None;
         }
         let catalog = self.catalog;
         let database = schema.clone().unwrap_or_else(|| self.database.to_owned());
-        let reference = match catalog.table(&database, &name) {
+        let kind = catalog.table(&database, &name);
+        let global = matches!(kind, Kind::Global { .. });
+        let reference = match kind {
             Kind::Sharded(table) => {
                 self.found.references.push(Reference {
                     table: table.clone(),
@@ -294,21 +300,33 @@ impl Reader<'_> {
                 None
             }
         };
-        match alias {
-            Some(alias) => self.name(None, alias, reference),
-            None => self.name(Some(database), name, reference),
-        }
+        let (database, name) = match alias {
+            Some(alias) => (None, alias),
+            None => (Some(database), name),
+        };
+        self.enter(Name {
+            database,
+            name,
+            reference,
+            global,
+        });
         reference
     }
 
-    fn name(&mut self, database: Option<String>, name: String, reference: Option<usize>) {
+    fn enter(&mut self, name: Name) {
         if let Some(scope) = self.scopes.last_mut() {
-            scope.push(Name {
-                database,
-                name,
-                reference,
-            });
+            scope.push(name);
         }
+    }
+
+    /// A name of what is no table.
+    fn name(&mut self, name: String) {
+        self.enter(Name {
+            database: None,
+            name,
+            reference: None,
+            global: false,
+        });
     }
 
     /// The reference whose shard key an expression is.
@@ -513,6 +531,7 @@ impl Reader<'_> {
     fn update(&mut self, update: &Update) {
         self.scopes.push(Vec::new());
         self.from(&update.table);
+        self.update_targets(update);
         if let Some(condition) = &update.selection {
             self.demand(condition, &For::All);
         }
@@ -524,9 +543,12 @@ impl Reader<'_> {
     fn delete(&mut self, delete: &Delete) {
         self.scopes.push(Vec::new());
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-        for from in from.iter().chain(delete.using.iter().flatten()) {
+        // What stands before USING names tables behind it.
+        let tables = delete.using.as_ref().unwrap_or(from);
+        for from in tables {
             self.from(from);
         }
+        self.delete_targets(delete, from);
         if let Some(condition) = &delete.selection {
             self.demand(condition, &For::All);
         }

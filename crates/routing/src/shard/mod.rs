@@ -50,6 +50,11 @@ pub fn digest(text: &[u8]) -> [u8; 16] {
     Md5::digest(text).into()
 }
 
+/// The shard of a key, whether it is enabled or not; `None` when no shard has it.
+pub fn shard_of(map: &ShardMap, key: &Key) -> Option<ShardIx> {
+    place(map, key)
+}
+
 fn place(map: &ShardMap, key: &Key) -> Option<ShardIx> {
     match map.kind {
         ShardKind::Slots => map.slots.get(slot(key)).copied(),

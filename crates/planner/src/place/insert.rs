@@ -1,0 +1,360 @@
+//! INSERT and REPLACE: the shard of each row.
+
+use std::sync::Arc;
+
+use farm::error;
+use farm::shard::{Key, ShardMap, ShardedTable};
+use farm::sharding::TableSchema;
+use farm::{ClientError, Sharding};
+use routing::Refusal;
+use routing::shard::{Nowhere, locate, stored};
+use sqltext::{Insert, Mode, Row, Source, Span};
+
+use super::make::{Maker, not_over_groups};
+use super::values::{Named, Value};
+use super::{Goes, Spot, Statement, every, refusal, refused};
+use crate::catalog::{Catalog, Kind};
+
+/// What is known of an INSERT's shape.
+#[derive(Clone, Debug)]
+pub struct InsertPlan {
+    into: Into,
+    /// Of the column that gives ids, when it has to be filled here.
+    pub auto: Option<Auto>,
+    /// `database.table`, in quotes where they are needed.
+    pub table: String,
+    /// The one row's key, where it is one value and the statement has one row.
+    single: Option<Named>,
+    query: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Into {
+    Global { map: u32 },
+    Sharded { table: ShardedTable, key: At },
+}
+
+/// Where a row has the value of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// Among the values of the row.
+    Place(u32),
+    /// The statement does not name the column.
+    Absent,
+}
+
+/// The AUTO_INCREMENT column of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Auto {
+    pub column: Arc<str>,
+    pub at: At,
+}
+
+impl InsertPlan {
+    /// The plan of an INSERT; `None` for one into a table of one group, which goes by its tables.
+    pub(super) fn make(text: &[u8], insert: &Insert, maker: &Maker<'_>) -> Option<Goes> {
+        let mode = maker.asked.mode;
+        let name = |span: &Span| {
+            String::from_utf8_lossy(&sqltext::unquote(span.of(text), mode)).into_owned()
+        };
+        let database = insert.database.as_ref().map(name);
+        let database = database.as_deref().unwrap_or(maker.asked.database);
+        let table = name(&insert.table);
+        let schema = maker.asked.sharding.schema(database, &table);
+        let kind = maker.tables.table(database, &table);
+        let (global, sharded) = match kind {
+            Kind::Global { map } => (Some(map), None),
+            Kind::Sharded(sharded) => (None, Some(sharded)),
+            Kind::Single { .. } | Kind::Opaque => return None,
+        };
+        let names = columns(text, insert, mode, schema.map(|it| &**it));
+        let at = |column: &str| place_of(names.as_deref()?, column);
+        let query = matches!(insert.source, Source::Query(_));
+        let auto = schema
+            .and_then(|schema| schema.auto_increment())
+            .map(|column| Auto {
+                column: column.name.clone(),
+                at: at(&column.name).unwrap_or(At::Absent),
+            });
+        let into = match (sharded, global) {
+            (Some(sharded), _) => {
+                let Some(key) = at(&sharded.column) else {
+                    return Some(not_over_groups(
+                        "the columns of the table are not known: name them in the INSERT",
+                    ));
+                };
+                if let Some(refusal) = moves(text, insert, sharded, mode) {
+                    return Some(Goes::Refused(refusal));
+                }
+                let table = sharded.clone();
+                Into::Sharded { table, key }
+            }
+            (None, map) => Into::Global { map: map? },
+        };
+        let single = match (&into, &insert.source) {
+            (Into::Sharded { key, .. }, _) => single(insert, *key, maker),
+            _ => None,
+        };
+        Some(Goes::Insert(Box::new(InsertPlan {
+            into,
+            auto,
+            table: format!("`{}`.`{}`", quoted(database), quoted(&table)),
+            single,
+            query,
+        })))
+    }
+
+    /// True when some row has to be given an id.
+    fn wants_ids(&self, row: &[Span], text: &[u8]) -> bool {
+        let Some(auto) = &self.auto else { return false };
+        match auto.at {
+            At::Absent => true,
+            At::Place(at) => row
+                .get(at as usize)
+                .is_none_or(|span| gives_id(span.of(text))),
+        }
+    }
+
+    pub(super) fn spot(&self, statement: &Statement<'_>, sharding: &Sharding) -> Spot {
+        if let (Some(named), None, Into::Sharded { table, .. }) =
+            (&self.single, &self.auto, &self.into)
+            && let Some(mapped) = sharding.map(table.map)
+            && let Some(value) = named.of(statement.values)
+        {
+            return match key(&value, table).map(|key| locate(&mapped.map, &key)) {
+                Ok(Ok(at)) => Spot::Group(mapped.map.shard(at).group.clone()),
+                Ok(Err(nowhere)) => Spot::Refused(homeless(nowhere, &value)),
+                Err(refusal) => Spot::Refused(refusal),
+            };
+        }
+        if self.query {
+            return Spot::Select;
+        }
+        let Some(insert) = sqltext::insert(statement.text, statement.mode) else {
+            return refused(error::NOT_OVER_GROUPS, "the INSERT is not understood");
+        };
+        let rows = Rows::of(&insert);
+        let ids = rows
+            .iter()
+            .filter(|row| self.wants_ids(row, statement.text));
+        let ids = ids.count();
+        if ids > 0 {
+            return Spot::Ids(u32::try_from(ids).unwrap_or(u32::MAX));
+        }
+        match &self.into {
+            Into::Global { map } => match sharding.map(*map) {
+                Some(mapped) => every(mapped),
+                None => Spot::Anywhere,
+            },
+            Into::Sharded { table, key } => match sharding.map(table.map) {
+                Some(mapped) => spread(&rows, *key, table, &mapped.map, statement),
+                None => Spot::Anywhere,
+            },
+        }
+    }
+}
+
+/// The values of each row.
+struct Rows<'a> {
+    insert: &'a Insert,
+    /// Of SET, which has one row.
+    set: Vec<Span>,
+}
+
+impl<'a> Rows<'a> {
+    fn of(insert: &'a Insert) -> Rows<'a> {
+        let set = match &insert.source {
+            Source::Set(set) => set.iter().map(|(_, value)| *value).collect(),
+            _ => Vec::new(),
+        };
+        Rows { insert, set }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[Span]> {
+        let (rows, values): (&[Row], &[Span]) = match &self.insert.source {
+            Source::Rows { rows, values } => (rows, values),
+            _ => (&[], &[]),
+        };
+        let set = matches!(self.insert.source, Source::Set(_)).then_some(&self.set[..]);
+        let listed = rows
+            .iter()
+            .map(move |row| &values[row.first as usize..row.last as usize]);
+        set.into_iter().chain(listed)
+    }
+}
+
+/// Puts each row where its key belongs.
+fn spread(
+    rows: &Rows<'_>,
+    at: At,
+    table: &ShardedTable,
+    map: &ShardMap,
+    statement: &Statement<'_>,
+) -> Spot {
+    let slots = sqltext::slots(statement.text, statement.mode);
+    let mut parts: Vec<(Arc<str>, Vec<u32>)> = Vec::new();
+    let mut unknown = Vec::new();
+    for (number, row) in (0u32..).zip(rows.iter()) {
+        let span = match at {
+            At::Absent => return refused(error::SHARD_KEY_MISSING, &*table.column),
+            At::Place(at) => row.get(at as usize),
+        };
+        // A row of another length the server refuses.
+        let Some(span) = span else {
+            return refused(error::SHARD_KEY_MISSING, &*table.column);
+        };
+        let value = match literal(*span, statement, &slots) {
+            Written::Value(value) => value,
+            Written::Default => return refused(error::SHARD_KEY_MISSING, &*table.column),
+            Written::Expression => {
+                unknown.push(*span);
+                continue;
+            }
+        };
+        let shard = match key(&value, table).map(|key| locate(map, &key)) {
+            Ok(Ok(at)) => map.shard(at),
+            Ok(Err(nowhere)) => return Spot::Refused(homeless(nowhere, &value)),
+            Err(refusal) => return Spot::Refused(refusal),
+        };
+        match parts.iter_mut().find(|(group, _)| *group == shard.group) {
+            Some((_, numbers)) => numbers.push(number),
+            None => parts.push((shard.group.clone(), vec![number])),
+        }
+    }
+    match parts.len() {
+        _ if !unknown.is_empty() => Spot::Evaluate(unknown),
+        1 => Spot::Group(parts.remove(0).0),
+        _ => Spot::Rows(parts),
+    }
+}
+
+/// How a value of a row is written.
+enum Written<'a> {
+    Value(Value<'a>),
+    Default,
+    /// A server must compute it.
+    Expression,
+}
+
+fn literal<'a>(span: Span, statement: &Statement<'a>, slots: &[sqltext::Slot]) -> Written<'a> {
+    let text = span.of(statement.text);
+    if text.eq_ignore_ascii_case(b"NULL") {
+        return Written::Value(Value::Null);
+    }
+    if text.eq_ignore_ascii_case(b"DEFAULT") {
+        return Written::Default;
+    }
+    let place = slots.binary_search_by_key(&span.start, |slot| slot.span.start);
+    let value = place.ok().and_then(|place| {
+        let whole = slots[place].span == span;
+        whole
+            .then(|| statement.values.value(place as u32))
+            .flatten()
+    });
+    value.map_or(Written::Expression, Written::Value)
+}
+
+/// True for a value in whose stead an AUTO_INCREMENT column takes an id.
+fn gives_id(value: &[u8]) -> bool {
+    value == b"0" || value.eq_ignore_ascii_case(b"NULL") || value.eq_ignore_ascii_case(b"DEFAULT")
+}
+
+/// The key of a row that is stored with this value.
+fn key(value: &Value<'_>, table: &ShardedTable) -> Result<Key, Refusal> {
+    let refuse = |error: ClientError| refusal(error, &*table.column);
+    if *value == Value::Null {
+        return Err(refuse(error::SHARD_KEY_NULL));
+    }
+    stored(value.literal(), table.key).ok_or_else(|| refuse(error::SHARD_KEY_BAD))
+}
+
+fn homeless(nowhere: Nowhere, value: &Value<'_>) -> Refusal {
+    match nowhere {
+        Nowhere::Disabled { shard } => refusal(error::SHARD_DISABLED, shard.to_string()),
+        Nowhere::OutOfRange => {
+            let shown = match value {
+                Value::Null => "NULL".into(),
+                Value::Number(number) => number.clone(),
+                Value::Text(bytes) => String::from_utf8_lossy(bytes),
+            };
+            refusal(error::SHARD_KEY_OUT_OF_RANGE, shown)
+        }
+    }
+}
+
+/// The names of the columns that each row has, in order; `None` when they are not known.
+fn columns(
+    text: &[u8],
+    insert: &Insert,
+    mode: &Mode,
+    schema: Option<&TableSchema>,
+) -> Option<Vec<String>> {
+    let name =
+        |span: &Span| String::from_utf8_lossy(&sqltext::unquote(span.of(text), mode)).into_owned();
+    match (&insert.columns, &insert.source) {
+        (_, Source::Set(set)) => Some(set.iter().map(|(column, _)| name(column)).collect()),
+        (Some(columns), _) if !columns.is_empty() => Some(columns.iter().map(name).collect()),
+        // `()` and VALUES () name none.
+        (Some(_), _) if is_empty(insert) => Some(Vec::new()),
+        _ if is_empty(insert) => Some(Vec::new()),
+        _ => {
+            let shown = schema?.columns.iter().filter(|column| !column.invisible);
+            Some(shown.map(|column| column.name.to_string()).collect())
+        }
+    }
+}
+
+fn is_empty(insert: &Insert) -> bool {
+    matches!(&insert.source, Source::Rows { values, .. } if values.is_empty())
+}
+
+fn place_of(names: &[String], column: &str) -> Option<At> {
+    let place = names
+        .iter()
+        .position(|name| name.eq_ignore_ascii_case(column));
+    Some(match place {
+        Some(place) => At::Place(u32::try_from(place).ok()?),
+        None => At::Absent,
+    })
+}
+
+/// The key of the only row, when it is one value.
+fn single(insert: &Insert, key: At, maker: &Maker<'_>) -> Option<Named> {
+    let At::Place(at) = key else { return None };
+    let rows = Rows::of(insert);
+    let mut all = rows.iter();
+    let (only, None) = (all.next()?, all.next()) else {
+        return None;
+    };
+    let span = only.get(at as usize)?;
+    let named = maker.named(span.start, false)?;
+    let slot = &maker.slots[named.place as usize];
+    (slot.span == *span).then_some(named)
+}
+
+/// ON DUPLICATE KEY UPDATE that sets the shard key to something else than it has.
+fn moves(text: &[u8], insert: &Insert, table: &ShardedTable, mode: &Mode) -> Option<Refusal> {
+    let is_key = |span: &Span| {
+        sqltext::unquote(span.of(text), mode).eq_ignore_ascii_case(table.column.as_bytes())
+    };
+    let mut set = insert.updates.iter().filter(|(name, _)| is_key(name));
+    let (name, value) = set.next()?;
+    let written: Vec<u8> = value
+        .of(text)
+        .iter()
+        .copied()
+        .filter(|byte| !byte.is_ascii_whitespace() && *byte != b'`')
+        .collect();
+    let column = String::from_utf8_lossy(name.of(text)).replace('`', "");
+    let written = String::from_utf8_lossy(&written).to_lowercase();
+    let column = column.to_lowercase();
+    let same = written == column || written == format!("values({column})");
+    (!same).then(|| {
+        let reason = "ON DUPLICATE KEY UPDATE cannot change the shard key of the row that is there";
+        refusal(error::SHARD_KEY_MOVES, reason)
+    })
+}
+
+fn quoted(name: &str) -> String {
+    name.replace('`', "``")
+}

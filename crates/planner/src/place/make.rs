@@ -1,0 +1,235 @@
+//! Makes the plan of a shape from one text of it.
+
+use std::sync::Arc;
+
+use farm::{Sharding, error};
+use sqltext::{Mode, Slot, slots};
+
+use super::insert::InsertPlan;
+use super::tables::Tables;
+use super::values::Named;
+use super::{Goes, Plan, Point, Tabled, refusal};
+use crate::analysis::{Analysis, Unread};
+use crate::catalog::{Catalog, Kind};
+use crate::keys::{Condition, Term};
+use crate::read::read;
+
+/// What a plan depends on besides the text.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    pub sharding: &'a Sharding,
+    /// The farm's first group.
+    pub home: &'a Arc<str>,
+    /// The session's; empty when it has none.
+    pub database: &'a str,
+    pub mode: &'a Mode,
+    /// The statement changes rows.
+    pub writes: bool,
+    /// It locks the rows that it reads.
+    pub locks: bool,
+}
+
+/// The plan for texts of this text's shape.
+pub fn plan(text: &[u8], asked: &Asked<'_>) -> Plan {
+    let slots = slots(text, asked.mode);
+    let maker = Maker {
+        asked,
+        tables: Tables {
+            sharding: asked.sharding,
+            home: asked.home,
+        },
+        slots: &slots,
+    };
+    Plan {
+        goes: maker.goes(text),
+        writes: asked.writes,
+        values: slots.len(),
+    }
+}
+
+pub(super) struct Maker<'a> {
+    pub asked: &'a Asked<'a>,
+    pub tables: Tables<'a>,
+    pub slots: &'a [Slot],
+}
+
+impl Maker<'_> {
+    fn goes(&self, text: &[u8]) -> Goes {
+        if self.asked.writes
+            && let Some(insert) = sqltext::insert(text, self.asked.mode)
+            && let Some(goes) = InsertPlan::make(text, &insert, self)
+        {
+            return goes;
+        }
+        match self.read(text) {
+            Ok(analysis) => self.of_analysis(analysis),
+            Err(unread) => self.of_unread(text, unread),
+        }
+    }
+
+    /// Reads a text whose meaning for the parser is that for the servers.
+    pub fn read(&self, text: &[u8]) -> Result<Analysis, Unread> {
+        let unread = |reason: &str| Unread {
+            reason: reason.to_owned(),
+        };
+        let Ok(text) = std::str::from_utf8(text) else {
+            return Err(unread("it is not in UTF-8"));
+        };
+        let mode = self.asked.mode;
+        if text.contains("/*!") || text.contains("/*M!") {
+            return Err(unread("it has a comment that is executed"));
+        }
+        if mode.ansi_quotes && text.contains('"') {
+            return Err(unread("it has names in double quotes"));
+        }
+        if mode.no_backslash_escapes && text.contains('\\') {
+            return Err(unread("it has backslashes that escape nothing"));
+        }
+        read(text, self.asked.database, &self.tables)
+    }
+
+    pub fn of_analysis(&self, mut analysis: Analysis) -> Goes {
+        if analysis.references.is_empty() && !analysis.names_opaque {
+            return self.without_sharded(&analysis.singles, &analysis.globals, &analysis);
+        }
+        if analysis.references.is_empty() && analysis.singles.is_empty() {
+            // Views only: they are where the tables of their maps are.
+            let reason = "it names a view, or something else that is not understood";
+            let reason = reason.to_owned();
+            return Goes::Unread(Unread { reason });
+        }
+        let mut terms = Vec::new();
+        for reference in &mut analysis.references {
+            let condition = std::mem::take(&mut reference.condition);
+            reference.condition = condition.renamed(&mut |term| self.enter(term, &mut terms));
+        }
+        for moved in &mut analysis.writes.moves {
+            moved.to = moved.to.and_then(|term| self.enter(term, &mut terms));
+        }
+        if let Some(point) = point(&analysis, &terms) {
+            return Goes::Key(point);
+        }
+        Goes::Tables(Box::new(Tabled { analysis, terms }))
+    }
+
+    /// Gives a term its place among the plan's.
+    fn enter(&self, term: Term, terms: &mut Vec<Named>) -> Option<Term> {
+        let named = self.named(term.at, term.negative)?;
+        terms.push(named);
+        Some(Term {
+            at: u32::try_from(terms.len() - 1).ok()?,
+            negative: false,
+        })
+    }
+
+    /// The value that begins at a byte, or behind its sign.
+    pub fn named(&self, at: u32, negative: bool) -> Option<Named> {
+        let behind = self.slots.partition_point(|slot| slot.span.start <= at);
+        let place = behind.checked_sub(1)?;
+        let slot = &self.slots[place];
+        let signed = slot.span.start < at;
+        if at >= slot.span.end || slot.joined {
+            return None;
+        }
+        Some(Named {
+            place: u32::try_from(place).ok()?,
+            // A sign that is a part of the literal is read with it.
+            negative: negative && !signed,
+        })
+    }
+
+    fn without_sharded(&self, singles: &[Arc<str>], globals: &[u32], analysis: &Analysis) -> Goes {
+        match (singles, globals) {
+            ([], []) => Goes::Nowhere,
+            ([], [map]) if self.asked.locks && !self.asked.writes => {
+                // Locks that others shall meet are taken on one group only.
+                let mapped = self.asked.sharding.map(*map);
+                mapped.map_or(Goes::Nowhere, |mapped| {
+                    Goes::Group(mapped.map.global_group.clone())
+                })
+            }
+            ([], [map]) => Goes::Global { map: *map },
+            ([group], maps) => {
+                let has = |map: &u32| {
+                    let mapped = self.asked.sharding.map(*map);
+                    mapped.is_some_and(|mapped| mapped.groups.contains(group))
+                };
+                let writes_global = self.asked.writes && !maps.is_empty();
+                if writes_global && (analysis.writes.global || analysis.writes.unknown) {
+                    return not_over_groups(
+                        "a global table's rows cannot be changed by rows that one group has",
+                    );
+                }
+                match maps.iter().all(has) {
+                    true => Goes::Group(group.clone()),
+                    false => self.several(analysis),
+                }
+            }
+            _ => self.several(analysis),
+        }
+    }
+
+    /// Tables of several groups.
+    fn several(&self, analysis: &Analysis) -> Goes {
+        match self.asked.writes {
+            true => not_over_groups("the tables that this statement changes are on several groups"),
+            false => Goes::Tables(Box::new(Tabled {
+                analysis: analysis.clone(),
+                terms: Vec::new(),
+            })),
+        }
+    }
+
+    /// What a text's names tell that is not read.
+    fn of_unread(&self, text: &[u8], unread: Unread) -> Goes {
+        let (mut singles, mut globals): (Vec<Arc<str>>, Vec<u32>) = Default::default();
+        for name in sqltext::tables(text, self.asked.mode) {
+            let database = name.database.as_deref().map(String::from_utf8_lossy);
+            let database = database.as_deref().unwrap_or(self.asked.database);
+            match self
+                .tables
+                .table(database, &String::from_utf8_lossy(&name.name))
+            {
+                Kind::Sharded(_) | Kind::Opaque => return Goes::Unread(unread),
+                Kind::Global { map } if !globals.contains(&map) => globals.push(map),
+                Kind::Single { group } if !singles.contains(group) => singles.push(group.clone()),
+                Kind::Global { .. } | Kind::Single { .. } => {}
+            }
+        }
+        let mut analysis = Analysis::default();
+        analysis.writes.unknown = true;
+        match self.without_sharded(&singles, &globals, &analysis) {
+            Goes::Tables(_) => Goes::Unread(unread),
+            goes => goes,
+        }
+    }
+}
+
+pub(super) fn not_over_groups(reason: &str) -> Goes {
+    Goes::Refused(refusal(error::NOT_OVER_GROUPS, reason))
+}
+
+/// One sharded table and nothing else, whose key is equal to one value.
+fn point(analysis: &Analysis, terms: &[Named]) -> Option<Point> {
+    let [one] = &analysis.references[..] else {
+        return None;
+    };
+    let plain = analysis.singles.is_empty()
+        && analysis.globals.is_empty()
+        && !analysis.names_opaque
+        && analysis.writes.moves.is_empty();
+    let term = match &one.condition {
+        Condition::Equal(term) => Some(term),
+        Condition::All(all) => all.iter().find_map(|one| match one {
+            Condition::Equal(term) => Some(term),
+            _ => None,
+        }),
+        _ => None,
+    };
+    let value = *terms.get(term?.at as usize)?;
+    plain.then_some(Point {
+        map: one.table.map,
+        key: one.table.key,
+        value,
+    })
+}

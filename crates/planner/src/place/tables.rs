@@ -1,0 +1,30 @@
+//! The farm's declarations as the planner's catalog.
+
+use std::sync::Arc;
+
+use farm::Sharding;
+use farm::sharding::Placed;
+
+use crate::catalog::{Catalog, Kind};
+
+/// What is declared, and the home group.
+#[derive(Clone, Copy, Debug)]
+pub struct Tables<'a> {
+    pub sharding: &'a Sharding,
+    pub home: &'a Arc<str>,
+}
+
+impl Catalog for Tables<'_> {
+    fn table(&self, database: &str, table: &str) -> Kind<'_> {
+        let view = self.sharding.schema(database, table);
+        if view.is_some_and(|schema| schema.view) {
+            return Kind::Opaque;
+        }
+        match self.sharding.placed(database, table) {
+            Placed::Sharded(table) => Kind::Sharded(table),
+            Placed::Global(map) => Kind::Global { map },
+            Placed::Group(group) => Kind::Single { group },
+            Placed::Home => Kind::Single { group: self.home },
+        }
+    }
+}
