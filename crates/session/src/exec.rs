@@ -38,6 +38,10 @@ pub(crate) struct Shape {
     pub facts: Facts,
     pub hint: Option<MsHint>,
     pub digest: u64,
+    /// What else tells shapes of the same digest apart; see [`sqltext::Scan::folds`].
+    pub folds: u64,
+    /// The number of the scan that read the text; its literals are there until the next one.
+    pub scan: u64,
     /// It changes rows, and may be marked for the log.
     pub marked: bool,
     /// The text may read or assign what the client has its server report.
@@ -61,6 +65,8 @@ impl Shape {
             facts: Facts::empty(),
             hint: None,
             digest: 0,
+            folds: 0,
+            scan: 0,
             marked: false,
             tracking: false,
             writes: false,
@@ -268,20 +274,8 @@ pub(crate) struct Changes {
 }
 
 impl Session {
-    /// Runs the client's command to its answer, and those behind it that may go with it.
-    pub(crate) async fn run_free(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        if shape.bad_hint {
-            return Box::pin(self.refuse_hint()).await;
-        }
-        self.recording = None;
-        if self.may_be_cached(&shape, job) && Box::pin(self.answer_from_cache(&shape)).await? {
-            return Ok(());
-        }
-        self.run_on_servers(shape, job).await
-    }
-
-    /// The same for one that only a server can answer.
-    async fn run_on_servers(&mut self, shape: Shape, job: Job) -> Result<(), End> {
+    /// Runs a command that only a server of the current seat can answer.
+    pub(crate) async fn run_on_servers(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         let mut run = self.new_run(shape, job);
         // Servers that have failed this statement. Each is tried once, so the loop ends.
         let mut avoid = Vec::new();

@@ -50,6 +50,7 @@ mod own_variables;
 mod peers;
 mod per_core;
 mod pin;
+mod place;
 mod prepared;
 mod processlist;
 mod profile;

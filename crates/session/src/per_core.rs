@@ -24,6 +24,7 @@ use crate::hook::Decisions;
 use crate::marks::Marks;
 use crate::mirror::Mirrors;
 use crate::peers::Peers;
+use crate::place::Plans;
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
 use crate::seats::Seats;
@@ -91,6 +92,8 @@ pub struct Core {
     pub(crate) scan: RefCell<Scan>,
     pub(crate) balance: RefCell<Balance>,
     pub(crate) cache: Cache,
+    /// Where statements on sharded tables go.
+    pub(crate) plans: Plans,
     /// Copies of statements for second servers.
     pub(crate) mirrors: Mirrors,
     /// What rules' hooks have decided.
@@ -210,6 +213,7 @@ impl Core {
             scan: RefCell::new(Scan::new()),
             balance: RefCell::new(balance),
             cache: Cache::default(),
+            plans: Plans::default(),
             mirrors: Mirrors::default(),
             decisions: Decisions::default(),
             handles: RefCell::default(),

@@ -14,7 +14,7 @@ use mysql_wire::packet::{self, HEADER_BYTES};
 use mysql_wire::statement::{BulkExecute, Execute, LAST_PREPARED, PARAMETERS_COUNTED, PrepareOk};
 use mysql_wire::status::Status;
 use rustc_hash::FxHasher;
-use sqltext::{Class, Dialect, Facts, Verb};
+use sqltext::{Class, Dialect, Facts, Slot, Verb};
 
 use crate::counters::count;
 use crate::end::End;
@@ -36,6 +36,8 @@ pub(crate) struct Statement {
     /// The parameter types that the client bound last.
     pub(crate) types: Vec<u8>,
     pub(crate) types_hash: u64,
+    /// The values of its text, once somebody wanted to know them.
+    pub(crate) slots: std::cell::OnceCell<Box<[Slot]>>,
     /// Rows are waiting at the server.
     pub cursor: bool,
     /// Long data is waiting at the server for the next EXECUTE.
@@ -94,6 +96,7 @@ impl Session {
                 params: reply.params,
                 types: Vec::new(),
                 types_hash: 0,
+                slots: Default::default(),
                 cursor: false,
                 long_data: false,
                 broken: false,
@@ -149,6 +152,7 @@ impl Session {
     /// Gives a statement another text to run under, and returns the one that it had.
     pub(crate) fn exchange_text(&mut self, id: u32, text: Rc<Text>) -> Option<Rc<Text>> {
         let statement = self.statements.get_mut(&id)?;
+        statement.slots.take();
         Some(std::mem::replace(&mut statement.key.text, text))
     }
 

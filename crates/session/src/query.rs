@@ -114,6 +114,8 @@ impl Core {
             facts: scan.facts,
             hint: scan.hint.ms,
             digest: scan.digest,
+            folds: scan.folds,
+            scan: scan.number,
             marked: is_markable(scan.class, scan.verb, scan.facts),
             tracking: mentions_tracking(text, scan.class, scan.facts),
             writes: writes(text, scan.class, scan.verb, scan.facts),

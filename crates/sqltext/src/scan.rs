@@ -43,6 +43,8 @@ pub struct Scan {
     pub facts: Facts,
     /// Equal for texts of one shape; see the module `digest`.
     pub digest: u64,
+    /// Grows by one with every text that is read.
+    pub number: u64,
     /// Tells which elements of lists the digest has dropped. Texts that are equal in this and in
     /// their digest have the same values in the same order; see [`crate::slots`].
     pub folds: u64,
@@ -112,6 +114,7 @@ impl Scan {
         self.facts = Facts::empty();
         self.digest = 0;
         self.folds = 0;
+        self.number += 1;
         self.statements = 0;
         self.placeholders = 0;
         self.literals.clear();

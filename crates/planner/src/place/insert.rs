@@ -8,7 +8,7 @@ use farm::sharding::TableSchema;
 use farm::{ClientError, Sharding};
 use routing::Refusal;
 use routing::shard::{Nowhere, locate, stored};
-use sqltext::{Insert, Mode, Row, Source, Span};
+use sqltext::{Insert, Mode, Row, Slot, Source, Span};
 
 use super::make::{Maker, not_over_groups};
 use super::values::{Named, Value};
@@ -23,9 +23,17 @@ pub struct InsertPlan {
     pub auto: Option<Auto>,
     /// `database.table`, in quotes where they are needed.
     pub table: String,
-    /// The one row's key, where it is one value and the statement has one row.
-    single: Option<Named>,
+    /// The one row's key, where it is one value and the statement has one row, whose id is given.
+    single: Option<Single>,
     query: bool,
+}
+
+/// The values that decide over the only row of a statement.
+#[derive(Clone, Copy, Debug)]
+struct Single {
+    key: Named,
+    /// It has this id, if the value is one.
+    id: Option<Named>,
 }
 
 #[derive(Clone, Debug)]
@@ -92,7 +100,7 @@ impl InsertPlan {
             (None, map) => Into::Global { map: map? },
         };
         let single = match (&into, &insert.source) {
-            (Into::Sharded { key, .. }, _) => single(insert, *key, maker),
+            (Into::Sharded { key, .. }, _) => single(insert, *key, auto.as_ref(), maker),
             _ => None,
         };
         Some(Goes::Insert(Box::new(InsertPlan {
@@ -104,28 +112,46 @@ impl InsertPlan {
         })))
     }
 
-    /// True when some row has to be given an id.
-    fn wants_ids(&self, row: &[Span], text: &[u8]) -> bool {
+    /// True for a row that has to be given an id.
+    fn wants_id(&self, row: &[Span], statement: &Statement<'_>, slots: &[Slot]) -> bool {
         let Some(auto) = &self.auto else { return false };
-        match auto.at {
-            At::Absent => true,
-            At::Place(at) => row
-                .get(at as usize)
-                .is_none_or(|span| gives_id(span.of(text))),
+        let At::Place(at) = auto.at else { return true };
+        // A row of another length the server refuses.
+        let Some(span) = row.get(at as usize) else {
+            return false;
+        };
+        match literal(*span, statement, slots) {
+            Written::Value(value) => gives_id(&value, statement),
+            Written::Default => true,
+            Written::Expression => false,
         }
     }
 
-    pub(super) fn spot(&self, statement: &Statement<'_>, sharding: &Sharding) -> Spot {
-        if let (Some(named), None, Into::Sharded { table, .. }) =
-            (&self.single, &self.auto, &self.into)
-            && let Some(mapped) = sharding.map(table.map)
-            && let Some(value) = named.of(statement.values)
+    /// The shard of the only row, where its values say all.
+    fn spot_of_single(&self, statement: &Statement<'_>, sharding: &Sharding) -> Option<Spot> {
+        let (Some(single), Into::Sharded { table, .. }) = (&self.single, &self.into) else {
+            return None;
+        };
+        let mapped = sharding.map(table.map)?;
+        if let Some(id) = single.id
+            && id
+                .of(statement.values)
+                .is_none_or(|id| gives_id(&id, statement))
         {
-            return match key(&value, table).map(|key| locate(&mapped.map, &key)) {
-                Ok(Ok(at)) => Spot::Group(mapped.map.shard(at).group.clone()),
-                Ok(Err(nowhere)) => Spot::Refused(homeless(nowhere, &value)),
-                Err(refusal) => Spot::Refused(refusal),
-            };
+            return None;
+        }
+        let value = single.key.of(statement.values)?;
+        let found = key(&value, table).map(|key| locate(&mapped.map, &key));
+        Some(match found {
+            Ok(Ok(at)) => Spot::Group(mapped.map.shard(at).group.clone()),
+            Ok(Err(nowhere)) => Spot::Refused(homeless(nowhere, &value)),
+            Err(refusal) => Spot::Refused(refusal),
+        })
+    }
+
+    pub(super) fn spot(&self, statement: &Statement<'_>, sharding: &Sharding) -> Spot {
+        if let Some(spot) = self.spot_of_single(statement, sharding) {
+            return spot;
         }
         if self.query {
             return Spot::Select;
@@ -134,10 +160,9 @@ impl InsertPlan {
             return refused(error::NOT_OVER_GROUPS, "the INSERT is not understood");
         };
         let rows = Rows::of(&insert);
-        let ids = rows
-            .iter()
-            .filter(|row| self.wants_ids(row, statement.text));
-        let ids = ids.count();
+        let slots = sqltext::slots(statement.text, statement.mode);
+        let wants = |row: &&[Span]| self.wants_id(row, statement, &slots);
+        let ids = rows.iter().filter(wants).count();
         if ids > 0 {
             return Spot::Ids(u32::try_from(ids).unwrap_or(u32::MAX));
         }
@@ -147,7 +172,7 @@ impl InsertPlan {
                 None => Spot::Anywhere,
             },
             Into::Sharded { table, key } => match sharding.map(table.map) {
-                Some(mapped) => spread(&rows, *key, table, &mapped.map, statement),
+                Some(mapped) => spread(&rows, *key, table, &mapped.map, statement, &slots),
                 None => Spot::Anywhere,
             },
         }
@@ -190,8 +215,8 @@ fn spread(
     table: &ShardedTable,
     map: &ShardMap,
     statement: &Statement<'_>,
+    slots: &[Slot],
 ) -> Spot {
-    let slots = sqltext::slots(statement.text, statement.mode);
     let mut parts: Vec<(Arc<str>, Vec<u32>)> = Vec::new();
     let mut unknown = Vec::new();
     for (number, row) in (0u32..).zip(rows.iter()) {
@@ -203,7 +228,7 @@ fn spread(
         let Some(span) = span else {
             return refused(error::SHARD_KEY_MISSING, &*table.column);
         };
-        let value = match literal(*span, statement, &slots) {
+        let value = match literal(*span, statement, slots) {
             Written::Value(value) => value,
             Written::Default => return refused(error::SHARD_KEY_MISSING, &*table.column),
             Written::Expression => {
@@ -236,7 +261,7 @@ enum Written<'a> {
     Expression,
 }
 
-fn literal<'a>(span: Span, statement: &Statement<'a>, slots: &[sqltext::Slot]) -> Written<'a> {
+fn literal<'a>(span: Span, statement: &Statement<'a>, slots: &[Slot]) -> Written<'a> {
     let text = span.of(statement.text);
     if text.eq_ignore_ascii_case(b"NULL") {
         return Written::Value(Value::Null);
@@ -255,8 +280,12 @@ fn literal<'a>(span: Span, statement: &Statement<'a>, slots: &[sqltext::Slot]) -
 }
 
 /// True for a value in whose stead an AUTO_INCREMENT column takes an id.
-fn gives_id(value: &[u8]) -> bool {
-    value == b"0" || value.eq_ignore_ascii_case(b"NULL") || value.eq_ignore_ascii_case(b"DEFAULT")
+fn gives_id(value: &Value<'_>, statement: &Statement<'_>) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Number(number) => number == "0" && !statement.zero_is_value,
+        Value::Text(text) => **text == *b"0" && !statement.zero_is_value,
+    }
 }
 
 /// The key of a row that is stored with this value.
@@ -318,18 +347,26 @@ fn place_of(names: &[String], column: &str) -> Option<At> {
     })
 }
 
-/// The key of the only row, when it is one value.
-fn single(insert: &Insert, key: At, maker: &Maker<'_>) -> Option<Named> {
-    let At::Place(at) = key else { return None };
+/// What decides over the only row, when its key and its id are one value each.
+fn single(insert: &Insert, key: At, auto: Option<&Auto>, maker: &Maker<'_>) -> Option<Single> {
     let rows = Rows::of(insert);
     let mut all = rows.iter();
     let (only, None) = (all.next()?, all.next()) else {
         return None;
     };
-    let span = only.get(at as usize)?;
-    let named = maker.named(span.start, false)?;
-    let slot = &maker.slots[named.place as usize];
-    (slot.span == *span).then_some(named)
+    let value = |at: At| {
+        let At::Place(at) = at else { return None };
+        let span = only.get(at as usize)?;
+        let named = maker.named(span.start, false)?;
+        let slot = &maker.slots[named.place as usize];
+        (slot.span == *span).then_some(named)
+    };
+    let key = value(key)?;
+    let id = match auto {
+        None => None,
+        Some(auto) => Some(value(auto.at)?),
+    };
+    Some(Single { key, id })
 }
 
 /// ON DUPLICATE KEY UPDATE that sets the shard key to something else than it has.

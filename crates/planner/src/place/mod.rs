@@ -110,6 +110,8 @@ pub struct Statement<'a> {
     pub text: &'a [u8],
     pub mode: &'a Mode,
     pub values: &'a dyn Values,
+    /// A zero in an AUTO_INCREMENT column is no wish for an id (NO_AUTO_VALUE_ON_ZERO).
+    pub zero_is_value: bool,
 }
 
 impl Plan {

@@ -115,8 +115,8 @@ impl Reader<'_> {
 /// The last part of a name; `t.*` is `t`.
 fn last_name(name: &ObjectName) -> Option<String> {
     let idents = name.0.iter().filter_map(|part| part.as_ident());
-    let names = idents.map(|ident| ident.value.clone());
-    names.filter(|name| name != "*").last()
+    let mut names = idents.map(|ident| ident.value.clone());
+    names.rfind(|name| name != "*")
 }
 
 fn factor_name(factor: &TableFactor) -> Option<String> {

@@ -1,0 +1,345 @@
+//! Statements and where they go, on a map of four ranges: 1 to 99 on g1, 100 to 199 on g2, 200 to
+//! 299 on g1 again, and from 300 on g3, which is disabled from 1000 on.
+
+use std::sync::Arc;
+
+use farm::Sharding;
+use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
+use farm::sharding::{Column, Placement, TableSchema};
+use planner::place::{Asked, Literals, Plan, Spot, Statement, plan};
+use sqltext::{Class, Dialect, Mode, Scan};
+
+const MODE: Mode = Mode::new(Dialect::MariaDb, 101_100);
+
+fn shop() -> Sharding {
+    let shard = |id: u32, group: &str, low: i128, enabled: bool| Shard {
+        id,
+        group: group.into(),
+        bound: Bound::Lower(Key::Int(low)),
+        enabled,
+    };
+    let map = ShardMap {
+        id: 1,
+        kind: ShardKind::RangeInteger,
+        global_group: "g0".into(),
+        shards: vec![
+            shard(1, "g1", 1, true),
+            shard(2, "g2", 100, true),
+            shard(3, "g1", 200, true),
+            shard(4, "g3", 300, true),
+            shard(5, "g4", 1000, false),
+        ],
+        slots: Vec::new(),
+    };
+    let mut sharding = Sharding::new(1, vec![map]);
+    for (table, column) in [
+        ("customer", "id"),
+        ("orders", "customer_id"),
+        ("item", "customer_id"),
+    ] {
+        let sharded = ShardedTable {
+            database: "shop".into(),
+            table: table.into(),
+            column: column.into(),
+            key: KeyType::Integer,
+            map: 1,
+        };
+        sharding.declare("shop", table, Placement::Sharded(sharded));
+    }
+    sharding.declare("shop", "country", Placement::Global { map: 1 });
+    sharding.assign("logs", "g7".into());
+    let column = |name: &str, auto_increment: bool| Column {
+        name: name.into(),
+        data_type: "int".into(),
+        full_type: "int(11)".into(),
+        collation: None,
+        nullable: false,
+        auto_increment,
+        generated: false,
+        invisible: false,
+    };
+    let schema = |names: &[&str], auto: Option<&str>| {
+        Arc::new(TableSchema {
+            columns: names
+                .iter()
+                .map(|name| column(name, Some(*name) == auto))
+                .collect(),
+            primary: vec![0],
+            ..TableSchema::default()
+        })
+    };
+    sharding.describe("shop", "customer", schema(&["name", "id"], None));
+    let orders = schema(&["id", "customer_id", "total"], Some("id"));
+    sharding.describe("shop", "orders", orders);
+    sharding
+}
+
+fn scan(text: &str) -> Scan {
+    let mut scan = Scan::new();
+    scan.read(text.as_bytes(), &MODE);
+    scan
+}
+
+fn plan_of(text: &str, sharding: &Sharding) -> Plan {
+    let scan = scan(text);
+    let home: Arc<str> = "home".into();
+    let asked = Asked {
+        sharding,
+        home: &home,
+        database: "shop",
+        mode: &MODE,
+        writes: scan.class == Class::Write,
+        locks: scan.facts.contains(sqltext::Facts::LOCKING_READ),
+    };
+    plan(text.as_bytes(), &asked)
+}
+
+fn spot(plan: &Plan, text: &str, sharding: &Sharding) -> String {
+    let scan = scan(text);
+    let literals = Literals {
+        text: text.as_bytes(),
+        spans: &scan.literals,
+        mode: &MODE,
+        utf8: true,
+    };
+    let statement = Statement {
+        text: text.as_bytes(),
+        mode: &MODE,
+        values: &literals,
+        zero_is_value: false,
+    };
+    let groups = |groups: &[Arc<str>]| groups.join(",");
+    match plan.spot(&statement, sharding) {
+        Spot::Anywhere => "anywhere".to_owned(),
+        Spot::Group(group) => group.to_string(),
+        Spot::AnyOf(map) => format!("any of {map}"),
+        Spot::Each(all) => format!("each {}", groups(&all)),
+        Spot::Read(all) => format!("read {}", groups(&all)),
+        Spot::Rows(parts) => {
+            let part = |(group, rows): &(Arc<str>, Vec<u32>)| format!("{group}{rows:?}");
+            format!(
+                "rows {}",
+                parts.iter().map(part).collect::<Vec<_>>().join(" ")
+            )
+        }
+        Spot::Evaluate(spans) => {
+            let parts = spans
+                .iter()
+                .map(|span| String::from_utf8_lossy(span.of(text.as_bytes())).into_owned());
+            format!("evaluate {}", parts.collect::<Vec<_>>().join("; "))
+        }
+        Spot::Ids(count) => format!("ids {count}"),
+        Spot::Moves(all) => format!("moves {}", groups(&all)),
+        Spot::Limited(all) => format!("limited {}", groups(&all)),
+        Spot::Select => "select".to_owned(),
+        Spot::Refused(refusal) => format!("{}: {}", refusal.error.name, refusal.detail),
+    }
+}
+
+fn check(cases: &[(&str, &str)]) {
+    let sharding = shop();
+    for (text, expected) in cases {
+        assert_eq!(
+            spot(&plan_of(text, &sharding), text, &sharding),
+            *expected,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn reads() {
+    check(&[
+        ("SELECT 1", "anywhere"),
+        ("SELECT * FROM customer WHERE id = 150", "g2"),
+        ("SELECT * FROM customer WHERE id = -150", "g1"),
+        ("SELECT * FROM customer WHERE id = '250'", "g1"),
+        ("SELECT * FROM customer WHERE id IN (5, 250)", "g1"),
+        ("SELECT * FROM customer WHERE id IN (5, 150)", "read g1,g2"),
+        ("SELECT * FROM customer WHERE id < 500", "read g1,g2,g3"),
+        (
+            "SELECT * FROM customer WHERE id = NULL",
+            "SHARD_DISABLED: 5",
+        ),
+        ("SELECT * FROM customer", "SHARD_DISABLED: 5"),
+        (
+            "SELECT * FROM customer WHERE id = 1000",
+            "SHARD_DISABLED: 5",
+        ),
+        (
+            "SELECT * FROM customer c JOIN orders o ON o.customer_id = c.id JOIN country USING (code) WHERE c.id = 7",
+            "g1",
+        ),
+        ("SELECT * FROM country", "any of 1"),
+        ("SELECT * FROM country FOR UPDATE", "g0"),
+        ("SELECT * FROM logs.x", "g7"),
+        ("SELECT * FROM mysql.user", "home"),
+        ("SELECT * FROM untold", "g0"),
+        ("SELECT * FROM untold, country", "g0"),
+        (
+            "SELECT * FROM customer, untold WHERE customer.id = 7",
+            "read g1,g0",
+        ),
+        ("SELECT * FROM country, logs.x", "read g7"),
+        ("SELECT ^ FROM customer", "read "),
+        ("SELECT ^ FROM country", "any of 1"),
+        (
+            "SELECT * FROM customer WHERE id = 'x' 'y'",
+            "SHARD_DISABLED: 5",
+        ),
+    ]);
+}
+
+#[test]
+fn changes() {
+    check(&[
+        ("UPDATE customer SET name = 'x' WHERE id = 150", "g2"),
+        (
+            "UPDATE customer SET name = 'x' WHERE id < 150",
+            "each g1,g2",
+        ),
+        ("DELETE FROM customer WHERE id < 150", "each g1,g2"),
+        (
+            "DELETE FROM customer WHERE id < 150 LIMIT 3",
+            "limited g1,g2",
+        ),
+        ("DELETE FROM customer WHERE id IN (1, 201) LIMIT 3", "g1"),
+        ("UPDATE country SET name = 'x'", "each g0,g1,g2,g3,g4"),
+        (
+            "UPDATE customer c JOIN orders o ON o.customer_id = c.id SET o.total = c.n WHERE c.id < 150",
+            "each g1,g2",
+        ),
+        (
+            "UPDATE customer c JOIN orders o ON o.id = c.id SET o.total = c.n WHERE c.id < 150 AND o.customer_id < 150",
+            "NOT_OVER_GROUPS: the rows that this statement changes depend on rows of other groups",
+        ),
+        (
+            "UPDATE country JOIN customer SET country.name = 'x' WHERE customer.id = 1",
+            "NOT_OVER_GROUPS: a global table's rows cannot be changed by the rows of sharded tables: groups would differ",
+        ),
+        (
+            "DELETE o FROM orders o JOIN country c ON c.code = o.code WHERE o.customer_id < 150",
+            "each g1,g2",
+        ),
+        ("UPDATE customer SET id = 160 WHERE id = 150", "g2"),
+        ("UPDATE customer SET id = 50 WHERE id = 150", "moves g2"),
+        ("UPDATE customer SET id = id + 1 WHERE id = 150", "moves g2"),
+        ("UPDATE customer SET id = id WHERE id = 150", "g2"),
+        ("UPDATE logs.x SET a = 1", "g7"),
+    ]);
+}
+
+#[test]
+fn inserts() {
+    check(&[
+        ("INSERT INTO customer VALUES ('x', 150)", "g2"),
+        ("INSERT INTO customer (id, name) VALUES (150, 'x')", "g2"),
+        ("INSERT INTO customer SET name = 'x', id = 350", "g3"),
+        (
+            "REPLACE INTO shop.customer (`ID`) VALUES (-150)",
+            "SHARD_KEY_OUT_OF_RANGE: -150",
+        ),
+        ("INSERT INTO customer VALUES ('x', 1), ('y', 201)", "g1"),
+        (
+            "INSERT INTO customer VALUES ('x', 1), ('y', 101), ('z', 2)",
+            "rows g1[0, 2] g2[1]",
+        ),
+        (
+            "INSERT INTO customer VALUES ('x', 1), ('y', 1001)",
+            "SHARD_DISABLED: 5",
+        ),
+        (
+            "INSERT INTO customer VALUES ('x', NULL)",
+            "SHARD_KEY_NULL: id",
+        ),
+        (
+            "INSERT INTO customer VALUES ('x', 1.5)",
+            "SHARD_KEY_BAD: id",
+        ),
+        (
+            "INSERT INTO customer (name) VALUES ('x')",
+            "SHARD_KEY_MISSING: id",
+        ),
+        (
+            "INSERT INTO customer VALUES ('x', DEFAULT)",
+            "SHARD_KEY_MISSING: id",
+        ),
+        (
+            "INSERT INTO customer VALUES ('x', 1 + 1), ('y', @a)",
+            "evaluate 1 + 1; @a",
+        ),
+        (
+            "INSERT INTO customer SELECT * FROM customer WHERE id = 1",
+            "select",
+        ),
+        (
+            "INSERT INTO item VALUES (1)",
+            "NOT_OVER_GROUPS: the columns of the table are not known: name them in the INSERT",
+        ),
+        (
+            "INSERT INTO orders (customer_id, total) VALUES (1, 1), (101, 2)",
+            "ids 2",
+        ),
+        (
+            "INSERT INTO orders VALUES (NULL, 1, 1), (5, 101, 2), (0, 5, 5)",
+            "ids 2",
+        ),
+        ("INSERT INTO orders VALUES (7, 101, 2)", "g2"),
+        ("INSERT INTO country VALUES (1)", "each g0,g1,g2,g3,g4"),
+        ("INSERT INTO untold VALUES (1)", "g0"),
+        (
+            "INSERT INTO customer VALUES ('x', 1) ON DUPLICATE KEY UPDATE id = VALUES(id)",
+            "g1",
+        ),
+        (
+            "INSERT INTO customer VALUES ('x', 1) ON DUPLICATE KEY UPDATE id = 2",
+            "SHARD_KEY_MOVES: ON DUPLICATE KEY UPDATE cannot change the shard key of the row that is there",
+        ),
+    ]);
+}
+
+/// A plan serves all texts of its shape.
+#[test]
+fn values_are_those_of_each_text() {
+    let sharding = shop();
+    for (first, second, expected) in [
+        (
+            "SELECT * FROM customer WHERE name = 'x' AND id = 150",
+            "SELECT * FROM customer WHERE name = 'a longer name' AND id = -7",
+            "g1",
+        ),
+        (
+            "SELECT * FROM customer WHERE name = 'x' AND id = -150",
+            "SELECT * FROM customer WHERE name = '' AND id = '150'",
+            "g2",
+        ),
+        (
+            "INSERT INTO customer VALUES ('x', 1)",
+            "INSERT INTO customer VALUES (7, 350)",
+            "g3",
+        ),
+        (
+            "SELECT * FROM customer WHERE id IN (1, 2)",
+            "SELECT * FROM customer WHERE id IN (101, 350)",
+            "read g2,g3",
+        ),
+    ] {
+        let (one, other) = (scan(first), scan(second));
+        assert_eq!(
+            (one.digest, one.folds),
+            (other.digest, other.folds),
+            "{second}"
+        );
+        assert_eq!(
+            spot(&plan_of(first, &sharding), second, &sharding),
+            expected,
+            "{second}"
+        );
+    }
+    let (short, long) = (
+        scan("SELECT * FROM customer WHERE a IN (1) AND id IN (2, 3)"),
+        scan("SELECT * FROM customer WHERE a IN (1, 2) AND id IN (3)"),
+    );
+    assert_eq!(short.digest, long.digest);
+    assert_ne!(short.folds, long.folds);
+}
