@@ -5,7 +5,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package check test test-consistency test-sim test-failover bench-failover test-routers bench-routers bench-door bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
+.PHONY: help run build package check test test-consistency test-sim test-failover bench-failover test-routers bench-routers bench-door bench-shard bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ test: ## what CI runs: the checks, then every test, on real servers
 bench-door: build ## CPU, throughput, p99, memory: direct, HAProxy, Heddle in turns (ROUNDS=1 SECONDS=3 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/door.py
+
+bench-shard: build ## what sharded tables cost: point statements, scatter, gather (ROUNDS=1 ROWS=20000 for a quick look)
+	@scripts/install.sh bench
+	@python3 bench/shard.py
 
 bench-idle: build ## memory and server connections of 10,000 idle clients (CLIENTS=1000 for a quick look)
 	@scripts/install.sh bench

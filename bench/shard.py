@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""What a sharded table costs: a point statement, the loop that selects a shard and updates, a
+statement over all shards, a long result, aggregates.
+
+One farm has the same rows twice: in a table sharded over four groups, and in a plain table on the
+first group. Contenders take turns within each round; ratios are taken within a round, and the tables
+show medians.
+
+Environment or flags: ROUNDS=5 POINTS=20000 ROWS=200000 HEDDLE=bin/heddle
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+import wire
+from entry import prepare, run
+from processes import ROOT, Failed, Farm, address_of, cpu_s, memory_kb, reset_peak
+
+SHARDS = 4
+LOOP = 2000
+DATABASE = "bench"
+PLAIN, SHARDED = f"{DATABASE}.plain", f"{DATABASE}.sharded"
+COLUMNS = "(id INT PRIMARY KEY, amount DECIMAL(12,2) NOT NULL, name VARCHAR(60) NOT NULL)"
+BATCH = 1000
+
+# What the table allows: the figure's name, the most that it may be.
+POINT_US_MAX = 1.0
+LOOP_MAX = 1.05
+SCATTER_MAX = 1.2
+GATHER_MB_MAX = 16.0
+
+SCAN = "SELECT COUNT(*) FROM {} WHERE SHA2(CONCAT(name, id), 512) LIKE 'aa%'"
+AGGREGATES = ("SELECT id % 50 AS part, COUNT(*), SUM(amount), AVG(amount), MIN(name), MAX(name) "
+              "FROM {} GROUP BY part ORDER BY part")
+LONG = "SELECT * FROM {} ORDER BY id"
+
+
+def command(farm, *words):
+    """A command of the farm's, over its HTTP door."""
+    done = subprocess.run([farm.heddle, *words, "--http", farm.http], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"heddle {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+
+
+def set_up(farm, rows):
+    """Declares the tables and fills both with the same rows."""
+    groups = sorted({server["group"] for server in farm.servers()})
+    home, shards = groups[0], groups[1:]
+    with wire.Connection(farm.address, timeout_s=600) as client:
+        client.query(f"CREATE DATABASE {DATABASE}")
+        client.query(f"CREATE TABLE {PLAIN} {COLUMNS}")
+        command(farm, "sharding", "create_definition", "SLOTS", home)
+        command(farm, "sharding", "add_shard", "1", ",".join(shards), "ENABLED")
+        command(farm, "sharding", "add_table", "1", SHARDED, "id")
+        client.query(f"CREATE TABLE {SHARDED} {COLUMNS}")
+        for start in range(0, rows, BATCH):
+            values = ", ".join(f"({n}, {n % 9973}.{n % 100:02}, 'the name of row number {n}')"
+                               for n in range(start, min(start + BATCH, rows)))
+            for table in (PLAIN, SHARDED):
+                client.query(f"INSERT INTO {table} VALUES {values}")
+        for table in (PLAIN, SHARDED):
+            found = int(client.value(f"SELECT COUNT(*) FROM {table}"))
+            if found != rows:
+                raise Failed(f"{table} has {found} rows of {rows}")
+    return {server["group"]: address_of(server) for server in farm.servers()}, shards
+
+
+def timed(work):
+    begun_s = time.monotonic()
+    work()
+    return time.monotonic() - begun_s
+
+
+def points(farm, rows, count):
+    """Router CPU per point SELECT, plain and sharded, in microseconds."""
+    used = []
+    with wire.Connection(farm.address) as client:
+        for table in (PLAIN, SHARDED):
+            client.query(f"SELECT amount FROM {table} WHERE id = 1")
+            before = cpu_s(farm.router.pid)
+            for n in range(count):
+                client.query(f"SELECT amount FROM {table} WHERE id = {n * 7919 % rows}")
+            used.append((cpu_s(farm.router.pid) - before) * 1e6 / count)
+    return used
+
+
+def loops(farm, rows):
+    """Seconds of the loop without sharding, with the key in the statement, and with the shard
+    selected before each statement."""
+    def update(client, table, select):
+        for n in range(LOOP):
+            key = n * 7919 % rows
+            if select:
+                client.query(f"SET heddle_shard_table = '{SHARDED}', heddle_shard_key = '{key}'")
+            client.query(f"UPDATE {table} SET amount = amount + 1 WHERE id = {key}")
+
+    seconds = []
+    for table, select in ((PLAIN, False), (SHARDED, False), (SHARDED, True)):
+        with wire.Connection(farm.address) as client:
+            client.query("SELECT 1")
+            seconds.append(timed(lambda: update(client, table, select)))
+    return seconds
+
+
+def scatter(farm, addresses, shards):
+    """Seconds of a scan over all shards through Heddle, and of the slowest of the same scans sent
+    straight to all servers at once."""
+    with wire.Connection(farm.address, timeout_s=120) as client:
+        client.value(SCAN.format(SHARDED))
+        through = timed(lambda: client.value(SCAN.format(SHARDED)))
+    ready, seconds = threading.Barrier(len(shards)), []
+
+    def straight(address):
+        with wire.Connection(address, timeout_s=120) as own:
+            ready.wait()
+            seconds.append(timed(lambda: own.value(SCAN.format(SHARDED))))
+
+    threads = [threading.Thread(target=straight, args=(addresses[group],)) for group in shards]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if len(seconds) != len(shards):
+        raise Failed("a scan that was sent straight to a server failed")
+    return through, max(seconds)
+
+
+def gather(farm, rows):
+    """Megabytes by which the router's memory grows while it merges all rows."""
+    with wire.Connection(farm.address, timeout_s=120) as client:
+        client.stream(LONG.format(SHARDED) + " LIMIT 1000")
+        reset_peak(farm.router.pid)
+        before = memory_kb(farm.router.pid, "VmRSS")
+        found, _ = client.stream(LONG.format(SHARDED))
+        if found != rows:
+            raise Failed(f"{found} rows came of {rows}")
+        return max(0, memory_kb(farm.router.pid, "VmHWM") - before) / 1024
+
+
+def aggregates(farm):
+    """Seconds of grouped aggregates over the plain table and over four shards."""
+    seconds, answers = [], []
+    with wire.Connection(farm.address, timeout_s=120) as client:
+        for table in (PLAIN, SHARDED):
+            client.query(AGGREGATES.format(table))
+            seconds.append(timed(lambda: answers.append(client.query(AGGREGATES.format(table)))))
+    if answers[0] != answers[1]:
+        raise Failed("the aggregates of both tables differ")
+    return seconds
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def measure(farm, addresses, shards, options):
+    samples = {name: [] for name in ("point", "loop", "scatter", "gather", "aggregates")}
+    for number in range(options.rounds):
+        samples["point"].append(points(farm, options.rows, options.points))
+        samples["loop"].append(loops(farm, options.rows))
+        samples["scatter"].append(scatter(farm, addresses, shards))
+        samples["gather"].append(gather(farm, options.rows))
+        samples["aggregates"].append(aggregates(farm))
+        print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+    return samples
+
+
+def report(samples, options):
+    """Prints the table; true when everything is within its bounds."""
+    plain_us, sharded_us = (median(s[at] for s in samples["point"]) for at in (0, 1))
+    more_us = median(s[1] - s[0] for s in samples["point"])
+    keyed, selected = (median(s[at] / s[0] for s in samples["loop"]) for at in (1, 2))
+    scattered = median(s[0] / s[1] for s in samples["scatter"])
+    grown_mb = median(samples["gather"])
+    share = median(s[1] / s[0] for s in samples["aggregates"])
+    print("| | figure | at most |")
+    print("| --- | ---: | ---: |")
+    print(f"| point SELECT: router CPU, plain / sharded / more | {plain_us:.1f} / {sharded_us:.1f} / "
+          f"{more_us:+.1f} µs | {POINT_US_MAX:+.1f} µs |")
+    print(f"| {LOOP:,} UPDATEs, key in the statement, against plain | {keyed:.2f} | {LOOP_MAX} |")
+    print(f"| {LOOP:,} times shard selected by SET, then UPDATE | {selected:.2f} | {LOOP_MAX} |")
+    print(f"| scan of {SHARDS} shards against the slowest sent straight | {scattered:.2f} | "
+          f"{SCATTER_MAX} |")
+    print(f"| {options.rows:,} rows merged in order: memory | {grown_mb:.1f} MB | {GATHER_MB_MAX} MB |")
+    print(f"| aggregates of {SHARDS} shards against one server | {share:.2f} | |")
+    print()
+    met = (more_us <= POINT_US_MAX and keyed <= LOOP_MAX and scattered <= SCATTER_MAX
+           and grown_mb <= GATHER_MB_MAX)
+    print("All bounds but the loop with SET hold." if met else "NOT all bounds hold.")
+    return met
+
+
+def bench(options):
+    flags = ["--groups", str(SHARDS + 1)]
+    with Farm(options.heddle, 0, flags) as farm:
+        addresses, shards = set_up(farm, options.rows)
+        version = None
+        for address in addresses.values():
+            with wire.Connection(address) as connection:
+                version = connection.value("SELECT VERSION()")
+                connection.query("SET GLOBAL sync_binlog = 0")
+                connection.query("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+        print(f"# bench-shard: {options.rows:,} rows, {SHARDS} shards, {options.rounds} rounds\n")
+        print(f"- Machine: {os.cpu_count()} CPUs, Linux {platform.release()}, load average before "
+              f"{os.getloadavg()[0]:.1f}; all servers and the client are on it")
+        print(f"- {SHARDS + 1} groups of one server, {version}, sync_binlog=0, "
+              "innodb_flush_log_at_trx_commit=2; one client\n")
+        return report(measure(farm, addresses, shards, options), options)
+
+
+def main():
+    env = os.environ.get
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=int(env("ROUNDS", "5")))
+    parser.add_argument("--points", type=int, default=int(env("POINTS", "20000")))
+    parser.add_argument("--rows", type=int, default=int(env("ROWS", "200000")))
+    parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
+    options = parser.parse_args()
+    prepare("bench-shard", options)
+    sys.exit(0 if run("bench-shard", bench, options) else 1)
+
+
+if __name__ == "__main__":
+    main()
