@@ -19,6 +19,7 @@ use planner::{Catalog, Kind};
 use sqltext::{Class, Facts, Slot, Verb};
 
 use crate::exec::{Job, Shape};
+use crate::fan::Part;
 use crate::session::Session;
 use bound::Bound;
 pub(crate) use plans::Plans;
@@ -36,13 +37,6 @@ pub(crate) enum Where {
     /// Something must be asked or allocated first: see [`Session::place_later`].
     Later(Box<Spot>),
     Refuse(ClientError, String),
-}
-
-/// What runs on one group.
-#[derive(Clone, Debug)]
-pub(crate) struct Part {
-    pub group: Arc<str>,
-    pub text: Vec<u8>,
 }
 
 impl Session {

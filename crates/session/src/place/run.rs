@@ -1,10 +1,12 @@
-//! Runs what is for several groups, or answers why it is not run.
+//! Runs a command where its tables are: on one group, on several, or answers why it runs nowhere.
 
-use farm::error;
+use farm::{ClientError, error};
+use planner::{Answer, Finish, Unanswered};
 
-use super::{Part, Where};
+use super::Where;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::fan::{Fan, Part, Wanted};
 use crate::session::Session;
 
 impl Session {
@@ -16,8 +18,13 @@ impl Session {
         match self.place(&shape, job) {
             Where::Stay => {}
             Where::Group(group) => self.sit(&group),
-            other => return Box::pin(self.run_placed(other)).await,
+            other => return Box::pin(self.run_placed(other, shape, job)).await,
         }
+        self.run_here(shape, job).await
+    }
+
+    /// The same on the current seat.
+    pub(crate) async fn run_here(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         self.recording = None;
         if self.may_be_cached(&shape, job) && Box::pin(self.answer_from_cache(&shape)).await? {
             return Ok(());
@@ -25,23 +32,77 @@ impl Session {
         self.run_on_servers(shape, job).await
     }
 
-    /// Answers a command that is not for one group.
-    pub(crate) async fn run_placed(&mut self, place: Where) -> Result<(), End> {
-        let (error, detail) = match place {
-            Where::Refuse(error, detail) => (error, detail),
+    /// Runs a command that is not for one group.
+    async fn run_placed(&mut self, place: Where, shape: Shape, job: Job) -> Result<(), End> {
+        match place {
+            Where::Stay | Where::Group(_) => self.run_here(shape, job).await,
+            Where::Refuse(error, detail) => self.client.error(&error, &[&detail]).await,
             Where::Parts(parts) => {
-                let part = |part: &Part| format!("{} bytes for {}", part.text.len(), part.group);
-                let parts: Vec<String> = parts.iter().map(part).collect();
-                (error::NOT_OVER_GROUPS, parts.join(", "))
+                let fan = Fan {
+                    parts,
+                    answer: Wanted::Counts { insert_id: None },
+                    clock: true,
+                };
+                self.fan_out(&fan, shape, job).await
             }
-            Where::Rows(text) => {
-                let bytes = text.len();
-                let detail = format!("a query of {bytes} bytes needs several groups");
-                (error::NOT_OVER_GROUPS, detail)
+            Where::Rows(text) => match self.answer_of(&text) {
+                Ok(answer) => self.answer_rows(answer, shape, job).await,
+                Err((error, detail)) => self.client.error(&error, &[&detail]).await,
+            },
+            Where::Later(spot) => {
+                let detail = format!("{spot:?}");
+                self.client.error(&error::NOT_OVER_GROUPS, &[&detail]).await
             }
-            Where::Later(spot) => (error::NOT_OVER_GROUPS, format!("{spot:?}")),
-            Where::Stay | Where::Group(_) => return Ok(()),
+        }
+    }
+
+    /// How a query over several groups is answered, or why it is not.
+    fn answer_of(&self, text: &[u8]) -> Result<Answer, (ClientError, String)> {
+        let refused = |why: String| (error::NOT_OVER_GROUPS, why);
+        let text = std::str::from_utf8(text)
+            .map_err(|_| refused("its text is not UTF-8; use SET NAMES utf8mb4".to_owned()))?;
+        let snapshot = self.core.shared.published.load();
+        let (Some(sharding), Some(home)) = (&snapshot.sharding, snapshot.home()) else {
+            return Err(refused("the farm has no shard maps any more".to_owned()));
         };
-        self.client.error(&error, &[&detail]).await
+        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let asked = planner::Asked {
+            sharding,
+            home: &home.name,
+            database: &database,
+            mode: &self.mode,
+            scratch: &format!("h{}_", self.handle.id),
+        };
+        planner::answer(text, &asked).map_err(|unanswered| match unanswered {
+            Unanswered::Unknown(why) => refused(why),
+            Unanswered::Disabled(shard) => (error::SHARD_DISABLED, shard.to_string()),
+        })
+    }
+
+    async fn answer_rows(&mut self, answer: Answer, shape: Shape, job: Job) -> Result<(), End> {
+        let merging = match answer.finish {
+            Finish::Merge(merging) => merging,
+            Finish::Scratch(_) => {
+                let why = answer.reasons.join("; ");
+                return self.client.error(&error::NOT_OVER_GROUPS, &[&why]).await;
+            }
+        };
+        let mut parts = Vec::new();
+        for fragment in answer.fragments {
+            let groups = match fragment.any {
+                true => &fragment.groups[..1.min(fragment.groups.len())],
+                false => &fragment.groups[..],
+            };
+            parts.extend(groups.iter().map(|group| Part {
+                group: group.clone(),
+                text: fragment.text.clone().into_bytes(),
+            }));
+        }
+        let fan = Fan {
+            parts,
+            answer: Wanted::Rows(merging),
+            clock: answer.clock,
+        };
+        self.fan_out(&fan, shape, job).await
     }
 }
