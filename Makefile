@@ -5,7 +5,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package check test test-consistency test-sim test-failover bench-failover test-routers bench-routers bench-door bench-shard bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
+.PHONY: help run build package check test test-consistency test-shards test-sim test-failover bench-failover test-routers bench-routers bench-door bench-shard bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,11 @@ bench-routers: build ## pauses with three routers when the primary dies, alone a
 	@scripts/install.sh test
 	@FAILOVER_ROUNDS=$(or $(ROUNDS),30) FAILOVER_FAULTS="$(or $(FAULTS),kill leader-and-primary)" HEDDLE_BIN=$(CURDIR)/bin/heddle \
 	  $(CARGO) test --release --locked --package testkit --test routers -- --include-ignored --test-threads 1 --skip mysql --skip partitions
+
+test-shards: ## statements on one server and on one, two and four shards: equal answers; SEEDS (3) of made up ones (FLAGS="two_shards")
+	@scripts/install.sh test
+	@HEDDLE_SHARDS_SEEDS=$(or $(SEEDS),3) $(CARGO) test --release --locked --package testkit --test shards -- \
+	  --include-ignored --test-threads 1 $(FLAGS)
 
 test-sim: ## a million histories of a simulated farm and 70000 of one with several routers (HEDDLE_SEEDS, HEDDLE_SEED_FROM), played to the machine of failover
 	$(CARGO) test --release --quiet --locked --package machines --test simulate -- --ignored

@@ -1,0 +1,75 @@
+# Every aggregate, with NULLs and without rows, over one group of all rows.
+SELECT COUNT(*) FROM orders;
+SELECT COUNT(1), COUNT(discount), COUNT(remark), COUNT(NULL) FROM orders;
+SELECT COUNT(*) AS n FROM orders WHERE status = 'paid';
+SELECT COUNT(*), SUM(total) FROM orders WHERE 1 = 0;
+SELECT SUM(total) FROM orders;
+SELECT SUM(discount), AVG(discount), MIN(discount), MAX(discount) FROM orders;
+SELECT SUM(credit), AVG(credit), MIN(credit), MAX(credit), COUNT(credit) FROM customers;
+SELECT SUM(credit), AVG(credit), MIN(credit), MAX(credit), COUNT(credit) FROM customers WHERE credit IS NULL;
+SELECT SUM(score), AVG(score), MIN(score), MAX(score) FROM customers;
+SELECT SUM(quantity), AVG(quantity), MIN(quantity), MAX(quantity) FROM items;
+SELECT SUM(price * quantity), AVG(price * quantity), SUM(tax), AVG(tax) FROM items;
+SELECT SUM(ms), AVG(ms), MIN(ms), MAX(ms) FROM visits;
+SELECT SUM(visit_id), AVG(visit_id) FROM visits;
+SELECT MIN(name COLLATE utf8mb4_bin), MAX(name COLLATE utf8mb4_bin) FROM customers;
+SELECT HEX(WEIGHT_STRING(MIN(name))), HEX(WEIGHT_STRING(MAX(name))) FROM customers;
+SELECT MIN(email), MAX(email), MIN(country), MAX(country) FROM customers;
+SELECT MIN(tier), MAX(tier), MIN(tier + 0), MAX(tier + 0), SUM(tier), AVG(tier) FROM customers;
+SELECT MIN(options), MAX(options), SUM(options) FROM items;
+SELECT MIN(born), MAX(born), MIN(created), MAX(created), COUNT(born) FROM customers;
+SELECT MIN(shipped), MAX(shipped), COUNT(shipped) FROM items;
+SELECT MIN(spent), MAX(spent), SUM(TIME_TO_SEC(spent)) FROM visits;
+SELECT MIN(code), MAX(code), HEX(MIN(code)) FROM customers;
+SELECT MIN(at), MAX(at) FROM visits;
+SELECT COUNT(DISTINCT country), COUNT(DISTINCT tier), COUNT(DISTINCT born) FROM customers;
+SELECT COUNT(DISTINCT name), COUNT(DISTINCT city), COUNT(DISTINCT email) FROM customers;
+SELECT COUNT(DISTINCT name COLLATE utf8mb4_bin) FROM customers;
+SELECT COUNT(DISTINCT country, tier) FROM customers;
+SELECT COUNT(DISTINCT customer_id) FROM orders;
+SELECT COUNT(DISTINCT order_id) FROM orders;
+SELECT SUM(DISTINCT quantity), AVG(DISTINCT quantity), COUNT(DISTINCT quantity), MIN(DISTINCT quantity) FROM items;
+SELECT SUM(DISTINCT total) FROM orders;
+-- about: 1 2 3 4 5 6
+SELECT STDDEV(total), STDDEV_POP(total), STDDEV_SAMP(total), VARIANCE(total), VAR_POP(total), VAR_SAMP(total) FROM orders;
+-- about: 1 2
+SELECT STD(credit), VAR_SAMP(credit) FROM customers;
+SELECT STD(credit), VAR_SAMP(credit) FROM customers WHERE customer_id = 999999;
+-- about: 1 2
+SELECT STDDEV_SAMP(score), VAR_POP(score) FROM customers WHERE customer_id IN (1, 2);
+SELECT BIT_AND(quantity), BIT_OR(quantity), BIT_XOR(quantity) FROM items;
+SELECT BIT_AND(quantity), BIT_OR(quantity), BIT_XOR(quantity) FROM items WHERE 1 = 0;
+SELECT GROUP_CONCAT(customer_id ORDER BY customer_id) FROM customers;
+SELECT GROUP_CONCAT(DISTINCT country ORDER BY country SEPARATOR '|') FROM customers;
+SELECT GROUP_CONCAT(name, '=', credit ORDER BY customer_id DESC SEPARATOR ' ; ') FROM customers WHERE customer_id < 10;
+SELECT GROUP_CONCAT(credit ORDER BY credit) FROM customers WHERE 1 = 0;
+SELECT SUM(total) / COUNT(*) AS mean, AVG(total) AS avg FROM orders;
+SELECT SUM(total) + SUM(discount) * 2 - COUNT(*) FROM orders;
+SELECT ROUND(AVG(total), 1), FLOOR(SUM(total)), CONCAT('n=', COUNT(*)) FROM orders;
+SELECT MAX(total) - MIN(total) AS spread, IF(COUNT(*) > 100, 'many', 'few') AS size FROM orders;
+SELECT SUM(IF(status = 'paid', total, 0)) AS paid, SUM(status = 'new') AS fresh, AVG(status = 'returned') AS share FROM orders;
+SELECT SUM(CASE WHEN total > 500 THEN 1 END), COUNT(CASE WHEN total > 500 THEN 1 END) FROM orders;
+SELECT COUNT(*) FROM orders HAVING COUNT(*) > 10;
+SELECT COUNT(*) FROM orders HAVING COUNT(*) > 1000000;
+SELECT COUNT(*) FROM orders LIMIT 1;
+SELECT COUNT(*) FROM orders LIMIT 0;
+SELECT COUNT(*) FROM orders LIMIT 1 OFFSET 1;
+SELECT COUNT(*) FROM orders ORDER BY COUNT(*);
+SELECT 'total' AS label, COUNT(*) AS n, NULL AS nothing FROM orders;
+SELECT MAX(customer_id), MIN(customer_id), COUNT(*) FROM customers WHERE customer_id IN (3, 9, 27);
+SELECT SUM(customer_id), AVG(customer_id) FROM customers WHERE customer_id BETWEEN 5 AND 25;
+SELECT SUM(mass), COUNT(mass), MIN(mass), MAX(mass) FROM items;
+SELECT MIN(bot), MAX(bot), SUM(bot) FROM visits;
+SELECT SUM('1'), AVG('2'), MIN('x') FROM customers;
+SELECT SUM(name) FROM customers;
+SELECT COUNT(*), COUNT(*) AS again, COUNT(*) * 2 FROM items;
+SELECT SUM(total) AS total FROM orders WHERE total > 100;
+SELECT COUNT(*) FROM customers WHERE name = 'MULLER';
+SELECT SUM(population), MAX(population) FROM countries;
+SELECT COUNT(*) FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id);
+SELECT COUNT(*), SUM(i.price * i.quantity) FROM orders o JOIN items i ON i.customer_id = o.customer_id AND i.order_id = o.order_id WHERE o.status = 'paid';
+SELECT JSON_ARRAYAGG(customer_id) FROM customers WHERE customer_id = 7;
+-- engine: mysql
+SELECT ANY_VALUE(1), BIT_COUNT(BIT_OR(quantity)) FROM items;
+-- engine: mariadb
+SELECT MEDIAN(credit) OVER () AS m, customer_id FROM customers ORDER BY customer_id;

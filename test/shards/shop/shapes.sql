@@ -1,0 +1,34 @@
+# One of each of the thirty-two shapes that cross-shard SQL was first measured with.
+SELECT COUNT(*), SUM(total), AVG(total), MIN(total), MAX(total) FROM orders;
+SELECT status, COUNT(*), SUM(total), AVG(discount) FROM orders GROUP BY status ORDER BY status;
+SELECT customer_id, name FROM customers WHERE country = 'DE' ORDER BY name, customer_id;
+SELECT customer_id, order_id, total FROM orders WHERE status = 'paid' ORDER BY total DESC, customer_id, order_id LIMIT 10;
+SELECT customer_id, order_id, total FROM orders ORDER BY placed DESC, customer_id, order_id LIMIT 10 OFFSET 20;
+SELECT DISTINCT country, tier FROM customers ORDER BY country, tier;
+SELECT c.tier, COUNT(*), SUM(o.total) FROM customers c JOIN orders o ON o.customer_id = c.customer_id GROUP BY c.tier ORDER BY c.tier;
+SELECT p.category COLLATE utf8mb4_bin AS category, c.country, SUM(i.quantity * i.price) FROM customers c JOIN items i ON i.customer_id = c.customer_id JOIN products p ON p.product_id = i.product_id GROUP BY category, c.country ORDER BY category, c.country;
+SELECT a.customer_id, b.customer_id FROM customers a JOIN customers b ON a.born = b.born AND a.customer_id < b.customer_id ORDER BY 1, 2;
+SELECT c.customer_id, c.name FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id AND o.total > 900) ORDER BY c.customer_id;
+SELECT c.customer_id FROM customers c WHERE c.customer_id NOT IN (SELECT o.customer_id FROM orders o WHERE o.status = 'cancelled') ORDER BY 1;
+SELECT c.customer_id, (SELECT COUNT(*) FROM orders o WHERE o.customer_id = c.customer_id) AS n, (SELECT MAX(o.placed) FROM orders o WHERE o.customer_id = c.customer_id) AS latest FROM customers c ORDER BY n DESC, c.customer_id LIMIT 10;
+WITH spent AS (SELECT customer_id, SUM(total) AS s FROM orders GROUP BY customer_id) SELECT c.tier, AVG(spent.s), MAX(spent.s) FROM spent JOIN customers c ON c.customer_id = spent.customer_id GROUP BY c.tier ORDER BY c.tier;
+WITH RECURSIVE months AS (SELECT DATE '2025-01-01' AS m UNION ALL SELECT m + INTERVAL 1 MONTH FROM months WHERE m < '2025-12-01') SELECT months.m, COUNT(o.order_id), COALESCE(SUM(o.total), 0) FROM months LEFT JOIN orders o ON o.placed >= months.m AND o.placed < months.m + INTERVAL 1 MONTH GROUP BY months.m ORDER BY months.m;
+SELECT country, customer_id, credit, RANK() OVER (PARTITION BY country ORDER BY credit DESC) AS r FROM customers WHERE credit IS NOT NULL ORDER BY country, r, customer_id;
+SELECT customer_id, order_id, SUM(total) OVER (PARTITION BY customer_id ORDER BY placed, order_id) AS running FROM orders ORDER BY customer_id, running, order_id;
+SELECT city COLLATE utf8mb4_bin AS x FROM customers WHERE city IS NOT NULL UNION SELECT name FROM countries ORDER BY x;
+SELECT customer_id, order_id FROM orders o WHERE total = (SELECT MAX(total) FROM orders x WHERE x.customer_id = o.customer_id) ORDER BY 1, 2;
+SELECT COUNT(*), AVG(n), MAX(n) FROM (SELECT customer_id, COUNT(*) AS n FROM orders GROUP BY customer_id) t;
+SELECT YEAR(placed) AS y, WEEK(placed, 3) AS w, COUNT(*), SUM(total) FROM orders GROUP BY y, w HAVING COUNT(*) > 2 ORDER BY y, w;
+SELECT COUNT(DISTINCT name), COUNT(DISTINCT city), COUNT(DISTINCT country, tier) FROM customers;
+SELECT customer_id, JSON_UNQUOTE(JSON_EXTRACT(prefs, '$.lang')) AS lang FROM customers WHERE JSON_EXTRACT(prefs, '$.size') > 5 ORDER BY lang, customer_id;
+SELECT customer_id, order_id FROM orders WHERE due BETWEEN '2025-03-01' AND '2025-05-31' AND discount IS NULL ORDER BY due, customer_id, order_id;
+SELECT status, SUM(total) / COUNT(*) AS mean, 100 * SUM(total) / (SELECT SUM(total) FROM orders) AS share FROM orders GROUP BY status ORDER BY share DESC, status;
+SELECT country, tier, COUNT(*), SUM(credit) FROM customers GROUP BY country, tier WITH ROLLUP;
+SELECT p.product_id, p.name FROM products p LEFT JOIN items i ON i.product_id = p.product_id AND i.quantity >= 7 WHERE i.product_id IS NULL ORDER BY p.product_id;
+-- about: 2 3
+SELECT status, STDDEV(total), VARIANCE(discount), COUNT(DISTINCT FLOOR(total / 100)) FROM orders GROUP BY status ORDER BY status;
+SELECT name, customer_id FROM customers ORDER BY name, customer_id;
+SELECT tier, tier + 0 AS n, COUNT(*) FROM customers GROUP BY tier, n ORDER BY tier;
+SELECT GROUP_CONCAT(DISTINCT country ORDER BY country) AS all_countries, GROUP_CONCAT(DISTINCT tier ORDER BY tier) AS tiers FROM customers;
+SELECT c.customer_id, o.order_id, o.status FROM customers c LEFT JOIN orders o ON o.customer_id = c.customer_id AND o.status IN ('returned', 'cancelled') ORDER BY c.customer_id, o.order_id;
+SELECT customer_id, order_id FROM orders WHERE (customer_id, placed) IN (SELECT customer_id, MAX(placed) FROM orders GROUP BY customer_id) ORDER BY 1, 2;

@@ -1,0 +1,26 @@
+# Window functions: over the key, over something else, with frames.
+SELECT customer_id, order_id, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY placed, order_id) AS n FROM orders ORDER BY 1, 3;
+SELECT customer_id, order_id, RANK() OVER (PARTITION BY customer_id ORDER BY status) AS r, DENSE_RANK() OVER (PARTITION BY customer_id ORDER BY status) AS d FROM orders ORDER BY 1, 2;
+SELECT customer_id, order_id, SUM(total) OVER (PARTITION BY customer_id ORDER BY placed, order_id) AS running FROM orders ORDER BY 1, placed, 2;
+SELECT customer_id, order_id, total / SUM(total) OVER (PARTITION BY customer_id) AS share FROM orders ORDER BY 1, 2;
+SELECT customer_id, order_id, LAG(total) OVER (PARTITION BY customer_id ORDER BY placed, order_id) AS past, LEAD(total) OVER (PARTITION BY customer_id ORDER BY placed, order_id) AS next FROM orders ORDER BY 1, 2;
+SELECT status, customer_id, order_id, ROW_NUMBER() OVER (PARTITION BY status ORDER BY total DESC, customer_id, order_id) AS n FROM orders ORDER BY 1, 4;
+SELECT customer_id, credit, RANK() OVER (ORDER BY credit DESC) AS r FROM customers ORDER BY r, 1;
+SELECT customer_id, NTILE(4) OVER (ORDER BY customer_id) AS q FROM customers ORDER BY 1;
+SELECT customer_id, PERCENT_RANK() OVER (ORDER BY customer_id) AS p, CUME_DIST() OVER (ORDER BY customer_id) AS c FROM customers ORDER BY 1;
+SELECT customer_id, COUNT(*) OVER () AS n FROM customers ORDER BY 1;
+SELECT customer_id, COUNT(*) OVER (PARTITION BY country) AS n, SUM(credit) OVER (PARTITION BY country) AS s FROM customers ORDER BY 1;
+SELECT customer_id, SUM(credit) OVER (ORDER BY customer_id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s FROM customers ORDER BY 1;
+SELECT customer_id, AVG(credit) OVER (ORDER BY customer_id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS a FROM customers ORDER BY 1;
+SELECT customer_id, FIRST_VALUE(name) OVER (PARTITION BY country ORDER BY customer_id) AS f, LAST_VALUE(customer_id) OVER (PARTITION BY country ORDER BY customer_id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS l FROM customers ORDER BY 1;
+SELECT * FROM (SELECT customer_id, order_id, total, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY total DESC, order_id) AS n FROM orders) t WHERE n <= 2 ORDER BY 1, n;
+SELECT * FROM (SELECT status, customer_id, order_id, total, RANK() OVER (PARTITION BY status ORDER BY total DESC) AS n FROM orders) t WHERE n <= 3 ORDER BY status, n, customer_id, order_id;
+SELECT status, SUM(total) AS s, RANK() OVER (ORDER BY SUM(total) DESC) AS r FROM orders GROUP BY status ORDER BY r;
+SELECT customer_id, SUM(total) AS s, SUM(SUM(total)) OVER (ORDER BY customer_id) AS running FROM orders GROUP BY customer_id ORDER BY 1;
+SELECT customer_id, order_id, SUM(total) OVER w AS s, COUNT(*) OVER w AS n FROM orders WINDOW w AS (PARTITION BY customer_id) ORDER BY 1, 2;
+SELECT o.customer_id, o.order_id, SUM(i.quantity) AS q, RANK() OVER (PARTITION BY o.customer_id ORDER BY SUM(i.quantity) DESC) AS r FROM orders o JOIN items i ON i.customer_id = o.customer_id AND i.order_id = o.order_id GROUP BY o.customer_id, o.order_id ORDER BY 1, 4, 2;
+SELECT DISTINCT country, MAX(credit) OVER (PARTITION BY country) AS m FROM customers ORDER BY 1;
+SELECT customer_id, order_id, placed, MIN(placed) OVER (PARTITION BY customer_id ORDER BY order_id RANGE BETWEEN 100 PRECEDING AND CURRENT ROW) AS m FROM orders ORDER BY 1, 2;
+SELECT visit_id, NTH_VALUE(visit_id, 2) OVER (PARTITION BY customer_id ORDER BY visit_id) AS second FROM visits ORDER BY 1;
+WITH r AS (SELECT customer_id, order_id, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY placed DESC, order_id DESC) AS n FROM orders) SELECT c.customer_id, r.order_id FROM customers c LEFT JOIN r ON r.customer_id = c.customer_id AND r.n = 1 ORDER BY 1;
+SELECT category COLLATE utf8mb4_bin AS cat, product_id, RANK() OVER (PARTITION BY category ORDER BY price DESC) AS r FROM products ORDER BY product_id;
