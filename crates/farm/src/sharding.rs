@@ -17,6 +17,8 @@ pub struct Sharding {
     pub epoch: u64,
     /// Ordered by id.
     maps: Vec<Arc<Mapped>>,
+    /// The numbers of maps that have a name for people.
+    names: HashMap<Box<str>, u32>,
     databases: HashMap<Arc<str>, Database>,
 }
 
@@ -137,8 +139,14 @@ impl Sharding {
         Sharding {
             epoch,
             maps,
+            names: HashMap::new(),
             databases: HashMap::new(),
         }
+    }
+
+    /// Gives a map a name.
+    pub fn name(&mut self, map: u32, name: &str) {
+        self.names.insert(name.into(), map);
     }
 
     /// Declares a table. One whose map does not exist is left out.
@@ -172,6 +180,12 @@ impl Sharding {
         at.ok().map(|at| &self.maps[at])
     }
 
+    /// The map of that number or name.
+    pub fn map_called(&self, text: &str) -> Option<&Arc<Mapped>> {
+        let by_number = text.parse().ok().and_then(|id| self.map(id));
+        by_number.or_else(|| self.map(*self.names.get(text)?))
+    }
+
     /// All maps, by their numbers.
     pub fn maps(&self) -> &[Arc<Mapped>] {
         &self.maps
@@ -199,6 +213,43 @@ impl Sharding {
     /// Where undeclared tables of a database are; `None` for the home group.
     pub fn database(&self, database: &str) -> Option<&Arc<str>> {
         self.databases.get(database)?.group.as_ref()
+    }
+
+    /// All groups that have a part: `home`, those of the maps and of the assigned databases; each once.
+    pub fn groups(&self, home: &Arc<str>) -> Vec<Arc<str>> {
+        let mut all = vec![home.clone()];
+        let maps = self.maps.iter().flat_map(|mapped| &mapped.groups);
+        let databases = self.databases.values().filter_map(|of| of.group.as_ref());
+        for group in maps.chain(databases) {
+            if !all.contains(group) {
+                all.push(group.clone());
+            }
+        }
+        all
+    }
+
+    /// The groups on which the definitions of a database are: that of its undeclared tables, then those
+    /// of the maps that have tables of it; each once.
+    pub fn groups_of(&self, database: &str, home: &Arc<str>) -> Vec<Arc<str>> {
+        let Some(of) = self.databases.get(database) else {
+            return vec![home.clone()];
+        };
+        let mut all = vec![of.group.clone().unwrap_or_else(|| home.clone())];
+        for table in of.tables.values() {
+            let map = match &table.placement {
+                Some(Placement::Sharded(table)) => table.map,
+                Some(Placement::Global { map }) => *map,
+                None => continue,
+            };
+            for group in self.map(map).iter().flat_map(|mapped| &mapped.groups) {
+                if !all.contains(group) {
+                    all.push(group.clone());
+                }
+            }
+        }
+        // In one order, whatever that of the tables is.
+        all[1..].sort();
+        all
     }
 
     /// True for a database that has declared tables.

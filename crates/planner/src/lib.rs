@@ -15,6 +15,7 @@ mod analysis;
 mod answer;
 pub mod catalog;
 mod columns;
+pub mod define;
 mod functions;
 mod gather;
 pub mod keys;

@@ -73,6 +73,9 @@ pub(crate) fn together(declared: &Declared, schemas: &Schemas, epoch: u64) -> Op
     }
     let maps = declared.maps.keys().filter_map(|&id| declared.map(id));
     let mut sharding = Sharding::new(epoch, maps.collect());
+    for (id, map) in declared.maps.iter().filter(|(_, map)| !map.name.is_empty()) {
+        sharding.name(*id, &map.name);
+    }
     for (database, group) in &declared.databases {
         sharding.assign(database, group.as_str().into());
     }

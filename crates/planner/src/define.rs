@@ -1,0 +1,564 @@
+//! Statements that change definitions: on which groups they run, and what has to be declared after.
+//!
+//! The definitions of a database with declared tables are on all groups of their maps, so that joins,
+//! views, triggers and foreign keys find what they name; accounts and databases are on all groups.
+//! Events run on one group only, and a temporary table is where its connection is.
+
+use std::sync::Arc;
+
+use farm::Sharding;
+use farm::sharding::Placed;
+use sqltext::{Mode, Piece, PieceKind, Span, pieces};
+
+/// Where a definition is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Defines {
+    /// Where statements go that name no declared table.
+    Elsewhere,
+    /// On these groups, in this order: when the first refuses it, it is done nowhere.
+    On(Vec<Arc<str>>, Then),
+    /// Not at all; why, and what to do.
+    Refused(String),
+}
+
+/// What follows when it has gone well everywhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Then {
+    Nothing,
+    /// The new table is declared, as its comment says.
+    Declare(Declaration),
+    /// Tables that are gone: database and name.
+    Forget(Vec<(String, String)>),
+}
+
+/// What a comment in CREATE TABLE asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declaration {
+    pub database: String,
+    pub table: String,
+    /// A map's number or name.
+    pub map: String,
+    /// `None` for a global table.
+    pub column: Option<String>,
+}
+
+/// In which farm and session a statement is.
+pub struct Around<'a> {
+    pub sharding: &'a Sharding,
+    pub home: &'a Arc<str>,
+    /// The session's; empty without one.
+    pub database: &'a str,
+    pub mode: &'a Mode,
+}
+
+/// A table, view or other thing with its database.
+type Named = (String, String);
+
+/// Reads a statement of the class of definitions. `accounts`: it changes accounts.
+pub fn define(text: &[u8], accounts: bool, around: &Around<'_>) -> Defines {
+    let all = || Defines::On(around.sharding.groups(around.home), Then::Nothing);
+    if accounts {
+        return all();
+    }
+    let Some(words) = pieces(text, around.mode) else {
+        return Defines::Elsewhere;
+    };
+    let reader = Reader {
+        text,
+        words: &words,
+        around,
+    };
+    let Some(verb) = words.first() else {
+        return Defines::Elsewhere;
+    };
+    let is = |word: &str| verb.is(text, word);
+    if is("truncate") {
+        let at = 1 + usize::from(reader.is(1, "table"));
+        return reader.on(&reader.names(at), Then::Nothing);
+    }
+    let known = is("create") || is("alter") || is("drop") || is("rename");
+    match reader.object().filter(|_| known) {
+        Some((at, "database" | "schema")) => match is("drop") {
+            true => Defines::On(
+                around.sharding.groups(around.home),
+                Then::Forget(reader.tables_within(at + 1)),
+            ),
+            false => all(),
+        },
+        Some((at, "table")) if is("create") => reader.create_table(at),
+        Some((at, "table")) if is("drop") => {
+            let names = reader.names(at + 1);
+            let declared = names.iter().filter(|name| reader.is_declared(name));
+            let then = Then::Forget(declared.cloned().collect());
+            reader.on(&names, then)
+        }
+        Some((at, "table")) if is("rename") => reader.rename(at),
+        Some((at, "table")) => reader.alter_table(at),
+        Some((at, "index")) => reader.on_table(at),
+        Some((at, "view" | "procedure" | "function" | "trigger" | "sequence")) => {
+            reader.on(&reader.names(at + 1), Then::Nothing)
+        }
+        _ => Defines::Elsewhere,
+    }
+}
+
+/// What a statement can be about; the first of these words behind its verb counts.
+const OBJECTS: [&str; 14] = [
+    "database",
+    "schema",
+    "table",
+    "view",
+    "procedure",
+    "function",
+    "trigger",
+    "sequence",
+    "index",
+    "event",
+    "server",
+    "tablespace",
+    "package",
+    "logfile",
+];
+
+/// `CREATE OR REPLACE ALGORITHM = x DEFINER = a@b SQL SECURITY INVOKER VIEW`
+const WORDS_BEFORE_MAX: usize = 16;
+
+struct Reader<'a> {
+    text: &'a [u8],
+    words: &'a [Piece],
+    around: &'a Around<'a>,
+}
+
+impl Reader<'_> {
+    fn is(&self, at: usize, word: &str) -> bool {
+        self.words
+            .get(at)
+            .is_some_and(|piece| piece.is(self.text, word))
+    }
+
+    fn kind(&self, at: usize) -> Option<PieceKind> {
+        self.words.get(at).map(|piece| piece.kind)
+    }
+
+    /// Where the word stands that says what it is about.
+    fn object(&self) -> Option<(usize, &'static str)> {
+        let mut places = 1..self.words.len().min(WORDS_BEFORE_MAX);
+        places.find_map(|at| {
+            let named = OBJECTS.iter().find(|word| self.is(at, word))?;
+            // CREATE TEMPORARY TABLE, DROP TEMPORARY TABLE.
+            let temporary = (1..at).any(|before| self.is(before, "temporary"));
+            let object = match temporary {
+                true => "event",
+                false => named,
+            };
+            Some((at, object))
+        })
+    }
+
+    fn text_of(&self, at: usize) -> Option<String> {
+        let name = self.words.get(at)?.name(self.text, self.around.mode)?;
+        Some(String::from_utf8_lossy(&name).into_owned())
+    }
+
+    /// A name, perhaps with its database, and what follows it.
+    fn name(&self, at: usize) -> Option<(Named, usize)> {
+        let first = self.text_of(at)?;
+        if self.kind(at + 1) == Some(PieceKind::Dot) {
+            let second = self.text_of(at + 2)?;
+            return Some(((first, second), at + 3));
+        }
+        Some(((self.around.database.to_owned(), first), at + 1))
+    }
+
+    /// Behind IF NOT EXISTS, IF EXISTS.
+    fn behind_if(&self, at: usize) -> usize {
+        match (self.is(at, "if"), self.is(at + 1, "not")) {
+            (true, true) => at + 3,
+            (true, false) => at + 2,
+            _ => at,
+        }
+    }
+
+    /// The names of a list.
+    fn names(&self, at: usize) -> Vec<Named> {
+        let mut found = Vec::new();
+        let mut at = self.behind_if(at);
+        while let Some((name, next)) = self.name(at) {
+            found.push(name);
+            if self.kind(next) != Some(PieceKind::Comma) {
+                break;
+            }
+            at = next + 1;
+        }
+        found
+    }
+
+    /// On the groups that have the definitions of these names' databases.
+    fn on(&self, names: &[Named], then: Then) -> Defines {
+        let Around { sharding, home, .. } = self.around;
+        let mut groups: Vec<Arc<str>> = Vec::new();
+        for (database, _) in names {
+            if database.is_empty() {
+                return Defines::Elsewhere;
+            }
+            for group in sharding.groups_of(database, home) {
+                if !groups.contains(&group) {
+                    groups.push(group);
+                }
+            }
+        }
+        match groups.is_empty() {
+            true => Defines::Elsewhere,
+            false => Defines::On(groups, then),
+        }
+    }
+
+    fn is_declared(&self, (database, table): &Named) -> bool {
+        let placed = self.around.sharding.placed(database, table);
+        matches!(placed, Placed::Sharded(_) | Placed::Global(_))
+    }
+
+    /// CREATE INDEX, DROP INDEX … ON
+    fn on_table(&self, at: usize) -> Defines {
+        let on = (at..self.words.len()).find(|&at| self.is(at, "on"));
+        let name = on.and_then(|on| self.name(on + 1));
+        match name {
+            Some((name, _)) => self.on(&[name], Then::Nothing),
+            None => Defines::Elsewhere,
+        }
+    }
+
+    /// Declared tables of the database that is named here.
+    fn tables_within(&self, at: usize) -> Vec<Named> {
+        let Some(database) = self.text_of(self.behind_if(at)) else {
+            return Vec::new();
+        };
+        let declared = self.around.sharding.declared();
+        let within = declared.filter(|(of, ..)| ***of == *database);
+        within
+            .map(|(of, table, _)| (of.to_string(), table.to_string()))
+            .collect()
+    }
+
+    fn create_table(&self, at: usize) -> Defines {
+        let names = self.names(at + 1);
+        let Some(name) = names.first() else {
+            return Defines::Elsewhere;
+        };
+        let on = self.on(&names[..1], Then::Nothing);
+        let asked = match self.comment() {
+            Ok(asked) => asked,
+            Err(why) => return Defines::Refused(why),
+        };
+        let fills = self.words.iter().any(|word| word.is(self.text, "select"));
+        let several = matches!(&on, Defines::On(groups, _) if groups.len() > 1);
+        if fills && (several || asked.is_some()) {
+            return Defines::Refused(format!(
+                "CREATE TABLE … SELECT does not work in database {}, which has sharded tables: create \
+                 the table first, then INSERT INTO … SELECT",
+                name.0
+            ));
+        }
+        let Some((map, column)) = asked.filter(|_| !self.is_declared(name)) else {
+            return on;
+        };
+        let Some(mapped) = self.around.sharding.map_called(&map) else {
+            return Defines::Refused(format!(
+                "there is no shard map {map}; `HEDDLE sharding list_definitions` lists them"
+            ));
+        };
+        if name.0.is_empty() {
+            return Defines::Elsewhere;
+        }
+        // The other groups get it when it is declared.
+        let declaration = Declaration {
+            database: name.0.clone(),
+            table: name.1.clone(),
+            map,
+            column,
+        };
+        let first = vec![mapped.map.global_group.clone()];
+        Defines::On(first, Then::Declare(declaration))
+    }
+
+    fn rename(&self, at: usize) -> Defines {
+        let mut names = Vec::new();
+        let mut at = at + 1;
+        while let Some((name, next)) = self.name(self.behind_if(at)) {
+            names.push(name);
+            if self.is(next, "to") || self.kind(next) == Some(PieceKind::Comma) {
+                at = next + 1;
+            } else {
+                break;
+            }
+        }
+        match names.iter().find(|name| self.is_declared(name)) {
+            Some((database, table)) => Defines::Refused(renamed(database, table)),
+            None => self.on(&names, Then::Nothing),
+        }
+    }
+
+    fn alter_table(&self, at: usize) -> Defines {
+        let names = self.names(at + 1);
+        let Some((database, table)) = names.first() else {
+            return Defines::Elsewhere;
+        };
+        let on = self.on(&names[..1], Then::Nothing);
+        let placed = self.around.sharding.placed(database, table);
+        let (Placed::Sharded(_) | Placed::Global(_)) = placed else {
+            return on;
+        };
+        for at in 0..self.words.len() {
+            let part = ["column", "index", "key"];
+            if self.is(at, "rename") && !part.iter().any(|word| self.is(at + 1, word)) {
+                return Defines::Refused(renamed(database, table));
+            }
+            let changes = ["drop", "change", "rename"];
+            let Placed::Sharded(sharded) = placed else {
+                continue;
+            };
+            if !changes.iter().any(|word| self.is(at, word)) {
+                continue;
+            }
+            let column = at + 1 + usize::from(self.is(at + 1, "column"));
+            let column = self.text_of(self.behind_if(column));
+            if column.is_some_and(|column| column.eq_ignore_ascii_case(&sharded.column)) {
+                return Defines::Refused(format!(
+                    "{} is the shard key of {database}.{table}: it stays as it is as long as the \
+                     table is on a map (`heddle sharding remove_table`)",
+                    sharded.column
+                ));
+            }
+        }
+        on
+    }
+
+    /// Map and shard key of a comment `/*heddle shard_map=… shard_key=…*/` or `/*heddle
+    /// global_map=…*/`, wherever in the text it stands.
+    fn comment(&self) -> Result<Option<(String, Option<String>)>, String> {
+        let mut from = 0;
+        let ends = self.words.iter().map(|word| word.span);
+        let end = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
+        let last = Span { start: end, end };
+        for span in ends.chain([last]) {
+            let between = self.text.get(from..span.start as usize).unwrap_or_default();
+            if let Some(found) = read_comment(between) {
+                return found.map(Some);
+            }
+            from = span.end as usize;
+        }
+        Ok(None)
+    }
+}
+
+fn renamed(database: &str, table: &str) -> String {
+    format!(
+        "{database}.{table} is on a shard map by its name; make a table of the new name, declare it, \
+         and move the rows with INSERT INTO … SELECT"
+    )
+}
+
+/// Reads what lies between two tokens; `None` when it has no comment of ours about maps.
+fn read_comment(between: &[u8]) -> Option<Result<(String, Option<String>), String>> {
+    let text = std::str::from_utf8(between).ok()?;
+    let (mut map, mut key, mut global) = (None, None, None);
+    for comment in text.split("/*").skip(1) {
+        let body = comment.split("*/").next().unwrap_or_default().trim();
+        let mut words = body.split(|c: char| c.is_whitespace() || c == ',');
+        if !words
+            .next()
+            .is_some_and(|word| word.eq_ignore_ascii_case("heddle"))
+        {
+            continue;
+        }
+        for (name, value) in words.filter_map(|word| word.split_once('=')) {
+            let value = value.trim_matches(['\'', '"', '`']).to_owned();
+            match name.to_ascii_lowercase().as_str() {
+                "shard_map" => map = Some(value),
+                "shard_key" => key = Some(value),
+                "global_map" => global = Some(value),
+                _ => {}
+            }
+        }
+    }
+    match (map, key, global) {
+        (None, None, None) => None,
+        (Some(map), Some(key), None) => Some(Ok((map, Some(key)))),
+        (None, None, Some(map)) => Some(Ok((map, None))),
+        _ => Some(Err(
+            "a comment that declares a table is /*heddle shard_map=MAP shard_key=COLUMN*/ or /*heddle \
+             global_map=MAP*/"
+                .to_owned(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
+    use farm::sharding::Placement;
+    use sqltext::Dialect;
+
+    use super::*;
+
+    fn farm() -> Sharding {
+        let shard = |id: u32, group: &str| Shard {
+            id,
+            group: group.into(),
+            bound: Bound::Lower(Key::Int(i128::from(id) * 100)),
+            enabled: true,
+        };
+        let map = ShardMap {
+            id: 1,
+            kind: ShardKind::Range,
+            global_group: "g1".into(),
+            shards: vec![shard(1, "g3"), shard(2, "g2")],
+            slots: Vec::new(),
+        };
+        let mut sharding = Sharding::new(1, vec![map]);
+        sharding.name(1, "shop");
+        let orders = ShardedTable {
+            database: "shop".into(),
+            table: "orders".into(),
+            column: "customer_id".into(),
+            key: KeyType::Integer,
+            map: 1,
+        };
+        sharding.declare("shop", "orders", Placement::Sharded(orders));
+        sharding.assign("logs", "g4".into());
+        sharding
+    }
+
+    fn defines(text: &str) -> Defines {
+        let sharding = farm();
+        let mode = Mode::new(Dialect::MariaDb, 101_100);
+        let around = Around {
+            sharding: &sharding,
+            home: &"g1".into(),
+            database: "shop",
+            mode: &mode,
+        };
+        define(text.as_bytes(), text.starts_with("GRANT"), &around)
+    }
+
+    /// The groups and what follows, or why not.
+    fn told(text: &str) -> String {
+        match defines(text) {
+            Defines::Elsewhere => "elsewhere".to_owned(),
+            Defines::On(groups, Then::Nothing) => groups.join(" "),
+            Defines::On(groups, Then::Forget(all)) => {
+                let all: Vec<String> = all.iter().map(|(a, b)| format!("{a}.{b}")).collect();
+                format!("{} forget [{}]", groups.join(" "), all.join(" "))
+            }
+            Defines::On(groups, Then::Declare(it)) => {
+                let column = it.column.unwrap_or_default();
+                format!(
+                    "{} {}.{} on {} by {column}",
+                    groups.join(" "),
+                    it.database,
+                    it.table,
+                    it.map
+                )
+            }
+            Defines::Refused(why) => why,
+        }
+    }
+
+    #[test]
+    fn definitions_are_on_all_groups_of_their_databases_maps() {
+        for text in [
+            "CREATE TABLE notes (a INT)",
+            "create or replace table if not exists `notes` (a int)",
+            "ALTER TABLE shop.orders ADD INDEX (a), MODIFY customer_id BIGINT",
+            "TRUNCATE orders",
+            "TRUNCATE TABLE shop.orders",
+            "CREATE ALGORITHM=MERGE DEFINER=`root`@`localhost` SQL SECURITY INVOKER VIEW v AS SELECT 1",
+            "CREATE UNIQUE INDEX i ON orders (customer_id)",
+            "DROP INDEX i ON shop.orders",
+            "CREATE TRIGGER t BEFORE INSERT ON orders FOR EACH ROW SET NEW.a=1",
+            "DROP PROCEDURE IF EXISTS p",
+            "RENAME TABLE notes TO other",
+        ] {
+            assert_eq!(told(text), "g1 g2 g3", "{text}");
+        }
+        assert_eq!(told("CREATE TABLE logs.lines (a INT)"), "g4");
+        assert_eq!(told("CREATE TABLE plain.lines AS SELECT 1"), "g1");
+        assert_eq!(told("CREATE DATABASE d"), "g1 g3 g2 g4");
+        assert_eq!(told("GRANT SELECT ON a.* TO b"), "g1 g3 g2 g4");
+        for text in [
+            "CREATE TEMPORARY TABLE orders (a INT)",
+            "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DELETE FROM orders",
+            "ANALYZE TABLE orders",
+            "CREATE TABLE 'odd",
+        ] {
+            assert_eq!(told(text), "elsewhere", "{text}");
+        }
+    }
+
+    #[test]
+    fn declarations_follow_their_tables() {
+        let create = "CREATE TABLE items (id INT PRIMARY KEY, customer_id INT)";
+        assert_eq!(
+            told(&format!(
+                "{create} /*heddle shard_map=shop shard_key=customer_id*/"
+            )),
+            "g1 shop.items on shop by customer_id"
+        );
+        assert_eq!(
+            told(&format!("/* heddle global_map=1 */ {create} ENGINE=InnoDB")),
+            "g1 shop.items on 1 by "
+        );
+        assert_eq!(
+            told(&format!("{create} COMMENT '/*heddle global_map=1*/'")),
+            "g1 g2 g3"
+        );
+        assert!(told(&format!("{create} /*heddle shard_map=shop*/")).contains("shard_key=COLUMN"));
+        let unknown = told(&format!("{create} /*heddle global_map=x*/"));
+        assert!(unknown.contains("no shard map x"), "{unknown}");
+        assert_eq!(
+            told("DROP TABLE IF EXISTS a, orders, logs.b"),
+            "g1 g2 g3 g4 forget [shop.orders]"
+        );
+        assert_eq!(
+            told("DROP DATABASE shop"),
+            "g1 g3 g2 g4 forget [shop.orders]"
+        );
+    }
+
+    #[test]
+    fn what_would_tear_a_table_from_its_map_is_refused() {
+        for (text, words) in [
+            (
+                "ALTER TABLE orders DROP COLUMN customer_id",
+                "is the shard key",
+            ),
+            (
+                "ALTER TABLE orders ADD a INT, CHANGE `Customer_ID` c INT",
+                "is the shard key",
+            ),
+            (
+                "ALTER TABLE orders RENAME COLUMN customer_id TO c",
+                "is the shard key",
+            ),
+            (
+                "ALTER TABLE orders RENAME TO o",
+                "make a table of the new name",
+            ),
+            (
+                "RENAME TABLE a TO b, shop.orders TO o",
+                "make a table of the new name",
+            ),
+            (
+                "CREATE TABLE copy AS SELECT * FROM orders",
+                "create the table first",
+            ),
+        ] {
+            let why = told(text);
+            assert!(why.contains(words), "{text}: {why}");
+        }
+        assert_eq!(
+            told("ALTER TABLE orders RENAME INDEX a TO b, DROP KEY c"),
+            "g1 g2 g3"
+        );
+    }
+}
