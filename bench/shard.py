@@ -43,7 +43,7 @@ LONG = "SELECT * FROM {} ORDER BY id"
 
 def command(farm, *words):
     """A command of the farm's, over its HTTP door."""
-    done = subprocess.run([farm.heddle, *words, "--http", farm.http], capture_output=True, text=True)
+    done = subprocess.run([farm.heddle, *words, "--http", farm.http, "--data", farm.data], capture_output=True, text=True)
     if done.returncode != 0:
         raise Failed(f"heddle {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
 

@@ -76,6 +76,10 @@ impl Session {
         replica: bool,
     ) -> Train {
         let mut train = Train::default();
+        if self.core.shared.published.load().sharding.is_some() {
+            // Each statement has a place of its own.
+            return train;
+        }
         let text = matches!(run.job, Job::Frame(Expect::Results) | Job::Execute(_));
         let place = self.client.place();
         let leads = text && place.len() <= BYTES_MAX && !self.client.is_split();
