@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::aside::Aside;
+use crate::berths::Berth;
 use crate::diagnostics::Diagnostics;
 use crate::end::End;
 use crate::exec::{Job, Shape};
@@ -22,7 +23,6 @@ use crate::pin::Pins;
 use crate::prove::{Claim, Offer};
 use crate::rights::Right;
 use crate::seat::HOME;
-use crate::seats::Seat;
 use crate::session::Session;
 
 /// Refusals that are about an account or what it may use, and not about its client.
@@ -153,18 +153,18 @@ impl Session {
         };
         self.forget_everything().await;
         // The client gives its place up and needs one again, perhaps of the same account.
-        self.identity.seat = None;
+        self.identity.berth = None;
         let (pass, admin) = (self.identity.pass.clone(), self.identity.admin);
         let database = self.state.database().map(<[u8]>::to_vec);
         let changed = self.become_user(change).await;
         let stays = self.mode.dialect == Dialect::MariaDb;
         match changed {
             Err(End::Refused(why)) if stays && OF_ACCOUNTS.contains(&why) => {
-                let (seat, database) = (self.seat_again(&pass).await, database.as_deref());
-                let Some(seat) = seat else {
+                let (berth, database) = (self.berth_again(&pass).await, database.as_deref());
+                let Some(berth) = berth else {
                     return Err(End::Refused(why));
                 };
-                self.take_identity(pass, database, admin, seat);
+                self.take_identity(pass, database, admin, berth);
                 self.take_server_charsets().await;
                 Ok(())
             }
@@ -173,13 +173,13 @@ impl Session {
     }
 
     /// A place for the account that the session had.
-    async fn seat_again(&self, pass: &Pass) -> Option<Seat> {
+    async fn berth_again(&self, pass: &Pass) -> Option<Berth> {
         let shared = &self.core.shared;
         let accounts = shared.published.load().accounts.clone();
         let entitlement = &pass.profile().entitlement;
         let account = accounts.exactly(&entitlement.user, &entitlement.host)?;
         let connections_max = self.core.settings().user_connections_max;
-        let taken = shared.seats.take(account, connections_max, &*shared.peers);
+        let taken = shared.berths.take(account, connections_max, &*shared.peers);
         taken.await.ok()
     }
 
@@ -212,18 +212,18 @@ impl Session {
         let admission = proved?;
         let database = change.database.filter(|name| !name.is_empty());
         let pass = core.pools.pass(admission.profile);
-        self.take_identity(pass, database, admission.admin, admission.seat);
+        self.take_identity(pass, database, admission.admin, admission.berth);
         self.begin().await
     }
 
-    fn take_identity(&mut self, pass: Pass, database: Option<&[u8]>, admin: bool, seat: Seat) {
+    fn take_identity(&mut self, pass: Pass, database: Option<&[u8]>, admin: bool, berth: Berth) {
         *self.handle.user.borrow_mut() = pass.profile().user.clone();
         let registry = &self.core.shared.registry;
         registry.rename(self.handle.id, &pass.profile().user);
         self.set_state(Rc::new(SessionState::new(database)));
         self.identity.database = database.map(<[u8]>::to_vec);
         self.identity.admin = admin;
-        self.identity.seat = Some(seat);
+        self.identity.berth = Some(berth);
         self.set_pass(pass);
         self.forget_promises();
     }

@@ -15,6 +15,7 @@ mod answer;
 mod aside;
 mod assigned;
 mod attempt;
+mod berths;
 mod binlog;
 mod cache;
 mod client;
@@ -66,7 +67,7 @@ mod rights;
 mod rsa_key;
 mod rules;
 mod seat;
-mod seats;
+
 mod secrets;
 mod session;
 mod settings;

@@ -12,12 +12,12 @@ use mysql_wire::packet;
 use mysql_wire::status::Status;
 use rsa::rand_core::{OsRng, RngCore};
 
+use crate::berths::Berth;
 use crate::client::{Client, ReadError};
 use crate::end::End;
 use crate::offer::PASSED_ON;
 use crate::per_core::Core;
 use crate::prove::{Claim, Offer};
-use crate::seats::Seat;
 use crate::transport::compression;
 
 /// Who logged in, and how.
@@ -27,7 +27,7 @@ pub struct Identity {
     pub database: Option<Vec<u8>>,
     pub admin: bool,
     /// The client's place among those of its account; given up before the account changes.
-    pub seat: Option<Seat>,
+    pub berth: Option<Berth>,
 }
 
 impl Core {
@@ -66,7 +66,7 @@ impl Core {
             pass: self.pools.pass(admission.profile),
             database,
             admin: admission.admin,
-            seat: Some(admission.seat),
+            berth: Some(admission.berth),
         })
     }
 

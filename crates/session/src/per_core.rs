@@ -17,6 +17,7 @@ use sqltext::Scan;
 use crate::accounts::Changes;
 use crate::acks;
 use crate::aside::{Aside, Line};
+use crate::berths::Berths;
 use crate::cache::Cache;
 use crate::counters::Counters;
 use crate::hold::Waiting;
@@ -27,7 +28,6 @@ use crate::peers::Peers;
 use crate::place::Plans;
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
-use crate::seats::Seats;
 use crate::secrets::{BackendCredential, Secrets};
 use crate::settings::{Live, Settings};
 use crate::stall::{Progress, Running};
@@ -50,7 +50,7 @@ pub struct Shared {
     pub rsa_key: RsaKey,
     pub secrets: Secrets,
     pub backend_credentials: Vec<BackendCredential>,
-    pub seats: Arc<Seats>,
+    pub berths: Arc<Berths>,
     /// What clients did to that which logins take over from servers.
     pub defaults: Arc<Defaults>,
     /// What clients did to accounts.

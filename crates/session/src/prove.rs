@@ -25,11 +25,11 @@ use mysql_wire::capability::Capabilities;
 use rsa::rand_core::{OsRng, RngCore};
 use zeroize::Zeroizing;
 
+use crate::berths::Berth;
 use crate::client::Client;
 use crate::end::End;
 use crate::per_core::Core;
 use crate::seat::HOME;
-use crate::seats::Seat;
 use crate::secrets::BackendCredential;
 
 /// What a client says of itself.
@@ -44,7 +44,7 @@ pub struct Claim<'a> {
 pub struct Admission {
     pub profile: Profile,
     pub admin: bool,
-    pub seat: Seat,
+    pub berth: Berth,
 }
 
 /// What a client has brought so far to prove itself with. Kept between two looks at the accounts,
@@ -152,10 +152,10 @@ impl Core {
         let connections_max = self.settings().user_connections_max;
         let taken = self
             .shared
-            .seats
+            .berths
             .take(account, connections_max, &*self.shared.peers);
-        let seat = match taken.await {
-            Ok(seat) => seat,
+        let berth = match taken.await {
+            Ok(berth) => berth,
             Err((error, details)) => return Ok(Verdict::Refused(error, details)),
         };
         let mut profile = claim.profile(credential, account, way);
@@ -169,7 +169,7 @@ impl Core {
         Ok(Verdict::Admitted(Admission {
             profile,
             admin: account.admin,
-            seat,
+            berth,
         }))
     }
 

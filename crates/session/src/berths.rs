@@ -17,14 +17,14 @@ const TRIES: u32 = 100;
 
 /// The sessions of one router by account.
 #[derive(Debug, Default)]
-pub struct Seats {
+pub struct Berths {
     taken: Mutex<HashMap<Key, u32>>,
 }
 
 /// A client's place among those of its account; given up when dropped.
 #[derive(Debug)]
-pub struct Seat {
-    seats: Arc<Seats>,
+pub struct Berth {
+    berths: Arc<Berths>,
     key: Key,
     _permit: Option<Permit>,
 }
@@ -73,7 +73,7 @@ impl Drop for Permit {
     }
 }
 
-impl Seats {
+impl Berths {
     /// A place for one more client of this account. Its own limit goes before `connections_max`, the
     /// one for accounts without; 0 is no limit. Waits for the farm's other routers where limits hold
     /// over them and this one has no permit left.
@@ -85,7 +85,7 @@ impl Seats {
         account: &Account,
         connections_max: u32,
         peers: &dyn Peers,
-    ) -> Result<Seat, Full> {
+    ) -> Result<Berth, Full> {
         let own = account.connections_max;
         let limit = if own == 0 { connections_max } else { own };
         let full = |count: u32| -> Full {
@@ -114,8 +114,8 @@ impl Seats {
         }
         *count += 1;
         drop(taken);
-        Ok(Seat {
-            seats: self.clone(),
+        Ok(Berth {
+            berths: self.clone(),
             key,
             _permit: permit,
         })
@@ -127,9 +127,9 @@ impl Seats {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Berth {
     fn drop(&mut self) {
-        let mut taken = self.seats.lock();
+        let mut taken = self.berths.lock();
         if let Some(count) = taken.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {
@@ -176,14 +176,14 @@ mod tests {
     #[test]
     fn the_accounts_own_limit_goes_first_and_seats_come_back() {
         let limited = account(2);
-        let seats = Arc::new(Seats::default());
-        let take = |account: &Account, max| now(seats.take(account, max, &NoPeers));
+        let berths = Arc::new(Berths::default());
+        let take = |account: &Account, max| now(berths.take(account, max, &NoPeers));
         let one = take(&limited, 1).expect("the account's limit is 2");
         let _two = take(&limited, 1).expect("the second");
         let full = take(&limited, 1).expect_err("no third");
         assert_eq!((full.0.number, full.1[2].as_str()), (1226, "2"));
         drop(one);
-        let _three = take(&limited, 1).expect("a seat came back");
+        let _three = take(&limited, 1).expect("a berth came back");
         let full = take(&account(0), 1).expect_err("the limit for all");
         assert_eq!(full.0.number, 1203);
         assert!(take(&account(0), 0).is_ok());
@@ -221,9 +221,9 @@ mod tests {
 
     #[test]
     fn a_client_needs_a_permit_of_the_farm() {
-        let (farm, seats) = (Left::default(), Arc::new(Seats::default()));
+        let (farm, berths) = (Left::default(), Arc::new(Berths::default()));
         farm.left.store(2, Ordering::Relaxed);
-        let take = |account: &Account, max| now(seats.take(account, max, &farm));
+        let take = |account: &Account, max| now(berths.take(account, max, &farm));
         let one = take(&account(9), 0).expect("a permit");
         let _two = take(&account(9), 0).expect("the last one");
         let full = take(&account(9), 0).expect_err("others have the rest");
