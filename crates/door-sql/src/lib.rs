@@ -78,7 +78,7 @@ pub fn start(options: Options) -> io::Result<Door> {
         defaults: Default::default(),
         changes: Default::default(),
         backend_credentials: options.backend_credentials,
-        seats: Default::default(),
+        berths: Default::default(),
         counters: (0..threads)
             .map(|_| Arc::new(Counters::default()))
             .collect(),
