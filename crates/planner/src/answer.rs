@@ -8,6 +8,7 @@ use sqltext::Mode;
 use crate::gather;
 use crate::merge::{self, Aggregate, Comparison, Key};
 use crate::parse;
+use crate::push::{self, Not};
 
 /// How much of a SELECT the shards do by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -170,7 +171,15 @@ pub struct Asked<'a> {
 /// It cannot be.
 pub fn answer(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> {
     match parse::query(text, asked.mode) {
-        Ok(query) => gather::gather(text, &query, asked),
+        Ok(query) => match push::push(text, &query, asked) {
+            Ok(answer) => Ok(answer),
+            Err(Not::Unanswered(reason)) => Err(reason),
+            Err(Not::Known(reason)) => {
+                let mut answer = gather::gather(text, &query, asked)?;
+                answer.reasons.push(reason);
+                Ok(answer)
+            }
+        },
         Err(reason) => {
             let mut answer = gather::pull(text, asked)?;
             answer.reasons.push(format!("it is not read: {reason}"));

@@ -21,7 +21,7 @@ pub(crate) fn asked(column: &Column) -> (String, Written) {
         // Its text is ambiguous when clocks are set back.
         "timestamp" => (format!("UNIX_TIMESTAMP({name})"), Written::Seconds),
         "json" => (
-            format!("CAST(CAST({name} AS CHAR CHARACTER SET utf8mb4) AS BINARY)"),
+            format!("CAST(CONVERT({name} USING utf8mb4) AS BINARY)"),
             Written::Text("utf8mb4".to_owned()),
         ),
         _ => match charset(column) {

@@ -7,10 +7,65 @@ pub(crate) fn is_pure(name: &str) -> bool {
     PURE.binary_search(&name.as_str()).is_ok()
 }
 
+/// It tells the time, which is equal where `timestamp` is.
+pub(crate) fn is_clock(name: &str) -> bool {
+    CLOCK.iter().any(|it| it.eq_ignore_ascii_case(name))
+}
+
+/// It puts rows together.
+pub(crate) fn is_aggregate(name: &str) -> bool {
+    AGGREGATES.iter().any(|it| it.eq_ignore_ascii_case(name))
+}
+
 /// It tells of the session or of its connection: another server would tell something else.
 pub(crate) fn is_of_session(name: &str) -> bool {
     OF_SESSION.iter().any(|it| it.eq_ignore_ascii_case(name))
 }
+
+/// Has an exact number as its value, whatever its arguments are.
+pub(crate) fn is_whole(name: &str) -> bool {
+    WHOLE.iter().any(|it| it.eq_ignore_ascii_case(name))
+}
+
+const AGGREGATES: [&str; 22] = [
+    "count",
+    "sum",
+    "min",
+    "max",
+    "avg",
+    "group_concat",
+    "std",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "variance",
+    "var_pop",
+    "var_samp",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "json_arrayagg",
+    "json_objectagg",
+    "any_value",
+    "grouping",
+    "median",
+    "percentile_cont",
+];
+
+const CLOCK: [&str; 12] = [
+    "now",
+    "current_timestamp",
+    "localtime",
+    "localtimestamp",
+    "curdate",
+    "current_date",
+    "curtime",
+    "current_time",
+    "utc_date",
+    "utc_time",
+    "utc_timestamp",
+    "unix_timestamp",
+];
 
 const OF_SESSION: [&str; 19] = [
     "row_count",
@@ -32,6 +87,36 @@ const OF_SESSION: [&str; 19] = [
     "setval",
     "load_file",
     "master_pos_wait",
+];
+
+const WHOLE: [&str; 27] = [
+    "ascii",
+    "bit_length",
+    "ceil",
+    "ceiling",
+    "char_length",
+    "character_length",
+    "count",
+    "datediff",
+    "day",
+    "dayofmonth",
+    "dayofweek",
+    "dayofyear",
+    "dense_rank",
+    "field",
+    "hour",
+    "instr",
+    "length",
+    "locate",
+    "minute",
+    "month",
+    "quarter",
+    "rank",
+    "row_number",
+    "second",
+    "sign",
+    "week",
+    "year",
 ];
 
 /// In order.

@@ -22,6 +22,7 @@ pub mod keys;
 pub mod merge;
 mod parse;
 pub mod place;
+mod push;
 mod read;
 mod shards;
 mod text;

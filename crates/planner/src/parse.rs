@@ -41,7 +41,7 @@ pub(crate) fn query(text: &str, mode: &Mode) -> Result<Query, String> {
 }
 
 /// LOCK IN SHARE MODE in the words that the parser knows, with everything else at its place.
-fn shared<'t>(text: &'t str, mode: &Mode) -> Cow<'t, str> {
+pub(crate) fn shared<'t>(text: &'t str, mode: &Mode) -> Cow<'t, str> {
     const WORDS: [&str; 4] = ["LOCK", "IN", "SHARE", "MODE"];
     let all = pieces(text.as_bytes(), mode).unwrap_or_default();
     let is = |four: &&[Piece]| {

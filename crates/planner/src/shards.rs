@@ -9,6 +9,7 @@ use sqltext::{Mode, PieceKind, Span, pieces};
 use crate::answer::{Asked, Unanswered};
 use crate::catalog::{Catalog, Kind};
 use crate::keys::Term;
+use crate::parse::shared;
 
 /// Tables as the farm declares them.
 pub(crate) struct Look<'a>(pub &'a Asked<'a>);
@@ -35,8 +36,9 @@ impl Catalog for Look<'_> {
 pub(crate) fn groups(text: &str, asked: &Asked<'_>) -> Result<Vec<Arc<str>>, Unanswered> {
     let mut found: Vec<Arc<str>> = Vec::new();
     let unread = |reason| Unanswered::Unknown(reason);
+    let text = &*shared(text, asked.mode);
     let analysis = crate::read(text, asked.database, &Look(asked))
-        .map_err(|it| unread(format!("a fragment is not read: {}", it.reason)))?;
+        .map_err(|it| unread(format!("the tables' shards are not found: {}", it.reason)))?;
     let literals = Literals::of(text, asked.mode);
     let mut maps: Vec<u32> = analysis.references.iter().map(|it| it.table.map).collect();
     maps.dedup();

@@ -29,9 +29,8 @@ pub(super) fn fetched(
         .iter()
         .map(|at| asked_as(&schema.columns[*at]))
         .unzip();
-    let mut fragment = format!(
-        "SELECT {} FROM {}.{} AS {}",
-        list.join(", "),
+    let mut from = format!(
+        "FROM {}.{} AS {}",
         quoted(&reference.database),
         quoted(&reference.table),
         quoted(reference.called())
@@ -39,12 +38,12 @@ pub(super) fn fetched(
     for (at, (start, end)) in reference.pushed.iter().enumerate() {
         let word = if at == 0 { "WHERE" } else { "AND" };
         // A comment at the end must not take the parenthesis along.
-        fragment.push_str(&format!(" {word} ({}\n)", &text[*start..*end]));
+        from.push_str(&format!(" {word} ({}\n)", &text[*start..*end]));
     }
-    let (groups, any) = sources(asked, reference, &fragment)?;
+    let (groups, any) = sources(asked, reference, &format!("SELECT 1 {from}"))?;
     if let Some(lock) = reference.lock {
-        fragment.push(' ');
-        fragment.push_str(lock);
+        from.push(' ');
+        from.push_str(lock);
     }
     let name = format!("`heddle`.{}", quoted(&format!("{}{at}", asked.scratch)));
     let mut parts: Vec<String> = columns
@@ -70,7 +69,7 @@ pub(super) fn fetched(
         columns: written,
     };
     let fragment = Fragment {
-        text: fragment,
+        text: format!("SELECT {} {from}", list.join(", ")),
         groups,
         any,
     };
@@ -110,14 +109,14 @@ fn wanted(schema: &TableSchema, words: &Words<'_>, primary: bool) -> Vec<usize> 
     columns
 }
 
-/// The groups that have its rows; true when each has all of them.
+/// The groups that have the rows that `counting` would count; true when each has all of them.
 fn sources(
     asked: &Asked<'_>,
     reference: &Reference,
-    fragment: &str,
+    counting: &str,
 ) -> Result<(Vec<Arc<str>>, bool), Unanswered> {
     match Look(asked).table(&reference.database, &reference.table) {
-        Kind::Sharded(_) => Ok((groups(fragment, asked)?, false)),
+        Kind::Sharded(_) => Ok((groups(counting, asked)?, false)),
         Kind::Global { map } => Ok((global_groups(asked.sharding, map), true)),
         Kind::Single { group } => Ok((vec![group.clone()], true)),
         Kind::Opaque => Err(unknown("a view over several groups")),

@@ -28,6 +28,8 @@ pub enum Comparison {
     Double,
     /// As numbers: exact ones where both are printed so, else as floating-point ones.
     Number,
+    /// Byte by byte, of weights that end in blanks' weights, of which one may have more.
+    Padded,
 }
 
 /// One column of an order.
@@ -246,11 +248,25 @@ pub(crate) fn compare_values(how: Comparison, a: &[u8], b: &[u8]) -> Result<Orde
         Comparison::Bytes => Ok(a.cmp(b)),
         Comparison::Decimal => Ok(total::decimal(a)?.compare(&total::decimal(b)?)),
         Comparison::Double => Ok(total::double(a)?.total_cmp(&total::double(b)?)),
+        Comparison::Padded => Ok(compare_padded(a, b)),
         Comparison::Number => match (Decimal::parse(a), Decimal::parse(b)) {
             (Some(a), Some(b)) => Ok(a.compare(&b)),
             _ => Ok(total::double(a)?.total_cmp(&total::double(b)?)),
         },
     }
+}
+
+/// What the longer one has more is compared with as much of the other one's blanks.
+fn compare_padded(a: &[u8], b: &[u8]) -> Ordering {
+    let common = a.len().min(b.len());
+    let blanks = |of: &[u8], bytes: usize| of[of.len().saturating_sub(bytes)..].to_vec();
+    a[..common].cmp(&b[..common]).then_with(|| {
+        let (more, fewer) = (&a[common..], &b[common..]);
+        match more.is_empty() {
+            true => blanks(a, fewer.len()).as_slice().cmp(fewer),
+            false => more.cmp(blanks(b, more.len()).as_slice()),
+        }
+    })
 }
 
 #[cfg(test)]

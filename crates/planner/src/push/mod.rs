@@ -1,0 +1,389 @@
+//! A SELECT that every shard runs whole: the original text with hidden columns behind those of the
+//! client, and a merge of what the shards send.
+
+mod groups;
+mod kinds;
+mod names;
+mod partition;
+mod shape;
+
+use sqlparser::ast::{
+    Distinct, Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value, Visit,
+};
+use sqltext::{Clauses, Span, clauses};
+
+use crate::answer::{Answer, Asked, Finish, Fragment, Merging, Order, Tier, Unanswered};
+use crate::parse::Traits;
+use crate::shards;
+use crate::text::Lines;
+
+use kinds::key;
+use partition::Partition;
+use shape::{Travels, Uses};
+
+/// Why a SELECT is not pushed.
+pub(crate) enum Not {
+    /// Another way may do.
+    Known(String),
+    /// No way will.
+    Unanswered(Unanswered),
+}
+
+impl From<String> for Not {
+    fn from(reason: String) -> Not {
+        Not::Known(reason)
+    }
+}
+
+/// A SELECT and what is known of it.
+pub(super) struct Read<'a> {
+    text: &'a str,
+    clauses: &'a Clauses,
+    select: &'a Select,
+    partition: Partition<'a>,
+    lines: Lines<'a>,
+}
+
+/// What is put into the text.
+#[derive(Default)]
+pub(super) struct Additions {
+    hidden: Vec<String>,
+    /// More expressions to order by, behind those that are there.
+    orders: Vec<String>,
+    merging: Merging,
+}
+
+/// Answers a query by pushing it.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn push(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Answer, Not> {
+    let clauses =
+        clauses(text.as_bytes(), asked.mode).ok_or_else(|| "it is no plain SELECT".to_owned())?;
+    let (SetExpr::Select(select), None) = (&*query.body, &query.with) else {
+        return Err(Not::Known("it is no plain SELECT".to_owned()));
+    };
+    if Traits::of(query).binds_oddly {
+        return Err(Not::Known("it has XOR or ||".to_owned()));
+    }
+    let travels = Travels::of(query);
+    if let Some(reason) = travels.stays {
+        return Err(Not::Known(reason));
+    }
+    let mut read = Read {
+        text,
+        clauses: &clauses,
+        select,
+        partition: Partition::of(select, asked)?,
+        lines: Lines::new(text),
+    };
+    read.agree(query)?;
+    let groups = shards::groups(text, asked).map_err(Not::Unanswered)?;
+    let additions = read.additions(query)?;
+    let (tier, text, merging) = match groups.len() {
+        0 | 1 => (Tier::One, text.to_owned(), Merging::default()),
+        _ => {
+            let (text, merging) = read.made(additions)?;
+            (Tier::Push, text, merging)
+        }
+    };
+    let any = groups.is_empty();
+    let groups = match any {
+        // No row can be meant; one shard says it as well as all.
+        true => read.partition.all_groups(),
+        false => groups,
+    };
+    Ok(Answer {
+        tier,
+        fragments: vec![Fragment { text, groups, any }],
+        finish: Finish::Merge(merging),
+        locks: !query.locks.is_empty(),
+        clock: travels.clock,
+        reasons: Vec::new(),
+    })
+}
+
+impl Read<'_> {
+    /// The parser and the tokenizer see the same clauses.
+    fn agree(&mut self, query: &Query) -> Result<(), String> {
+        let orders = orders(query)?;
+        for order in &orders {
+            let order: &Expr = order;
+            let mut queries = crate::parse::Inner::default();
+            let _ = order.visit(&mut queries);
+            for query in queries.found {
+                self.partition.inner(None, &query)?;
+            }
+        }
+        let agree = self.select.projection.len() == self.clauses.items.len()
+            && orders.len() == self.clauses.orders.len()
+            && self.groups()?.len() == self.clauses.groups.len();
+        match agree {
+            true => Ok(()),
+            false => Err("its clauses are not sure".to_owned()),
+        }
+    }
+
+    fn groups(&self) -> Result<&[Expr], String> {
+        match &self.select.group_by {
+            GroupByExpr::Expressions(groups, modifiers) if modifiers.is_empty() => Ok(groups),
+            _ => Err("GROUP BY … WITH ROLLUP".to_owned()),
+        }
+    }
+
+    fn additions(&self, query: &Query) -> Result<Additions, String> {
+        let orders = orders(query)?;
+        let uses = Uses::of_block(self.select);
+        let sorted = Uses::of(&query.order_by);
+        if uses.odd_windows || sorted.odd_windows || !self.select.named_window.is_empty() {
+            return Err("it has named windows".to_owned());
+        }
+        let of_shard = |keys: &Vec<Expr>| keys.iter().any(|it| self.partition.is_live_key(it));
+        if !uses.windows.iter().chain(&sorted.windows).all(of_shard) {
+            return Err("a window is not divided by the shard key".to_owned());
+        }
+        let groups = self.groups()?;
+        let grouped = !groups.is_empty() || uses.aggregates || sorted.aggregates;
+        let mut by_key = false;
+        for group in groups {
+            by_key |= self.partition.is_live_key(self.meant_by_group(group)?.0);
+        }
+        let distinct = match &self.select.distinct {
+            None => false,
+            Some(Distinct::Distinct) => true,
+            Some(_) => return Err("a form of DISTINCT that is not known".to_owned()),
+        };
+        let has_key =
+            |item: &SelectItem| expr_of(item).is_some_and(|it| self.partition.is_live_key(it));
+        let distinct_by_key = self.select.projection.iter().any(has_key);
+        let mut additions = match (grouped && !by_key, distinct) {
+            (true, true) => return Err("DISTINCT over groups".to_owned()),
+            (true, false) => self.merged_groups(groups, &orders)?,
+            (false, true) if !distinct_by_key => self.merged_distinct(&orders)?,
+            _ => self.sorted(&orders, distinct)?,
+        };
+        self.limited(&mut additions.merging)?;
+        Ok(additions)
+    }
+
+    /// Rows as they are, in the statement's order.
+    fn sorted(&self, orders: &[&Expr], distinct: bool) -> Result<Additions, String> {
+        let mut additions = Additions::default();
+        for (at, order) in orders.iter().enumerate() {
+            let (span, descending) = self.clauses.orders[at];
+            let (expr, text) = match self.item_meant(order)? {
+                Some(item) => (self.item(item)?, self.item_text(item)?),
+                None if distinct => {
+                    return Err("DISTINCT is ordered by what is not selected".to_owned());
+                }
+                None => {
+                    self.no_alias(order)?;
+                    (*order, self.piece(span)?)
+                }
+            };
+            if is_constant(expr) {
+                continue;
+            }
+            self.hide(&mut additions, expr, text, descending)?;
+        }
+        Ok(additions)
+    }
+
+    /// Adds a hidden column to order by.
+    fn hide(
+        &self,
+        additions: &mut Additions,
+        expr: &Expr,
+        text: &str,
+        descending: bool,
+    ) -> Result<(), String> {
+        let kind = kinds::of(&self.partition.names, expr);
+        let (column, comparison) = kind
+            .and_then(|kind| key(kind, text))
+            .ok_or_else(|| format!("how {text} is ordered is not known"))?;
+        additions.merging.order.push(Order {
+            hidden: additions.hidden.len(),
+            comparison,
+            descending,
+        });
+        additions.hidden.push(column);
+        Ok(())
+    }
+
+    /// The item of the select list that an expression of ORDER BY means, by number or by name.
+    fn item_meant(&self, order: &Expr) -> Result<Option<usize>, String> {
+        let items = &self.select.projection;
+        if let Expr::Value(value) = order
+            && let Value::Number(digits, _) = &value.value
+        {
+            let wild = items.iter().any(|it| expr_of(it).is_none());
+            let at = digits
+                .parse::<usize>()
+                .ok()
+                .and_then(|it| it.checked_sub(1));
+            return match at.filter(|at| *at < items.len() && !wild) {
+                Some(at) => Ok(Some(at)),
+                None => Err("it is ordered by a number that is not clear".to_owned()),
+            };
+        }
+        let named = |item: &SelectItem| match (item, order) {
+            (SelectItem::ExprWithAlias { alias, .. }, Expr::Identifier(name)) => {
+                alias.value.eq_ignore_ascii_case(&name.value)
+            }
+            (SelectItem::UnnamedExpr(expr), _) => self.same(expr, order),
+            _ => false,
+        };
+        Ok(items.iter().position(named))
+    }
+
+    /// Both are the same expression, or the same column.
+    fn same(&self, one: &Expr, other: &Expr) -> bool {
+        let names = &self.partition.names;
+        let column = |expr: &Expr| names.column(expr).map(|(at, it)| (at, it.name.clone()));
+        let columns = (column(one), column(other));
+        one == other || matches!(columns, (Some(one), Some(other)) if one == other)
+    }
+
+    fn item(&self, at: usize) -> Result<&Expr, String> {
+        expr_of(&self.select.projection[at]).ok_or_else(|| "it is ordered by a *".to_owned())
+    }
+
+    /// An item's text without its alias.
+    fn item_text(&self, at: usize) -> Result<&str, String> {
+        let whole = self.piece(self.clauses.items[at])?;
+        let SelectItem::ExprWithAlias { alias, .. } = &self.select.projection[at] else {
+            return Ok(whole);
+        };
+        let start = self.clauses.items[at].start;
+        let end = self
+            .lines
+            .byte(alias.span.start)
+            .and_then(|it| it.checked_sub(start));
+        let before = end.and_then(|end| whole.get(..end as usize));
+        let text = before
+            .ok_or_else(|| "an alias is not found".to_owned())?
+            .trim_end();
+        let cut = text
+            .len()
+            .checked_sub(2)
+            .filter(|at| text.is_char_boundary(*at));
+        let word = cut.map(|at| text.split_at(at));
+        Ok(match word {
+            Some((expr, word))
+                if word.eq_ignore_ascii_case("AS")
+                    && !expr.ends_with(|it: char| it.is_alphanumeric() || it == '_') =>
+            {
+                expr.trim_end()
+            }
+            _ => text,
+        })
+    }
+
+    /// A stretch that can stand elsewhere.
+    fn piece(&self, span: Span) -> Result<&str, String> {
+        let text = &self.text[span.start as usize..span.end as usize];
+        match ["--", "#", "/*"].iter().any(|it| text.contains(it)) {
+            true => Err("it has a comment within an expression".to_owned()),
+            false => Ok(text),
+        }
+    }
+
+    /// No name in an expression of ORDER BY may mean an item of the select list.
+    fn no_alias(&self, expr: &Expr) -> Result<(), String> {
+        let aliases = self.select.projection.iter().filter_map(|item| match item {
+            SelectItem::ExprWithAlias { alias, .. } => Some(&alias.value),
+            _ => None,
+        });
+        let aliases: Vec<&String> = aliases.collect();
+        let named = sqlparser::ast::visit_expressions(expr, |it: &Expr| match it {
+            Expr::Identifier(name)
+                if aliases
+                    .iter()
+                    .any(|alias| alias.eq_ignore_ascii_case(&name.value)) =>
+            {
+                std::ops::ControlFlow::Break(())
+            }
+            _ => std::ops::ControlFlow::Continue(()),
+        });
+        match named.is_break() {
+            true => Err("ORDER BY computes with a name of the select list".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn limited(&self, merging: &mut Merging) -> Result<(), String> {
+        let Some(limit) = &self.clauses.limit else {
+            return Ok(());
+        };
+        let number = |span: Span| {
+            let text = &self.text[span.start as usize..span.end as usize];
+            text.parse::<u64>()
+                .map_err(|_| "its LIMIT is no number".to_owned())
+        };
+        merging.limit = Some(number(limit.count)?);
+        merging.offset = limit.offset.map_or(Ok(0), number)?;
+        Ok(())
+    }
+
+    /// The text with its additions.
+    fn made(&self, additions: Additions) -> Result<(String, Merging), String> {
+        let Additions {
+            hidden,
+            orders,
+            mut merging,
+        } = additions;
+        merging.hidden = hidden.len();
+        let items = self.clauses.items.last();
+        let items = items.ok_or_else(|| "it selects nothing".to_owned())?.end as usize;
+        let limit = self.clauses.limit.as_ref();
+        let locks = self.clauses.locks.map(|it| it.start as usize);
+        let end = self.clauses.end as usize;
+        let tail = limit
+            .map(|it| it.whole.start as usize)
+            .or(locks)
+            .unwrap_or(end);
+        let mut text = self.text[..items].to_owned();
+        for column in &hidden {
+            text.push_str(", ");
+            text.push_str(column);
+        }
+        text.push_str(&self.text[items..tail]);
+        if !orders.is_empty() {
+            let word = match self.clauses.orders.is_empty() {
+                true => " ORDER BY ",
+                false => ", ",
+            };
+            // On a line of its own: a comment may stand in front of it.
+            text.push_str(&format!("\n{word}{} ", orders.join(", ")));
+        }
+        match limit {
+            None => text.push_str(&self.text[tail..]),
+            Some(limit) => {
+                let (count, offset) = (merging.limit.unwrap_or(u64::MAX), merging.offset);
+                text.push_str(&format!("LIMIT {}", count.saturating_add(offset)));
+                text.push_str(&self.text[limit.whole.end as usize..]);
+            }
+        }
+        Ok((text, merging))
+    }
+}
+
+fn expr_of(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(_))
+}
+
+/// The expressions of ORDER BY.
+fn orders(query: &Query) -> Result<Vec<&Expr>, String> {
+    match query.order_by.as_ref().map(|it| &it.kind) {
+        None => Ok(Vec::new()),
+        Some(OrderByKind::Expressions(all)) => Ok(all.iter().map(|it| &it.expr).collect()),
+        Some(OrderByKind::All(_)) => Err("ORDER BY ALL".to_owned()),
+    }
+}

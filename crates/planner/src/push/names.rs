@@ -1,0 +1,112 @@
+//! The names of a statement's query blocks, and what its columns are.
+
+use farm::shard::ShardedTable;
+use farm::sharding::{Column, TableSchema};
+use sqlparser::ast::{Expr, Ident};
+
+/// A table or derived table as a block names it.
+pub(super) struct Entry<'a> {
+    pub database: Option<String>,
+    pub name: String,
+    pub sharded: Option<&'a ShardedTable>,
+    /// `None` when its columns are not known.
+    pub schema: Option<&'a TableSchema>,
+    /// NULLs may stand for its rows.
+    pub padded: bool,
+}
+
+/// All blocks around the place at hand.
+#[derive(Default)]
+pub(super) struct Names<'a> {
+    pub entries: Vec<Entry<'a>>,
+    /// Each block's entries, the innermost block last.
+    pub scopes: Vec<Vec<usize>>,
+}
+
+impl<'a> Names<'a> {
+    /// Takes up a name of the innermost block.
+    pub(super) fn add(&mut self, entry: Entry<'a>) -> usize {
+        self.entries.push(entry);
+        let at = self.entries.len() - 1;
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.push(at);
+        }
+        at
+    }
+
+    /// It is a name of the innermost block.
+    pub(super) fn is_here(&self, entry: usize) -> bool {
+        self.scopes.last().is_some_and(|it| it.contains(&entry))
+    }
+
+    /// The entries whose shard key an expression is. A column without a table is the key of those of
+    /// the innermost block that have it; of several, the statement joins them by it.
+    pub(super) fn keys(&self, expr: &Expr) -> Vec<usize> {
+        let is_key = |at: &usize, column: &Ident| {
+            let sharded = self.entries[*at].sharded;
+            sharded.is_some_and(|it| it.column.eq_ignore_ascii_case(&column.value))
+        };
+        match expr {
+            Expr::Nested(inner) => self.keys(inner),
+            Expr::Identifier(column) => {
+                let scope = self.scopes.last().into_iter().flatten();
+                scope.copied().filter(|at| is_key(at, column)).collect()
+            }
+            Expr::CompoundIdentifier(path) => {
+                let Some((column, table)) = path.split_last() else {
+                    return Vec::new();
+                };
+                let found = self.named(table).filter(|at| is_key(at, column));
+                found.into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The entry that a path in front of a column means.
+    fn named(&self, path: &[Ident]) -> Option<usize> {
+        let (database, table) = match path {
+            [table] => (None, table),
+            [database, table] => (Some(database), table),
+            _ => return None,
+        };
+        let called = |at: &usize| {
+            let entry = &self.entries[*at];
+            entry.name == table.value
+                && database.is_none_or(|it| entry.database.as_deref() == Some(&it.value))
+        };
+        let mut scopes = self.scopes.iter().rev();
+        scopes.find_map(|scope| {
+            let mut found = scope.iter().copied().filter(called);
+            let first = found.next()?;
+            found.next().is_none().then_some(first)
+        })
+    }
+
+    /// The column of the innermost block that an expression is.
+    pub(super) fn column(&self, expr: &Expr) -> Option<(usize, &'a Column)> {
+        let of = |at: usize, column: &Ident| {
+            let schema = self.entries[at].schema?;
+            Some((at, &schema.columns[schema.column(&column.value)?]))
+        };
+        match expr {
+            Expr::Nested(inner) => self.column(inner),
+            Expr::Identifier(column) => {
+                let scope = self.scopes.last()?;
+                // One whose columns are not known may have it.
+                if scope.iter().any(|at| self.entries[*at].schema.is_none()) {
+                    return None;
+                }
+                let mut found = scope.iter().filter_map(|at| of(*at, column));
+                let first = found.next()?;
+                found.next().is_none().then_some(first)
+            }
+            Expr::CompoundIdentifier(path) => {
+                let (column, table) = path.split_last()?;
+                let at = self.named(table).filter(|at| self.is_here(*at))?;
+                of(at, column)
+            }
+            _ => None,
+        }
+    }
+}
