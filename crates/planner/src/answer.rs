@@ -8,6 +8,7 @@ use sqltext::Mode;
 use crate::gather;
 use crate::merge::{self, Aggregate, Comparison, Key};
 use crate::parse;
+use crate::place::Tables;
 use crate::push::{self, Not};
 
 /// How much of a SELECT the shards do by themselves.
@@ -162,6 +163,15 @@ pub struct Asked<'a> {
     pub mode: &'a Mode,
     /// What the names of scratch tables begin with: no other session of any router has it.
     pub scratch: &'a str,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn tables(&self) -> Tables<'a> {
+        Tables {
+            sharding: self.sharding,
+            home: self.home,
+        }
+    }
 }
 
 /// Tells how a SELECT that needs more than one group is answered. Parameters stand in the text as

@@ -2,32 +2,13 @@
 
 use std::sync::Arc;
 
-use farm::sharding::{Placed, Sharding};
+use farm::sharding::Sharding;
 use routing::shard::Literal;
 use sqltext::{Mode, PieceKind, Span, pieces};
 
 use crate::answer::{Asked, Unanswered};
-use crate::catalog::{Catalog, Kind};
 use crate::keys::Term;
 use crate::parse::shared;
-
-/// Tables as the farm declares them.
-pub(crate) struct Look<'a>(pub &'a Asked<'a>);
-
-impl Catalog for Look<'_> {
-    fn table(&self, database: &str, table: &str) -> Kind<'_> {
-        let Asked { sharding, home, .. } = self.0;
-        if sharding.schema(database, table).is_some_and(|it| it.view) {
-            return Kind::Opaque;
-        }
-        match sharding.placed(database, table) {
-            Placed::Sharded(table) => Kind::Sharded(table),
-            Placed::Global(map) => Kind::Global { map },
-            Placed::Group(group) => Kind::Single { group },
-            Placed::Home => Kind::Single { group: home },
-        }
-    }
-}
 
 /// The groups that can have rows of a text's sharded tables that matter; each once.
 ///
@@ -37,7 +18,7 @@ pub(crate) fn groups(text: &str, asked: &Asked<'_>) -> Result<Vec<Arc<str>>, Una
     let mut found: Vec<Arc<str>> = Vec::new();
     let unread = |reason| Unanswered::Unknown(reason);
     let text = &*shared(text, asked.mode);
-    let analysis = crate::read(text, asked.database, &Look(asked))
+    let analysis = crate::read(text, asked.database, &asked.tables())
         .map_err(|it| unread(format!("the tables' shards are not found: {}", it.reason)))?;
     let literals = Literals::of(text, asked.mode);
     let mut maps: Vec<u32> = analysis.references.iter().map(|it| it.table.map).collect();

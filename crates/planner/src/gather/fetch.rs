@@ -10,7 +10,7 @@ use super::{Words, unknown};
 use crate::answer::{Asked, Fragment, Part, Unanswered, Written};
 use crate::catalog::{Catalog, Kind};
 use crate::columns::{asked as asked_as, can_be_key, declared, engine, quoted};
-use crate::shards::{Look, global_groups, groups};
+use crate::shards::{global_groups, groups};
 
 /// A scratch table has so many keys at most.
 const KEYS_MAX: usize = 16;
@@ -115,7 +115,7 @@ fn sources(
     reference: &Reference,
     counting: &str,
 ) -> Result<(Vec<Arc<str>>, bool), Unanswered> {
-    match Look(asked).table(&reference.database, &reference.table) {
+    match asked.tables().table(&reference.database, &reference.table) {
         Kind::Sharded(_) => Ok((groups(counting, asked)?, false)),
         Kind::Global { map } => Ok((global_groups(asked.sharding, map), true)),
         Kind::Single { group } => Ok((vec![group.clone()], true)),

@@ -13,7 +13,6 @@ use super::shape;
 use crate::answer::Asked;
 use crate::catalog::{Catalog, Kind};
 use crate::parse::{Inner, conjuncts};
-use crate::shards::Look;
 
 /// Stands for the rows of the blocks around, among what keys are equal to.
 const AROUND: usize = usize::MAX;
@@ -315,8 +314,7 @@ impl<'a> Partition<'a> {
             _ => return Err("a name of more than two parts".to_owned()),
         };
         let schema = self.asked.sharding.schema(&database, &table);
-        let look = Look(self.asked);
-        let sharded = match look.table(&database, &table) {
+        let sharded = match self.asked.tables().table(&database, &table) {
             Kind::Sharded(_) => self.sharded(&database, &table),
             Kind::Global { map } => {
                 self.maps.push(map);
@@ -354,7 +352,7 @@ impl<'a> Partition<'a> {
         }
         for (database, table) in tables.found {
             let database = database.unwrap_or_else(|| self.asked.database.to_owned());
-            match Look(self.asked).table(&database, &table) {
+            match self.asked.tables().table(&database, &table) {
                 Kind::Global { map } => self.maps.push(map),
                 _ => return Err("a derived table is over shards".to_owned()),
             }
