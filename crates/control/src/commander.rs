@@ -4,10 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use farm::crossing::GlobalId;
 use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::commands::{Call, CommandError, Table};
+use crate::crossing::{self, Allowed, Crossings, Settled};
 use crate::detect::Sign;
 use crate::outcome::{Asked, Verdict};
 use crate::peers::PeerSessions;
@@ -51,6 +53,8 @@ pub(crate) enum Request {
     Kill(Kill, Ended),
     /// One more client of an account, whose limit is this.
     Permit(String, u32, Permitted),
+    /// What sessions ask about transactions over several groups.
+    Crossing(crossing::Asked),
 }
 
 impl Request {
@@ -62,6 +66,7 @@ impl Request {
             Request::Sessions(reply) => reply(Vec::new()),
             Request::Kill(_, reply) => reply(Err(why.to_owned())),
             Request::Permit(_, _, reply) => reply(false),
+            Request::Crossing(asked) => asked.refuse(why),
         }
     }
 }
@@ -76,6 +81,7 @@ pub struct Commander {
     /// No other router lives.
     alone: Arc<AtomicBool>,
     permits: Arc<Permits>,
+    crossings: Arc<Crossings>,
     /// Whether limits of accounts are shared with other routers.
     shares: bool,
 }
@@ -111,6 +117,7 @@ impl Commander {
             suspects: suspect,
             alone: Arc::new(AtomicBool::new(true)),
             permits: Arc::default(),
+            crossings: Arc::new(Crossings::new()),
             shares,
         };
         let queues = Queues {
@@ -183,6 +190,25 @@ impl Commander {
     /// taken, by whoever is first.
     pub fn permit(&self, account: String, limit: u32, reply: Permitted) {
         self.send(Request::Permit(account, limit, reply));
+    }
+
+    /// What this router's sessions and its recovery know of transactions over several groups.
+    pub fn crossings(&self) -> &Arc<Crossings> {
+        &self.crossings
+    }
+
+    /// Finds out what became of a decision whose answer was lost, for at most so long; one that was
+    /// not made cannot be made any more then. `reply` as in [`Commander::submit`].
+    pub fn settle(&self, id: GlobalId, limit_ms: u64, reply: Settled) {
+        let asked = crossing::Asked::Settle(id, limit_ms, reply);
+        self.send(Request::Crossing(asked));
+    }
+
+    /// Gives an account, by user and host, the right to decide at the group of this number. `reply`
+    /// as in [`Commander::submit`].
+    pub fn let_decide(&self, group: u32, account: [String; 2], reply: Allowed) {
+        let asked = crossing::Asked::LetDecide(group, account, reply);
+        self.send(Request::Crossing(asked));
     }
 
     pub(crate) fn set_alone(&self, alone: bool) {

@@ -49,6 +49,7 @@ mod trail;
 
 pub use commander::{Commander, Suspicion};
 pub use commands::{Call, CommandError, Table};
+pub use crossing::Crossings;
 pub use configuration::{Documents, NoDocuments};
 pub use engine::LinkTls;
 pub use error::Error;

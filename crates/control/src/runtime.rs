@@ -94,7 +94,7 @@ pub struct Control {
     pub(crate) started: Instant,
     pub(crate) interest: Arc<Interest>,
     pub(crate) warm: WarmLinks,
-    pub(crate) crossings: Crossings,
+    pub(crate) crossings: Arc<Crossings>,
     pub(crate) tables: Tables,
     store: Arc<dyn Store>,
     published: Arc<Published>,
@@ -116,8 +116,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Reads the farm from the store (making its id in an empty store) and publishes it. Nothing is
-    /// probed before [`Control::run`].
+    /// Reads the farm from the store (making its id in an empty store) and publishes it.
     pub async fn open(
         store: Arc<dyn Store>,
         published: Arc<Published>,
@@ -136,7 +135,7 @@ impl Control {
             started: Instant::now(),
             interest: Arc::default(),
             warm: WarmLinks::default(),
-            crossings: Crossings::new(),
+            crossings: Arc::clone(commander.crossings()),
             tables: Tables::default(),
             store,
             published,
@@ -230,6 +229,7 @@ impl Control {
             Request::Sessions(reply) => reply(self.sessions_elsewhere().await),
             Request::Kill(kill, reply) => reply(self.kill_elsewhere(&kill).await),
             Request::Permit(account, limit, reply) => reply(self.permit(&account, limit).await),
+            Request::Crossing(asked) => self.answer_session(asked).await,
         }
     }
 

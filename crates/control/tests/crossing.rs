@@ -267,7 +267,7 @@ fn a_living_router_keeps_its_own(release: Release) {
     };
     stage.router.slot = 1;
     let (decider, _owner, other) = stage.cross(1);
-    stage.router = stage.plane.control.life();
+    stage.router = stage.plane.control.crossings().life();
     let (_decider, owner, _) = stage.cross(2);
     drop(owner);
     // One of this router's own, of which it does not know, is nobody's.
@@ -281,7 +281,7 @@ fn a_living_router_keeps_its_own(release: Release) {
     );
     assert_eq!(row["transaction_id"], other.id.to_string());
     let (_first, mut third, kept) = stage.begin(3);
-    stage.plane.control.undertake(kept.id);
+    stage.plane.control.crossings().undertake(kept.id);
     third.run(&format!("XA PREPARE {kept}"));
     drop(third);
     // Its session hands it over.
@@ -289,6 +289,7 @@ fn a_living_router_keeps_its_own(release: Release) {
     stage
         .plane
         .control
+        .crossings()
         .leave(kept.id, Some(farm::crossing::Verdict::Abort), known);
     wait_until(PATIENCE, "one is left", || {
         stage.plane.control.counters().recovered == [0, 2] && stage.listed().len() == 1

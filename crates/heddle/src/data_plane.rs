@@ -84,6 +84,11 @@ pub fn in_force(settings: &Settings) -> InForce {
             cache_bytes_max: count(settings.result_cache_bytes),
             marks: settings.marks.0,
             replay_bytes_max: count(settings.replay_bytes_max),
+            crossings: CrossTerms {
+                atomic: settings.atomic.0,
+                lock_wait_ms: settings.cross_lock_wait_ms,
+                unsafe_xa: settings.allow_unsafe_xa.0,
+            },
             consistency: consistency(settings),
         },
         preferences: Preferences {

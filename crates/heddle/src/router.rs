@@ -437,6 +437,9 @@ pub fn tell_control(settings: &Settings, told: &mut control::Settings) {
     told.detection_interval_ms = settings.detection_interval_ms;
     told.detection_timeout_ms = settings.detection_timeout_ms;
     told.write_timeout_ms = settings.write_timeout_ms;
+    told.crossing_interval_ms = settings.crossing_interval_ms;
+    told.crossing_grace_ms = settings.crossing_grace_ms;
+    told.decisions_kept_ms = settings.decisions_kept_ms;
     told.failover_interval_ms = settings.failover_interval_ms;
     told.lossy_promotion_after_ms = settings.lossy_promotion_after_ms;
     told.notifications = small(settings.notifications);

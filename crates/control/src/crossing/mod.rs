@@ -7,20 +7,23 @@
 //!
 //! Two routers at once do no harm: the decider's row is the only judge, and each step can be done twice.
 
+mod desk;
 mod judge;
 mod round;
 mod sweep;
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use farm::crossing::{Branch, GlobalId, RouterLife, Verdict};
+use farm::crossing::{Branch, GlobalId, Verdict};
 use tokio::sync::mpsc;
 
 use crate::admin::WarmLinks;
 use crate::events::Event;
 
+pub(crate) use desk::Asked;
+pub use desk::{Allowed, Settled};
 pub(crate) use judge::Task;
 
 /// Transactions that sessions may hand over at once; what does not fit is found on the next tick.
@@ -71,10 +74,13 @@ impl State {
     }
 }
 
-/// What recovery and the rest of the router share.
-pub(crate) struct Crossings {
-    /// This life of this router, as its ids say it.
-    pub(crate) life: RouterLife,
+/// What recovery, the sessions and the rest of the router share.
+pub struct Crossings {
+    /// This router's place among those of the farm, as it was told last, and when it started.
+    slot: AtomicU16,
+    started_ms: u64,
+    /// Ids given so far.
+    named: AtomicU32,
     /// The transactions that this router's sessions are ending.
     undertaken: Mutex<HashSet<GlobalId>>,
     shown: Mutex<BTreeMap<GlobalId, Shown>>,
@@ -90,10 +96,9 @@ impl Crossings {
     pub(crate) fn new() -> Crossings {
         let (orders, queue) = mpsc::channel(HANDED_MAX);
         Crossings {
-            life: RouterLife {
-                slot: 0,
-                started_ms: now_ms(),
-            },
+            slot: AtomicU16::new(0),
+            started_ms: now_ms(),
+            named: AtomicU32::new(0),
             undertaken: Mutex::default(),
             shown: Mutex::default(),
             links: Default::default(),
@@ -125,42 +130,6 @@ impl Crossings {
 
     pub(super) fn take_queue(&self) -> Option<mpsc::Receiver<Order>> {
         lock(&self.queue).take()
-    }
-}
-
-/// For sessions: recovery stays away from a transaction between [`crate::Control::undertake`] and
-/// [`crate::Control::leave`].
-impl crate::Control {
-    /// This life of this router, for its ids.
-    pub fn life(&self) -> RouterLife {
-        self.crossings.life
-    }
-
-    /// A session is about to prepare the branches of this transaction.
-    pub fn undertake(&self, id: GlobalId) {
-        lock(&self.crossings.undertaken).insert(id);
-    }
-
-    /// The session has done what it could about the transaction, and leaves these branches behind, by
-    /// the names of their groups.
-    pub fn leave(&self, id: GlobalId, verdict: Option<Verdict>, branches: Vec<(String, Branch)>) {
-        lock(&self.crossings.undertaken).remove(&id);
-        if !branches.is_empty() {
-            self.crossings.order(Order {
-                id,
-                verdict,
-                by_force: false,
-                branches,
-            });
-        }
-    }
-
-    /// True while a branch of the group may be waiting for its end, so that reads which must see it
-    /// have to wait.
-    pub fn is_in_doubt(&self, id: &GlobalId, group: &str) -> bool {
-        let shown = self.crossings.shown();
-        let branches = shown.get(id).map(|shown| &shown.branches);
-        branches.is_some_and(|branches| branches.values().any(|name| name == group))
     }
 }
 

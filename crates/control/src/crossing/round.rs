@@ -57,7 +57,6 @@ impl Control {
         let Some(mut orders) = self.crossings.take_queue() else {
             return;
         };
-        let interval = Duration::from_millis(self.settings().crossing_interval_ms);
         let mut round = Round::default();
         let mut primaries = Vec::new();
         let mut next = Instant::now();
@@ -65,7 +64,8 @@ impl Control {
             let now = self.primaries();
             if now != primaries || Instant::now() >= next {
                 primaries = now;
-                next = Instant::now() + interval;
+                next =
+                    Instant::now() + Duration::from_millis(self.settings().crossing_interval_ms);
                 self.look_round(&mut round).await;
             }
             self.start_waiting(&mut round);
@@ -219,7 +219,11 @@ impl Control {
 
     /// Whether a listed branch is nobody's any more.
     fn is_due(&self, branch: &Branch, seen_for: Duration, looks: u32) -> bool {
-        let (router, own) = (branch.id.router, self.crossings.life);
+        let (router, own) = (branch.id.router, self.crossings.life());
+        if self.crossings.is_undertaken(&branch.id) {
+            // It was named before the router had its slot.
+            return false;
+        }
         if router == own {
             // At the first look after it was left it may have ended behind the list.
             return looks > 1;

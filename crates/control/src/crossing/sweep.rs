@@ -88,7 +88,7 @@ impl Control {
     }
 
     async fn is_finished(&self, row: &Decision, listed: &mut Listed) -> bool {
-        let (router, own) = (row.id.router, self.crossings.life);
+        let (router, own) = (row.id.router, self.crossings.life());
         let knows = match router.slot == own.slot && router.started_ms <= own.started_ms {
             true => !self.crossings.is_undertaken(&row.id),
             // Another router, which may be asking for the row as long as it asks for anything.

@@ -27,6 +27,7 @@ impl Control {
     pub fn set_roster(&self, roster: Roster) {
         self.commander().set_alone(roster.others.is_empty());
         self.sessions.placed(roster.own.slot);
+        self.crossings.place(roster.own.slot);
         self.roster.send_if_modified(|known| {
             let news = **known != roster;
             if news {

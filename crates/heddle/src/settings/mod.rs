@@ -19,7 +19,7 @@ pub use farm::{assign, read as read_document, show};
 pub use file::{read, read_rules};
 pub use rules::names_are_unique;
 pub use value::{
-    Balance, CompressServers, Consistency, ErrorNumbers, EtcdPrefix, EtcdUrls, Io, LogFormat,
+    Atomic, Balance, CompressServers, Consistency, ErrorNumbers, EtcdPrefix, EtcdUrls, Io, LogFormat,
     LogLevel, NearServers, OptionalPath, ReadFailover, Switch, TlsClients, TlsServers,
     TrxStickiness, WithoutStore,
 };
@@ -240,6 +240,18 @@ settings! {
         "A sign of life or a greeting that does not come within so long is missing. It stretches while the router itself gets too little CPU.";
     write_timeout_ms: u64 = "5000" "ms" [0, 3600000] Live
         "A primary that takes no write for so long though it can be read (a full disk) has failed; 0 for never. A commit that waits for a replica or a lock does not count.";
+    crossing_interval_ms: u64 = "1000" "ms" [10, 3600000] Live
+        "Time between two looks at what the groups' primaries have prepared of transactions over several groups (docs/TRANSACTIONS.md).";
+    crossing_grace_ms: u64 = "2000" "ms" [0, 3600000] Live
+        "A prepared part of another router's transaction is left to that router for so long; then anybody ends it.";
+    decisions_kept_ms: u64 = "600000" "ms" [1000, 86400000] Live
+        "A decision of another router's transaction is kept for so long, so that it can ask.";
+    cross_lock_wait_ms: u64 = "2000" "ms" [0, 3600000] Live
+        "Once a transaction has touched a second group, a lock that it waits for longer ends it with error 1213: no server sees a deadlock over several. Rounded up to seconds; 0 leaves it to innodb_lock_wait_timeout.";
+    atomic: Atomic = "xa" "" Live
+        "What a transaction that touches a second group is: xa (all or nothing), single (refused), best-effort (the groups commit one after the other, and a crash between them leaves a part).";
+    allow_unsafe_xa: Switch = "off" "" Live
+        "on: servers take part in transactions over several groups whose XA does not survive every crash (MySQL before 8.0.30).";
     failover_interval_ms: u64 = "0" "ms" [0, 86400000] Live
         "Least time between two failovers of a group for the same cause.";
     lossy_promotion_after_ms: u64 = "0" "ms" [0, 604800000] Live

@@ -240,6 +240,20 @@ impl Value for Consistency {
     }
 }
 
+/// What a transaction over several groups is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Atomic(pub session::Atomic);
+
+impl Value for Atomic {
+    const KIND: &'static str = "xa, single or best-effort";
+
+    fn parse(raw: &Raw<'_>) -> Result<Atomic, String> {
+        use session::Atomic as Way;
+        let words = [Way::Xa, Way::Single, Way::BestEffort].map(|way| (way.name(), way));
+        choice(raw, &words).map(Atomic)
+    }
+}
+
 /// How reads are spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Balance(pub session::Strategy);
