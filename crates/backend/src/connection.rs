@@ -264,11 +264,31 @@ impl Connection {
         self.run_rows(commands, &mut rows).await
     }
 
+    /// Like [`Connection::run`]; also tells what was committed, even where an error came behind it.
+    pub async fn run_telling(
+        &mut self,
+        commands: &[(Command, &[u8])],
+        told: &mut Told,
+    ) -> Result<Outcome, ConnectionError> {
+        let mut packets = Vec::new();
+        self.run_noting(commands, &mut packets, told).await
+    }
+
     /// Like [`Connection::run`], and keeps the raw packets of all replies.
     pub(crate) async fn run_rows(
         &mut self,
         commands: &[(Command, &[u8])],
         packets: &mut Vec<u8>,
+    ) -> Result<Outcome, ConnectionError> {
+        let mut told = Told::default();
+        self.run_noting(commands, packets, &mut told).await
+    }
+
+    async fn run_noting(
+        &mut self,
+        commands: &[(Command, &[u8])],
+        packets: &mut Vec<u8>,
+        told: &mut Told,
     ) -> Result<Outcome, ConnectionError> {
         let mut request = Vec::new();
         let attributes = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
@@ -293,13 +313,14 @@ impl Connection {
             let expect = match command {
                 Command::StmtPrepare => Expect::Prepare { client_id: 0 },
                 Command::Query => Expect::Results,
+                Command::SetOption => Expect::Rows,
                 _ => Expect::Single,
             };
             let own = self.capabilities | Capabilities::DEPRECATE_EOF;
             let mut relay = Relay::new(expect, own, own, Status::AUTOCOMMIT);
             loop {
                 let progress = relay
-                    .advance(&mut buffer, 0, &mut |_: SessionChange<'_>| {})
+                    .advance(&mut buffer, 0, &mut |change| told.note(change))
                     .map_err(|source| ConnectionError::Protocol {
                         operation: "reading a reply",
                         source,
@@ -308,6 +329,7 @@ impl Connection {
                 packets.extend(buffer.drain(..progress.forward));
                 if progress.done {
                     if relay.outcome().error.is_some() && refused.is_none() {
+                        told.before_error = payloads(packets).count().saturating_sub(1);
                         refused = Some(last_error(&packets[start..], own));
                     }
                     last = relay.outcome().clone();
@@ -463,6 +485,32 @@ impl Connection {
         }
         self.set_state(wanted.clone());
         Ok(())
+    }
+}
+
+/// What replies to Heddle's own commands said beside their last outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// The GTIDs of what was committed, in the engine's notation.
+    pub gtid: Vec<u8>,
+    /// So many packets came before the first error.
+    pub before_error: usize,
+}
+
+impl Told {
+    fn note(&mut self, change: SessionChange<'_>) {
+        let gtid = match change {
+            SessionChange::Gtids(gtid) => gtid,
+            SessionChange::Variable {
+                name: b"last_gtid",
+                value,
+            } => value,
+            _ => return,
+        };
+        if !self.gtid.is_empty() {
+            self.gtid.push(b',');
+        }
+        self.gtid.extend_from_slice(gtid);
     }
 }
 

@@ -49,8 +49,8 @@ mod trail;
 
 pub use commander::{Commander, Suspicion};
 pub use commands::{Call, CommandError, Table};
-pub use crossing::Crossings;
 pub use configuration::{Documents, NoDocuments};
+pub use crossing::Crossings;
 pub use engine::LinkTls;
 pub use error::Error;
 pub use events::Event;

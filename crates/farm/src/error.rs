@@ -105,6 +105,14 @@ errors! {
         "See docs/OUTCOMES.md; look whether it has happened before it is done again.";
     TRANSACTION_DIFFERS 1213 "40001" true "Heddle: the transaction was lost with its server, and {}"
         "Run the transaction again from its beginning; nothing of it has happened.";
+    CROSSING_UNDONE 1213 "40001" true "Heddle: the transaction over several groups was rolled back: {}"
+        "Run the transaction again from its beginning; nothing of it has happened.";
+    CROSSING_LOCK_WAIT 1213 "40001" true "Heddle: the transaction over several groups was rolled back: it waited for a lock for longer than cross_lock_wait_ms"
+        "Run the transaction again from its beginning; nothing of it has happened.";
+    SAVEPOINT_UNKNOWN 1305 "42000" false "SAVEPOINT {} does not exist"
+        "Set it in the transaction that goes back to it.";
+    CROSSING_REFUSED 1105 "HY000" false "Heddle: this statement cannot run in a transaction over several groups: {}"
+        "The text says why; the transaction is still open.";
     SESSION_LOST_PIN 1105 "HY000" false "Heddle: the server connection that held this session's {} was lost"
         "Create it again; the session itself goes on.";
     SERVER_UNREACHABLE 1429 "HY000" true "Can't connect to server {}"

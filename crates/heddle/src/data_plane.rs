@@ -10,12 +10,14 @@ use control::peers::PeerSessions;
 use control::{Call, CommandError, Commander, SessionInfo, Sessions, Suspicion};
 use door_http::{Family, Kind, Metrics, Sample};
 use door_sql::{Door, Killer};
+use farm::crossing::{Branch, GlobalId, Place, Verdict};
 use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, error};
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
-    Answer, Command, Consistency, Elsewhere, Fault, InForce, Live, Operator, Peers, Preferences,
-    Reads, Reply, SessionView, Settings as SessionSettings, Shared, Slowness, Transient, Transport,
+    Allowed, Answer, Command, Consistency, CrossTerms, Elsewhere, Fault, InForce, Keeper, Live,
+    Operator, Peers, Preferences, Reads, Reply, SessionView, Settings as SessionSettings, Settled,
+    Shared, Slowness, Transient, Transport,
 };
 
 use crate::settings::{BackendCredential, Settings};
@@ -138,6 +140,32 @@ fn count(setting: u64) -> usize {
 
 /// Carries `HEDDLE …` statements to the command table.
 struct Commands(Commander);
+
+impl Keeper for Commands {
+    fn name(&self, farm: u64, decider: u32, at: Place) -> GlobalId {
+        self.0.crossings().name(farm, decider, at)
+    }
+
+    fn undertake(&self, id: GlobalId) {
+        self.0.crossings().undertake(id);
+    }
+
+    fn leave(&self, id: GlobalId, verdict: Option<Verdict>, branches: Vec<(String, Branch)>) {
+        self.0.crossings().leave(id, verdict, branches);
+    }
+
+    fn is_in_doubt(&self, id: &GlobalId, group: &str) -> bool {
+        self.0.crossings().is_in_doubt(id, group)
+    }
+
+    fn settle(&self, id: GlobalId, limit_ms: u64, reply: Settled) {
+        self.0.settle(id, limit_ms, reply);
+    }
+
+    fn let_decide(&self, group: u32, account: [String; 2], reply: Allowed) {
+        self.0.let_decide(group, account, reply);
+    }
+}
 
 impl Operator for Commands {
     fn submit(&self, words: Vec<String>, by: &str, admin: bool, reply: Reply) {

@@ -179,48 +179,50 @@ async fn ask(connection: &mut Connection, wanted: Position) -> Option<Position> 
     }
 }
 
-impl Session {
-    /// Before the OK of what this connection has committed goes to the client: waits until a replica
-    /// has it, where that is the router's task. False when the primary was cut off meanwhile, or the
-    /// session killed: nobody knows what will become of the commit.
-    pub(crate) async fn may_tell(
-        &mut self,
-        connection: &Connection,
-        changes: &mut Changes,
-    ) -> bool {
-        let holds = limit(&self.core.shared.published.load(), self.seat).is_some();
-        if holds && !Box::pin(self.await_copy(connection, changes)).await {
+/// Knows whether what one session commits is safe, on whichever group.
+pub(crate) struct Copies {
+    core: Rc<Core>,
+    session: u32,
+    pass: Pass,
+}
+
+impl Copies {
+    /// Waits until a replica of the group has what this connection has committed, where that is the
+    /// router's task, and notes that somebody may hear of it. False when nobody knows what will become
+    /// of it.
+    pub async fn have(&self, seat: u32, connection: &Connection, gtid: &[u8]) -> bool {
+        if gtid.is_empty() {
+            return !connection.is_cut();
+        }
+        let holds = limit(&self.core.shared.published.load(), seat).is_some();
+        if holds && !self.await_copy(seat, connection, gtid).await {
             return false;
         }
-        self.note_acknowledged(connection, changes)
+        self.core.note_acknowledged(connection, gtid)
     }
 
-    async fn await_copy(&mut self, connection: &Connection, changes: &Changes) -> bool {
-        let gtid = changes.gtid.as_deref().unwrap_or_default();
+    async fn await_copy(&self, seat: u32, connection: &Connection, gtid: &[u8]) -> bool {
         let snapshot = self.core.shared.published.load_full();
         let text = String::from_utf8_lossy(gtid);
         let position = Position::parse(connection.engine(), &text);
-        let (Some(limit), Some(position)) = (limit(&snapshot, self.seat), position) else {
+        let (Some(limit), Some(position)) = (limit(&snapshot, seat), position) else {
             return true;
         };
         if connection.is_guarded() || connection.is_cut() {
             return !connection.is_cut();
         }
         let safe = |server: &Server| server.fresh.covers(&position);
-        if self
-            .group(&snapshot)
-            .is_some_and(|group| followers(group).any(safe))
-        {
+        if group_of(&snapshot, seat).is_some_and(|group| followers(group).any(safe)) {
             return true;
         }
         count(&self.core.counters.commits_held);
         let (tell, told) = oneshot::channel();
         let waiter = Waiter {
-            session: self.handle.id,
-            seat: self.seat,
+            session: self.session,
+            seat,
             position,
             primary: (connection.server, connection.term),
-            pass: self.identity.pass.clone(),
+            pass: self.pass.clone(),
             tell,
         };
         self.core.acks.waiters.borrow_mut().push(waiter);
@@ -230,28 +232,57 @@ impl Session {
             None => {
                 // As the servers do with their last replica, when the setting says so.
                 count(&self.core.counters.commits_held_in_vain);
-                let id = self.handle.id;
-                self.core.acks.release(true, |waiter| waiter.session == id);
+                let id = self.session;
+                let waits = |waiter: &Waiter| waiter.session == id && waiter.seat == seat;
+                self.core.acks.release(true, waits);
                 true
             }
         }
     }
+}
 
+impl Core {
     /// The client is about to hear of what was committed: a failover must not lose it. False when the
     /// primary was cut off before this was noted: who reads the notes after a cut must have them all,
     /// though this core may not have seen the cut yet.
-    fn note_acknowledged(&self, connection: &Connection, changes: &mut Changes) -> bool {
-        let gtid = changes.gtid.as_deref().unwrap_or_default();
-        changes.held = gtid.len();
+    fn note_acknowledged(&self, connection: &Connection, gtid: &[u8]) -> bool {
         let text = String::from_utf8_lossy(gtid);
-        let snapshot = self.core.shared.published.load();
+        let snapshot = self.shared.published.load();
         let position = Position::parse(connection.engine(), &text);
         let (Some(position), Some(server)) = (position, snapshot.server(connection.server)) else {
             return true;
         };
         server.fresh.acknowledge(&position);
-        let now = self.core.shared.published.load();
+        let now = self.shared.published.load();
         now.server(connection.server)
             .is_none_or(|server| server.term <= connection.term)
+    }
+}
+
+impl Session {
+    /// What tells whether this session's commits are safe.
+    pub(crate) fn copies(&self) -> Copies {
+        Copies {
+            core: self.core.clone(),
+            session: self.handle.id,
+            pass: self.identity.pass.clone(),
+        }
+    }
+
+    /// Before the OK of what this connection has committed goes to the client: waits until a replica
+    /// has it, where that is the router's task. False when the primary was cut off meanwhile, or the
+    /// session killed: nobody knows what will become of the commit.
+    pub(crate) async fn may_tell(
+        &mut self,
+        connection: &Connection,
+        changes: &mut Changes,
+    ) -> bool {
+        let gtid = changes.gtid.as_deref().unwrap_or_default();
+        let holds = limit(&self.core.shared.published.load(), self.seat).is_some();
+        if holds && !Box::pin(self.copies().await_copy(self.seat, connection, gtid)).await {
+            return false;
+        }
+        changes.held = gtid.len();
+        self.core.note_acknowledged(connection, gtid)
     }
 }

@@ -411,6 +411,9 @@ impl Session {
         read_only: bool,
         pipe: &Pipe,
     ) -> Option<Answer> {
+        if let Some(refusal) = self.waited_across(run, outcome) {
+            return Some(Answer::Refused(refusal));
+        }
         let refusal = run.refusal(outcome, read_only);
         let refusal = refusal.or_else(|| self.refusal_in_transaction(outcome, pipe));
         refusal.or_else(|| {

@@ -68,6 +68,7 @@ pub struct Client {
 
 /// The current command while others are run once more.
 pub(crate) struct Interrupted {
+    muted: bool,
     inbox: Vec<u8>,
     attributes: Vec<u8>,
     place: Range<usize>,
@@ -378,8 +379,9 @@ impl Client {
 
     /// Puts the current command aside, to run others, whose answers are not sent.
     pub(crate) fn begin_play(&mut self) -> Interrupted {
-        self.muted = true;
+        let muted = std::mem::replace(&mut self.muted, true);
         Interrupted {
+            muted,
             place: self.place(),
             inbox: std::mem::take(&mut self.inbox),
             attributes: std::mem::take(&mut self.attributes),
@@ -395,7 +397,7 @@ impl Client {
 
     /// The command that was put aside is the current one again.
     pub(crate) fn end_play(&mut self, interrupted: Interrupted) {
-        self.muted = false;
+        self.muted = interrupted.muted;
         self.inbox = interrupted.inbox;
         self.attributes = interrupted.attributes;
         self.go_back(interrupted.place);

@@ -122,6 +122,8 @@ impl Session {
         if let Aside::Kept(kept) = aside {
             self.give_back(kept.lease);
         }
+        self.crossing = None;
+        self.unfinished.clear();
         self.variables = None;
         self.ties = None;
         self.statements.clear();

@@ -352,6 +352,7 @@ impl Session {
             Answer::Refused(refusal) => {
                 self.give_back_after_error(lease, run.pins);
                 self.place_error(run)?;
+                self.note_failure(Some(refusal.number));
                 self.client.pass_refusal(&refusal).await?;
                 return Ok(false);
             }

@@ -22,6 +22,7 @@ mod client;
 mod command;
 mod consistency;
 mod counters;
+mod crossing;
 mod cursor;
 mod defaults;
 mod diagnostics;
@@ -87,6 +88,7 @@ use std::net::{SocketAddr, TcpStream};
 
 pub use crate::consistency::{Consistency, UNBOUNDED_MS};
 pub use crate::counters::Counters;
+pub use crate::crossing::{Allowed, Atomic, CrossTerms, Keeper, Settled};
 pub use crate::kill::How;
 pub use crate::operator::{Answer, Fault, Operator, Reply};
 pub use crate::peers::{Elsewhere, NoPeers, Peers};

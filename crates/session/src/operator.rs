@@ -2,6 +2,8 @@
 
 use farm::{Fate, LostWrite, ServerId};
 
+use crate::crossing::Keeper;
+
 /// An answer of the command table: column names and rows of text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
@@ -11,7 +13,7 @@ pub struct Answer {
 
 /// Carries out the commands of the command table for sessions. Implemented by the control plane,
 /// which has threads of its own.
-pub trait Operator: Send + Sync {
+pub trait Operator: Keeper {
     /// Runs `words` (group, command, arguments) and calls `reply` from any thread. `admin` tells
     /// whether the account may change the farm, `by` who it is. An error is a text for the client.
     fn submit(&self, words: Vec<String>, by: &str, admin: bool, reply: Reply);

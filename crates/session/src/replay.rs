@@ -112,6 +112,10 @@ enum Played {
 impl Session {
     /// Before a command goes to a server: it may begin a transaction.
     pub(crate) fn begin_log(&mut self, shape: &Shape) {
+        // Over several groups it cannot be done again on one of them.
+        if self.is_crossing() {
+            return;
+        }
         let opens = matches!(shape.verb, Verb::Begin { .. })
             || (!self.status.contains(Status::AUTOCOMMIT) && shape.class != Class::Set);
         match &mut self.replay {

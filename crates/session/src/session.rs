@@ -23,6 +23,7 @@ use crate::aside::Aside;
 use crate::client::Client;
 use crate::consistency::Promises;
 use crate::counters::count;
+use crate::crossing::{Crossing, Unfinished};
 use crate::diagnostics::Diagnostics;
 use crate::end::End;
 use crate::login::Identity;
@@ -71,6 +72,10 @@ pub struct Session {
     pub(crate) ruled: Option<Box<Ruled>>,
     /// The open transaction, so that it can be done again.
     pub(crate) replay: Option<Box<Log>>,
+    /// The open transaction, in a farm with several groups.
+    pub(crate) crossing: Option<Box<Crossing>>,
+    /// What recovery has to end of the last ones before they are read.
+    pub(crate) unfinished: Vec<Unfinished>,
     /// What its reads must have.
     pub(crate) promises: Promises,
     /// The client uses GET DIAGNOSTICS: connections are kept for it from then on.
@@ -221,6 +226,8 @@ impl Session {
             promises,
             recording: None,
             replay: None,
+            crossing: None,
+            unfinished: Vec::new(),
             state,
             core,
             client,
@@ -320,6 +327,9 @@ impl Session {
             }
             if let Err(end) = self.command().await {
                 return end;
+            }
+            if self.crossing.is_some() {
+                Box::pin(self.after_command()).await;
             }
         }
     }

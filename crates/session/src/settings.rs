@@ -8,6 +8,7 @@ use backend::Limits;
 use routing::Preferences;
 
 use crate::consistency::Consistency;
+use crate::crossing::CrossTerms;
 use crate::reads::Reads;
 
 /// The settings of the SQL door that sessions read.
@@ -42,6 +43,7 @@ pub struct Settings {
     /// What is kept of an open transaction, so that it can be done again; 0 keeps nothing.
     pub replay_bytes_max: usize,
     pub reads: Reads,
+    pub crossings: CrossTerms,
     /// What the result caches of all cores hold together.
     pub cache_bytes_max: usize,
 }

@@ -117,6 +117,7 @@ impl Session {
             self.core.shared.accounts_changed();
             self.sandboxed &= failed;
         }
+        self.note_failure(outcome.error);
         self.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
         self.diagnostics.note(shape, outcome, self.mode.dialect);
         let ended = changes.ended;

@@ -86,7 +86,15 @@ impl Session {
         // Attributes stand between the texts of a train and are not for every server.
         let attributes = Capabilities::QUERY_ATTRIBUTES;
         let plain = !self.has_attributes() && !connection.capabilities.contains(attributes);
-        if !leads || !plain || self.ruled.is_some() || !self.rides(&run.shape, run.job, replica) {
+        // The next one may be for another group.
+        let sharded = self.core.shared.published.load().sharding.is_some();
+        let grouped = sharded || self.crossing.is_some();
+        if !leads
+            || grouped
+            || !plain
+            || self.ruled.is_some()
+            || !self.rides(&run.shape, run.job, replica)
+        {
             return train;
         }
         let crowded = self.held.is_none() && self.core.pools.wanted(connection.server);

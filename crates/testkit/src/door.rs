@@ -4,9 +4,11 @@
 //! which of them answered. Each has `stage.who`, a table with one row: `primary` or `replica`.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use ::farm::crossing::{Branch, GlobalId, Place, RouterLife, Verdict};
 use ::farm::{
     Account, Accounts, AuthPlugin, Fate, Group, Health, LostWrite, Mode, Published, ServerId,
     Snapshot, Status,
@@ -15,8 +17,8 @@ use mysql_wire::auth;
 use reactor::Io;
 use routing::rules::Rulebook;
 use session::{
-    BackendCredential, Consistency, Fault, InForce, Limits, Live, NoPeers, Operator, Peers,
-    Preferences, Reads, Reply, Settings, Transport,
+    Allowed, BackendCredential, Consistency, CrossTerms, Fault, InForce, Keeper, Limits, Live,
+    NoPeers, Operator, Peers, Preferences, Reads, Reply, Settings, Settled, Transport,
 };
 
 use crate::admin::with_link;
@@ -83,6 +85,16 @@ impl Stage {
         self.everywhere(&format!(
             "DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name}"
         ));
+    }
+
+    /// Makes on both what a group needs to decide transactions over several.
+    pub fn let_decide(&self) {
+        for server in [&self.primary, &self.replica] {
+            with_link(server.address(), async |mut link| {
+                let made = engine::decisions::make(&mut link, 10_000).await;
+                made.expect("root may make tables");
+            });
+        }
     }
 
     /// A door in front of both, with the settings of most tests.
@@ -152,6 +164,7 @@ impl Default for Tuning {
                 marks: true,
                 replay_bytes_max: 1 << 20,
                 cache_bytes_max: 1 << 20,
+                crossings: CrossTerms::default(),
                 consistency: Consistency {
                     max_lag_ms: session::UNBOUNDED_MS,
                     monotonic: false,
@@ -332,6 +345,36 @@ impl Door {
         self.published.store(Arc::new(snapshot));
     }
 
+    /// Publishes the farm changed in any way.
+    pub fn publish(&self, change: impl FnOnce(&mut Snapshot)) {
+        let mut snapshot = Snapshot::clone(&self.published.load());
+        change(&mut snapshot);
+        snapshot.epoch += 1;
+        self.published.store(Arc::new(snapshot));
+        self.turned();
+    }
+
+    /// Gives each server a group of its own, g1 and so on, whose primary it is.
+    pub fn spread(&self) {
+        self.publish(|snapshot| {
+            let whole = Group::clone(&snapshot.groups[0]);
+            let servers = whole.servers.iter().enumerate();
+            let groups = servers.map(|(at, server)| {
+                let mut server = ::farm::Server::clone(server);
+                let name: Arc<str> = format!("g{}", at + 1).into();
+                (server.group, server.status) = (name.clone(), Status::Primary);
+                (server.mode, server.health.read_only) = (Mode::ReadWrite, false);
+                Arc::new(Group {
+                    name,
+                    number: at as u32 + 1,
+                    servers: vec![Arc::new(server)],
+                    ..whole.clone()
+                })
+            });
+            snapshot.groups = groups.collect();
+        });
+    }
+
     /// Lists and ends its sessions from outside.
     ///
     /// # Panics
@@ -456,6 +499,42 @@ struct NoCommands {
     primary: Option<SocketAddr>,
     fates: Option<Arc<Fates>>,
     suspects: Suspects,
+}
+
+/// Transactions over several groups that got a name in this process.
+static NAMED: AtomicU32 = AtomicU32::new(0);
+
+/// Nobody recovers what sessions leave behind: tests of that use a whole farm.
+impl Keeper for NoCommands {
+    fn name(&self, farm: u64, decider: u32, at: Place) -> GlobalId {
+        GlobalId {
+            farm,
+            decider,
+            at_ms: 0,
+            router: RouterLife {
+                slot: 0,
+                started_ms: 0,
+            },
+            sequence: NAMED.fetch_add(1, Ordering::Relaxed),
+            at,
+        }
+    }
+
+    fn undertake(&self, _id: GlobalId) {}
+
+    fn leave(&self, _id: GlobalId, _verdict: Option<Verdict>, _left: Vec<(String, Branch)>) {}
+
+    fn is_in_doubt(&self, _id: &GlobalId, _group: &str) -> bool {
+        false
+    }
+
+    fn settle(&self, _id: GlobalId, _limit_ms: u64, reply: Settled) {
+        reply(None);
+    }
+
+    fn let_decide(&self, _group: u32, _account: [String; 2], reply: Allowed) {
+        reply(Err("no control plane here".to_owned()));
+    }
 }
 
 impl Operator for NoCommands {

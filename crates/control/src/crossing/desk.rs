@@ -77,6 +77,9 @@ impl Crossings {
     pub fn leave(&self, id: GlobalId, verdict: Option<Verdict>, branches: Vec<(String, Branch)>) {
         lock(&self.undertaken).remove(&id);
         if !branches.is_empty() {
+            for (group, branch) in &branches {
+                self.show(group, *branch);
+            }
             self.order(Order {
                 id,
                 verdict,

@@ -64,8 +64,7 @@ impl Control {
             let now = self.primaries();
             if now != primaries || Instant::now() >= next {
                 primaries = now;
-                next =
-                    Instant::now() + Duration::from_millis(self.settings().crossing_interval_ms);
+                next = Instant::now() + Duration::from_millis(self.settings().crossing_interval_ms);
                 self.look_round(&mut round).await;
             }
             self.start_waiting(&mut round);
@@ -313,7 +312,7 @@ impl Control {
 
 impl Crossings {
     /// Shows a branch that stands prepared, or may.
-    fn show(&self, group: &str, branch: Branch) {
+    pub(super) fn show(&self, group: &str, branch: Branch) {
         let mut shown = lock(&self.shown);
         let shown = shown.entry(branch.id).or_insert_with(|| Shown {
             branches: BTreeMap::new(),

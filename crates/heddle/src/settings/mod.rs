@@ -19,8 +19,8 @@ pub use farm::{assign, read as read_document, show};
 pub use file::{read, read_rules};
 pub use rules::names_are_unique;
 pub use value::{
-    Atomic, Balance, CompressServers, Consistency, ErrorNumbers, EtcdPrefix, EtcdUrls, Io, LogFormat,
-    LogLevel, NearServers, OptionalPath, ReadFailover, Switch, TlsClients, TlsServers,
+    Atomic, Balance, CompressServers, Consistency, ErrorNumbers, EtcdPrefix, EtcdUrls, Io,
+    LogFormat, LogLevel, NearServers, OptionalPath, ReadFailover, Switch, TlsClients, TlsServers,
     TrxStickiness, WithoutStore,
 };
 

@@ -29,6 +29,7 @@ use self::counts::Counts;
 use self::parts::Done;
 use self::rows::Trouble;
 use self::sheet::{Form, Sheet};
+use crate::crossing::Across;
 use crate::end::End;
 use crate::exec::{Job, Run, Shape, Tried};
 use crate::session::Session;
@@ -88,8 +89,42 @@ impl Session {
         self.recording = None;
         let mut run = self.new_run(shape, job);
         let mut avoid = Vec::new();
-        while self.try_fan(fan, &mut run, &mut avoid).await? {}
-        Ok(())
+        loop {
+            let mut across = None;
+            if shape.writes || self.crossing.is_some() || !self.is_free() {
+                across = match Box::pin(self.begin_fan(fan, &shape, job)).await? {
+                    Some(across) => Some(across),
+                    None => return Ok(()),
+                };
+            }
+            if !self.try_fan(fan, &mut run, &mut avoid, across).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// All groups are in one transaction, the client's or the statement's own. `None`: the client has
+    /// been answered.
+    async fn begin_fan(
+        &mut self,
+        fan: &Fan,
+        shape: &Shape,
+        job: Job,
+    ) -> Result<Option<Across>, End> {
+        let snapshot = self.core.snapshot();
+        let mut groups = Vec::with_capacity(fan.parts.len());
+        for part in &fan.parts {
+            match snapshot.groups.iter().find(|it| it.name == part.group) {
+                Some(group) => groups.push(Arc::clone(group)),
+                None => {
+                    let text = format!("the farm has no group {}", part.group);
+                    let details = [&*text];
+                    self.client.error(&error::COMMAND_REFUSED, &details).await?;
+                    return Ok(None);
+                }
+            }
+        }
+        self.begin_across(&groups, shape, job).await
     }
 
     /// Tries once. True when it is to be tried again; else the client has been answered.
@@ -98,13 +133,17 @@ impl Session {
         fan: &Fan,
         run: &mut Run,
         avoid: &mut Vec<ServerId>,
+        across: Option<Across>,
     ) -> Result<bool, End> {
         let mut taken = match self.take_parts(fan, run, avoid).await {
             Ok(taken) => taken,
-            Err((group, stuck)) => return self.fan_stuck(run, avoid, &group, stuck).await,
+            Err((group, stuck)) => {
+                self.drop_across(across).await;
+                return self.fan_stuck(run, avoid, &group, stuck).await;
+            }
         };
-        let open = !run.alone || !self.is_free();
-        let mut feeds = self.start_parts(fan, &mut taken, run, open);
+        let own = across.as_ref().is_some_and(Across::is_own);
+        let mut feeds = self.start_parts(fan, &mut taken, run, !own);
         let form = match run.job {
             Job::Execute(_) => Form::Binary,
             Job::Frame(_) | Job::Prepare(_) => Form::Text,
@@ -121,10 +160,9 @@ impl Session {
         self.handle.running_elsewhere.borrow_mut().clear();
         let mut done = Done::of(taken, feeds);
         let trouble = match trouble {
-            None if run.shape.writes && !open => self.commit_parts(&mut done).await,
-            None => None,
+            None => self.commit_parts(&mut done, across).await,
             Some(trouble) => {
-                self.undo_parts(&mut done, run, open).await;
+                self.undo_parts(&mut done, run, across).await;
                 Some(trouble)
             }
         };
@@ -186,6 +224,7 @@ impl Session {
             _ => {}
         }
         self.leave_parts(run, done);
+        self.note_failure(outcome.error);
         if let Some(tried) = lost {
             self.flush(&mut sheet).await?;
             return self.fan_lost(run, avoid, &tried, &sheet).await;

@@ -17,6 +17,7 @@ use super::rows::Trouble;
 use super::stop::all;
 use super::{Fan, Part, Stuck, Word};
 use crate::counters::count;
+use crate::crossing::Across;
 use crate::exec::{Changes, Run, Shape, Tried};
 use crate::pin::Pins;
 use crate::session::{Held, Session};
@@ -223,13 +224,13 @@ impl Session {
         }
     }
 
-    /// Sends all parts. `open`: within the client's transaction.
+    /// Sends all parts. `marked`: within the client's transaction, where it may have to be undone alone.
     pub(super) fn start_parts(
         &mut self,
         fan: &Fan,
         taken: &mut [Taken],
         run: &Run,
-        open: bool,
+        marked: bool,
     ) -> Feeds {
         let mut all = Vec::with_capacity(taken.len());
         let clock = fan.clock.then(set_timestamp).flatten();
@@ -249,9 +250,8 @@ impl Session {
                 order.before.push(clock.clone());
                 order.after.push(b"SET timestamp=DEFAULT".to_vec());
             }
-            if run.shape.writes {
-                let first: &[u8] = if open { SAVEPOINT } else { b"BEGIN" };
-                order.before.push(first.to_vec());
+            if run.shape.writes && marked {
+                order.before.push(SAVEPOINT.to_vec());
             }
             all.push(Feed::start(lease, &order, self.core.take_buffer()));
         }
@@ -260,21 +260,42 @@ impl Session {
         Feeds { all }
     }
 
-    /// Commits what was written outside transactions.
-    pub(super) async fn commit_parts(&mut self, done: &mut Done) -> Option<Trouble> {
-        let failed = done.run(b"COMMIT", |_| true).await;
-        failed.first().map(|&at| Trouble::Lost(at))
+    /// The statement went well everywhere: a transaction of its own is committed.
+    pub(super) async fn commit_parts(
+        &mut self,
+        done: &mut Done,
+        across: Option<Across>,
+    ) -> Option<Trouble> {
+        let across = across.filter(Across::is_own)?;
+        self.seat_parts(done);
+        let outcome = self.end_across(across, true).await;
+        let (error, why) = outcome.error()?;
+        Some(Trouble::Uncommitted(error, why))
     }
 
     /// Undoes what a statement did that failed somewhere.
-    pub(super) async fn undo_parts(&mut self, done: &mut Done, run: &Run, open: bool) {
-        if !run.shape.writes {
-            return;
+    pub(super) async fn undo_parts(&mut self, done: &mut Done, run: &Run, across: Option<Across>) {
+        match across {
+            Some(across) if across.is_own() => {
+                self.seat_parts(done);
+                let _ = self.end_across(across, false).await;
+            }
+            _ if run.shape.writes => {
+                done.run(UNDO, |part| part.refusal.is_none()).await;
+            }
+            _ => {}
         }
-        match open {
-            true => done.run(UNDO, |part| part.refusal.is_none()).await,
-            false => done.run(b"ROLLBACK", |_| true).await,
-        };
+    }
+
+    /// The connections go back to their seats.
+    fn seat_parts(&mut self, done: &mut Done) {
+        for part in &mut done.parts {
+            self.sit_at(&part.group);
+            if let Some(lease) = part.lease.take() {
+                let pins = part.pins;
+                self.held = Some(Held { lease, pins });
+            }
+        }
     }
 
     /// The warnings of all parts, or those of the part that failed. `None` when there are none.

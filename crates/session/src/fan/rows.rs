@@ -1,5 +1,6 @@
 //! Rows of several servers become the client's result: appended as they come, or merged.
 
+use farm::ClientError;
 use mysql_wire::result::TextRow;
 use planner::Merging;
 use planner::merge::{Merge, Next, Odd, Plan, Row};
@@ -22,6 +23,8 @@ pub(crate) enum Trouble {
     Lost(usize),
     /// What the servers say does not fit together.
     Odd(String),
+    /// All went well, but it was not committed, or nobody knows.
+    Uncommitted(ClientError, String),
 }
 
 impl From<Odd> for Trouble {

@@ -33,6 +33,7 @@ impl Session {
                 let refusal = done.parts[*at].refusal.as_ref();
                 outcome.error = refusal.map(|refusal| refusal.number);
             }
+            Word::Trouble(Trouble::Uncommitted(error, _)) => outcome.error = Some(error.number),
             Word::Trouble(Trouble::Odd(_)) => outcome.error = Some(error::PARTS_DIFFER.number),
             Word::Trouble(Trouble::Lost(_)) => outcome.error = Some(error::SERVER_LOST.number),
         }
@@ -65,6 +66,9 @@ impl Session {
                 match (trouble, refusal) {
                     (Trouble::Odd(text), _) => {
                         self.client.error(&error::PARTS_DIFFER, &[&text]).await
+                    }
+                    (Trouble::Uncommitted(error, why), _) => {
+                        self.client.error(&error, &[&why]).await
                     }
                     (_, Some(refusal)) => self.client.pass_refusal(&refusal).await,
                     (_, None) => {

@@ -2,6 +2,7 @@
 
 use farm::{ClientError, error};
 use planner::{Answer, Finish, Unanswered};
+use sqltext::Class;
 
 use super::Where;
 use crate::end::End;
@@ -15,9 +16,21 @@ impl Session {
         if shape.bad_hint {
             return Box::pin(self.refuse_hint()).await;
         }
+        let ends = shape.class == Class::Transaction;
+        if (ends || self.crossing.is_some()) && Box::pin(self.open_ends(&shape, job)).await? {
+            return Ok(());
+        }
         match self.place(&shape, job) {
-            Where::Stay => {}
-            Where::Group(group) => self.sit(&group),
+            Where::Stay => {
+                if self.crossing.is_some() && !Box::pin(self.admit_anywhere(&shape, job)).await? {
+                    return Ok(());
+                }
+            }
+            Where::Group(group) => {
+                if !self.admit(&group, &shape, job).await? {
+                    return Ok(());
+                }
+            }
             other => return Box::pin(self.run_placed(other, shape, job)).await,
         }
         self.run_here(shape, job).await
@@ -30,6 +43,16 @@ impl Session {
             return Ok(());
         }
         self.run_on_servers(shape, job).await
+    }
+
+    /// In a farm of several groups, answers what begins and ends transactions over them. True when it
+    /// did.
+    async fn open_ends(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+        let sharded = self.core.shared.published.load().sharding.is_some();
+        if shape.class != Class::Transaction || !(sharded || self.crossing.is_some()) {
+            return Ok(false);
+        }
+        self.transact(shape, job).await
     }
 
     /// Runs a command that is not for one group.

@@ -1,0 +1,435 @@
+//! A group comes into the open transaction.
+
+use std::sync::Arc;
+
+use backend::ConnectionError;
+use farm::crossing::{Branch, Place, farm_number};
+use farm::{Engine, Group, GroupKind, error};
+use mysql_wire::command::Command;
+use mysql_wire::relay::Expect;
+use mysql_wire::status::Status;
+use sqltext::{Class, Facts, Verb};
+
+use super::terms::Atomic;
+use super::{Part, work_of};
+use crate::counters::count;
+use crate::end::End;
+use crate::exec::{Job, Shape, Tried};
+use crate::pin::Pins;
+use crate::refuse::ServerRefusal;
+use crate::session::{Held, Session};
+
+/// The first release of MySQL whose XA survives crashes at every step.
+const MYSQL_SAFE: u32 = 80_030;
+
+/// A fresh connection that breaks at once is tried again so often.
+const TRIES: usize = 2;
+
+impl Session {
+    /// Sits down at a group for the current statement and takes the group into the open transaction,
+    /// if there is one. False: the client has been answered.
+    pub(crate) async fn admit(
+        &mut self,
+        group: &Arc<Group>,
+        shape: &Shape,
+        job: Job,
+    ) -> Result<bool, End> {
+        if !self.unfinished.is_empty() {
+            Box::pin(self.await_ends(group.number)).await;
+        }
+        let opens = !self.status.contains(Status::AUTOCOMMIT) && may_open(shape);
+        if self.crossing.is_none() && !opens {
+            self.sit(group);
+            return Ok(true);
+        }
+        Box::pin(self.admit_in_transaction(group, shape, job)).await
+    }
+
+    /// The same for a statement that any group can answer.
+    pub(crate) async fn admit_anywhere(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+        let Some(crossing) = &self.crossing else {
+            return Ok(true);
+        };
+        let decider = crossing.parts.first().map(|part| part.group);
+        let current = self.seat_number();
+        let number = match crossing.parts.iter().any(|part| part.group == current) {
+            true => current,
+            false => decider.unwrap_or(current),
+        };
+        let snapshot = self.core.snapshot();
+        match snapshot.groups.iter().find(|it| it.number == number) {
+            Some(group) => self.admit(group, shape, job).await,
+            None => Ok(true),
+        }
+    }
+
+    async fn admit_in_transaction(
+        &mut self,
+        group: &Arc<Group>,
+        shape: &Shape,
+        job: Job,
+    ) -> Result<bool, End> {
+        let number = group.number;
+        if shape.facts.contains(Facts::IMPLICIT_COMMIT) && !self.commit_before(number).await? {
+            return Ok(false);
+        }
+        self.sit(group);
+        let crossing = self.crossing.get_or_insert_default();
+        if crossing.part(number).is_some() {
+            return self.admit_again(number, shape).await;
+        }
+        if crossing.parts.is_empty() {
+            return self.decide_here(group, shape).await;
+        }
+        self.enlist(group, shape, job).await
+    }
+
+    /// The group has a part already.
+    async fn admit_again(&mut self, number: u32, shape: &Shape) -> Result<bool, End> {
+        let work = work_of(shape, self.is_serializable());
+        let Some(crossing) = &mut self.crossing else {
+            return Ok(true);
+        };
+        let crossed = crossing.has_crossed();
+        let decides = crossing.parts.first().is_some_and(|it| it.group == number);
+        if let Some(part) = crossing.part(number) {
+            part.work.wrote |= work.wrote;
+            part.work.locked |= work.locked;
+        }
+        if crossed && let Some(why) = unfit(shape, decides) {
+            self.client.error(&error::CROSSING_REFUSED, &[why]).await?;
+            return Ok(false);
+        }
+        // What was set meanwhile was set on another group's connection.
+        let state = self.state.clone();
+        if let Some(held) = &mut self.held {
+            let connection = held.lease.connection_mut();
+            match connection.become_state(&state).await {
+                Ok(()) => {}
+                Err(ConnectionError::Refused {
+                    number,
+                    sqlstate,
+                    message,
+                }) => {
+                    let client = &mut self.client;
+                    client.server_error(number, sqlstate, &message).await?;
+                    return Ok(false);
+                }
+                // The statement finds out.
+                Err(_) => connection.condemn(),
+            }
+        }
+        Ok(true)
+    }
+
+    /// The first group of the transaction: the client's BEGIN goes there.
+    async fn decide_here(&mut self, group: &Arc<Group>, shape: &Shape) -> Result<bool, End> {
+        let work = work_of(shape, self.is_serializable());
+        let begun = self.crossing.as_mut().and_then(|it| it.begun.take());
+        if let Some(begun) = begun {
+            let status = std::mem::replace(&mut self.status, begun.before);
+            let kept = self.client.begin_play();
+            self.client.play(&begun.frame);
+            let job = Job::Frame(Expect::Results);
+            let ran = Box::pin(self.run_here(begun.shape, job)).await;
+            self.client.end_play(kept);
+            ran?;
+            if self.held.is_none() {
+                self.status = status;
+                if let Some(crossing) = &mut self.crossing {
+                    crossing.begun = Some(begun);
+                }
+                let why = format!("(group {}, where the transaction was to begin)", group.name);
+                self.client
+                    .error(&error::SERVER_UNREACHABLE, &[&why])
+                    .await?;
+                return Ok(false);
+            }
+            for text in self
+                .crossing
+                .as_ref()
+                .map_or(Vec::new(), |it| it.savepoints.clone())
+            {
+                if let Some(held) = &mut self.held {
+                    let connection = held.lease.connection_mut();
+                    // A connection that broke is found out by the statement.
+                    let _ = connection.run(&[(Command::Query, &text)]).await;
+                }
+            }
+        }
+        if let Some(crossing) = &mut self.crossing {
+            crossing.parts.push(Part {
+                group: group.number,
+                name: group.name.clone(),
+                work,
+                branch: None,
+            });
+        }
+        Ok(true)
+    }
+
+    /// Another group: it gets a branch.
+    async fn enlist(&mut self, group: &Arc<Group>, shape: &Shape, job: Job) -> Result<bool, End> {
+        if let Some(why) = self.bars(group, shape) {
+            self.client.error(&error::CROSSING_REFUSED, &[&why]).await?;
+            return Ok(false);
+        }
+        for tried in 1.. {
+            if !self.take_primary(shape, job).await? {
+                return Ok(false);
+            }
+            match self.start_branch(group, shape).await {
+                Ok(()) => break,
+                Err(ConnectionError::Refused {
+                    number,
+                    sqlstate,
+                    message,
+                }) => {
+                    // A part of it may stand there.
+                    self.held = None;
+                    let refusal = ServerRefusal {
+                        number,
+                        sqlstate,
+                        message,
+                    };
+                    self.client.pass_refusal(&refusal).await?;
+                    return Ok(false);
+                }
+                Err(error) => {
+                    // Closed, it is undone there.
+                    self.held = None;
+                    if tried >= TRIES {
+                        let why = format!("of group {} ({error})", group.name);
+                        self.client
+                            .error(&error::SERVER_UNREACHABLE, &[&why])
+                            .await?;
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Why the transaction cannot take in this group for this statement.
+    fn bars(&mut self, group: &Group, shape: &Shape) -> Option<String> {
+        if let Some(why) = unfit(shape, false) {
+            return Some(why.to_owned());
+        }
+        let terms = self.core.settings().crossings;
+        let read_only = self.crossing.as_ref().is_some_and(|it| it.read_only);
+        let decider = self.crossing.as_ref()?.parts.first()?;
+        let (decider, name) = (decider.group, decider.name.clone());
+        if terms.atomic == Atomic::Single && !read_only {
+            return Some(format!(
+                "it began on group {name}, this is for group {}, and atomic is single",
+                group.name
+            ));
+        }
+        if group.kind == GroupKind::Galera && terms.atomic == Atomic::Xa && !read_only {
+            return Some(format!(
+                "group {} is a cluster, which has no XA: begin the transaction there",
+                group.name
+            ));
+        }
+        let held = self.held_in(decider);
+        let Some(held) = held else {
+            return Some(format!("its connection to group {name} was lost"));
+        };
+        let tied = held.pins & (Pins::LOCK_TABLES | Pins::XA);
+        (!tied.is_empty())
+            .then(|| format!("its connection to group {name} has {}", tied.describe()))
+    }
+
+    /// Takes a connection of the seat's primary, unless it holds one; waits for a primary as any
+    /// statement. False: the client has been answered.
+    async fn take_primary(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+        if self.held.is_some() {
+            return Ok(true);
+        }
+        let writes = Shape {
+            class: Class::Other,
+            writes: true,
+            hint: None,
+            ..*shape
+        };
+        let mut run = self.new_run(writes, job);
+        let mut avoid = Vec::new();
+        loop {
+            let (plan, target) = match self.route(&writes, &avoid) {
+                Ok(route) => route,
+                Err(refusal) => {
+                    let waited = self.hold_refused(&mut run, &mut avoid, refusal);
+                    match Box::pin(waited).await? {
+                        true => continue,
+                        false => return Ok(false),
+                    }
+                }
+            };
+            match self.checkout(&plan, &target, &writes).await {
+                Ok((lease, pins)) => {
+                    self.held = Some(Held { lease, pins });
+                    return Ok(true);
+                }
+                Err(error) if self.does_without(&error) => {}
+                Err(error) => {
+                    let free = false;
+                    let tried = Tried { plan, target, free };
+                    if !Box::pin(self.hold_failed(&mut run, &mut avoid, &tried, error)).await? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins the branch on the held connection.
+    async fn start_branch(&mut self, group: &Group, shape: &Shape) -> Result<(), ConnectionError> {
+        let terms = self.core.settings().crossings;
+        let work = work_of(shape, self.is_serializable());
+        let read_only = self.crossing.as_ref().is_some_and(|it| it.read_only);
+        let plain = read_only || terms.atomic == Atomic::BestEffort;
+        self.name_crossing(plain).await?;
+        let Some(crossing) = &self.crossing else {
+            return Ok(());
+        };
+        let Some(held) = &self.held else {
+            return Ok(());
+        };
+        if !plain
+            && let (Engine::MySql, version) = self.version_of(&held.lease)
+            && version < MYSQL_SAFE
+            && !terms.unsafe_xa
+        {
+            return Err(refused(format!(
+                "Heddle: a server of group {} is older than MySQL 8.0.30, whose XA does not survive \
+                 every crash (allow_unsafe_xa)",
+                group.name
+            )));
+        }
+        let connection = held.lease.connection();
+        let branch = crossing.id.filter(|_| !plain).map(|id| Branch {
+            id,
+            group: group.number,
+            owner: Place {
+                server: connection.server,
+                connection: connection.thread_id.into(),
+            },
+        });
+        let mut texts: Vec<Vec<u8>> = Vec::new();
+        if terms.lock_wait_ms > 0 {
+            texts.push(shorten(terms.lock_wait_ms).into_bytes());
+        }
+        texts.push(match branch {
+            Some(branch) => format!("XA START {branch}").into_bytes(),
+            None if read_only => b"START TRANSACTION READ ONLY".to_vec(),
+            None => b"START TRANSACTION".to_vec(),
+        });
+        texts.extend(crossing.savepoints.iter().cloned());
+        let commands: Vec<(Command, &[u8])> = texts
+            .iter()
+            .map(|text| (Command::Query, &text[..]))
+            .collect();
+        if let Some(held) = &mut self.held {
+            held.lease.connection_mut().run(&commands).await?;
+        }
+        self.replay = None;
+        let part = Part {
+            group: group.number,
+            name: group.name.clone(),
+            work,
+            branch,
+        };
+        if let Some(crossing) = &mut self.crossing {
+            crossing.parts.push(part);
+        }
+        Ok(())
+    }
+
+    /// The transaction crosses to its second group, if it did not before: it gets its name, and its
+    /// decider waits for locks no longer than the others.
+    async fn name_crossing(&mut self, plain: bool) -> Result<(), ConnectionError> {
+        let Some(crossing) = self.crossing.as_ref().filter(|it| !it.has_crossed()) else {
+            return Ok(());
+        };
+        let Some(decider) = crossing.parts.first().map(|part| part.group) else {
+            return Ok(());
+        };
+        count(&self.core.counters.xa_crossed);
+        let farm = farm_number(&self.core.shared.published.load().farm_id);
+        let lock_wait_ms = self.core.settings().crossings.lock_wait_ms;
+        // It could be done again on its own group only.
+        if let Some(seat) = self.seats.iter_mut().find(|seat| seat.group == decider) {
+            seat.replay = None;
+        }
+        let Some(held) = self.held_in(decider) else {
+            return Err(refused("Heddle: the transaction was lost".to_owned()));
+        };
+        let connection = held.lease.connection_mut();
+        let at = Place {
+            server: connection.server,
+            connection: connection.thread_id.into(),
+        };
+        if lock_wait_ms > 0 {
+            let text = shorten(lock_wait_ms);
+            connection.run(&[(Command::Query, text.as_bytes())]).await?;
+        }
+        let operator = &self.core.shared.operator;
+        let id = (!plain).then(|| operator.name(farm, decider, at));
+        if let Some(crossing) = &mut self.crossing {
+            crossing.id = id;
+        }
+        Ok(())
+    }
+
+    /// Plain reads take locks.
+    fn is_serializable(&self) -> bool {
+        ["transaction_isolation", "tx_isolation"]
+            .iter()
+            .any(|name| self.state.variable(name) == Some(b"SERIALIZABLE"))
+    }
+}
+
+/// Without autocommit, such a statement opens a transaction.
+fn may_open(shape: &Shape) -> bool {
+    !matches!(
+        shape.class,
+        Class::Set | Class::Use | Class::Transaction | Class::Local | Class::Empty | Class::Lock
+    ) && !shape.facts.contains(Facts::IMPLICIT_COMMIT)
+}
+
+/// Why a transaction over several groups cannot take such a statement: it might end one part alone.
+fn unfit(shape: &Shape, decides: bool) -> Option<&'static str> {
+    if shape.facts.contains(Facts::XA) {
+        return Some("it is about an XA transaction of your own");
+    }
+    if shape.facts.contains(Facts::MULTIPLE) {
+        return Some("it is one text of several statements: send them one by one");
+    }
+    if matches!(shape.verb, Verb::Execute | Verb::ExecuteImmediate) {
+        return Some("what a statement prepared as text does cannot be told: send it itself");
+    }
+    // On the others the servers refuse what would end their branch.
+    let runs_others = shape.class == Class::Call || shape.facts.contains(Facts::COMPOUND);
+    (decides && runs_others).then_some(
+        "a routine might commit: call it before the transaction touches a second group, or outside",
+    )
+}
+
+/// Lets the connection wait for locks no longer than this.
+fn shorten(wait_ms: u64) -> String {
+    let seconds = wait_ms.div_ceil(1000);
+    // MySQL makes a decimal of numbers of two kinds, and does not take one.
+    format!(
+        "SET SESSION innodb_lock_wait_timeout=\
+         LEAST(@@innodb_lock_wait_timeout,CAST({seconds} AS UNSIGNED))"
+    )
+}
+
+fn refused(message: String) -> ConnectionError {
+    ConnectionError::Refused {
+        number: error::CROSSING_REFUSED.number,
+        sqlstate: *b"HY000",
+        message: message.into_bytes(),
+    }
+}

@@ -1,0 +1,393 @@
+//! How a transaction ends that touched several groups: by its client, before a statement that commits,
+//! or because one of its parts is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backend::ConnectionError;
+use farm::crossing::GlobalId;
+use farm::{ClientError, error};
+use machines::xa::commit::{Event, Reason, Reply};
+use mysql_wire::command::Command;
+use mysql_wire::relay::Outcome as Answered;
+use mysql_wire::status::Status;
+
+use super::drive::{Drive, Ended, Side};
+use super::{Crossing, Part};
+use crate::counters::count;
+use crate::end::End;
+use crate::exec::Run;
+use crate::refuse::ServerRefusal;
+use crate::session::{Held, Session};
+
+/// Errors by which a server has rolled back all that its group had of the transaction, or Heddle has
+/// it rolled back: ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK.
+const UNDONE: [u16; 5] = [1213, 1205, 1402, 1613, 1614];
+
+/// A decision is asked for so long on top of the wait for a primary.
+const SETTLE_MS: u64 = 10_000;
+
+/// Pause between two looks whether recovery has ended a branch.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// How a transaction ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Committed,
+    /// With the reason, unless it was the client's wish.
+    Undone(Option<String>),
+    /// Nobody can say yet.
+    Unknown(String),
+}
+
+impl Outcome {
+    /// What the client hears of a COMMIT that ended so.
+    pub(crate) fn error(self) -> Option<(ClientError, String)> {
+        match self {
+            Outcome::Committed | Outcome::Undone(None) => None,
+            Outcome::Undone(Some(why)) => Some((error::CROSSING_UNDONE, why)),
+            Outcome::Unknown(why) => Some((error::OUTCOME_UNKNOWN, why)),
+        }
+    }
+}
+
+/// A branch that recovery is to end, before the session reads its group again.
+pub(crate) struct Unfinished {
+    id: GlobalId,
+    group: u32,
+    name: Arc<str>,
+}
+
+impl Session {
+    /// Ends the open transaction on all its groups. The client is not answered.
+    pub(crate) async fn finish(&mut self, commit: bool) -> Outcome {
+        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        let Some(crossing) = self.crossing.take() else {
+            return Outcome::Committed;
+        };
+        self.replay = None;
+        for seat in &mut self.seats {
+            seat.replay = None;
+        }
+        let crossed = crossing.has_crossed();
+        let id = crossing.id;
+        let mut pins = Vec::new();
+        let mut sides = Vec::new();
+        for part in crossing.parts {
+            let held = self.take_held_in(part.group);
+            let behind = crossed.then(|| self.give_back_waits());
+            let (lease, tied) = held.map_or((None, None), |it| (Some(it.lease), Some(it.pins)));
+            pins.push(tied);
+            sides.push(side(part, lease, behind));
+        }
+        let ended = match id.is_some() || !crossed {
+            true => {
+                let drive = Drive {
+                    operator: Arc::clone(&self.core.shared.operator),
+                    id,
+                    sides,
+                    settle_ms: self.promises.failover_wait_ms + SETTLE_MS,
+                    copies: self.copies().into(),
+                };
+                let event = match commit {
+                    true => Event::Commit,
+                    false => Event::Rollback,
+                };
+                Box::pin(drive.run(event)).await
+            }
+            false => finish_plain(sides, commit).await,
+        };
+        let outcome = self.judge(id, &ended);
+        if crossed {
+            let counters = &self.core.counters;
+            count(match outcome {
+                Outcome::Committed => &counters.xa_committed,
+                Outcome::Undone(_) => &counters.xa_rolled_back,
+                Outcome::Unknown(_) => &counters.xa_unknown,
+            });
+        }
+        self.settle_sides(ended.sides, pins);
+        outcome
+    }
+
+    /// Restores how long the connections wait for locks.
+    fn give_back_waits(&self) -> String {
+        let own = self.state.variable("innodb_lock_wait_timeout");
+        let own = own.and_then(|value| str::from_utf8(value).ok()?.parse::<u64>().ok());
+        let value = own.map_or_else(|| "DEFAULT".to_owned(), |seconds| seconds.to_string());
+        format!("SET SESSION innodb_lock_wait_timeout={value}")
+    }
+
+    fn judge(&mut self, id: Option<GlobalId>, ended: &Ended) -> Outcome {
+        let name = |seat: machines::xa::Seat| {
+            let side = ended.sides.get(usize::from(seat.0));
+            side.map_or("?", |side| &*side.name)
+        };
+        match &ended.reply {
+            Reply::Committed { unfinished } => {
+                if !unfinished.is_empty() {
+                    count(&self.core.counters.xa_unfinished);
+                }
+                for seat in unfinished {
+                    if let (Some(id), Some(side)) = (id, ended.sides.get(usize::from(seat.0))) {
+                        let (group, name) = (side.group, side.name.clone());
+                        self.unfinished.push(Unfinished { id, group, name });
+                    }
+                }
+                Outcome::Committed
+            }
+            Reply::RolledBack(None) => Outcome::Undone(None),
+            Reply::RolledBack(Some(Reason::Refused(seat, refusal))) => {
+                let (number, text) = (refusal.number, &refusal.text);
+                let why = format!("group {} refused: error {number}: {text}", name(*seat));
+                Outcome::Undone(Some(why))
+            }
+            Reply::RolledBack(Some(Reason::Lost(seat))) => {
+                let why = format!("the connection to group {} was lost", name(*seat));
+                Outcome::Undone(Some(why))
+            }
+            Reply::Unknown => {
+                let id = id.map_or_else(String::new, |id| format!(" ({id})"));
+                let why = format!(
+                    "the group that decides the transaction{id} does not answer; it will be ended as a \
+                     whole"
+                );
+                Outcome::Unknown(why)
+            }
+        }
+    }
+
+    /// The connections go where they belong, and the session's reads will have what was written.
+    fn settle_sides(&mut self, sides: Vec<Side>, pins: Vec<Option<crate::pin::Pins>>) {
+        let snapshot = self.core.snapshot();
+        let back = self.seat_number();
+        for (side, tied) in sides.into_iter().zip(pins) {
+            let Some(group) = snapshot.groups.iter().find(|it| it.number == side.group) else {
+                continue;
+            };
+            self.sit(group);
+            if !side.gtid.is_empty() {
+                self.note_committed(&String::from_utf8_lossy(&side.gtid));
+            }
+            match (side.lease, tied) {
+                (Some(lease), Some(pins)) if !pins.is_empty() => {
+                    self.held = Some(Held { lease, pins });
+                }
+                (Some(lease), _) => self.give_back(lease),
+                (None, Some(_)) => {
+                    self.lose_proof();
+                    self.leave_connection();
+                }
+                (None, None) => {}
+            }
+        }
+        if let Some(group) = snapshot.groups.iter().find(|it| it.number == back) {
+            self.sit(group);
+        }
+    }
+
+    /// Before a statement that commits implicitly, on this group: what is open is committed over all
+    /// its groups. False: that failed, and the client has been answered.
+    pub(super) async fn commit_before(&mut self, group: u32) -> Result<bool, End> {
+        let Some(crossing) = &self.crossing else {
+            return Ok(true);
+        };
+        let untouched = crossing.parts.is_empty();
+        // Its server does it.
+        if let [only] = &crossing.parts[..]
+            && only.group == group
+        {
+            return Ok(true);
+        }
+        if untouched {
+            self.crossing = None;
+            self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+            return Ok(true);
+        }
+        match self.finish(true).await.error() {
+            None => Ok(true),
+            Some((error, why)) => {
+                self.client.error(&error, &[&why]).await?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// After a command: a transaction of which a part is gone is rolled back everywhere.
+    pub(crate) async fn after_command(&mut self) {
+        let Some(crossing) = &mut self.crossing else {
+            return;
+        };
+        let failed = crossing.failed.take();
+        let crossed = crossing.has_crossed();
+        let groups: Vec<u32> = crossing.parts.iter().map(|part| part.group).collect();
+        let in_transaction = self.status.contains(Status::IN_TRANS);
+        if groups.is_empty() {
+            if !in_transaction {
+                self.crossing = None;
+            }
+            return;
+        }
+        let mut whole = groups.iter().all(|group| self.held_in(*group).is_some());
+        if whole && let Some(number) = failed {
+            whole = !(crossed && UNDONE.contains(&number));
+            for group in &groups {
+                whole = whole && self.is_open(*group).await;
+            }
+        }
+        match (whole, crossed) {
+            (true, true) => {}
+            (true, false) => {
+                if !in_transaction && self.status.contains(Status::AUTOCOMMIT) {
+                    self.crossing = None;
+                }
+            }
+            (false, true) => drop(self.finish(false).await),
+            (false, false) => {
+                self.crossing = None;
+                if failed.is_some() {
+                    self.leave_ended(groups[0]);
+                }
+            }
+        }
+    }
+
+    /// The server has rolled the transaction of one group back by itself.
+    fn leave_ended(&mut self, group: u32) {
+        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        if let Some(held) = self.take_held_in(group) {
+            match held.pins.is_empty() {
+                true => self.give_back(held.lease),
+                false => self.put_held_in(group, held),
+            }
+        }
+        self.replay = None;
+    }
+
+    /// The group's connection says that its transaction is still open.
+    async fn is_open(&mut self, group: u32) -> bool {
+        let Some(held) = self.held_in(group) else {
+            return true;
+        };
+        let asked = held.lease.connection_mut().run(&[(Command::Ping, b"")]);
+        let status = asked.await.ok().and_then(|outcome| outcome.status);
+        status.is_some_and(|status| status.contains(Status::IN_TRANS))
+    }
+
+    /// Waits until recovery has ended what transactions of this session have left on a group; not for
+    /// ever.
+    pub(super) async fn await_ends(&mut self, group: u32) {
+        let until_us = self.core.now_us() + self.promises.failover_wait_ms * 1000;
+        let all = std::mem::take(&mut self.unfinished);
+        for one in all {
+            if one.group != group {
+                self.unfinished.push(one);
+                continue;
+            }
+            let operator = Arc::clone(&self.core.shared.operator);
+            while operator.is_in_doubt(&one.id, &one.name) && self.core.now_us() < until_us {
+                reactor::sleep(LOOK_AGAIN).await;
+            }
+        }
+    }
+}
+
+/// ER_LOCK_WAIT_TIMEOUT.
+const LOCK_WAIT: u16 = 1205;
+
+impl Session {
+    /// What the client hears of a lock that a transaction over several groups waited for too long: it
+    /// may be a deadlock that no server sees.
+    pub(crate) fn waited_across(&self, run: &Run, outcome: &Answered) -> Option<ServerRefusal> {
+        let waits = self.core.settings().crossings.lock_wait_ms > 0;
+        if outcome.error != Some(LOCK_WAIT) || !waits || !self.is_crossing() {
+            return None;
+        }
+        // Those behind it in the same trip are answered one by one.
+        if !run.train.cars.is_empty() {
+            return None;
+        }
+        count(&self.core.counters.xa_lock_waits);
+        let error = error::CROSSING_LOCK_WAIT;
+        Some(ServerRefusal {
+            number: error.number,
+            sqlstate: *b"40001",
+            message: error.text(&[]).into_bytes(),
+        })
+    }
+}
+
+fn side(part: Part, lease: Option<backend::Lease>, behind: Option<String>) -> Side {
+    Side {
+        group: part.group,
+        name: part.name,
+        work: part.work,
+        branch: part.branch,
+        lease,
+        behind,
+        prepared: false,
+        gtid: Vec::new(),
+    }
+}
+
+/// Ends plain transactions one after the other: those that only read, and those that need not be whole.
+async fn finish_plain(mut sides: Vec<Side>, commit: bool) -> Ended {
+    let mut committed = false;
+    let mut reason = None;
+    for (seat, side) in (0u16..).map(machines::xa::Seat).zip(&mut sides) {
+        let Some(lease) = &mut side.lease else {
+            reason.get_or_insert(Reason::Lost(seat));
+            continue;
+        };
+        // What failed before the first commit undoes the rest.
+        let commits = commit && (reason.is_none() || committed);
+        let text: &[u8] = match commits {
+            true => b"COMMIT",
+            false => b"ROLLBACK",
+        };
+        let mut commands = vec![(Command::Query, text)];
+        commands.extend(
+            side.behind
+                .as_ref()
+                .map(|it| (Command::Query, it.as_bytes())),
+        );
+        let mut told = backend::Told::default();
+        let connection = lease.connection_mut();
+        match connection.run_telling(&commands, &mut told).await {
+            Ok(_) => committed |= commits && side.work.wrote,
+            Err(ConnectionError::Refused {
+                number, message, ..
+            }) => {
+                let text = String::from_utf8_lossy(&message).into_owned();
+                let refusal = machines::xa::commit::Refusal { number, text };
+                reason.get_or_insert(Reason::Refused(seat, refusal));
+                side.lease = None;
+            }
+            Err(_) => {
+                reason.get_or_insert(Reason::Lost(seat));
+                side.lease = None;
+            }
+        }
+        side.gtid = told.gtid;
+    }
+    let reply = match reason {
+        None if commit => Reply::Committed {
+            unfinished: Vec::new(),
+        },
+        _ if !commit => Reply::RolledBack(None),
+        Some(_) if committed => Reply::Unknown,
+        reason => Reply::RolledBack(reason),
+    };
+    Ended { reply, sides }
+}
+
+impl Crossing {
+    /// It is as its BEGIN left it.
+    pub(super) fn only_begun(begun: super::Begun, read_only: bool) -> Crossing {
+        Crossing {
+            begun: Some(begun),
+            read_only,
+            ..Crossing::default()
+        }
+    }
+}

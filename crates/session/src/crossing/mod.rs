@@ -1,0 +1,163 @@
+//! Transactions in a farm with several groups: lazily begun, atomic over all that they touch.
+//!
+//! BEGIN is answered here and sent in front of the first statement that reaches a group. That group
+//! keeps the client's plain transaction and is the *decider*; from the second group on, each has a
+//! branch of an XA transaction on the connection of its seat. COMMIT and ROLLBACK of a transaction that
+//! crossed are carried out by `machines::xa::commit`; one that stayed in its group goes through as it
+//! is, and costs what it cost before.
+//!
+//! Invariants: of a crossing transaction every part's seat holds a connection; when one is lost, or a
+//! server has rolled its part back, all others are rolled back before the next command is read. No
+//! statement that a server would end the transaction with reaches one.
+
+mod admit;
+mod drive;
+mod end;
+mod keeper;
+mod own;
+mod question;
+mod savepoint;
+mod terms;
+mod verb;
+
+use std::sync::Arc;
+
+use backend::Lease;
+use farm::crossing::{Branch, GlobalId};
+use machines::xa::commit::Work;
+use mysql_wire::status::Status;
+use sqltext::{Class, Facts, Verb};
+
+use crate::exec::Shape;
+use crate::session::{Held, Session};
+
+pub(crate) use end::Unfinished;
+pub use keeper::{Allowed, Keeper, Settled};
+pub(crate) use own::Across;
+pub use terms::{Atomic, CrossTerms};
+
+/// A transaction that is open, or will be with its first statement.
+#[derive(Default)]
+pub(crate) struct Crossing {
+    /// The client's BEGIN, which no server has seen.
+    begun: Option<Begun>,
+    /// It says READ ONLY.
+    read_only: bool,
+    /// The groups that it touched, in this order; the first decides.
+    parts: Vec<Part>,
+    /// Once it touched a second group.
+    id: Option<GlobalId>,
+    /// The texts of the savepoints that are set, in this order.
+    savepoints: Vec<Vec<u8>>,
+    /// The last statement's error.
+    failed: Option<u16>,
+}
+
+/// A BEGIN that was answered.
+struct Begun {
+    shape: Shape,
+    frame: Vec<u8>,
+    /// The session's flags before it.
+    before: Status,
+}
+
+/// What one group has of the transaction.
+struct Part {
+    /// The group's number and name.
+    group: u32,
+    name: Arc<str>,
+    work: Work,
+    /// `None` for the decider, and where all parts are plain transactions.
+    branch: Option<Branch>,
+}
+
+impl Crossing {
+    /// It touched a second group.
+    fn has_crossed(&self) -> bool {
+        self.parts.len() > 1
+    }
+
+    fn part(&mut self, group: u32) -> Option<&mut Part> {
+        self.parts.iter_mut().find(|part| part.group == group)
+    }
+}
+
+/// What a statement may do to its group.
+fn work_of(shape: &Shape, serializable: bool) -> Work {
+    let quiet = matches!(
+        shape.class,
+        Class::Read | Class::Set | Class::Use | Class::Show | Class::Local | Class::Empty
+    );
+    let harmless = quiet || shape.class == Class::Transaction || !shape.writes;
+    Work {
+        wrote: !harmless && shape.verb != Verb::Savepoint,
+        locked: serializable || shape.facts.contains(Facts::LOCKING_READ),
+    }
+}
+
+impl Session {
+    /// The number of the current seat's group.
+    pub(crate) fn seat_number(&self) -> u32 {
+        let snapshot = self.core.shared.published.load();
+        self.group(&snapshot)
+            .map_or(self.seat, |group| group.number)
+    }
+
+    /// The connection that the session holds in this group.
+    pub(crate) fn held_in(&mut self, group: u32) -> Option<&mut Held> {
+        match self.seat_number() == group {
+            true => self.held.as_mut(),
+            false => self
+                .seats
+                .iter_mut()
+                .find(|it| it.group == group)?
+                .held
+                .as_mut(),
+        }
+    }
+
+    /// Takes it away from its seat.
+    pub(crate) fn take_held_in(&mut self, group: u32) -> Option<Held> {
+        match self.seat_number() == group {
+            true => self.held.take(),
+            false => self
+                .seats
+                .iter_mut()
+                .find(|it| it.group == group)?
+                .held
+                .take(),
+        }
+    }
+
+    /// Puts one back that was taken away.
+    pub(crate) fn put_held_in(&mut self, group: u32, held: Held) {
+        match self.seat_number() == group {
+            true => self.held = Some(held),
+            false => {
+                if let Some(seat) = self.seats.iter_mut().find(|it| it.group == group) {
+                    seat.held = Some(held);
+                }
+            }
+        }
+    }
+
+    /// The open transaction has touched several groups.
+    pub(crate) fn is_crossing(&self) -> bool {
+        self.crossing.as_ref().is_some_and(|it| it.has_crossed())
+    }
+
+    /// A statement of the open transaction failed with this error.
+    pub(crate) fn note_failure(&mut self, number: Option<u16>) {
+        if let Some(crossing) = &mut self.crossing {
+            crossing.failed = number;
+        }
+    }
+
+    /// The version of the server that a lease is of, as numbers are compared.
+    fn version_of(&self, lease: &Lease) -> (farm::Engine, u32) {
+        let snapshot = self.core.shared.published.load();
+        let server = snapshot.server(lease.connection().server);
+        let version = server.map_or(0, |it| crate::session::version_number(&it.version));
+        (lease.connection().engine(), version)
+    }
+}

@@ -1,0 +1,68 @@
+//! Statements that write on several groups: in a transaction of their own, or undone as one statement
+//! within the client's.
+
+use std::sync::Arc;
+
+use farm::Group;
+use mysql_wire::status::Status;
+
+use super::end::Outcome;
+use super::verb::begin_of_own;
+use crate::counters::count;
+use crate::end::End;
+use crate::exec::{Job, Shape};
+use crate::session::Session;
+
+/// A statement over several groups under way.
+#[must_use]
+pub(crate) struct Across {
+    /// The transaction is the statement's own.
+    own: bool,
+}
+
+impl Across {
+    pub(crate) fn is_own(&self) -> bool {
+        self.own
+    }
+}
+
+impl Session {
+    /// Takes these groups into the open transaction for a statement that runs on all of them, or
+    /// begins one for it. Each has a connection in its seat then ([`Session::held_in`]). `None`: the
+    /// client has been answered.
+    pub(crate) async fn begin_across(
+        &mut self,
+        groups: &[Arc<Group>],
+        shape: &Shape,
+        job: Job,
+    ) -> Result<Option<Across>, End> {
+        let own = self.crossing.is_none() && self.status.contains(Status::AUTOCOMMIT);
+        if own {
+            self.crossing = Some(Box::new(begin_of_own(self.status)));
+            self.status |= Status::IN_TRANS;
+            count(&self.core.counters.xa_of_statements);
+        }
+        let across = Across { own };
+        for group in groups {
+            if !self.admit(group, shape, job).await? {
+                self.drop_across(Some(across)).await;
+                return Ok(None);
+            }
+        }
+        Ok(Some(across))
+    }
+
+    /// The statement does not run: a transaction of its own is over.
+    pub(crate) async fn drop_across(&mut self, across: Option<Across>) {
+        if let Some(across) = across.filter(Across::is_own) {
+            let _ = self.end_across(across, false).await;
+        }
+    }
+
+    /// A statement whose transaction was its own has run on all its groups, or failed on one. The
+    /// client is answered by the caller, with the error of the outcome where it has one.
+    pub(crate) async fn end_across(&mut self, across: Across, good: bool) -> Outcome {
+        debug_assert!(across.own, "the client's transaction is the client's");
+        self.finish(good).await
+    }
+}

@@ -1,0 +1,214 @@
+//! BEGIN, COMMIT and ROLLBACK in a farm with several groups.
+
+use mysql_wire::command::Command;
+use mysql_wire::packet;
+use mysql_wire::relay::Outcome;
+use mysql_wire::status::Status;
+use sqltext::{Class, Facts, Verb};
+
+use super::{Begun, Crossing, Part};
+use crate::end::End;
+use crate::exec::{Job, Shape};
+use crate::pin::Pins;
+use crate::session::Session;
+
+impl Session {
+    /// Answers BEGIN, COMMIT, ROLLBACK and savepoints. False: it goes on to a server like any
+    /// statement, on the seat that is the current one now.
+    pub(crate) async fn transact(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+        if shape.facts.contains(Facts::MULTIPLE) || matches!(job, Job::Prepare(_)) {
+            return Ok(false);
+        }
+        match shape.verb {
+            Verb::Begin { read_only, .. } => self.begin_later(shape, job, read_only).await,
+            Verb::Commit { chain, release } => self.end_open(shape, true, (chain, release)).await,
+            Verb::Rollback { chain, release } => {
+                self.end_open(shape, false, (chain, release)).await
+            }
+            Verb::Savepoint | Verb::RollbackTo | Verb::ReleaseSavepoint => {
+                self.savepoint(shape, job).await
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// BEGIN: answered, and sent when it is known where.
+    async fn begin_later(&mut self, shape: &Shape, job: Job, read_only: bool) -> Result<bool, End> {
+        let parts = self.crossing.as_ref().map_or(0, |it| it.parts.len());
+        if parts == 1 {
+            // It commits what is open there.
+            self.sit_at_decider();
+            self.renew_part();
+            return Ok(false);
+        }
+        if parts > 1
+            && let Some((error, why)) = self.finish(true).await.error()
+        {
+            self.client.error(&error, &[&why]).await?;
+            return Ok(true);
+        }
+        let next = Pins::NEXT_TRANSACTION;
+        let tied = self.held.as_ref().is_some_and(|it| it.pins.contains(next));
+        let elsewhere = parts == 0
+            && self.crossing.is_none()
+            && self.status.contains(Status::IN_TRANS)
+            && self.held.is_some();
+        if tied || elsewhere {
+            // What was set for this transaction was set on that connection.
+            self.begin_here(read_only);
+            return Ok(false);
+        }
+        let frame = frame_of(self.text(job));
+        let before = self.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
+        let begun = Begun {
+            shape: *shape,
+            frame,
+            before,
+        };
+        self.crossing = Some(Box::new(Crossing::only_begun(begun, read_only)));
+        self.status |= Status::IN_TRANS;
+        self.status.set(Status::IN_TRANS_READONLY, read_only);
+        self.say_done(shape).await?;
+        Ok(true)
+    }
+
+    /// The current seat's group is the transaction's first.
+    fn begin_here(&mut self, read_only: bool) {
+        let snapshot = self.core.snapshot();
+        let Some(group) = self.group(&snapshot) else {
+            return;
+        };
+        let part = Part {
+            group: group.number,
+            name: group.name.clone(),
+            work: Default::default(),
+            branch: None,
+        };
+        self.crossing = Some(Box::new(Crossing {
+            read_only,
+            parts: vec![part],
+            ..Crossing::default()
+        }));
+    }
+
+    pub(super) fn sit_at_decider(&mut self) {
+        let decider = self.crossing.as_ref().and_then(|it| it.parts.first());
+        let Some(number) = decider.map(|part| part.group) else {
+            return;
+        };
+        let snapshot = self.core.snapshot();
+        if let Some(group) = snapshot.groups.iter().find(|it| it.number == number) {
+            self.sit(group);
+        }
+    }
+
+    /// The transaction's only group begins another one.
+    fn renew_part(&mut self) {
+        if let Some(crossing) = &mut self.crossing {
+            crossing.savepoints.clear();
+            for part in &mut crossing.parts {
+                part.work = Default::default();
+            }
+        }
+    }
+
+    /// COMMIT or ROLLBACK.
+    async fn end_open(
+        &mut self,
+        shape: &Shape,
+        commit: bool,
+        (chain, release): (bool, bool),
+    ) -> Result<bool, End> {
+        let Some(crossing) = &self.crossing else {
+            return Ok(false);
+        };
+        let (parts, read_only) = (crossing.parts.len(), crossing.read_only);
+        if parts == 1 {
+            self.sit_at_decider();
+            self.renew_part();
+            return Ok(false);
+        }
+        let completion = self.state.variable("completion_type");
+        let leaves =
+            |word: &[u8], digit: &[u8]| completion.is_some_and(|c| c == word || c == digit);
+        let release = release || (!chain && leaves(b"RELEASE", b"2"));
+        let chain = chain || (!release && leaves(b"CHAIN", b"1"));
+        let ended = match parts {
+            0 => {
+                self.crossing = None;
+                self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+                None
+            }
+            _ => self.finish(commit).await.error(),
+        };
+        if let Some((error, why)) = ended {
+            self.note_own(shape, Some(error.number));
+            self.client.error(&error, &[&why]).await?;
+            return Ok(true);
+        }
+        if chain {
+            let begun = plain_begin(self.status, read_only);
+            self.crossing = Some(Box::new(Crossing::only_begun(begun, read_only)));
+            self.status |= Status::IN_TRANS;
+            self.status.set(Status::IN_TRANS_READONLY, read_only);
+        }
+        self.say_done(shape).await?;
+        match release {
+            true => Err(End::Quit),
+            false => Ok(true),
+        }
+    }
+
+    /// Answers the current statement with OK.
+    pub(super) async fn say_done(&mut self, shape: &Shape) -> Result<(), End> {
+        self.note_own(shape, None);
+        self.client.ok(self.status_now()).await
+    }
+
+    /// A statement was answered here: what was known of the one before is over.
+    fn note_own(&mut self, shape: &Shape, error: Option<u16>) {
+        self.statement += 1;
+        let outcome = Outcome {
+            status: Some(self.status),
+            error,
+            ..Outcome::default()
+        };
+        self.diagnostics.note(shape, &outcome, self.mode.dialect);
+    }
+}
+
+/// COM_QUERY of a text.
+fn frame_of(text: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::with_capacity(text.len() + 1);
+    payload.push(Command::Query as u8);
+    payload.extend_from_slice(text);
+    let mut frame = Vec::with_capacity(payload.len() + packet::HEADER_BYTES);
+    packet::write(&mut frame, &mut 0, &payload);
+    frame
+}
+
+/// A transaction that Heddle begins for one statement.
+pub(super) fn begin_of_own(before: Status) -> Crossing {
+    Crossing::only_begun(plain_begin(before, false), false)
+}
+
+fn plain_begin(before: Status, read_only: bool) -> Begun {
+    let text: &[u8] = match read_only {
+        true => b"START TRANSACTION READ ONLY",
+        false => b"START TRANSACTION",
+    };
+    let shape = Shape {
+        class: Class::Transaction,
+        verb: Verb::Begin {
+            read_only,
+            snapshot: false,
+        },
+        facts: Facts::IMPLICIT_COMMIT,
+        ..Shape::command()
+    };
+    Begun {
+        shape,
+        frame: frame_of(text),
+        before,
+    }
+}
