@@ -68,6 +68,7 @@ impl Control {
             Verb::PruneShard => self.prune_shard(args).await,
             Verb::AssignDatabase => self.assign_database(args).await,
             Verb::VerifyShards => self.verify(args).await,
+            Verb::RefreshTables => self.refresh().await,
             Verb::MetaExport => self.meta_export().await,
             Verb::ConfigShow => self.config_show(args).await,
             Verb::ConfigDiff => self.config_diff(args).await,

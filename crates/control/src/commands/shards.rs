@@ -213,6 +213,11 @@ impl Control {
         done(pruned.into())
     }
 
+    pub(super) async fn refresh(&self) -> Result<Table, CommandError> {
+        self.refresh_tables().await.map_err(CommandError::Refused)?;
+        done(Value::Bool(true))
+    }
+
     /// What is not as it is declared, of one table or of all.
     pub(super) async fn verify(&self, args: &Arguments) -> Result<Table, CommandError> {
         let declared = self.state().records.declared.clone();

@@ -65,6 +65,7 @@ pub(crate) enum Verb {
     ListShards,
     ShardServers,
     VerifyShards,
+    RefreshTables,
     DumpShardMaps,
     DumpShardIndex,
     DumpShardTables,
@@ -153,6 +154,7 @@ impl Verb {
             | Verb::ListShards
             | Verb::ShardServers
             | Verb::VerifyShards
+            | Verb::RefreshTables
             | Verb::DumpShardMaps
             | Verb::DumpShardIndex
             | Verb::DumpShardTables
@@ -374,6 +376,9 @@ commands! {
         [required("database", "name of the database"),
          optional("group_id", "where its undeclared tables are; default: where they would be without")]
         "Puts a database's tables that are on no map on a group.";
+    "sharding" "refresh" RefreshTables false
+        []
+        "Reads the definitions of tables from the servers now: for what was changed without Heddle.";
     "sharding" "verify" VerifyShards false
         [optional("table_name", "only this one, as DATABASE.TABLE")]
         "Finds rows in the wrong place, and definitions and accounts that differ between the groups of a map.";

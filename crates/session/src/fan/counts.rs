@@ -17,7 +17,8 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, outcome: &Outcome, info: &[u8]) {
+    /// Adds one OK.
+    pub fn add(&mut self, outcome: &Outcome, info: &[u8]) {
         self.affected_rows += outcome.affected_rows;
         if self.insert_id == 0 {
             self.insert_id = outcome.last_insert_id;

@@ -9,6 +9,7 @@
 //! or on none; inside one, the statement is undone on the groups where it went well.
 
 mod counts;
+mod define;
 mod feed;
 mod feeds;
 mod parts;
@@ -33,6 +34,8 @@ use crate::crossing::Across;
 use crate::end::End;
 use crate::exec::{Job, Run, Shape, Tried};
 use crate::session::Session;
+
+pub(crate) use define::{Defining, Definition};
 
 /// A statement for several groups.
 #[derive(Clone, Debug)]

@@ -20,6 +20,7 @@ use sqltext::{Class, Facts, Slot, Verb};
 
 use crate::exec::{Job, Shape};
 use crate::fan::Part;
+use crate::fan::{Defining, Definition};
 use crate::session::Session;
 use bound::Bound;
 pub(crate) use plans::Plans;
@@ -30,6 +31,8 @@ pub(crate) enum Where {
     /// To the current seat.
     Stay,
     Group(Arc<Group>),
+    /// To all groups that have such definitions.
+    Define(Box<Definition>),
     /// To several groups, each of which gets a text of its own; the numbers of their OKs are added up.
     Parts(Vec<Part>),
     /// A query over several groups: its text, with parameters written out.
@@ -224,6 +227,11 @@ impl Session {
         snapshot: &Snapshot,
         sharding: &Sharding,
     ) -> Where {
+        match self.defining(text, shape, snapshot, sharding) {
+            Defining::Here(definition) => return Where::Define(definition),
+            Defining::Refused(why) => return Where::Refuse(error::COMMAND_REFUSED, why),
+            Defining::Elsewhere => {}
+        }
         let own = matches!(
             shape.class,
             Class::Transaction | Class::Set | Class::Ddl | Class::Local | Class::Empty

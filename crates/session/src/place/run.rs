@@ -60,6 +60,7 @@ impl Session {
         match place {
             Where::Stay | Where::Group(_) => self.run_here(shape, job).await,
             Where::Refuse(error, detail) => self.client.error(&error, &[&detail]).await,
+            Where::Define(definition) => self.define(&definition, shape, job).await,
             Where::Parts(parts) => {
                 let fan = Fan {
                     parts,

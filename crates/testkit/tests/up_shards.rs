@@ -1,0 +1,143 @@
+//! A farm that is sharded as its users do it: maps by commands, tables by CREATE TABLE, definitions
+//! that change on all groups, and what becomes of a table that cannot be declared.
+
+use testkit::farm::Member;
+use testkit::{Client, Farm, Release};
+
+/// A farm of three groups without replicas.
+fn farm(release: Release) -> Option<Farm> {
+    Farm::start_on(release, &["--groups", "3", "--replicas", "0"])
+}
+
+/// Has a map called `shop` with a shard on each group.
+fn mapped(client: &mut Client) {
+    client.rows("HEDDLE sharding create_definition SLOTS g1 shop");
+    client.rows("HEDDLE sharding add_shard shop 'g1,g2,g3' ENABLED");
+}
+
+const ORDERS: &str = "CREATE TABLE orders (id BIGINT AUTO_INCREMENT, customer_id INT NOT NULL, \
+                      note VARCHAR(20), PRIMARY KEY (id), KEY (customer_id)) \
+                      /*heddle shard_map=shop shard_key=customer_id*/";
+
+fn definitions_go_to_all_groups(release: Release) {
+    let Some(farm) = farm(release) else {
+        return;
+    };
+    let mut client = Client::connect(farm.sql, "root", "").expect("root may log in");
+    client.run("CREATE DATABASE early");
+    mapped(&mut client);
+    client.run("CREATE DATABASE shop");
+    client.run("USE shop");
+    client.run(ORDERS);
+    client.run(
+        "CREATE TABLE products (id INT PRIMARY KEY, name VARCHAR(20)) /*heddle global_map=shop*/",
+    );
+    client.run("CREATE TABLE notes (id INT PRIMARY KEY)");
+    client.run("ALTER TABLE orders ADD COLUMN extra INT");
+    client.run("CREATE VIEW names AS SELECT name FROM products");
+    client.run("CREATE USER app@'%' IDENTIFIED BY 'secret'");
+    client.run("GRANT ALL ON shop.* TO app@'%'");
+    let tables = client.rows("HEDDLE sharding list_tables");
+    assert_eq!(tables.len(), 2, "{tables:?}");
+    assert_eq!(
+        client.rows("HEDDLE sharding verify"),
+        Vec::<Vec<Option<String>>>::new()
+    );
+    for member in farm.members() {
+        let mut server = member.client();
+        let extra = "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema='shop' \
+                     AND table_name='orders' AND column_name='extra'";
+        assert_eq!(server.value(extra), "1", "{}", member.name);
+        assert_eq!(
+            server.rows("SHOW TABLES IN shop").len(),
+            4,
+            "{}",
+            member.name
+        );
+        assert_eq!(
+            server.rows("SHOW DATABASES LIKE 'early'").len(),
+            1,
+            "{}",
+            member.name
+        );
+    }
+    rows_are_where_they_belong(&mut client, &farm.members());
+    what_fails_leaves_nothing(&mut client, &farm.members());
+    client.run("TRUNCATE TABLE orders");
+    client.run("DROP TABLE orders");
+    assert_eq!(client.rows("HEDDLE sharding list_tables").len(), 1);
+    client.run("DROP DATABASE shop");
+    assert_eq!(client.rows("HEDDLE sharding list_tables").len(), 0);
+    for member in farm.members() {
+        assert_eq!(member.client().rows("SHOW DATABASES LIKE 'shop'").len(), 0);
+    }
+}
+
+fn rows_are_where_they_belong(client: &mut Client, members: &[Member]) {
+    for customer in 1..=30 {
+        let insert =
+            format!("INSERT INTO orders (id, customer_id) VALUES ({customer}, {customer})");
+        client.run(&insert);
+    }
+    let count = |member: &Member| -> usize {
+        let count = member.client().value("SELECT COUNT(*) FROM shop.orders");
+        count.parse().expect("a number")
+    };
+    let counts: Vec<usize> = members.iter().map(count).collect();
+    assert_eq!(counts.iter().sum::<usize>(), 30, "{counts:?}");
+    assert!(counts.iter().all(|count| *count > 3), "{counts:?}");
+    let verified = client.rows("HEDDLE sharding verify");
+    assert!(verified.is_empty(), "{verified:?}");
+}
+
+/// The text of an error.
+fn refused(client: &mut Client, sql: &str) -> String {
+    let failure = client.query(sql).expect_err(sql);
+    format!("{failure:?}")
+}
+
+fn what_fails_leaves_nothing(client: &mut Client, members: &[Member]) {
+    let error = refused(
+        client,
+        "CREATE TABLE bad (a INT) /*heddle shard_map=shop shard_key=a*/",
+    );
+    assert!(error.contains("no primary key"), "{error:?}");
+    let error = refused(
+        client,
+        "CREATE TABLE bad (a INT) /*heddle shard_map=x shard_key=a*/",
+    );
+    assert!(error.contains("no shard map x"), "{error:?}");
+    let error = refused(client, "ALTER TABLE orders DROP COLUMN customer_id");
+    assert!(error.contains("is the shard key"), "{error:?}");
+    assert_eq!(
+        client.error("ALTER TABLE orders ADD COLUMN extra INT"),
+        1060
+    );
+    for member in members {
+        assert_eq!(
+            member.client().rows("SHOW TABLES IN shop LIKE 'bad'").len(),
+            0
+        );
+    }
+    // A definition that one group cannot take is said, and found.
+    members[2]
+        .client()
+        .run("ALTER TABLE shop.orders ADD COLUMN odd INT");
+    let error = refused(client, "ALTER TABLE orders ADD COLUMN odd INT");
+    assert!(error.contains("group g3 refused it"), "{error:?}");
+    assert_eq!(
+        client.rows("HEDDLE sharding verify").len(),
+        0,
+        "now all have it"
+    );
+}
+
+#[test]
+fn definitions_go_to_all_groups_on_mariadb() {
+    definitions_go_to_all_groups(Release::Installed);
+}
+
+#[test]
+fn definitions_go_to_all_groups_on_mysql() {
+    definitions_go_to_all_groups(Release::MySql80);
+}
