@@ -7,7 +7,7 @@ use farm::sharding::TableSchema;
 use serde_json::Value;
 
 use super::group::{done, find_group};
-use super::{Arguments, CommandError, Table};
+use super::{Arguments, CommandError, Table, Verb};
 use crate::record::{Declared, KeyRecord, MapRecord, TableRecord};
 use crate::runtime::Control;
 use crate::sharding::belongs::key_type;
@@ -16,6 +16,41 @@ use crate::sharding::belongs::key_type;
 const NAME_BYTES_MAX: usize = 64;
 
 impl Control {
+    /// Carries out a command about maps, shards and their tables.
+    pub(super) async fn dispatch_to_maps(
+        &self,
+        verb: Verb,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
+        match verb {
+            Verb::DumpShardMaps => Ok(self.dump_shard_maps(args)),
+            Verb::DumpShardIndex => Ok(self.dump_shard_index(args)),
+            Verb::DumpShardTables => Ok(self.dump_shard_tables(args)),
+            Verb::DumpShardingInformation => Ok(self.dump_sharding_information(args)),
+            Verb::CreateDefinition => self.create_definition(args).await,
+            Verb::RemoveDefinition => self.remove_definition(args).await,
+            Verb::ListDefinitions => Ok(self.list_definitions()),
+            Verb::AddShard => self.add_shard(args).await,
+            Verb::ListShards => self.list_shards(args),
+            Verb::EnableShard => self.set_shard(args, true).await,
+            Verb::DisableShard => self.set_shard(args, false).await,
+            Verb::RemoveShard => self.remove_shard(args).await,
+            Verb::AddTable => self.add_table(args).await,
+            Verb::AddGlobalTable => self.add_global_table(args).await,
+            Verb::RemoveTable => self.remove_table(args).await,
+            Verb::LookupTable => self.lookup_table(args),
+            Verb::ListTables => self.list_tables(args),
+            Verb::ShardServers => self.shard_servers(args),
+            Verb::PruneShard => self.prune_shard(args).await,
+            Verb::AssignDatabase => self.assign_database(args).await,
+            Verb::VerifyShards => self.verify(args).await,
+            Verb::RefreshTables => self.refresh().await,
+            other => Err(CommandError::Internal(format!(
+                "nothing carries {other:?} out"
+            ))),
+        }
+    }
+
     pub(super) async fn create_definition(&self, args: &Arguments) -> Result<Table, CommandError> {
         let given = args.text("type_name");
         let names: Vec<&str> = ShardKind::ALL.iter().map(|kind| kind.name()).collect();

@@ -14,7 +14,8 @@ use planner::define::{Around, Declaration, Defines, Then, define};
 use sqltext::{Class, Facts};
 
 use super::counts::Counts;
-use super::parts::Done;
+use super::feeds::Feeds;
+use super::parts::{Done, Taken};
 use super::{Fan, Part, Wanted, Word};
 use crate::end::End;
 use crate::exec::{Job, Run, Shape};
@@ -160,6 +161,17 @@ impl Session {
         }
         self.end_attempt();
         self.handle.running_elsewhere.borrow_mut().clear();
+        self.close_definition(groups, taken, feeds, run).await
+    }
+
+    /// Takes note of what the groups said.
+    async fn close_definition(
+        &mut self,
+        groups: &[Arc<str>],
+        taken: Vec<Taken>,
+        feeds: Feeds,
+        run: &Run,
+    ) -> Result<Round, End> {
         let mut counts = Counts::default();
         feeds
             .all
