@@ -99,11 +99,13 @@ impl Condition {
                 _ => all(),
             },
             Condition::Between(low, high) => {
+                // `None` when no row can be meant; a value that is not known is no end.
                 let end = |end: &Option<(Term, bool)>| match end {
                     None => Some(None),
-                    Some((term, included)) => match known(*term)? {
-                        (Literal::Null, _) => None,
-                        (_, key) => Some(key.map(|key| (key, *included))),
+                    Some((term, included)) => match known(*term) {
+                        Some((Literal::Null, _)) => None,
+                        Some((_, key)) => Some(key.map(|key| (key, *included))),
+                        None => Some(None),
                     },
                 };
                 let (Some(low), Some(high)) = (end(low), end(high)) else {

@@ -68,11 +68,13 @@ impl<'t> Literals<'t> {
     }
 
     fn value(&self, term: Term) -> Option<Literal<'t>> {
-        let at = self.spans.binary_search_by_key(&term.at, |span| span.start);
-        let mut span = self.spans[at.ok()?];
-        if term.negative {
-            // A minus that stands apart is not read as the number's.
-            span.start = span.start.checked_sub(1)?;
+        // The tokenizer takes a minus that touches its number along.
+        let has = |span: &Span| (span.start..span.end).contains(&term.at);
+        let at = self.spans.partition_point(|span| span.end <= term.at);
+        let span = *self.spans.get(at).filter(|span| has(span))?;
+        let signed = span.start < term.at;
+        if term.negative != signed {
+            return None;
         }
         match sqltext::literal(self.text.as_bytes(), span, self.mode)? {
             sqltext::Literal::Plain(number) => {

@@ -297,3 +297,16 @@ fn other_tables_are_told() {
         assert!(read(text, "shop", &shop).is_err(), "{text}");
     }
 }
+
+#[test]
+fn a_value_that_is_not_known_bounds_nothing() {
+    let map = map();
+    for text in [
+        "SELECT * FROM customer WHERE id < ?",
+        "SELECT * FROM customer WHERE id BETWEEN ? AND ?",
+        "SELECT * FROM customer WHERE id = ?",
+    ] {
+        let sets = analysis(text).shards(&map, &|_| None);
+        assert_eq!(sets[0].len(), 4, "{text}");
+    }
+}
