@@ -118,6 +118,7 @@ impl Session {
         }
         self.seat = HOME;
         self.seats = Vec::new();
+        self.chosen = None;
         let aside = self.handle.aside.take();
         if let Aside::Kept(kept) = aside {
             self.give_back(kept.lease);

@@ -140,6 +140,8 @@ pub(crate) struct Asked {
     pub level: Option<Level>,
     /// The reply may come from the cache; 0 is not asked.
     pub cache_ttl_s: u32,
+    /// The shard that it is for.
+    pub shard: bool,
 }
 
 /// What the hints of a text ask of a read; an error is a hint that cannot be followed.
@@ -154,7 +156,7 @@ pub(crate) fn hinted(hints: &Hints, text: &[u8]) -> Result<Asked, String> {
     if hints.heddle.is_empty() && hints.malformed.is_none() {
         return Ok(Asked {
             level,
-            cache_ttl_s: 0,
+            ..Asked::default()
         });
     }
     if let Some(word) = hints.malformed {
@@ -189,7 +191,12 @@ pub(crate) fn hinted(hints: &Hints, text: &[u8]) -> Result<Asked, String> {
         Some(ttl) => seconds(ttl).ok_or_else(|| wrong("cache_ttl_s", ttl, "seconds"))?,
         None => 0,
     };
-    Ok(Asked { level, cache_ttl_s })
+    let names = ["shard_key", "shard_table", "global_table"];
+    Ok(Asked {
+        level,
+        cache_ttl_s,
+        shard: names.iter().any(|name| hints.get(text, name).is_some()),
+    })
 }
 
 /// A number of seconds, up to a day.

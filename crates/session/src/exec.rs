@@ -54,6 +54,8 @@ pub(crate) struct Shape {
     pub cache_ttl_s: u32,
     /// A hint cannot be followed.
     pub bad_hint: bool,
+    /// A hint names a shard.
+    pub shard_hint: bool,
 }
 
 impl Shape {
@@ -73,6 +75,7 @@ impl Shape {
             level: None,
             cache_ttl_s: 0,
             bad_hint: false,
+            shard_hint: false,
         }
     }
 

@@ -10,6 +10,7 @@ use sqltext::{Class, Facts, Literal, Scope, Verb};
 use crate::consistency::{UNBOUNDED_MS, level_named, milliseconds, seconds};
 use crate::end::End;
 use crate::exec::Shape;
+use crate::place::Chosen;
 use crate::session::Session;
 
 const PREFIX: &[u8] = b"heddle_";
@@ -43,6 +44,9 @@ enum Change {
     /// It follows the defaults again.
     Default(Own),
     Token(Option<String>),
+    ShardTable(String),
+    ShardKey(Option<String>),
+    GlobalTable(String),
 }
 
 bitflags::bitflags! {
@@ -182,6 +186,15 @@ impl Session {
                 "off" | "0" | "false" => Ok(Change::Monotonic(false)),
                 _ => Err(Refused::Invalid(name, text, "; it is ON or OFF".to_owned())),
             },
+            ("heddle_shard_table", Value::Default) => Ok(Change::ShardTable(String::new())),
+            ("heddle_shard_table", Value::Text(text)) => Ok(Change::ShardTable(text)),
+            ("heddle_shard_key", Value::Default) => Ok(Change::ShardKey(None)),
+            ("heddle_shard_key", Value::Text(text)) => {
+                let none = text.is_empty() || text.eq_ignore_ascii_case("null");
+                Ok(Change::ShardKey((!none).then_some(text)))
+            }
+            ("heddle_global_table", Value::Default) => Ok(Change::GlobalTable(String::new())),
+            ("heddle_global_table", Value::Text(text)) => Ok(Change::GlobalTable(text)),
             ("heddle_token", Value::Default) => Ok(Change::Token(None)),
             ("heddle_token", Value::Text(text)) => Ok(Change::Token(Some(text))),
             _ => Err(Refused::Unknown(name)),
@@ -197,9 +210,24 @@ impl Session {
                 return self.refuse_change(Refused::Token(reason)).await;
             }
         }
+        let mut chosen = self.chosen.take().unwrap_or_default();
         let promises = &mut self.promises;
         for change in changes {
             match change {
+                Change::ShardTable(name) => {
+                    chosen.shard_table = name;
+                    chosen.global_table.clear();
+                }
+                Change::ShardKey(key) => {
+                    chosen.shard_key = key;
+                    chosen.global_table.clear();
+                }
+                Change::GlobalTable(name) => {
+                    *chosen = Chosen {
+                        global_table: name,
+                        ..Chosen::default()
+                    };
+                }
                 Change::Level(level) => {
                     promises.level = level;
                     promises.own |= Own::LEVEL;
@@ -222,6 +250,7 @@ impl Session {
                 Change::Token(Some(_)) => {}
             }
         }
+        self.chosen = (!chosen.is_empty()).then_some(chosen);
         self.follow_defaults();
         self.client.ok(self.status_now()).await
     }
@@ -241,6 +270,10 @@ impl Session {
         }
     }
 
+    fn own_choice(&self, of: impl Fn(&Chosen) -> String) -> String {
+        self.chosen.as_deref().map(of).unwrap_or_default()
+    }
+
     async fn answer_own(&mut self, asked: &[Question]) -> Result<(), End> {
         let mut row = Vec::with_capacity(asked.len());
         for question in asked {
@@ -250,6 +283,11 @@ impl Session {
                 "heddle_cache_ttl_s" => self.promises.cache_ttl_s.to_string(),
                 "heddle_failover_wait_ms" => self.promises.failover_wait_ms.to_string(),
                 "heddle_monotonic" => u8::from(self.promises.monotonic).to_string(),
+                "heddle_shard_table" => self.own_choice(|it| it.shard_table.clone()),
+                "heddle_shard_key" => {
+                    self.own_choice(|it| it.shard_key.clone().unwrap_or_default())
+                }
+                "heddle_global_table" => self.own_choice(|it| it.global_table.clone()),
                 "heddle_token" => match Box::pin(self.token()).await {
                     Ok(token) => token,
                     Err(error) => return self.client.error(&error, &[]).await,

@@ -122,6 +122,7 @@ impl Core {
             level: asked.level,
             cache_ttl_s: asked.cache_ttl_s,
             bad_hint,
+            shard_hint: asked.shard,
         }
     }
 }

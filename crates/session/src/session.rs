@@ -29,6 +29,7 @@ use crate::end::End;
 use crate::login::Identity;
 use crate::per_core::{Core, Drain, Handle};
 use crate::pin::Pins;
+use crate::place::Chosen;
 use crate::prepared::Statement;
 use crate::profile::Profile;
 use crate::registry::Entry;
@@ -88,6 +89,8 @@ pub struct Session {
     /// The edition of the global variables that it has, and those that it keeps from before.
     pub(crate) defaults: u64,
     pub(crate) kept: Vec<Arc<str>>,
+    /// The shard that the client has chosen.
+    pub(crate) chosen: Option<Box<Chosen>>,
     pub(crate) last_server: Option<ServerId>,
     /// The connection that ran the last statement; 0 for none.
     pub(crate) last_connection: u64,
@@ -248,6 +251,7 @@ impl Session {
             variables: None,
             defaults,
             kept: Vec::new(),
+            chosen: None,
             last_server: None,
             last_connection: 0,
             profile: Profile::default(),

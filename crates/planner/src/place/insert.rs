@@ -21,8 +21,10 @@ pub struct InsertPlan {
     into: Into,
     /// Of the column that gives ids, when it has to be filled here.
     pub auto: Option<Auto>,
-    /// `database.table`, in quotes where they are needed.
+    pub database: String,
     pub table: String,
+    /// It has RETURNING.
+    pub returns: bool,
     /// The one row's key, where it is one value and the statement has one row, whose id is given.
     single: Option<Single>,
     query: bool,
@@ -106,7 +108,9 @@ impl InsertPlan {
         Some(Goes::Insert(Box::new(InsertPlan {
             into,
             auto,
-            table: format!("`{}`.`{}`", quoted(database), quoted(&table)),
+            database: database.to_owned(),
+            table,
+            returns: insert.returns,
             single,
             query,
         })))
@@ -147,6 +151,53 @@ impl InsertPlan {
             Ok(Err(nowhere)) => Spot::Refused(homeless(nowhere, &value)),
             Err(refusal) => Spot::Refused(refusal),
         })
+    }
+
+    /// The text with ids from `first` on in the rows that want one; `None` for a text of another
+    /// shape.
+    pub fn with_ids(&self, statement: &Statement<'_>, first: u64) -> Option<Vec<u8>> {
+        let insert = sqltext::insert(statement.text, statement.mode)?;
+        let auto = self.auto.as_ref()?;
+        let slots = sqltext::slots(statement.text, statement.mode);
+        // What is put in, for which bytes.
+        let mut edits: Vec<(u32, u32, String)> = Vec::new();
+        let mut id = first;
+        let rows = Rows::of(&insert);
+        match (&insert.source, auto.at) {
+            (Source::Set(_), At::Absent) => {
+                let set = format!(", `{}` = {id}", quoted(&auto.column));
+                edits.push((insert.tail, insert.tail, set));
+            }
+            (Source::Rows { rows, .. }, At::Absent) => {
+                let named = insert.columns.is_some();
+                let none = insert.columns.as_ref().is_none_or(Vec::is_empty);
+                let comma = if none { "" } else { ", " };
+                let column = format!("{comma}`{}`", quoted(&auto.column));
+                let column = if named {
+                    column
+                } else {
+                    format!(" ({column})")
+                };
+                edits.push((insert.columns_at.end, insert.columns_at.end, column));
+                for row in rows {
+                    let comma = if row.first == row.last { "" } else { ", " };
+                    let at = row.whole.end - 1;
+                    edits.push((at, at, format!("{comma}{id}")));
+                    id += 1;
+                }
+            }
+            (_, At::Place(at)) => {
+                for row in rows.iter() {
+                    if self.wants_id(row, statement, &slots) {
+                        let span = row.get(at as usize)?;
+                        edits.push((span.start, span.end, id.to_string()));
+                        id += 1;
+                    }
+                }
+            }
+            (Source::Query(_), At::Absent) => return None,
+        }
+        Some(edited(statement.text, &edits))
     }
 
     pub(super) fn spot(&self, statement: &Statement<'_>, sharding: &Sharding) -> Spot {
@@ -394,4 +445,17 @@ fn moves(text: &[u8], insert: &Insert, table: &ShardedTable, mode: &Mode) -> Opt
 
 fn quoted(name: &str) -> String {
     name.replace('`', "``")
+}
+
+/// A text with other bytes in some places, which come in order.
+pub fn edited(text: &[u8], edits: &[(u32, u32, String)]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 16 * edits.len());
+    let mut from = 0;
+    for (start, end, new) in edits {
+        out.extend_from_slice(&text[from..*start as usize]);
+        out.extend_from_slice(new.as_bytes());
+        from = *end as usize;
+    }
+    out.extend_from_slice(&text[from..]);
+    out
 }

@@ -19,7 +19,7 @@ use sqltext::Mode;
 
 use crate::analysis::{Analysis, Unread};
 use crate::keys::Term;
-pub use insert::InsertPlan;
+pub use insert::{Auto, InsertPlan, edited};
 pub use make::{Asked, plan};
 pub use tables::Tables;
 use values::Named;

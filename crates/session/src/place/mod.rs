@@ -5,6 +5,7 @@
 //! is not asked at all.
 
 mod bound;
+mod chosen;
 mod plans;
 mod run;
 mod split;
@@ -23,6 +24,7 @@ use crate::fan::Part;
 use crate::fan::{Defining, Definition};
 use crate::session::Session;
 use bound::Bound;
+pub(crate) use chosen::Chosen;
 pub(crate) use plans::Plans;
 
 /// Where a statement goes.
@@ -89,6 +91,11 @@ impl Session {
             return self.place_several(text, snapshot, sharding);
         }
         if !is_planned(shape) {
+            if self.has_chosen(shape)
+                && let Some(place) = self.unplanned_chosen(shape, text, snapshot, sharding)
+            {
+                return place;
+            }
             return self.place_by_names(text, shape, snapshot, sharding);
         }
         let Some(plan) = self.plan(text, shape, snapshot, sharding) else {
@@ -117,6 +124,11 @@ impl Session {
                 self.spot(&plan, text, &literals, sharding)
             }
         };
+        if self.has_chosen(shape)
+            && let Some(place) = self.place_chosen(&plan, &spot, shape, text, snapshot, sharding)
+        {
+            return place;
+        }
         self.answer_spot(spot, text, job, snapshot, sharding)
     }
 

@@ -1,0 +1,221 @@
+//! A shard that the client has chosen itself: `SET heddle_shard_table`, `heddle_shard_key`,
+//! `heddle_global_table`, and the hints `/*heddle shard_table=… shard_key=…*/`.
+//!
+//! The choice holds for statements on sharded and global tables, and for those that name no table.
+//! Writes to global tables go to all groups all the same, and a write that says itself that its row
+//! lives elsewhere is refused.
+
+use std::sync::Arc;
+
+use farm::sharding::Placed;
+use farm::{ClientError, Group, Sharding, Snapshot, error};
+use planner::place::{Goes, Plan, Spot};
+use routing::shard::{Literal, Nowhere, locate, stored};
+use sqltext::{Class, Scan};
+
+use super::{Where, group};
+use crate::exec::Shape;
+use crate::session::Session;
+
+/// What a session has set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    /// `database.table`, or a table of the session's database.
+    pub shard_table: String,
+    pub shard_key: Option<String>,
+    pub global_table: String,
+}
+
+impl Chosen {
+    /// Nothing is chosen.
+    pub fn is_empty(&self) -> bool {
+        self.shard_key.is_none() && self.shard_table.is_empty() && self.global_table.is_empty()
+    }
+}
+
+/// A choice that cannot be followed.
+type Wrong = (ClientError, String);
+
+impl Session {
+    /// The client has a say in where this statement goes.
+    pub(super) fn has_chosen(&self, shape: &Shape) -> bool {
+        shape.shard_hint || self.chosen.is_some()
+    }
+
+    /// Where a planned statement goes, whose own spot is `spot`; `None` where the choice is not about
+    /// it.
+    pub(super) fn place_chosen(
+        &self,
+        plan: &Plan,
+        spot: &Spot,
+        shape: &Shape,
+        text: &[u8],
+        snapshot: &Snapshot,
+        sharding: &Sharding,
+    ) -> Option<Where> {
+        let about = match &plan.goes {
+            Goes::Group(_) | Goes::Refused(_) => false,
+            Goes::Global { .. } => !plan.writes,
+            Goes::Nowhere | Goes::Key(_) | Goes::Tables(_) | Goes::Insert(_) | Goes::Unread(_) => {
+                true
+            }
+        };
+        if !about {
+            return None;
+        }
+        let chosen = match self.chosen_group(shape, text, snapshot, sharding)? {
+            Ok(chosen) => chosen,
+            Err((error, detail)) => return Some(Where::Refuse(error, detail)),
+        };
+        let elsewhere = match spot {
+            Spot::Group(own) => *own != chosen.name,
+            Spot::Rows(_) => true,
+            _ => false,
+        };
+        if plan.writes && elsewhere {
+            let detail = format!(
+                "the shard key in the statement says that its rows are not on group {}, which was chosen",
+                chosen.name
+            );
+            return Some(Where::Refuse(error::NOT_OVER_GROUPS, detail));
+        }
+        if let later @ (Spot::Ids(_) | Spot::Evaluate(_)) = spot {
+            return Some(Where::Later(Box::new(later.clone())));
+        }
+        Some(Where::Group(chosen))
+    }
+
+    /// The group that the session or the statement's hint has chosen.
+    pub(super) fn chosen_group(
+        &self,
+        shape: &Shape,
+        text: &[u8],
+        snapshot: &Snapshot,
+        sharding: &Sharding,
+    ) -> Option<Result<Arc<Group>, Wrong>> {
+        let mut chosen = self.chosen.as_deref().cloned().unwrap_or_default();
+        if shape.shard_hint {
+            let mut scan = Scan::new();
+            scan.read(text, &self.mode);
+            let hint = |name: &str| {
+                let value = scan.hint.get(text, name)?;
+                Some(String::from_utf8_lossy(value).into_owned())
+            };
+            if let Some(key) = hint("shard_key") {
+                chosen.shard_key = Some(key);
+                chosen.global_table.clear();
+            }
+            if let Some(table) = hint("shard_table") {
+                chosen.shard_table = table;
+            }
+            if let Some(table) = hint("global_table") {
+                chosen = Chosen {
+                    global_table: table,
+                    ..Chosen::default()
+                };
+            }
+        }
+        if !chosen.global_table.is_empty() {
+            return Some(self.global_group(&chosen.global_table, snapshot, sharding));
+        }
+        let key = chosen.shard_key.as_ref()?;
+        Some(self.group_of_key(&chosen.shard_table, key, text, snapshot, sharding))
+    }
+
+    fn split_name<'n>(&self, name: &'n str) -> (String, &'n str) {
+        match name.split_once('.') {
+            Some((database, table)) => (database.to_owned(), table),
+            None => {
+                let database = self.state.database().unwrap_or_default();
+                (String::from_utf8_lossy(database).into_owned(), name)
+            }
+        }
+    }
+
+    fn global_group(
+        &self,
+        name: &str,
+        snapshot: &Snapshot,
+        sharding: &Sharding,
+    ) -> Result<Arc<Group>, Wrong> {
+        let (database, table) = self.split_name(name);
+        let map = match sharding.placed(&database, table) {
+            Placed::Global(map) => map,
+            Placed::Sharded(table) => table.map,
+            Placed::Group(_) | Placed::Home => {
+                let detail = format!("table {name} is on no shard map");
+                return Err((error::NOT_OVER_GROUPS, detail));
+            }
+        };
+        let name = sharding.map(map).map(|it| it.map.global_group.clone());
+        found(name.as_deref().unwrap_or_default(), snapshot)
+    }
+
+    fn group_of_key(
+        &self,
+        name: &str,
+        key: &str,
+        text: &[u8],
+        snapshot: &Snapshot,
+        sharding: &Sharding,
+    ) -> Result<Arc<Group>, Wrong> {
+        let table = match name {
+            "" => sqltext::tables(text, &self.mode).iter().find_map(|it| {
+                let (session, _) = self.split_name("");
+                let database = it.database.as_deref().map(String::from_utf8_lossy);
+                let database = database.as_deref().unwrap_or(&session);
+                match sharding.placed(database, &String::from_utf8_lossy(&it.name)) {
+                    Placed::Sharded(table) => Some(table),
+                    _ => None,
+                }
+            }),
+            _ => {
+                let (database, table) = self.split_name(name);
+                match sharding.placed(&database, table) {
+                    Placed::Sharded(table) => Some(table),
+                    _ => None,
+                }
+            }
+        };
+        let Some(table) = table else {
+            let detail = match name {
+                "" => "a shard key was chosen, but no sharded table: name it in heddle_shard_table"
+                    .to_owned(),
+                _ => format!("table {name} is not sharded"),
+            };
+            return Err((error::NOT_OVER_GROUPS, detail));
+        };
+        let bad = || (error::SHARD_KEY_BAD, table.column.to_string());
+        let key_found = stored(Literal::Text(key.as_bytes()), table.key).ok_or_else(bad)?;
+        let map = &sharding.map(table.map).ok_or_else(bad)?.map;
+        match locate(map, &key_found) {
+            Ok(at) => found(&map.shard(at).group, snapshot),
+            Err(Nowhere::OutOfRange) => Err((error::SHARD_KEY_OUT_OF_RANGE, key.to_owned())),
+            Err(Nowhere::Disabled { shard }) => Err((error::SHARD_DISABLED, shard.to_string())),
+        }
+    }
+
+    /// Where a statement goes that is not planned, by choice.
+    pub(super) fn unplanned_chosen(
+        &self,
+        shape: &Shape,
+        text: &[u8],
+        snapshot: &Snapshot,
+        sharding: &Sharding,
+    ) -> Option<Where> {
+        if !matches!(shape.class, Class::Show | Class::Call | Class::Other) {
+            return None;
+        }
+        match self.chosen_group(shape, text, snapshot, sharding)? {
+            Ok(group) => Some(Where::Group(group)),
+            Err((error, detail)) => Some(Where::Refuse(error, detail)),
+        }
+    }
+}
+
+fn found(name: &str, snapshot: &Snapshot) -> Result<Arc<Group>, Wrong> {
+    match group(name, snapshot) {
+        Where::Group(group) => Ok(group),
+        _ => Err((error::NO_GROUP, String::new())),
+    }
+}
