@@ -13,6 +13,7 @@ use crate::crossing::{self, Allowed, Crossings, Settled};
 use crate::detect::Sign;
 use crate::outcome::{Asked, Verdict};
 use crate::peers::PeerSessions;
+use crate::sequence::{Taken, WantedIds};
 
 /// Calls that may wait at once; more are refused.
 const CALLS_MAX: usize = 1024;
@@ -55,6 +56,8 @@ pub(crate) enum Request {
     Permit(String, u32, Permitted),
     /// What sessions ask about transactions over several groups.
     Crossing(crossing::Asked),
+    /// Ids of a table on many groups.
+    Ids(WantedIds, Taken),
 }
 
 impl Request {
@@ -67,6 +70,7 @@ impl Request {
             Request::Kill(_, reply) => reply(Err(why.to_owned())),
             Request::Permit(_, _, reply) => reply(false),
             Request::Crossing(asked) => asked.refuse(why),
+            Request::Ids(_, reply) => reply(Err(why.to_owned())),
         }
     }
 }
@@ -209,6 +213,11 @@ impl Commander {
     pub fn let_decide(&self, group: u32, account: [String; 2], reply: Allowed) {
         let asked = crossing::Asked::LetDecide(group, account, reply);
         self.send(Request::Crossing(asked));
+    }
+
+    /// Takes ids of a table on many groups; `reply` as in [`Commander::submit`].
+    pub fn take_ids(&self, wanted: WantedIds, reply: Taken) {
+        self.send(Request::Ids(wanted, reply));
     }
 
     pub(crate) fn set_alone(&self, alone: bool) {

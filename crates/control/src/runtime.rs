@@ -230,6 +230,7 @@ impl Control {
             Request::Kill(kill, reply) => reply(self.kill_elsewhere(&kill).await),
             Request::Permit(account, limit, reply) => reply(self.permit(&account, limit).await),
             Request::Crossing(asked) => self.answer_session(asked).await,
+            Request::Ids(wanted, reply) => reply(self.take_ids(&wanted).await),
         }
     }
 

@@ -27,6 +27,7 @@ pub mod probe;
 pub mod replication;
 pub mod requirements;
 mod retirement;
+pub mod sequence;
 pub mod tables;
 pub mod term;
 mod torn;

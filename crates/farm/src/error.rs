@@ -167,6 +167,8 @@ errors! {
         "heddle sharding enable_shard SHARD.";
     SHARD_KEY_MOVES 1235 "42000" false "Heddle: {}"
         "UPDATE the shard key of rows named by their key, or DELETE and INSERT them in one transaction.";
+    IDS_UNAVAILABLE 1105 "HY000" true "Heddle: no id for this row can be had now: {}"
+        "Try again when the group that has the tables without a shard key has a primary, or write the id out.";
     NOT_OVER_GROUPS 1235 "42000" false "Heddle: {}"
         "Give the statement a condition on the shard key that leaves one shard, or divide it; HEDDLE EXPLAIN tells what it needs.";
     DIAGNOSTICS_GONE 1105 "HY000" false "Heddle: {} of the last statement is no longer known; its server connection has served others since"

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use control::commands::Table;
 use control::peers::PeerSessions;
-use control::{Call, CommandError, Commander, SessionInfo, Sessions, Suspicion};
+use control::{Call, CommandError, Commander, SessionInfo, Sessions, Suspicion, WantedIds};
 use door_http::{Family, Kind, Metrics, Sample};
 use door_sql::{Door, Killer};
 use farm::crossing::{Branch, GlobalId, Place, Verdict};
@@ -15,9 +15,9 @@ use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, error};
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
-    Allowed, Answer, Command, Consistency, CrossTerms, Elsewhere, Fault, InForce, Keeper, Live,
+    Allowed, Answer, Command, Consistency, CrossTerms, Elsewhere, Fault, Ids, InForce, Keeper, Live,
     Operator, Peers, Preferences, Reads, Reply, SessionView, Settings as SessionSettings, Settled,
-    Shared, Slowness, Transient, Transport,
+    Shared, Slowness, TakenIds, Transient, Transport,
 };
 
 use crate::settings::{BackendCredential, Settings};
@@ -190,6 +190,17 @@ impl Operator for Commands {
             Fault::Reset => Suspicion::Broken,
         };
         self.0.suspect(server, how);
+    }
+
+    fn take_ids(&self, wanted: Ids, reply: TakenIds) {
+        let wanted = WantedIds {
+            database: wanted.database,
+            table: wanted.table,
+            column: wanted.column,
+            least: wanted.least,
+            count: wanted.count,
+        };
+        self.0.take_ids(wanted, reply);
     }
 
     fn resolve(&self, lost: LostWrite, reply: Box<dyn FnOnce(Fate) + Send>) {

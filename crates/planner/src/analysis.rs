@@ -50,6 +50,8 @@ pub struct Writes {
     pub unknown: bool,
     /// It has a LIMIT.
     pub limited: bool,
+    /// It has RETURNING.
+    pub returns: bool,
     /// Shard keys that it sets.
     pub moves: Vec<Move>,
 }

@@ -90,7 +90,7 @@ pub use crate::consistency::{Consistency, UNBOUNDED_MS};
 pub use crate::counters::Counters;
 pub use crate::crossing::{Allowed, Atomic, CrossTerms, Keeper, Settled};
 pub use crate::kill::How;
-pub use crate::operator::{Answer, Fault, Operator, Reply};
+pub use crate::operator::{Answer, Fault, Ids, Operator, Reply, TakenIds};
 pub use crate::peers::{Elsewhere, NoPeers, Peers};
 pub use crate::per_core::{Core, Shared};
 pub use crate::reads::{Failover, Reads, Stickiness, Transient};

@@ -25,6 +25,13 @@ pub trait Operator: Keeper {
     /// Tells that live traffic found a server failing. Costs next to nothing and may be called often.
     fn suspect(&self, server: ServerId, fault: Fault);
 
+    /// Takes ids of a table on many groups, and calls `reply` with the first of them, or with the
+    /// reason why there are none, from any thread.
+    fn take_ids(&self, wanted: Ids, reply: TakenIds) {
+        drop(wanted);
+        reply(Err("no ids are given out here".to_owned()));
+    }
+
     /// Finds out what became of a write whose answer was lost, on the group's primary of now; calls
     /// `reply` from any thread.
     fn resolve(&self, lost: LostWrite, reply: Box<dyn FnOnce(Fate) + Send>);
@@ -41,3 +48,17 @@ pub enum Fault {
 
 /// Takes the outcome of a command.
 pub type Reply = Box<dyn FnOnce(Result<Answer, String>) + Send>;
+
+/// Ids that a session wants for the AUTO_INCREMENT column of a table on many groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ids {
+    pub database: String,
+    pub table: String,
+    pub column: String,
+    /// They are not below this.
+    pub least: u64,
+    pub count: u64,
+}
+
+/// Takes the first of the ids.
+pub type TakenIds = Box<dyn FnOnce(Result<u64, String>) + Send>;

@@ -25,7 +25,7 @@ use crate::hook::Decisions;
 use crate::marks::Marks;
 use crate::mirror::Mirrors;
 use crate::peers::Peers;
-use crate::place::Plans;
+use crate::place::{Blocks, Plans};
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
 use crate::secrets::{BackendCredential, Secrets};
@@ -94,6 +94,8 @@ pub struct Core {
     pub(crate) cache: Cache,
     /// Where statements on sharded tables go.
     pub(crate) plans: Plans,
+    /// Ids for rows of tables on many groups.
+    pub(crate) ids: Blocks,
     /// Copies of statements for second servers.
     pub(crate) mirrors: Mirrors,
     /// What rules' hooks have decided.
@@ -214,6 +216,7 @@ impl Core {
             balance: RefCell::new(balance),
             cache: Cache::default(),
             plans: Plans::default(),
+            ids: Blocks::default(),
             mirrors: Mirrors::default(),
             decisions: Decisions::default(),
             handles: RefCell::default(),

@@ -253,7 +253,7 @@ impl Control {
     }
 
     /// The group that is meant and its primary, while that takes writes and is not being exchanged.
-    pub(super) fn writable(
+    pub(crate) fn writable(
         &self,
         is_meant: impl Fn(&Group) -> bool,
     ) -> Option<(Arc<Group>, ServerId)> {

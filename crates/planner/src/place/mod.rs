@@ -115,6 +115,15 @@ pub struct Statement<'a> {
 }
 
 impl Plan {
+    /// A write that answers with rows.
+    pub fn returns(&self) -> bool {
+        match &self.goes {
+            Goes::Insert(insert) => insert.returns,
+            Goes::Tables(tabled) => tabled.analysis.writes.returns,
+            _ => false,
+        }
+    }
+
     /// Where a statement of the plan's shape goes, with its values.
     pub fn spot(&self, statement: &Statement<'_>, sharding: &Sharding) -> Spot {
         if statement.values.count() != self.values {

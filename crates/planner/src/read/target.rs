@@ -12,6 +12,7 @@ impl Reader<'_> {
     pub(super) fn update_targets(&mut self, update: &Update) {
         let mut writes = Writes {
             limited: update.limit.is_some(),
+            returns: update.returning.is_some(),
             ..Writes::default()
         };
         for assignment in &update.assignments {
@@ -84,6 +85,7 @@ impl Reader<'_> {
     pub(super) fn delete_targets(&mut self, delete: &Delete, from: &[TableWithJoins]) {
         let mut writes = Writes {
             limited: delete.limit.is_some(),
+            returns: delete.returning.is_some(),
             ..Writes::default()
         };
         let named: Vec<String> = match (&delete.tables[..], &delete.using) {

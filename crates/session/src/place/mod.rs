@@ -6,6 +6,8 @@
 
 mod bound;
 mod chosen;
+mod ids;
+mod later;
 mod plans;
 mod run;
 mod split;
@@ -25,6 +27,7 @@ use crate::fan::{Defining, Definition};
 use crate::session::Session;
 use bound::Bound;
 pub(crate) use chosen::Chosen;
+pub(crate) use ids::Blocks;
 pub(crate) use plans::Plans;
 
 /// Where a statement goes.
@@ -36,12 +39,22 @@ pub(crate) enum Where {
     /// To all groups that have such definitions.
     Define(Box<Definition>),
     /// To several groups, each of which gets a text of its own; the numbers of their OKs are added up.
-    Parts(Vec<Part>),
+    Parts(Writing),
     /// A query over several groups: its text, with parameters written out.
     Rows(Vec<u8>),
     /// Something must be asked or allocated first: see [`Session::place_later`].
     Later(Box<Spot>),
     Refuse(ClientError, String),
+}
+
+/// A write on several groups.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    pub parts: Vec<Part>,
+    /// The first id that was given to its rows.
+    pub insert_id: Option<u64>,
+    /// It answers with rows: RETURNING.
+    pub returns: bool,
 }
 
 impl Session {
@@ -129,7 +142,8 @@ impl Session {
         {
             return place;
         }
-        self.answer_spot(spot, text, job, snapshot, sharding)
+        let written = || self.written_out(text, job);
+        self.answer_spot(spot, written, plan.returns(), snapshot, sharding)
     }
 
     fn is_command(&self, command: Command) -> bool {
@@ -141,6 +155,17 @@ impl Session {
     fn is_utf8(&self) -> bool {
         let charset = self.state.variable("character_set_client");
         charset.is_none_or(|name| name.starts_with(b"utf8"))
+    }
+
+    /// The text of a command, with parameters written out; `None` where they are not here.
+    fn text_of(&self, job: Job) -> Option<Vec<u8>> {
+        match job {
+            Job::Execute(id) => self.written_out(self.statement_text(id), job),
+            _ if self.client.is_split() => {
+                Some(mysql_wire::packet::joined(self.client.frame()).split_off(1))
+            }
+            _ => Some(self.client.payload()[1..].to_vec()),
+        }
     }
 
     fn spot(&self, plan: &Plan, text: &[u8], values: &dyn Values, sharding: &Sharding) -> Spot {
@@ -160,56 +185,64 @@ impl Session {
         mode.windows(wanted.len()).any(|it| it == wanted)
     }
 
-    /// Makes of a spot what the session does.
+    /// Makes of a spot what the session does. `text` is wanted only where it goes to several groups.
     fn answer_spot(
         &self,
         spot: Spot,
-        text: &[u8],
-        job: Job,
+        text: impl FnOnce() -> Option<Vec<u8>>,
+        returns: bool,
         snapshot: &Snapshot,
         sharding: &Sharding,
     ) -> Where {
-        let written = |groups: Vec<Arc<str>>| -> Where {
-            let Some(text) = self.written_out(text, job) else {
-                return unwritable();
-            };
-            let part = |group| Part {
-                group,
-                text: text.clone(),
-            };
-            Where::Parts(groups.into_iter().map(part).collect())
+        let writing = |parts| {
+            Where::Parts(Writing {
+                parts,
+                insert_id: None,
+                returns,
+            })
         };
         match spot {
             Spot::Anywhere => self.in_database(snapshot, sharding),
             Spot::Group(name) => group(&name, snapshot),
-            Spot::AnyOf(map) => match sharding.map(map) {
-                Some(mapped) => {
-                    let here = self.group(snapshot).map(|group| &group.name);
-                    match here.is_some_and(|here| mapped.groups.contains(here)) {
-                        true => Where::Stay,
-                        false => group(&mapped.map.global_group, snapshot),
-                    }
-                }
-                None => Where::Stay,
-            },
-            Spot::Each(groups) => written(groups),
-            Spot::Read(_) => match self.written_out(text, job) {
-                Some(text) => Where::Rows(text),
-                None => unwritable(),
-            },
-            Spot::Rows(parts) => match self.written_out(text, job) {
-                Some(text) => split::rows(&text, &self.mode, &parts).map_or_else(
-                    || refuse("the rows of this INSERT cannot be taken apart"),
-                    Where::Parts,
-                ),
-                None => unwritable(),
-            },
+            Spot::AnyOf(map) => self.on_any(map, snapshot, sharding),
             Spot::Refused(refusal) => Where::Refuse(refusal.error, refusal.detail),
+            Spot::Each(groups) => {
+                let Some(text) = text() else {
+                    return unwritable();
+                };
+                let part = |group| Part {
+                    group,
+                    text: text.clone(),
+                };
+                writing(groups.into_iter().map(part).collect())
+            }
+            Spot::Read(_) => text().map_or_else(unwritable, Where::Rows),
+            Spot::Rows(parts) => {
+                let Some(text) = text() else {
+                    return unwritable();
+                };
+                match split::rows(&text, &self.mode, &parts) {
+                    Some(parts) => writing(parts),
+                    None => refuse("the rows of this INSERT cannot be taken apart"),
+                }
+            }
             later @ (Spot::Evaluate(_)
             | Spot::Ids(_)
             | Spot::Moves(_)
             | Spot::Limited(_)
             | Spot::Select) => Where::Later(Box::new(later)),
+        }
+    }
+
+    /// A read of global tables, which stays where the session is if it can.
+    fn on_any(&self, map: u32, snapshot: &Snapshot, sharding: &Sharding) -> Where {
+        let Some(mapped) = sharding.map(map) else {
+            return Where::Stay;
+        };
+        let here = self.group(snapshot).map(|group| &group.name);
+        match here.is_some_and(|here| mapped.groups.contains(here)) {
+            true => Where::Stay,
+            false => group(&mapped.map.global_group, snapshot),
         }
     }
 

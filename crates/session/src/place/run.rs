@@ -1,7 +1,7 @@
 //! Runs a command where its tables are: on one group, on several, or answers why it runs nowhere.
 
 use farm::{ClientError, error};
-use planner::{Answer, Finish, Unanswered};
+use planner::{Answer, Finish, Merging, Unanswered};
 use sqltext::Class;
 
 use super::Where;
@@ -20,7 +20,11 @@ impl Session {
         if (ends || self.crossing.is_some()) && Box::pin(self.open_ends(&shape, job)).await? {
             return Ok(());
         }
-        match self.place(&shape, job) {
+        let mut place = self.place(&shape, job);
+        if let Where::Later(_) = place {
+            place = Box::pin(self.place_later(&shape, job)).await;
+        }
+        match place {
             Where::Stay => {
                 if self.crossing.is_some() && !Box::pin(self.admit_anywhere(&shape, job)).await? {
                     return Ok(());
@@ -61,10 +65,16 @@ impl Session {
             Where::Stay | Where::Group(_) => self.run_here(shape, job).await,
             Where::Refuse(error, detail) => self.client.error(&error, &[&detail]).await,
             Where::Define(definition) => self.define(&definition, shape, job).await,
-            Where::Parts(parts) => {
+            Where::Parts(writing) => {
+                let answer = match writing.returns {
+                    true => Wanted::Rows(Merging::default()),
+                    false => Wanted::Counts {
+                        insert_id: writing.insert_id,
+                    },
+                };
                 let fan = Fan {
-                    parts,
-                    answer: Wanted::Counts { insert_id: None },
+                    parts: writing.parts,
+                    answer,
                     clock: true,
                 };
                 self.fan_out(&fan, shape, job).await
@@ -73,10 +83,8 @@ impl Session {
                 Ok(answer) => self.answer_rows(answer, shape, job).await,
                 Err((error, detail)) => self.client.error(&error, &[&detail]).await,
             },
-            Where::Later(spot) => {
-                let detail = format!("{spot:?}");
-                self.client.error(&error::NOT_OVER_GROUPS, &[&detail]).await
-            }
+            // It was asked for already.
+            Where::Later(_) => Ok(()),
         }
     }
 

@@ -1,0 +1,166 @@
+//! Statements of which something must be known before they can go anywhere: ids of rows, keys that a
+//! server computes.
+
+use farm::{ClientError, error};
+use planner::place::{Goes, Literals, Spot, Statement, edited};
+use sqltext::Span;
+
+use super::{Where, Writing};
+use crate::exec::{Job, Shape};
+use crate::session::Session;
+
+/// Rounds of one statement: ids, then expressions, and once more.
+const ROUNDS_MAX: usize = 4;
+
+impl Session {
+    /// Where the command goes, once what it lacks was put into its text.
+    pub(super) async fn place_later(&mut self, shape: &Shape, job: Job) -> Where {
+        match self.completed(shape, job).await {
+            Ok(place) => place,
+            Err((error, detail)) => Where::Refuse(error, detail),
+        }
+    }
+
+    async fn completed(&mut self, shape: &Shape, job: Job) -> Result<Where, (ClientError, String)> {
+        let refuse = |why: &str| (error::NOT_OVER_GROUPS, why.to_owned());
+        let mut text = self
+            .text_of(job)
+            .ok_or_else(|| refuse("the statement's parameters cannot be written out"))?;
+        let (mode, mut insert_id) = (self.mode, None);
+        for _ in 0..ROUNDS_MAX {
+            let snapshot = self.core.snapshot();
+            let sharding = snapshot
+                .sharding
+                .as_ref()
+                .ok_or_else(|| refuse("the farm has no shard maps any more"))?;
+            let plan = self
+                .make_plan(&text, shape, &snapshot, sharding)
+                .ok_or_else(|| refuse("the farm has no group"))?;
+            let slots = sqltext::slots(&text, &mode);
+            let spans: Vec<Span> = slots.iter().map(|slot| slot.span).collect();
+            let literals = Literals {
+                text: &text,
+                spans: &spans,
+                mode: &mode,
+                utf8: self.is_utf8(),
+            };
+            let statement = Statement {
+                text: &text,
+                mode: &mode,
+                values: &literals,
+                zero_is_value: self.keeps_zeros(),
+            };
+            let spot = plan.spot(&statement, sharding);
+            let new = match (&spot, &plan.goes) {
+                (Spot::Ids(count), Goes::Insert(insert)) => {
+                    let first = self.ids(insert, u64::from(*count)).await?;
+                    insert_id.get_or_insert(first);
+                    insert
+                        .with_ids(&statement, first)
+                        .ok_or_else(|| refuse("ids cannot be put into this INSERT"))?
+                }
+                (Spot::Evaluate(spans), _) => {
+                    let spans = spans.clone();
+                    let values = self.computed(&text, &spans).await?;
+                    let edits: Vec<_> = spans
+                        .iter()
+                        .zip(values)
+                        .map(|(span, value)| (span.start, span.end, value))
+                        .collect();
+                    edited(&text, &edits)
+                }
+                _ => {
+                    let returns = plan.returns();
+                    return Ok(self.ready(spot, text, insert_id, returns, &snapshot, sharding));
+                }
+            };
+            text = new;
+        }
+        Err(refuse("the statement's values cannot be found out"))
+    }
+
+    /// Where the completed text goes. It always goes as a text of its own, since it is not the client's.
+    fn ready(
+        &self,
+        spot: Spot,
+        text: Vec<u8>,
+        insert_id: Option<u64>,
+        returns: bool,
+        snapshot: &farm::Snapshot,
+        sharding: &farm::Sharding,
+    ) -> Where {
+        let spot = match spot {
+            Spot::Group(group) => Spot::Each(vec![group]),
+            Spot::Anywhere | Spot::AnyOf(_) => match self.in_database(snapshot, sharding) {
+                Where::Group(group) => Spot::Each(vec![group.name.clone()]),
+                other => return other,
+            },
+            other => other,
+        };
+        match self.answer_spot(spot, || Some(text), returns, snapshot, sharding) {
+            Where::Parts(writing) => Where::Parts(Writing {
+                insert_id,
+                ..writing
+            }),
+            Where::Later(spot) => Where::Refuse(error::NOT_OVER_GROUPS, format!("{spot:?}")),
+            other => other,
+        }
+    }
+
+    /// What these expressions of a text are, written as literals: a server of the current seat says.
+    async fn computed(
+        &mut self,
+        text: &[u8],
+        spans: &[Span],
+    ) -> Result<Vec<String>, (ClientError, String)> {
+        let bad = |why: String| {
+            let why = format!("the shard key cannot be computed: {why}");
+            (error::NOT_OVER_GROUPS, why)
+        };
+        for span in spans {
+            let written = String::from_utf8_lossy(span.of(text)).to_lowercase();
+            // Other connections may have the session's variables, and other groups the rows.
+            if (written.contains('@') && self.held.is_none()) || written.contains("select") {
+                return Err(bad(format!("{written}: write its value out")));
+            }
+        }
+        let mut query = b"SELECT ".to_vec();
+        for (at, span) in spans.iter().enumerate() {
+            if at > 0 {
+                query.extend_from_slice(b", ");
+            }
+            query.extend_from_slice(b"QUOTE(");
+            query.extend_from_slice(span.of(text));
+            query.push(b')');
+        }
+        let failed = |error: &dyn std::fmt::Display| {
+            let shown = String::from_utf8_lossy(&query);
+            bad(format!("{error}; asked by: {shown}"))
+        };
+        let table = match self.held.as_mut() {
+            Some(held) => held.lease.connection_mut().table(&query).await,
+            None => {
+                let taken = self
+                    .core
+                    .take_from_primary(self.seat, &self.identity.pass, &self.state, false)
+                    .await;
+                let mut lease = taken.map_err(|_| failed(&"no server connection could be had"))?;
+                let table = lease.connection_mut().table(&query).await;
+                if table.is_ok() {
+                    lease.release();
+                }
+                table
+            }
+        };
+        let table = table.map_err(|error| failed(&error))?;
+        let row = table.rows.into_iter().next().unwrap_or_default();
+        let values: Option<Vec<String>> = row
+            .into_iter()
+            .map(|cell| String::from_utf8(cell?).ok())
+            .collect();
+        let escaped = |value: &String| self.mode.no_backslash_escapes && value.contains('\\');
+        values
+            .filter(|values| values.len() == spans.len() && !values.iter().any(escaped))
+            .ok_or_else(|| bad("an expression whose value cannot be written out".to_owned()))
+    }
+}
