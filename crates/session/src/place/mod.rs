@@ -119,23 +119,7 @@ impl Session {
                 Some(bound) => self.spot(&plan, text, &bound, sharding),
                 None => return Where::Stay,
             },
-            _ => {
-                let scan = self.core.scan.borrow();
-                let spans = match scan.number == shape.scan && !self.client.is_split() {
-                    true => &scan.literals[..],
-                    false => &sqltext::slots(text, &self.mode)
-                        .into_iter()
-                        .map(|slot: Slot| slot.span)
-                        .collect::<Vec<_>>(),
-                };
-                let literals = Literals {
-                    text,
-                    spans,
-                    mode: &self.mode,
-                    utf8: self.is_utf8(),
-                };
-                self.spot(&plan, text, &literals, sharding)
-            }
+            _ => self.spot_of_text(&plan, shape, text, sharding),
         };
         if self.has_chosen(shape)
             && let Some(place) = self.place_chosen(&plan, &spot, shape, text, snapshot, sharding)
@@ -144,6 +128,26 @@ impl Session {
         }
         let written = || self.written_out(text, job);
         self.answer_spot(spot, written, plan.returns(), snapshot, sharding)
+    }
+
+    fn spot_of_text(&self, plan: &Plan, shape: &Shape, text: &[u8], sharding: &Sharding) -> Spot {
+        let scan = self.core.scan.borrow();
+        let read;
+        let spans = match scan.number == shape.scan && !self.client.is_split() {
+            true => &scan.literals[..],
+            false => {
+                let slots = sqltext::slots(text, &self.mode).into_iter();
+                read = slots.map(|slot: Slot| slot.span).collect::<Vec<_>>();
+                &read[..]
+            }
+        };
+        let literals = Literals {
+            text,
+            spans,
+            mode: &self.mode,
+            utf8: self.is_utf8(),
+        };
+        self.spot(plan, text, &literals, sharding)
     }
 
     fn is_command(&self, command: Command) -> bool {
