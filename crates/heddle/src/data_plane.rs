@@ -15,9 +15,9 @@ use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, error};
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
-    Allowed, Answer, Command, Consistency, CrossTerms, Elsewhere, Fault, Ids, InForce, Keeper, Live,
-    Operator, Peers, Preferences, Reads, Reply, SessionView, Settings as SessionSettings, Settled,
-    Shared, Slowness, TakenIds, Transient, Transport,
+    Allowed, Answer, Command, Consistency, CrossTerms, Elsewhere, Fault, Ids, InForce, Keeper,
+    Live, Operator, Peers, Preferences, Reads, Reply, SessionView, Settings as SessionSettings,
+    Settled, Shared, Slowness, TakenIds, Transient, Transport,
 };
 
 use crate::settings::{BackendCredential, Settings};
