@@ -62,6 +62,9 @@ fn definitions_go_to_all_groups(release: Release) {
         );
     }
     rows_are_where_they_belong(&mut client, &farm.members());
+    if release == Release::Installed {
+        a_definition_commits(&mut client);
+    }
     what_fails_leaves_nothing(&mut client, &farm.members());
     client.run("TRUNCATE TABLE orders");
     client.run("DROP TABLE orders");
@@ -94,6 +97,21 @@ fn rows_are_where_they_belong(client: &mut Client, members: &[Member]) {
 fn refused(client: &mut Client, sql: &str) -> String {
     let failure = client.query(sql).expect_err(sql);
     format!("{failure:?}")
+}
+
+/// A definition commits what is open, on all its groups.
+fn a_definition_commits(client: &mut Client) {
+    client.run("BEGIN");
+    for customer in 101..=110 {
+        let insert =
+            format!("INSERT INTO orders (id, customer_id) VALUES ({customer}, {customer})");
+        client.run(&insert);
+    }
+    client.run("CREATE TABLE later (id INT PRIMARY KEY)");
+    client.run("ROLLBACK");
+    let count = "SELECT COUNT(*) FROM orders WHERE customer_id > 100";
+    assert_eq!(client.value(count), "10");
+    client.run("DROP TABLE later");
 }
 
 fn what_fails_leaves_nothing(client: &mut Client, members: &[Member]) {

@@ -188,7 +188,7 @@ impl Session {
 
     /// Before a statement that commits implicitly, on this group: what is open is committed over all
     /// its groups. False: that failed, and the client has been answered.
-    pub(super) async fn commit_before(&mut self, group: u32) -> Result<bool, End> {
+    pub(crate) async fn commit_before(&mut self, group: u32) -> Result<bool, End> {
         let Some(crossing) = &self.crossing else {
             return Ok(true);
         };

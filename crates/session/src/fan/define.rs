@@ -22,6 +22,9 @@ use crate::exec::{Job, Run, Shape};
 use crate::refuse::ServerRefusal;
 use crate::session::Session;
 
+/// The number of no group.
+const NO_GROUP: u32 = u32::MAX;
+
 /// Where a definition is made, and what follows.
 #[derive(Clone, Debug)]
 pub(crate) struct Definition {
@@ -87,6 +90,10 @@ impl Session {
         job: Job,
     ) -> Result<(), End> {
         self.recording = None;
+        // What is open is committed over all its groups; no server alone may do it.
+        if !self.commit_before(NO_GROUP).await? {
+            return Ok(());
+        }
         let Definition { groups, text, then } = definition;
         let (first, others) = groups.split_at(1.min(groups.len()));
         let mut run = self.new_run(shape, job);
