@@ -12,7 +12,7 @@ SELECT tier, country, COUNT(*) FROM customers GROUP BY country, tier ORDER BY co
 SELECT customer_id, COUNT(*), SUM(total) FROM orders GROUP BY customer_id ORDER BY customer_id;
 SELECT customer_id, COUNT(*), SUM(total) FROM orders GROUP BY customer_id ORDER BY SUM(total) DESC, customer_id LIMIT 5;
 SELECT customer_id, COUNT(*) AS n FROM orders GROUP BY customer_id HAVING n > 5 ORDER BY customer_id;
-SELECT customer_id FROM orders GROUP BY customer_id HAVING SUM(total) > 3000 AND MIN(status) < 3 ORDER BY customer_id;
+SELECT customer_id FROM orders GROUP BY customer_id HAVING SUM(total) > 3000 AND MIN(total) < 300 ORDER BY customer_id;
 SELECT status FROM orders GROUP BY status HAVING AVG(total) > (SELECT AVG(total) FROM orders) ORDER BY status;
 SELECT product_id, SUM(quantity), COUNT(DISTINCT customer_id) FROM items GROUP BY product_id ORDER BY product_id;
 SELECT product_id, SUM(quantity) AS q FROM items GROUP BY product_id HAVING q > 20 ORDER BY q DESC, product_id LIMIT 10;
@@ -44,6 +44,7 @@ SELECT city, COUNT(*), MAX(customer_id) FROM customers GROUP BY city ORDER BY CO
 -- free: 1
 SELECT page, COUNT(*), SUM(ms) FROM visits GROUP BY page ORDER BY page;
 SELECT name COLLATE utf8mb4_bin AS n, COUNT(*) FROM customers GROUP BY n ORDER BY n;
+-- free: 1
 SELECT remark, COUNT(*) FROM orders GROUP BY remark ORDER BY remark;
 SELECT c.tier, COUNT(*), SUM(o.total) FROM customers c JOIN orders o ON o.customer_id = c.customer_id GROUP BY c.tier ORDER BY c.tier;
 SELECT c.customer_id, c.credit, COUNT(o.order_id), SUM(o.total) FROM customers c LEFT JOIN orders o ON o.customer_id = c.customer_id GROUP BY c.customer_id, c.credit ORDER BY c.customer_id;

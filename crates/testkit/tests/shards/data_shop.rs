@@ -36,7 +36,7 @@ const NAMES: [&str; 24] = [
 const CITIES: [&str; 9] = [
     "Köln", "KÖLN", "koln", "Paris", "paris", "Graz", "New York", "new york", "Übersee",
 ];
-const COUNTRIES: [&str; 6] = ["DE", "FR", "US", "AT", "JP", "de"];
+const COUNTRIES: [&str; 6] = ["DE", "FR", "US", "AT", "JP", "CH"];
 const CHANNELS: [&str; 6] = ["web", "Web", "WEB", "shop", "Shop", "phone"];
 const STATUSES: [&str; 5] = ["new", "paid", "shipped", "returned", "cancelled"];
 

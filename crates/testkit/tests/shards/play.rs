@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 
-use testkit::client::{Client, Failure, Reply};
+use mysql_wire::status::Status;
+use testkit::client::{Client, Failure, Reply, Value};
 
 use crate::corpus::{Corpus, File, Order, Step, Table, created};
 use crate::invent;
 use crate::outcome::{Care, Outcome, difference, told};
 use crate::side::Side;
 
-/// Differences that are shown in full.
-const SHOWN: usize = 40;
+/// Differences that are shown in full, unless HEDDLE_SHARDS_SHOWN has another number.
+const SHOWN: u64 = 40;
 
 /// What was seen.
 #[derive(Default)]
@@ -25,7 +26,7 @@ pub struct Findings {
 
 /// Which statements are played, and how closely answers are compared.
 pub struct Choice {
-    /// `folder`, `folder/file` or `folder/file:line`.
+    /// `folder`, `folder/file` or `folder/file:line`, or `folder/file:from-to`.
     pub only: Option<String>,
     pub care: Care,
     /// Every so many reads only; writes are always played.
@@ -64,7 +65,11 @@ impl Choice {
     fn has_step(&self, at: usize, step: &Step) -> bool {
         let line = self.only.as_deref().and_then(|only| only.split_once(':'));
         match line {
-            Some((_, line)) => line.parse() == Ok(step.line),
+            Some((_, lines)) => {
+                let (from, to) = lines.split_once('-').unwrap_or((lines, lines));
+                let number = |text: &str| text.parse::<usize>().unwrap_or_default();
+                (number(from)..=number(to)).contains(&step.line)
+            }
             None => !reads(&step.text) || at.is_multiple_of(self.every),
         }
     }
@@ -84,8 +89,8 @@ pub fn play(
             continue;
         }
         if !clean {
-            reference.fill(corpus, None);
-            subject.fill(corpus, Some(7));
+            reference.fill(corpus, None, None);
+            subject.fill(corpus, Some(7), None);
             compare_tables(corpus, &corpus.name, reference, subject, findings);
         }
         clean = file.steps.iter().all(|step| keeps_rows(&step.text));
@@ -111,8 +116,8 @@ pub fn play_inventions(
     subject: &mut dyn Side,
     findings: &mut Findings,
 ) {
-    reference.fill(corpus, None);
-    subject.fill(corpus, Some(seed));
+    reference.fill(corpus, None, None);
+    subject.fill(corpus, Some(seed), None);
     let file = File {
         name: format!("seed {seed}"),
         steps: numbers
@@ -180,19 +185,38 @@ impl<'a> Player<'a> {
             self.know(step);
             if !reads(&step.text) {
                 findings.writes += 1;
-                for table in self
-                    .tables
-                    .iter()
-                    .filter(|table| names(&step.text, &table.name))
-                {
-                    let differs = compare_table(database, table, reference, subject);
-                    said.differences.extend(differs);
-                }
+                let differ = self.compare(step, reference, subject);
+                said.differences.extend(differ);
             }
             let place = self.place(step);
             let whole = |what| format!("{place}\n{}\n{what}", step.text);
             findings.note(said.differences.into_iter().map(whole));
         }
+    }
+
+    /// Compares the tables that a write names. Those that differ get their first rows again on both
+    /// sides, so that one fault is told once.
+    fn compare(
+        &mut self,
+        step: &Step,
+        reference: &mut dyn Side,
+        subject: &mut dyn Side,
+    ) -> Vec<String> {
+        let mut differences = Vec::new();
+        let named = |table: &&Table| names(&step.text, &table.name);
+        for table in self.tables.iter().filter(named) {
+            let Some(difference) = compare_table(&self.corpus.name, table, reference, subject)
+            else {
+                continue;
+            };
+            differences.push(difference);
+            let open = |client: &Client| client.status.contains(Status::IN_TRANS);
+            if !self.clients.values().flatten().any(open) {
+                reference.fill(self.corpus, None, Some(&table.name));
+                subject.fill(self.corpus, None, Some(&table.name));
+            }
+        }
+        differences
     }
 
     /// A table that the file makes can be compared from now on, one that it drops no longer.
@@ -226,8 +250,9 @@ pub fn tell(text: &str) {
 impl Findings {
     /// Keeps these, and shows the first ones.
     pub fn note(&mut self, differences: impl IntoIterator<Item = String>) {
+        let shown = crate::asked("HEDDLE_SHARDS_SHOWN", SHOWN);
         for difference in differences {
-            if self.differences.len() < SHOWN {
+            if (self.differences.len() as u64) < shown {
                 tell(&format!("\n{difference}\n"));
             }
             self.differences.push(difference);
@@ -346,18 +371,27 @@ fn compare_table(
     if here == there {
         return None;
     }
-    let more = |a: &[Vec<_>], b: &[Vec<_>]| -> Vec<String> {
+    let more = |a: &[Vec<Value>], b: &[Vec<Value>]| -> String {
         let only = a.iter().filter(|row| !b.contains(row)).take(3);
-        only.map(|row| format!("{row:?}")).collect()
+        only.map(|row| words(row)).collect::<Vec<_>>().join(" and ")
     };
     Some(format!(
-        "table {}: {} rows on one server, {} on the farm\n  only on one server: {:?}\n  only on the farm: {:?}",
+        "table {}: {} rows on one server, {} on the farm\n  only on one server: {}\n  only on the farm: {}",
         table.name,
         here.len(),
         there.len(),
         more(&here, &there),
         more(&there, &here)
     ))
+}
+
+/// A row for people.
+fn words(row: &[Value]) -> String {
+    let word = |value: &Value| match value {
+        Value::Bytes(bytes) => bytes.escape_ascii().to_string(),
+        other => format!("{other:?}"),
+    };
+    format!("({})", row.iter().map(word).collect::<Vec<_>>().join(", "))
 }
 
 /// A step that no file has, for statements that are made up.

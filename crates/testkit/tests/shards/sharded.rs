@@ -156,20 +156,23 @@ impl Side for Sharded {
     fn contents(&mut self, database: &str, table: &Table) -> Result<Contents, String> {
         let of = |member: &Member| contents_of(&mut member.client(), database, table);
         match table.place {
-            Place::Single => Ok(of(&self.members[0])),
+            Place::Single => of(&self.members[0]),
             Place::Global(_) => {
-                let first = of(&self.members[0]);
-                let other = self.members[1..].iter().find(|member| of(member) != first);
-                match other {
-                    Some(member) => Err(format!(
-                        "table {} is not equal on {} and {}",
-                        table.name, self.members[0].group, member.group
-                    )),
-                    None => Ok(first),
+                let first = of(&self.members[0])?;
+                for member in &self.members[1..] {
+                    if of(member)? != first {
+                        let (one, other) = (&self.members[0].group, &member.group);
+                        let name = &table.name;
+                        return Err(format!("table {name} is not equal on {one} and {other}"));
+                    }
                 }
+                Ok(first)
             }
             Place::Sharded { .. } => {
-                let mut all: Contents = self.members.iter().flat_map(of).collect();
+                let mut all = Contents::new();
+                for member in &self.members {
+                    all.extend(of(member)?);
+                }
                 sort(&mut all);
                 Ok(all)
             }

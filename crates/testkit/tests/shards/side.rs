@@ -50,11 +50,21 @@ pub trait Side {
         Client::login(self.address(), &login).expect("root has no password")
     }
 
-    /// Puts the first data in. `order` says in which order the rows come.
-    fn fill(&mut self, corpus: &Corpus, order: Option<u64>) {
-        self.empty(corpus);
+    /// Puts the first rows in, of all tables or of one. `order` says in which order they come.
+    fn fill(&mut self, corpus: &Corpus, order: Option<u64>, only: Option<&str>) {
+        let mut some = Corpus {
+            name: corpus.name.clone(),
+            tables: corpus.tables.clone(),
+            files: Vec::new(),
+        };
+        some.tables
+            .retain(|table| only.is_none_or(|only| only == table.name));
+        self.empty(&some);
         let mut client = self.client(&corpus.name);
         for (table, mut rows) in data::rows(&corpus.name) {
+            if only.is_some_and(|only| only != table) {
+                continue;
+            }
             if let Some(seed) = order {
                 Dice::new(seed).shuffle(&mut rows);
             }
@@ -99,7 +109,7 @@ impl Side for Plain {
     }
 
     fn contents(&mut self, database: &str, table: &Table) -> Result<Contents, String> {
-        Ok(contents_of(&mut self.0.client(), database, table))
+        contents_of(&mut self.0.client(), database, table)
     }
 }
 
@@ -122,16 +132,16 @@ pub fn empty_on(client: &mut Client, corpus: &Corpus) {
     }
 }
 
-/// The rows of one server, sorted.
-pub fn contents_of(client: &mut Client, database: &str, table: &Table) -> Contents {
+/// The rows of one server, sorted; the error is the server's.
+pub fn contents_of(client: &mut Client, database: &str, table: &Table) -> Result<Contents, String> {
     let text = format!("SELECT * FROM {database}.{}", table.name);
     match client.query(&text).as_deref() {
         Ok([testkit::client::Reply::Rows(rows)]) => {
             let mut rows = rows.rows.clone();
             sort(&mut rows);
-            rows
+            Ok(rows)
         }
-        other => panic!("{text}: {other:?}"),
+        other => Err(format!("{text}: {other:?}")),
     }
 }
 

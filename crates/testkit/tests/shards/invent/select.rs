@@ -248,7 +248,13 @@ fn groups(dice: &mut Dice) -> Made {
 fn distinct(dice: &mut Dice) -> Made {
     let from = from(dice);
     let items: Vec<String> = (0..=dice.below(2))
-        .map(|at| format!("{} AS d{at}", group_key(dice, &from.scope)))
+        .map(|at| match group_key(dice, &from.scope) {
+            // MariaDB answers DISTINCT of constants with a row whatever the OFFSET is.
+            key if !key.contains("t0.") => {
+                format!("t0.{} AS d{at}", from.scope.tables[0].1.primary[0])
+            }
+            key => format!("{key} AS d{at}"),
+        })
         .collect();
     let filter = filter(dice, &from.scope);
     let text = format!(
