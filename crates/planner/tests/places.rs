@@ -114,6 +114,7 @@ fn spot(plan: &Plan, text: &str, sharding: &Sharding) -> String {
         Spot::Group(group) => group.to_string(),
         Spot::AnyOf(map) => format!("any of {map}"),
         Spot::Each(all) => format!("each {}", groups(&all)),
+        Spot::Same(all) => format!("same {}", groups(&all)),
         Spot::Read(all) => format!("read {}", groups(&all)),
         Spot::Rows(parts) => {
             let part = |(group, rows): &(Arc<str>, Vec<u32>)| format!("{group}{rows:?}");
@@ -204,7 +205,7 @@ fn changes() {
             "limited g1,g2",
         ),
         ("DELETE FROM customer WHERE id IN (1, 201) LIMIT 3", "g1"),
-        ("UPDATE country SET name = 'x'", "each g0,g1,g2,g3,g4"),
+        ("UPDATE country SET name = 'x'", "same g0,g1,g2,g3,g4"),
         (
             "UPDATE customer c JOIN orders o ON o.customer_id = c.id SET o.total = c.n WHERE c.id < 150",
             "each g1,g2",
@@ -226,6 +227,18 @@ fn changes() {
         ("UPDATE customer SET id = id + 1 WHERE id = 150", "moves g2"),
         ("UPDATE customer SET id = id WHERE id = 150", "g2"),
         ("UPDATE logs.x SET a = 1", "g7"),
+        (
+            "UPDATE untold SET a = (SELECT COUNT(*) FROM customer WHERE id < 150)",
+            "NOT_OVER_GROUPS: the rows that this statement changes depend on rows of other groups",
+        ),
+        (
+            "DELETE FROM untold WHERE a IN (SELECT id FROM customer WHERE id < 150)",
+            "NOT_OVER_GROUPS: the rows that this statement changes depend on rows of other groups",
+        ),
+        (
+            "UPDATE customer SET a = (SELECT MAX(a) FROM untold) WHERE id < 150",
+            "NOT_OVER_GROUPS: the rows that this statement changes depend on rows of other groups",
+        ),
     ]);
 }
 
@@ -285,7 +298,7 @@ fn inserts() {
             "ids 2",
         ),
         ("INSERT INTO orders VALUES (7, 101, 2)", "g2"),
-        ("INSERT INTO country VALUES (1)", "each g0,g1,g2,g3,g4"),
+        ("INSERT INTO country VALUES (1)", "same g0,g1,g2,g3,g4"),
         ("INSERT INTO untold VALUES (1)", "g0"),
         (
             "INSERT INTO customer VALUES ('x', 1) ON DUPLICATE KEY UPDATE id = VALUES(id)",

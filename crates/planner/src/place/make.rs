@@ -217,7 +217,9 @@ fn point(analysis: &Analysis, terms: &[Named]) -> Option<Point> {
     let plain = analysis.singles.is_empty()
         && analysis.globals.is_empty()
         && !analysis.names_opaque
-        && analysis.writes.moves.is_empty();
+        && analysis.writes.moves.is_empty()
+        && !analysis.writes.limited
+        && !analysis.writes.returns;
     let term = match &one.condition {
         Condition::Equal(term) => Some(term),
         Condition::All(all) => all.iter().find_map(|one| match one {

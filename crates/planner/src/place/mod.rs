@@ -87,6 +87,8 @@ pub enum Spot {
     AnyOf(u32),
     /// As it is, to each of these. Each answers for itself.
     Each(Vec<Arc<str>>),
+    /// As it is, to each of these, which have copies of the same rows; the first one's answer counts.
+    Same(Vec<Arc<str>>),
     /// To these, whose answers are to be put together; the first level tells how.
     Read(Vec<Arc<str>>),
     /// Rows of an INSERT, by their numbers, to each of these.
@@ -162,7 +164,7 @@ fn refused(error: ClientError, detail: impl Into<String>) -> Spot {
 pub(crate) fn every(mapped: &Mapped) -> Spot {
     match &mapped.groups[..] {
         [only] => Spot::Group(only.clone()),
-        groups => Spot::Each(groups.to_vec()),
+        groups => Spot::Same(groups.to_vec()),
     }
 }
 
@@ -254,7 +256,6 @@ impl Tabled {
                 return disabled(shard);
             }
         }
-        let sharded = groups.len();
         for group in &analysis.singles {
             if !groups.contains(group) {
                 groups.push(group.clone());
@@ -276,13 +277,20 @@ impl Tabled {
             },
             (1, _) if self.has_globals(&groups[0], sharding) => Spot::Group(groups.remove(0)),
             (_, false) => Spot::Read(groups),
-            _ if analysis.writes.limited => Spot::Limited(groups),
-            _ if sharded == groups.len() && analysis.is_colocated() => Spot::Each(groups),
-            _ => refused(
+            _ if !self.changes_sharded() || !analysis.is_colocated() => refused(
                 error::NOT_OVER_GROUPS,
                 "the rows that this statement changes depend on rows of other groups",
             ),
+            _ if analysis.writes.limited => Spot::Limited(groups),
+            _ => Spot::Each(groups),
         }
+    }
+
+    /// The statement changes sharded tables only, and reads no table of one group.
+    fn changes_sharded(&self) -> bool {
+        let writes = &self.analysis.writes;
+        let others = writes.global || writes.single || writes.unknown;
+        !others && !writes.references.is_empty() && self.analysis.singles.is_empty()
     }
 
     /// Every global table of the statement is on this group.

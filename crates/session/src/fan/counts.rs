@@ -60,8 +60,9 @@ fn number(digits: &[u8]) -> u64 {
 }
 
 impl Feeds {
-    /// Waits for the OKs of all parts and adds them up.
-    pub async fn count(&mut self, counts: &mut Counts) -> Result<(), Trouble> {
+    /// Waits for the OKs of all parts and adds them up, or takes the first one's where all did the
+    /// same.
+    pub async fn count(&mut self, counts: &mut Counts, same: bool) -> Result<(), Trouble> {
         loop {
             for feed in &mut self.all {
                 if matches!(feed.step(), Event::Columns | Event::Row) {
@@ -77,7 +78,12 @@ impl Feeds {
             }
             self.any().await;
         }
-        for feed in &self.all {
+        let counted = if same {
+            1.min(self.all.len())
+        } else {
+            self.all.len()
+        };
+        for feed in &self.all[..counted] {
             counts.add(&feed.outcome, &feed.info);
         }
         Ok(())

@@ -139,7 +139,10 @@ impl Session {
         };
         let fan = Fan {
             parts: groups.iter().map(part).collect(),
-            answer: Wanted::Counts { insert_id: None },
+            answer: Wanted::Counts {
+                insert_id: None,
+                same: true,
+            },
             clock: false,
         };
         let mut avoid = Vec::new();

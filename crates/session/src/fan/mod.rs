@@ -62,6 +62,8 @@ pub(crate) enum Wanted {
     /// it is given.
     Counts {
         insert_id: Option<u64>,
+        /// The parts do the same, to copies of the same rows: the first one's numbers are the answer.
+        same: bool,
     },
 }
 
@@ -155,7 +157,7 @@ impl Session {
         let mut counts = Counts::default();
         let trouble = match &fan.answer {
             Wanted::Rows(merging) => self.fan_rows(&mut feeds, merging, &mut sheet).await?,
-            Wanted::Counts { .. } => feeds.count(&mut counts).await,
+            Wanted::Counts { same, .. } => feeds.count(&mut counts, *same).await,
         };
         let trouble = trouble.err();
         self.end_feeds(&mut feeds, trouble.is_some()).await;
@@ -174,7 +176,7 @@ impl Session {
             (Wanted::Rows(_), None) => Word::Rows {
                 warnings: done.warnings(),
             },
-            (Wanted::Counts { insert_id }, None) => {
+            (Wanted::Counts { insert_id, .. }, None) => {
                 counts.insert_id = insert_id.unwrap_or(counts.insert_id);
                 Word::Counted(&counts)
             }

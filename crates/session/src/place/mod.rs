@@ -55,6 +55,8 @@ pub(crate) struct Writing {
     pub insert_id: Option<u64>,
     /// It answers with rows: RETURNING.
     pub returns: bool,
+    /// The groups change copies of the same rows.
+    pub same: bool,
 }
 
 impl Session {
@@ -198,11 +200,13 @@ impl Session {
         snapshot: &Snapshot,
         sharding: &Sharding,
     ) -> Where {
+        let same = matches!(spot, Spot::Same(_));
         let writing = |parts| {
             Where::Parts(Writing {
                 parts,
                 insert_id: None,
                 returns,
+                same,
             })
         };
         match spot {
@@ -210,7 +214,7 @@ impl Session {
             Spot::Group(name) => group(&name, snapshot),
             Spot::AnyOf(map) => self.on_any(map, snapshot, sharding),
             Spot::Refused(refusal) => Where::Refuse(refusal.error, refusal.detail),
-            Spot::Each(groups) => {
+            Spot::Each(groups) | Spot::Same(groups) => {
                 let Some(text) = text() else {
                     return unwritable();
                 };

@@ -70,6 +70,7 @@ impl Session {
                     true => Wanted::Rows(Merging::default()),
                     false => Wanted::Counts {
                         insert_id: writing.insert_id,
+                        same: writing.same,
                     },
                 };
                 let fan = Fan {
