@@ -6,7 +6,7 @@ use farm::sharding::Sharding;
 use sqltext::Mode;
 
 use crate::gather;
-use crate::merge::{self, Aggregate, Comparison, Key};
+use crate::merge::{self, Aggregate, Comparison, Having, Key};
 use crate::parse;
 use crate::place::Tables;
 use crate::push::{self, Not};
@@ -68,6 +68,10 @@ pub struct Merging {
     /// Rows of equal `order` become one: how, for each column, the hidden ones included. Empty when
     /// rows stay as they are.
     pub aggregates: Vec<Aggregate>,
+    /// What groups must meet.
+    pub having: Vec<Having>,
+    /// Their order in the end, when it is not `order`.
+    pub sort: Vec<Key>,
     pub offset: u64,
     pub limit: Option<u64>,
 }
@@ -96,6 +100,8 @@ impl Merging {
         Some(merge::Plan {
             order: self.order.iter().map(key).collect(),
             aggregates: self.aggregates.clone(),
+            having: self.having.clone(),
+            sort: self.sort.clone(),
             offset: self.offset,
             limit: self.limit,
             visible,

@@ -4,7 +4,8 @@
 //! they send a second time as its weight (`WEIGHT_STRING`), which is compared here byte by byte; such
 //! hidden columns stand behind the ones that the client sees, and are cut off at the end.
 //!
-//! Nothing is kept but one row per shard and the group at hand.
+//! Nothing is kept but one row per shard and the group at hand; and where groups are sorted by what
+//! only their whole tells, as many as the limit asks for, twice at most.
 
 pub mod decimal;
 mod total;
@@ -48,11 +49,26 @@ pub struct Plan {
     pub order: Vec<Key>,
     /// Rows with equal keys in `order` become one: for each column how. Empty: rows stay as they are.
     pub aggregates: Vec<Aggregate>,
+    /// Groups that do not meet all of these are left out.
+    pub having: Vec<Having>,
+    /// The order of the groups in the end, when it is not that of `order`. There is a limit, and as
+    /// many rows are kept.
+    pub sort: Vec<Key>,
     /// So many rows are left out at the front.
     pub offset: u64,
     pub limit: Option<u64>,
     /// The client sees so many columns.
     pub visible: usize,
+}
+
+/// What a group must meet: a column compared with a number. NULL meets nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Having {
+    pub column: usize,
+    /// The orders of the column to the number that are good.
+    pub orders: Vec<Ordering>,
+    /// As a server prints it.
+    pub number: String,
 }
 
 /// Puts the rows of some shards together.
@@ -61,6 +77,9 @@ pub struct Merge {
     plan: Plan,
     shards: Vec<Shard>,
     group: Option<(Row, Vec<Total>)>,
+    /// Groups to be sorted; from the first one on when `sorted`, the last one first.
+    kept: Vec<Row>,
+    sorted: bool,
     skipped: u64,
     given: u64,
 }
@@ -88,6 +107,8 @@ impl Merge {
             plan,
             shards: (0..shards).map(|_| Shard::default()).collect(),
             group: None,
+            kept: Vec::new(),
+            sorted: false,
             skipped: 0,
             given: 0,
         }
@@ -133,12 +154,17 @@ impl Merge {
                 (None, Some(shard)) => return Ok(Next::Needs(shard)),
                 (None, None) => None,
             };
-            if row.is_none() && self.group.is_none() {
-                return Ok(Next::End);
-            }
+            let ends = row.is_none() && self.group.is_none();
             let whole = match self.plan.aggregates.is_empty() {
+                _ if ends => match self.least_kept()? {
+                    Some(row) => Some(row),
+                    None => return Ok(Next::End),
+                },
                 true => row,
-                false => self.grouped(row)?,
+                false => match self.grouped(row)? {
+                    Some(group) => self.chosen(group)?,
+                    None => None,
+                },
             };
             if let Some(row) = whole.and_then(|row| self.counted(row)) {
                 return Ok(Next::Row(row));
@@ -185,6 +211,53 @@ impl Merge {
         }
         let before = self.group.replace((row, totals));
         Ok(before.map(|group| finished(group, aggregates)))
+    }
+
+    /// The group, unless it is left out or kept to be sorted.
+    fn chosen(&mut self, group: Row) -> Result<Option<Row>, Odd> {
+        for having in &self.plan.having {
+            let Some(value) = &group[having.column] else {
+                return Ok(None);
+            };
+            let order = compare_values(Comparison::Number, value, having.number.as_bytes())?;
+            if !having.orders.contains(&order) {
+                return Ok(None);
+            }
+        }
+        if self.plan.sort.is_empty() {
+            return Ok(Some(group));
+        }
+        self.kept.push(group);
+        let limit = self.plan.limit.unwrap_or(u64::MAX);
+        let most = limit.saturating_add(self.plan.offset);
+        let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+        if self.kept.len() / 2 >= most {
+            self.sort_kept()?;
+            self.kept.truncate(most);
+        }
+        Ok(None)
+    }
+
+    fn sort_kept(&mut self) -> Result<(), Odd> {
+        let mut odd = Ok(());
+        let sort = &self.plan.sort;
+        self.kept.sort_by(|a, b| {
+            compare(sort, a, b).unwrap_or_else(|found| {
+                odd = Err(found);
+                Ordering::Equal
+            })
+        });
+        odd
+    }
+
+    /// The next one of those that were kept, when no more come.
+    fn least_kept(&mut self) -> Result<Option<Row>, Odd> {
+        if !self.sorted {
+            self.sorted = true;
+            self.sort_kept()?;
+            self.kept.reverse();
+        }
+        Ok(self.kept.pop())
     }
 
     /// The row as the client sees it, unless it is to be left out.

@@ -139,3 +139,25 @@ fn means_have_the_digits_of_the_shards_averages() {
     assert_eq!(merged(plan.clone(), &shards), ["0.833333"]);
     assert_eq!(merged(plan, &[&["- - 0"], &["- - 0"]]), ["-"]);
 }
+
+#[test]
+fn groups_are_chosen_and_sorted_by_their_whole() {
+    let plan = Plan {
+        order: vec![by(0, Comparison::Bytes, false)],
+        aggregates: vec![Aggregate::First, Aggregate::Sum],
+        having: vec![Having {
+            column: 1,
+            orders: vec![Ordering::Greater],
+            number: "2".to_owned(),
+        }],
+        sort: vec![by(1, Comparison::Number, true)],
+        offset: 1,
+        limit: Some(2),
+        visible: 2,
+    };
+    let shards: [&[&str]; 2] = [
+        &["a 1", "b 5", "c 9", "e 1", "f 3"],
+        &["a 1", "b 6", "d 10", "e 8", "g -"],
+    ];
+    assert_eq!(merged(plan, &shards), ["d 10", "c 9"]);
+}

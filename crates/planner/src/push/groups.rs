@@ -1,12 +1,20 @@
 //! Groups of which every shard has a part: the parts of equal groups become one.
 
+use std::cmp::Ordering;
+
 use sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem,
+    BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, SelectItem, UnaryOperator, Value,
 };
 
 use super::kinds::{self, Kind, arguments};
 use super::{Additions, Read, expr_of, is_constant};
-use crate::merge::{Aggregate, Comparison};
+use crate::answer::Merging;
+use crate::merge::{Aggregate, Comparison, Having, Key};
+use crate::parse::conjuncts;
+
+/// So many groups at most are kept to be sorted.
+const SORTED_MAX: u64 = 10_000;
 
 impl Read<'_> {
     /// The expression that one of GROUP BY means, and its text: a column is stronger than a name of
@@ -47,9 +55,6 @@ impl Read<'_> {
         groups: &[Expr],
         orders: &[&Expr],
     ) -> Result<Additions, String> {
-        if self.select.having.is_some() {
-            return Err("HAVING speaks of groups of which each shard has a part".to_owned());
-        }
         let mut keys = Vec::new();
         for (at, group) in groups.iter().enumerate() {
             let (expr, item) = self.meant_by_group(group)?;
@@ -60,18 +65,35 @@ impl Read<'_> {
             keys.push((expr, text));
         }
         let mut additions = Additions::default();
-        self.order_groups(&mut additions, &keys, orders)?;
-        let mut parts = Vec::new();
+        // Without GROUP BY there is one row, whatever its order.
+        let ordered = match groups.is_empty() {
+            true => Ok(()),
+            false => self.order_groups(&mut additions, &keys, orders),
+        };
+        if let Err(reason) = &ordered {
+            self.can_be_sorted(reason)?;
+            additions = Additions::default();
+            self.order_groups(&mut additions, &keys, &[])?;
+            additions.replaces_orders = true;
+        }
         for (at, item) in self.select.projection.iter().enumerate() {
             let expr = expr_of(item).ok_or_else(|| "it selects * of groups".to_owned())?;
             let of_group = keys.iter().any(|(key, _)| self.same(key, expr));
-            parts.push(match expr {
+            let part = match expr {
                 _ if of_group || is_constant(expr) => Aggregate::First,
-                Expr::Function(function) => self.aggregate(&mut additions, function, at)?,
+                Expr::Function(function) => self.aggregate(&mut additions, function, Some(at))?,
                 _ => return Err("it computes with aggregates of parts".to_owned()),
-            });
+            };
+            additions.merging.aggregates.push(part);
         }
-        self.hide_rest(&mut additions, parts);
+        if ordered.is_err() {
+            self.sort_groups(&mut additions, &keys, orders)?;
+        }
+        if let Some(having) = &self.select.having {
+            self.choose_groups(&mut additions, having)?;
+            additions.whole_groups = true;
+        }
+        additions.finish_groups();
         Ok(additions)
     }
 
@@ -83,7 +105,8 @@ impl Read<'_> {
         }
         let mut additions = Additions::default();
         self.order_groups(&mut additions, &keys, orders)?;
-        self.hide_rest(&mut additions, vec![Aggregate::First; keys.len()]);
+        additions.merging.aggregates = vec![Aggregate::First; keys.len()];
+        additions.finish_groups();
         Ok(additions)
     }
 
@@ -97,13 +120,7 @@ impl Read<'_> {
         let mut left: Vec<&(&Expr, &str)> = keys.iter().collect();
         for (at, order) in orders.iter().enumerate() {
             let (_, descending) = self.clauses.orders[at];
-            let expr = match self.item_meant(order)? {
-                Some(item) => self.item(item)?,
-                None => {
-                    self.no_alias(order)?;
-                    *order
-                }
-            };
+            let expr = self.meant_by_order(order)?;
             if is_constant(expr) {
                 continue;
             }
@@ -128,14 +145,148 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// Takes up how the client's columns are merged; the hidden ones so far are the groups' own, or
-    /// are sums already.
-    fn hide_rest(&self, additions: &mut Additions, mut parts: Vec<Aggregate>) {
-        let keys = additions.merging.order.len();
-        let sums = additions.hidden.len() - keys;
-        parts.extend(vec![Aggregate::First; keys]);
-        parts.extend(vec![Aggregate::Sum; sums]);
-        additions.merging.aggregates = parts;
+    /// The expression that one of ORDER BY means.
+    fn meant_by_order<'e>(&'e self, order: &'e Expr) -> Result<&'e Expr, String> {
+        match self.item_meant(order)? {
+            Some(item) => self.item(item),
+            None => {
+                self.no_alias(order)?;
+                Ok(order)
+            }
+        }
+    }
+
+    /// Groups can be kept and sorted when few are wanted.
+    fn can_be_sorted(&self, reason: &str) -> Result<(), String> {
+        let mut merging = Merging::default();
+        self.limited(&mut merging)?;
+        let most = merging
+            .limit
+            .map(|limit| limit.saturating_add(merging.offset));
+        match most {
+            Some(most) if most <= SORTED_MAX && !self.clauses.groups.is_empty() => Ok(()),
+            _ => Err(reason.to_owned()),
+        }
+    }
+
+    /// Sorts groups by their wholes.
+    fn sort_groups(
+        &self,
+        additions: &mut Additions,
+        keys: &[(&Expr, &str)],
+        orders: &[&Expr],
+    ) -> Result<(), String> {
+        if keys.iter().any(|(key, _)| is_constant(key)) {
+            return Err("its order is not that of its groups".to_owned());
+        }
+        for (at, order) in orders.iter().enumerate() {
+            let (_, descending) = self.clauses.orders[at];
+            let expr = self.meant_by_order(order)?;
+            if is_constant(expr) {
+                continue;
+            }
+            // The hidden columns begin with the keys, in their order.
+            let key = keys.iter().position(|(key, _)| self.same(key, expr));
+            let (column, comparison) = match key {
+                Some(key) => {
+                    let visible = self.select.projection.len();
+                    (visible + key, additions.merging.order[key].comparison)
+                }
+                None => self.whole(additions, expr)?,
+            };
+            additions.merging.sort.push(Key {
+                column,
+                comparison,
+                descending,
+            });
+        }
+        Ok(())
+    }
+
+    /// The column that has the whole of an aggregate, added when the client does not see it.
+    fn whole(&self, additions: &mut Additions, expr: &Expr) -> Result<(usize, Comparison), String> {
+        let items = self.select.projection.iter();
+        let same = |item: &SelectItem| expr_of(item).is_some_and(|it| self.same(it, expr));
+        let seen = items.map(same).position(|it| it);
+        let (column, part) = match (seen, expr) {
+            (Some(at), _) => (at, additions.merging.aggregates[at]),
+            (None, Expr::Function(function)) => {
+                let part = self.aggregate(additions, function, None)?;
+                let text = self.written(expr)?;
+                let at = self.select.projection.len() + additions.hidden.len();
+                additions.hidden.push(text);
+                additions.parts.push(part);
+                (at, part)
+            }
+            _ => return Err("it computes with aggregates of parts".to_owned()),
+        };
+        match part {
+            Aggregate::Sum => Ok((column, Comparison::Number)),
+            Aggregate::Least(how) | Aggregate::Greatest(how) => Ok((column, how)),
+            _ => {
+                Err("groups are ordered or chosen by what is printed shorter than it is".to_owned())
+            }
+        }
+    }
+
+    /// The text of an aggregate that stands by itself in ORDER BY or HAVING.
+    fn written(&self, expr: &Expr) -> Result<String, String> {
+        if let Expr::Function(function) = expr
+            && function.to_string().eq_ignore_ascii_case("count(*)")
+        {
+            return Ok("COUNT(*)".to_owned());
+        }
+        let orders = self.clauses.orders.iter().map(|(span, _)| *span);
+        let all = orders.zip(self.ordered);
+        for (span, order) in all {
+            if order == &expr {
+                return Ok(self.piece(span)?.to_owned());
+            }
+        }
+        Err("an aggregate that is not selected".to_owned())
+    }
+
+    /// HAVING: aggregates compared with numbers, joined by AND.
+    fn choose_groups(&self, additions: &mut Additions, having: &Expr) -> Result<(), String> {
+        let not = || "HAVING speaks of groups of which each shard has a part".to_owned();
+        for part in conjuncts(having) {
+            let part = match part {
+                Expr::Nested(inner) => inner,
+                other => other,
+            };
+            let Expr::BinaryOp { left, op, right } = part else {
+                return Err(not());
+            };
+            let (expr, number, swapped) = match (number(left), number(right)) {
+                (None, Some(number)) => (left, number, false),
+                (Some(number), None) => (right, number, true),
+                _ => return Err(not()),
+            };
+            let (column, comparison) = match &**expr {
+                Expr::Identifier(_) => {
+                    let names = &self.partition.names;
+                    if names.column(expr).is_some() || !names.keys(expr).is_empty() {
+                        return Err(not());
+                    }
+                    let item = self.item_meant(expr)?.ok_or_else(not)?;
+                    self.whole(additions, self.item(item)?)?
+                }
+                other => self.whole(additions, other)?,
+            };
+            if comparison != Comparison::Number {
+                return Err(not());
+            }
+            let mut orders = orders_of(op).ok_or_else(not)?;
+            if swapped {
+                orders = orders.into_iter().map(Ordering::reverse).collect();
+            }
+            additions.merging.having.push(Having {
+                column,
+                orders,
+                number,
+            });
+        }
+        Ok(())
     }
 
     /// How the parts of an aggregate become one.
@@ -143,7 +294,7 @@ impl Read<'_> {
         &self,
         additions: &mut Additions,
         function: &Function,
-        at: usize,
+        at: Option<usize>,
     ) -> Result<Aggregate, String> {
         let name = function.name.to_string().to_ascii_lowercase();
         let not = || format!("{name} of parts is not known");
@@ -182,7 +333,7 @@ impl Read<'_> {
                     _ => Aggregate::Greatest(comparison),
                 })
             }
-            ("avg", Kind::Exact) => self.mean(additions, function, at),
+            ("avg", Kind::Exact) => self.mean(additions, function, at.ok_or_else(not)?),
             _ => Err(not()),
         }
     }
@@ -204,9 +355,39 @@ impl Read<'_> {
         let place = self.select.projection.len() + additions.hidden.len();
         additions.hidden.push(format!("SUM{rest}"));
         additions.hidden.push(format!("COUNT{rest}"));
+        additions.parts.extend([Aggregate::Sum; 2]);
         Ok(Aggregate::Mean {
             sum: place,
             count: place + 1,
         })
     }
+}
+
+/// A number as it is written, without an exponent.
+fn number(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) if !digits.contains(['e', 'E']) => Some(digits.clone()),
+            _ => None,
+        },
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => number(expr).map(|digits| format!("-{digits}")),
+        _ => None,
+    }
+}
+
+/// The orders of two values for which a comparison holds.
+fn orders_of(op: &BinaryOperator) -> Option<Vec<Ordering>> {
+    use Ordering::{Equal, Greater, Less};
+    Some(match op {
+        BinaryOperator::Eq => vec![Equal],
+        BinaryOperator::NotEq => vec![Less, Greater],
+        BinaryOperator::Gt => vec![Greater],
+        BinaryOperator::GtEq => vec![Greater, Equal],
+        BinaryOperator::Lt => vec![Less],
+        BinaryOperator::LtEq => vec![Less, Equal],
+        _ => return None,
+    })
 }

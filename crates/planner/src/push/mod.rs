@@ -13,6 +13,7 @@ use sqlparser::ast::{
 use sqltext::{Clauses, Span, clauses};
 
 use crate::answer::{Answer, Asked, Finish, Fragment, Merging, Order, Tier, Unanswered};
+use crate::merge::Aggregate;
 use crate::parse::Traits;
 use crate::shards;
 use crate::text::Lines;
@@ -42,15 +43,30 @@ pub(super) struct Read<'a> {
     select: &'a Select,
     partition: Partition<'a>,
     lines: Lines<'a>,
+    /// The expressions of ORDER BY.
+    ordered: &'a [&'a Expr],
 }
 
 /// What is put into the text.
 #[derive(Default)]
 pub(super) struct Additions {
     hidden: Vec<String>,
+    /// How the hidden columns of groups are merged.
+    parts: Vec<Aggregate>,
     /// More expressions to order by, behind those that are there.
     orders: Vec<String>,
+    /// They stand in place of those that are there.
+    replaces_orders: bool,
+    /// Groups are chosen by their wholes: shards leave none out.
+    whole_groups: bool,
     merging: Merging,
+}
+
+impl Additions {
+    /// Takes up how the hidden columns are merged, behind the client's.
+    fn finish_groups(&mut self) {
+        self.merging.aggregates.append(&mut self.parts);
+    }
 }
 
 /// Answers a query by pushing it.
@@ -70,7 +86,9 @@ pub(crate) fn push(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Answe
     if let Some(reason) = travels.stays {
         return Err(Not::Known(reason));
     }
+    let ordered = orders(query)?;
     let mut read = Read {
+        ordered: &ordered,
         text,
         clauses: &clauses,
         select,
@@ -207,6 +225,7 @@ impl Read<'_> {
             descending,
         });
         additions.hidden.push(column);
+        additions.parts.push(Aggregate::First);
         Ok(())
     }
 
@@ -330,7 +349,10 @@ impl Read<'_> {
         let Additions {
             hidden,
             orders,
+            replaces_orders,
+            whole_groups,
             mut merging,
+            ..
         } = additions;
         merging.hidden = hidden.len();
         let items = self.clauses.items.last();
@@ -342,20 +364,38 @@ impl Read<'_> {
             .map(|it| it.whole.start as usize)
             .or(locks)
             .unwrap_or(end);
+        let first = self.clauses.orders.first();
+        let before = match (first, replaces_orders) {
+            (Some((span, _)), true) => span.start as usize,
+            _ => tail,
+        };
         let mut text = self.text[..items].to_owned();
         for column in &hidden {
             text.push_str(", ");
             text.push_str(column);
         }
-        text.push_str(&self.text[items..tail]);
+        match self.clauses.having.filter(|_| whole_groups) {
+            None => text.push_str(&self.text[items..before]),
+            Some(having) => {
+                text.push_str(&self.text[items..having.start as usize]);
+                text.push_str("TRUE");
+                text.push_str(&self.text[having.end as usize..before]);
+            }
+        }
         if !orders.is_empty() {
-            let word = match self.clauses.orders.is_empty() {
-                true => " ORDER BY ",
-                false => ", ",
+            let word = match (first, replaces_orders) {
+                (None, _) => " ORDER BY ",
+                (Some(_), true) => "",
+                (Some(_), false) => ", ",
             };
             // On a line of its own: a comment may stand in front of it.
             text.push_str(&format!("\n{word}{} ", orders.join(", ")));
         }
+        let limit = limit.filter(|_| !(replaces_orders || whole_groups));
+        let tail = match (limit, &self.clauses.limit) {
+            (None, Some(all)) => all.whole.end as usize,
+            _ => tail,
+        };
         match limit {
             None => text.push_str(&self.text[tail..]),
             Some(limit) => {
