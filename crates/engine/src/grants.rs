@@ -21,6 +21,39 @@ struct Made {
     grants: Vec<String>,
 }
 
+impl Made {
+    /// Equal but for what a server makes of a password with a salt of its own.
+    fn is_like(&self, other: &Made) -> bool {
+        self.grants == other.grants && unsalted(&self.create) == unsalted(&other.create)
+    }
+}
+
+/// Plugins that store a password with a random salt.
+const SALTED: [&str; 3] = ["caching_sha2_password", "sha256_password", "parsec"];
+
+/// The statement without the hash of such a password.
+fn unsalted(create: &str) -> String {
+    let plugin = SALTED.iter().find_map(|name| create.find(name));
+    let words = [" AS ", " USING "];
+    let hash = plugin.and_then(|plugin| {
+        let rest = &create[plugin..];
+        let begins = words
+            .iter()
+            .filter_map(|word| Some(rest.find(word)? + word.len()));
+        let begin = plugin + begins.min()?;
+        let text = &create[begin..];
+        let end = match text.strip_prefix('\'') {
+            Some(inner) => inner.find('\'').map(|at| at + 2)?,
+            None => text.find(' ').unwrap_or(text.len()),
+        };
+        Some((begin, begin + end))
+    });
+    match hash {
+        Some((from, to)) => format!("{}{}", &create[..from], &create[to..]),
+        None => create.to_owned(),
+    }
+}
+
 /// All accounts of a server by name.
 pub struct Granted {
     accounts: BTreeMap<String, Made>,
@@ -76,7 +109,7 @@ impl Granted {
         for (name, made) in &self.accounts {
             let kind = match there.accounts.get(name) {
                 None => Drift::Missing,
-                Some(other) if other != made => Drift::Different,
+                Some(other) if !made.is_like(other) => Drift::Different,
                 Some(_) => continue,
             };
             all.push(Difference {
@@ -117,5 +150,22 @@ impl Granted {
             link.run(OPERATION, grant, timeout_ms).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unsalted;
+
+    #[test]
+    fn salts_do_not_count() {
+        let made = |hash: &str| {
+            format!(
+                "CREATE USER `a`@`%` IDENTIFIED WITH 'caching_sha2_password' AS {hash} REQUIRE NONE"
+            )
+        };
+        assert_eq!(unsalted(&made("'$A$005$x y'")), unsalted(&made("0x2441")));
+        let native = "CREATE USER a IDENTIFIED WITH 'mysql_native_password' AS '*12'";
+        assert_eq!(unsalted(native), native);
     }
 }
