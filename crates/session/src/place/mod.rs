@@ -289,7 +289,9 @@ impl Session {
             shape.class,
             Class::Transaction | Class::Set | Class::Ddl | Class::Local | Class::Empty
         );
-        if own {
+        // Statements look for a temporary table where an undeclared one would be.
+        let temporary = shape.class == Class::Ddl && shape.facts.contains(Facts::TEMPORARY_TABLE);
+        if own && !temporary {
             return self.in_database(snapshot, sharding);
         }
         if shape.class == Class::Use {
