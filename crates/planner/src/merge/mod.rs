@@ -202,7 +202,15 @@ impl Merge {
             for (total, value) in each {
                 total.add(value.as_deref())?;
             }
-            // A weight decides which value stays, and goes with it.
+            for (at, aggregate) in aggregates.iter().enumerate() {
+                if let Aggregate::Best { weight, .. } = *aggregate
+                    && aggregate.is_better(row[weight].as_deref(), first[weight].as_deref())?
+                {
+                    // The weight goes with its value.
+                    first[at].clone_from(&row[at]);
+                    first[weight].clone_from(&row[weight]);
+                }
+            }
             return Ok(None);
         }
         let mut totals = Vec::with_capacity(aggregates.len());
@@ -286,6 +294,7 @@ fn finished((first, totals): (Row, Vec<Total>), aggregates: &[Aggregate]) -> Row
                 count(*sum).as_deref(),
                 count(*of).as_deref(),
             ),
+            Aggregate::Best { .. } | Aggregate::Weight => continue,
             _ => sums[at].clone(),
         };
     }

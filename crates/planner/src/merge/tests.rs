@@ -161,3 +161,35 @@ fn groups_are_chosen_and_sorted_by_their_whole() {
     ];
     assert_eq!(merged(plan, &shards), ["d 10", "c 9"]);
 }
+
+#[test]
+fn a_weight_chooses_its_value() {
+    let best = |greatest| Plan {
+        aggregates: vec![
+            Aggregate::Best {
+                weight: 1,
+                how: Comparison::Padded,
+                greatest,
+            },
+            Aggregate::Weight,
+        ],
+        visible: 1,
+        ..Plan::default()
+    };
+    let shards: [&[&str]; 4] = [&["- -"], &["b 2__"], &["A 1_"], &["C 3_"]];
+    assert_eq!(merged(best(true), &shards), ["C"]);
+    assert_eq!(merged(best(false), &shards), ["A"]);
+    assert_eq!(merged(best(false), &[&["- -"], &["- -"]]), ["-"]);
+}
+
+#[test]
+fn blanks_at_the_end_are_nothing() {
+    let plan = Plan {
+        order: vec![by(0, Comparison::Padded, false)],
+        aggregates: vec![Aggregate::First, Aggregate::Sum],
+        visible: 2,
+        ..Plan::default()
+    };
+    let shards: [&[&str]; 2] = [&["ss__ 1", "t___ 1"], &["ss____ 1", "st____ 1"]];
+    assert_eq!(merged(plan, &shards), ["ss__ 2", "st____ 1", "t___ 1"]);
+}

@@ -26,6 +26,35 @@ pub enum Aggregate {
         sum: usize,
         count: usize,
     },
+    /// The least or greatest one by the weights in another column, which is a [`Aggregate::Weight`].
+    Best {
+        weight: usize,
+        how: Comparison,
+        greatest: bool,
+    },
+    /// What a [`Aggregate::Best`] is chosen by.
+    Weight,
+}
+
+impl Aggregate {
+    /// A value of this weight replaces one of that weight. NULL replaces nothing.
+    ///
+    /// # Errors
+    /// A weight is no number, but must be one.
+    pub(super) fn is_better(&self, new: Option<&[u8]>, old: Option<&[u8]>) -> Result<bool, Odd> {
+        match (self, new, old) {
+            (Aggregate::Best { how, greatest, .. }, Some(new), Some(old)) => {
+                let order = compare_values(*how, new, old)?;
+                Ok(if *greatest {
+                    order.is_gt()
+                } else {
+                    order.is_lt()
+                })
+            }
+            (Aggregate::Best { .. }, Some(_), None) => Ok(true),
+            _ => Ok(false),
+        }
+    }
 }
 
 /// The value so far.
@@ -67,6 +96,8 @@ impl Total {
         self.value = match (self.aggregate, now) {
             (Aggregate::First | Aggregate::Mean { .. }, Value::Null) => Value::Text(value.to_vec()),
             (Aggregate::First | Aggregate::Mean { .. }, now) => now,
+            // Chosen by the merge, which sees the whole row.
+            (Aggregate::Best { .. } | Aggregate::Weight, now) => now,
             (
                 Aggregate::Sum
                 | Aggregate::Average {

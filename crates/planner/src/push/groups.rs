@@ -223,6 +223,7 @@ impl Read<'_> {
         match part {
             Aggregate::Sum => Ok((column, Comparison::Number)),
             Aggregate::Least(how) | Aggregate::Greatest(how) => Ok((column, how)),
+            Aggregate::Best { weight, how, .. } => Ok((weight, how)),
             _ => {
                 Err("groups are ordered or chosen by what is printed shorter than it is".to_owned())
             }
@@ -325,7 +326,10 @@ impl Read<'_> {
             ("min" | "max", kind) => {
                 let comparison = match kind {
                     Kind::Exact | Kind::Double | Kind::Single => Comparison::Number,
-                    Kind::Day => Comparison::Bytes,
+                    Kind::Day | Kind::Bytes => Comparison::Bytes,
+                    Kind::Text(_) | Kind::Time | Kind::Timestamp => {
+                        return self.best(additions, kind, function, at.ok_or_else(not)?);
+                    }
                     _ => return Err(not()),
                 };
                 Ok(match &*name {
@@ -336,6 +340,27 @@ impl Read<'_> {
             ("avg", Kind::Exact) => self.mean(additions, function, at.ok_or_else(not)?),
             _ => Err(not()),
         }
+    }
+
+    /// MIN and MAX of what does not show its order: a weight is sent, too.
+    fn best(
+        &self,
+        additions: &mut Additions,
+        kind: Kind<'_>,
+        function: &Function,
+        at: usize,
+    ) -> Result<Aggregate, String> {
+        let text = self.item_text(at)?;
+        let (column, how) =
+            kinds::key(kind, text).ok_or_else(|| format!("the order of {text} is not known"))?;
+        let weight = self.select.projection.len() + additions.hidden.len();
+        additions.hidden.push(column);
+        additions.parts.push(Aggregate::Weight);
+        Ok(Aggregate::Best {
+            weight,
+            how,
+            greatest: function.name.to_string().eq_ignore_ascii_case("max"),
+        })
     }
 
     /// AVG: its sum and its count are sent, too.
