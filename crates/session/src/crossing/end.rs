@@ -184,6 +184,25 @@ impl Session {
         if let Some(group) = snapshot.groups.iter().find(|it| it.number == back) {
             self.sit(group);
         }
+        self.let_go();
+    }
+
+    /// Outside transactions: connections that nothing ties go back, of all seats.
+    fn let_go(&mut self) {
+        let both = Status::AUTOCOMMIT | Status::IN_TRANS;
+        if self.status & both != Status::AUTOCOMMIT {
+            return;
+        }
+        let free = |held: &mut Option<Held>| held.take_if(|held| held.pins.is_empty());
+        let others = self
+            .seats
+            .iter_mut()
+            .filter_map(|seat| free(&mut seat.held));
+        let mut all: Vec<Held> = others.collect();
+        all.extend(free(&mut self.held));
+        for held in all {
+            self.give_back(held.lease);
+        }
     }
 
     /// Before a statement that commits implicitly, on this group: what is open is committed over all
@@ -240,6 +259,7 @@ impl Session {
             (true, false) => {
                 if !in_transaction && self.status.contains(Status::AUTOCOMMIT) {
                     self.crossing = None;
+                    self.let_go();
                 }
             }
             (false, true) => drop(self.finish(false).await),
@@ -248,6 +268,7 @@ impl Session {
                 if failed.is_some() {
                     self.leave_ended(groups[0]);
                 }
+                self.let_go();
             }
         }
     }

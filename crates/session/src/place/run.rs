@@ -26,10 +26,14 @@ impl Session {
         }
         match place {
             Where::Stay => {
-                if self.crossing.is_some() && !Box::pin(self.admit_anywhere(&shape, job)).await? {
+                let prepares = matches!(job, Job::Prepare(_));
+                let open = self.crossing.is_some() && !prepares;
+                if open && !Box::pin(self.admit_anywhere(&shape, job)).await? {
                     return Ok(());
                 }
             }
+            // To prepare is not to run: it takes no group into a transaction.
+            Where::Group(group) if matches!(job, Job::Prepare(_)) => self.sit(&group),
             Where::Group(group) => {
                 if !self.admit(&group, &shape, job).await? {
                     return Ok(());

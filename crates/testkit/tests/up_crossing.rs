@@ -1,0 +1,117 @@
+//! Transactions over two groups in a whole farm: of an account without any right on Heddle's own
+//! schema, and whole whatever dies when.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use testkit::client::Login;
+use testkit::{Client, Farm, wait_until};
+
+/// For recovery behind a restart, on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const ACCOUNTS: u64 = 8;
+const START: u64 = 1000;
+
+fn app(farm: &Farm) -> Result<Client, testkit::client::Failure> {
+    let login = Login {
+        user: "app",
+        password: "secret",
+        ..Login::default()
+    };
+    Client::login(farm.sql, &login)
+}
+
+/// Moves money from one group to the other; an error rolls back.
+fn transfer(client: &mut Client, seed: u64) -> Result<(), testkit::client::Failure> {
+    let (from, to) = match seed.is_multiple_of(2) {
+        true => ("one", "two"),
+        false => ("two", "one"),
+    };
+    let id = seed % ACCOUNTS;
+    client.query("BEGIN")?;
+    client.query(&format!("UPDATE {from}.t SET v = v - 1 WHERE id = {id}"))?;
+    client.query(&format!("UPDATE {to}.t SET v = v + 1 WHERE id = {id}"))?;
+    client.query("COMMIT")?;
+    Ok(())
+}
+
+#[test]
+fn money_neither_comes_nor_goes() {
+    let flags = ["--groups", "2", "--replicas", "0"];
+    let Some(mut farm) = Farm::start(&flags) else {
+        return;
+    };
+    prepare(&farm);
+    for round in 0..4 {
+        let done = AtomicU64::new(0);
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for client in 0..4 {
+                let (farm, done, over) = (&farm, &done, &over);
+                scope.spawn(move || {
+                    let Ok(mut connection) = app(farm) else {
+                        return;
+                    };
+                    let mut seed = client;
+                    while !over.load(Ordering::Relaxed) {
+                        match transfer(&mut connection, seed) {
+                            Ok(()) => drop(done.fetch_add(1, Ordering::Relaxed)),
+                            // A deadlock ends nothing but its transaction.
+                            Err(failure) if failure.to_string().contains("1213") => {}
+                            Err(_) => return,
+                        }
+                        seed += 5;
+                    }
+                });
+            }
+            wait_until(PATIENCE, "some transfers", || {
+                done.load(Ordering::Relaxed) > 40 + round
+            });
+            kill(farm.pid());
+            over.store(true, Ordering::Relaxed);
+        });
+        farm.kill_up();
+        farm.start_again();
+        wait_until(PATIENCE, "nothing prepared", || {
+            let members = farm.members();
+            let mut servers = members.iter().map(|member| member.client());
+            servers.all(|mut server| server.rows("XA RECOVER").is_empty())
+        });
+        let sum = |member: &testkit::farm::Member, name: &str| -> u64 {
+            let sum = member
+                .client()
+                .value(&format!("SELECT SUM(v) FROM {name}.t"));
+            sum.parse().expect("a number")
+        };
+        let members = farm.members();
+        let of = |group: &str| members.iter().find(|it| it.group == group);
+        let (Some(one), Some(two)) = (of("g1"), of("g2")) else {
+            panic!("two groups");
+        };
+        assert_eq!(sum(one, "one") + sum(two, "two"), 2 * ACCOUNTS * START);
+    }
+}
+
+fn kill(pid: u32) {
+    let ran = Command::new("kill").args(["-9", &pid.to_string()]).status();
+    assert!(ran.is_ok_and(|status| status.success()), "it runs");
+}
+
+fn prepare(farm: &Farm) {
+    farm.json(&["sharding", "assign_database", "one", "g1"]);
+    farm.json(&["sharding", "assign_database", "two", "g2"]);
+    let mut root = Client::connect(farm.sql, "root", "").expect("root has no password");
+    root.run("CREATE USER app@'%' IDENTIFIED BY 'secret'");
+    for name in ["one", "two"] {
+        root.run(&format!("CREATE DATABASE {name}"));
+        root.run(&format!("GRANT ALL ON {name}.* TO app@'%'"));
+        root.run(&format!(
+            "CREATE TABLE {name}.t (id INT PRIMARY KEY, v BIGINT NOT NULL)"
+        ));
+        for id in 0..ACCOUNTS {
+            root.run(&format!("INSERT INTO {name}.t VALUES ({id}, {START})"));
+        }
+    }
+}
