@@ -31,8 +31,8 @@ fn transfer(client: &mut Client, seed: u64) -> Result<(), testkit::client::Failu
     };
     let id = seed % ACCOUNTS;
     client.query("BEGIN")?;
-    client.query(&format!("UPDATE {from}.t SET v = v - 1 WHERE id = {id}"))?;
-    client.query(&format!("UPDATE {to}.t SET v = v + 1 WHERE id = {id}"))?;
+    client.query(format!("UPDATE {from}.t SET v = v - 1 WHERE id = {id}"))?;
+    client.query(format!("UPDATE {to}.t SET v = v + 1 WHERE id = {id}"))?;
     client.query("COMMIT")?;
     Ok(())
 }
