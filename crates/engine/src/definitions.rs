@@ -107,7 +107,7 @@ impl Definitions {
             let tables = |schema: &Schema| {
                 let tables = schema.tables.iter();
                 tables
-                    .map(|table| (table.name.clone(), table.definition()))
+                    .map(|table| (table.name.clone(), table.comparable()))
                     .collect::<Vec<_>>()
             };
             compare("table", name, &tables(schema), &tables(other), &mut all);

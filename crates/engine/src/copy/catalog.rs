@@ -89,7 +89,7 @@ impl PartialEq for Table {
     fn eq(&self, other: &Table) -> bool {
         self.name == other.name
             && self.columns == other.columns
-            && without_counter(&self.create) == without_counter(&other.create)
+            && self.comparable() == other.comparable()
     }
 }
 
@@ -97,6 +97,11 @@ impl Table {
     /// How it is made, without the counter of its AUTO_INCREMENT.
     pub(crate) fn definition(&self) -> Vec<u8> {
         without_counter(&self.create)
+    }
+
+    /// The same in one spelling of several, for comparing only.
+    pub(crate) fn comparable(&self) -> Vec<u8> {
+        without_charsets(&without_counter(&self.create))
     }
 }
 
@@ -456,6 +461,29 @@ fn without_counter(create: &[u8]) -> Vec<u8> {
     [&create[..at], &create[at + WORD.len() + digits..]].concat()
 }
 
+/// A table's definition without the character sets that a collation behind them tells as well: MySQL
+/// shows them of a column that was made with both, and what it showed before names the collation only.
+fn without_charsets(create: &[u8]) -> Vec<u8> {
+    const WORDS: &[u8] = b" CHARACTER SET ";
+    const NEXT: &[u8] = b" COLLATE ";
+    let mut bare = Vec::with_capacity(create.len());
+    let mut at = 0;
+    while at < create.len() {
+        let rest = &create[at..];
+        if rest.starts_with(WORDS) {
+            let name = rest[WORDS.len()..].iter();
+            let name = name.take_while(|byte| byte.is_ascii_alphanumeric()).count();
+            if rest[WORDS.len() + name..].starts_with(NEXT) {
+                at += WORDS.len() + name;
+                continue;
+            }
+        }
+        bare.push(create[at]);
+        at += 1;
+    }
+    bare
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -466,5 +494,14 @@ mod tests {
         let bare = b"CREATE TABLE `t` (a int) ENGINE=InnoDB COMMENT='x'";
         assert_eq!(without_counter(create), bare);
         assert_eq!(without_counter(bare), bare);
+    }
+
+    #[test]
+    fn a_collation_tells_its_character_set() {
+        let long =
+            b"`a` char(2) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, `b` text CHARACTER SET latin1";
+        let short = b"`a` char(2) COLLATE utf8mb4_bin, `b` text CHARACTER SET latin1";
+        assert_eq!(without_charsets(long), short);
+        assert_eq!(without_charsets(short), short);
     }
 }
