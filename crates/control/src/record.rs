@@ -16,7 +16,10 @@ use crate::peers::Secret;
 
 mod declared;
 
-pub(crate) use declared::{Declared, KeyRecord, MapRecord, SHARDING, ShardRecord, TableRecord};
+pub(crate) use declared::{
+    CHANGE, ChangeRecord, DEFINED, Declared, KeyRecord, MapRecord, SHARDING, ShardRecord,
+    TableRecord,
+};
 
 const FARM: &str = "/farm/";
 pub(crate) const FARM_ID: &str = "/farm/id";
@@ -92,6 +95,8 @@ pub(crate) struct Records {
     pub(crate) configuration: Option<Kept<u64>>,
     group_counter: Option<Kept<u32>>,
     pub(crate) declared: Declared,
+    /// By their ids.
+    pub(crate) changes: BTreeMap<String, ChangeRecord>,
     pub(crate) revision: u64,
 }
 
@@ -162,13 +167,14 @@ impl Records {
     pub(crate) async fn read(store: &dyn Store) -> Result<Records, Error> {
         let mut records = Records::default();
         for _ in 0..READINGS_MAX {
-            let (farm, counter, configuration, groups, servers, sharding) = tokio::join!(
+            let (farm, counter, configuration, groups, servers, sharding, changes) = tokio::join!(
                 store.scan(FARM),
                 store.scan(COUNTERS),
                 store.scan(CONFIGURATION),
                 store.scan(GROUP),
                 store.scan(SERVER),
                 store.scan(SHARDING),
+                store.scan(CHANGE),
             );
             let listings = [
                 farm?,
@@ -177,6 +183,7 @@ impl Records {
                 groups?,
                 servers?,
                 sharding?,
+                changes?,
             ];
             let revisions = listings.iter().map(|listing| listing.revision);
             let (oldest, newest) = (revisions.clone().min(), revisions.max());
@@ -197,9 +204,17 @@ impl Records {
 
     /// True for the keys that these records are made of.
     pub(crate) fn includes(key: &str) -> bool {
-        [FARM, COUNTERS, CONFIGURATION, GROUP, SERVER, SHARDING]
-            .iter()
-            .any(|prefix| key.starts_with(prefix))
+        [
+            FARM,
+            COUNTERS,
+            CONFIGURATION,
+            GROUP,
+            SERVER,
+            SHARDING,
+            CHANGE,
+        ]
+        .iter()
+        .any(|prefix| key.starts_with(prefix))
     }
 
     /// Takes one key over.
@@ -225,6 +240,8 @@ impl Records {
             self.servers.insert(id, kept(entry)?);
         } else if key.starts_with(SHARDING) {
             self.declared.take(entry)?;
+        } else if let Some(id) = key.strip_prefix(CHANGE) {
+            self.changes.insert(id.to_owned(), parse(entry)?);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::copy::{self, Program, Schema};
 use crate::error::Error;
-use crate::link::Link;
+use crate::link::{Link, quoted};
 use crate::tables::ticked;
 
 /// What a server has of some databases.
@@ -198,6 +198,38 @@ impl Definitions {
 
     fn schema(&self, name: &str) -> Option<&Schema> {
         self.schemas.iter().find(|schema| schema.name == name)
+    }
+}
+
+/// What a server says of a definition that it has already, or of which nothing is left to take away:
+/// database, table, column, key, routine, trigger, account, foreign key.
+const DONE_ALREADY: [u16; 15] = [
+    1007, 1008, 1050, 1051, 1054, 1060, 1061, 1091, 1304, 1305, 1359, 1360, 1396, 1826, 4092,
+];
+
+/// Runs a statement that may have run there before.
+///
+/// # Errors
+/// What the server refuses, unless it says that it is done.
+pub async fn run_again(
+    link: &mut Link,
+    database: &str,
+    sql_mode: &str,
+    text: &str,
+    timeout_ms: u64,
+) -> Result<(), Error> {
+    const OPERATION: &str = "change a definition";
+    link.run(OPERATION, "SET NAMES utf8mb4", timeout_ms).await?;
+    if !database.is_empty() {
+        let enter = format!("USE {}", ticked(database));
+        link.run(OPERATION, &enter, timeout_ms).await?;
+    }
+    // Quoted as an empty mode has it, which is the link's before.
+    let mode = format!("SET SESSION sql_mode={}", quoted(sql_mode));
+    link.run(OPERATION, &mode, timeout_ms).await?;
+    match link.run(OPERATION, text, timeout_ms).await {
+        Err(error) if error.number().is_some_and(|it| DONE_ALREADY.contains(&it)) => Ok(()),
+        other => other,
     }
 }
 

@@ -115,8 +115,8 @@ errors! {
         "The text says why; the transaction is still open.";
     SESSION_LOST_PIN 1105 "HY000" false "Heddle: the server connection that held this session's {} was lost"
         "Create it again; the session itself goes on.";
-    DEFINITION_UNFINISHED 1105 "HY000" false "Heddle: the definition was changed on group {}, but group {} refused it: {}"
-        "Mend the reason and run the statement on that group alone, or undo it on the others; `heddle sharding verify` shows what differs.";
+    DEFINITION_UNFINISHED 1105 "HY000" false "Heddle: the definition was changed on group {}, but group {} refused it: {} (change {})"
+        "Mend the reason, then `heddle sharding resume_change`; or undo it on the groups that have it, then `heddle sharding drop_change`. `heddle sharding list_changes` and `verify` show what is left.";
     SERVER_UNREACHABLE 1429 "HY000" true "Can't connect to server {}"
         "See `heddle group health`.";
     PARTS_DIFFER 1105 "HY000" false "Heddle: what the groups answered does not fit together: {}"

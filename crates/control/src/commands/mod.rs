@@ -4,6 +4,7 @@
 //! form; names, arguments, help and effects stand in [`TABLE`] only.
 
 mod arguments;
+mod changes;
 mod config;
 mod dump;
 mod failover;

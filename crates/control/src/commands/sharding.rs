@@ -45,6 +45,10 @@ impl Control {
             Verb::AssignDatabase => self.assign_database(args).await,
             Verb::VerifyShards => self.verify(args).await,
             Verb::RefreshTables => self.refresh().await,
+            Verb::AddChange => self.add_change(args).await,
+            Verb::DropChange => self.drop_change(args).await,
+            Verb::ListChanges => Ok(self.list_changes()),
+            Verb::ResumeChange => self.resume_change(args).await,
             other => Err(CommandError::Internal(format!(
                 "nothing carries {other:?} out"
             ))),

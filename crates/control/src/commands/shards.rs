@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::group::{done, find_group};
 use super::sharding::{find_map, find_table, no_map};
 use super::{Arguments, CommandError, Table};
-use crate::record::{Declared, ShardRecord, TableRecord};
+use crate::identity;
+use crate::record::{DEFINED, Declared, ShardRecord, TableRecord, json};
 use crate::runtime::Control;
 use crate::sharding::accept::rows_of;
 use crate::sharding::bounds;
@@ -214,7 +215,13 @@ impl Control {
     }
 
     pub(super) async fn refresh(&self) -> Result<Table, CommandError> {
-        self.refresh_tables().await.map_err(CommandError::Refused)?;
+        let news = self.refresh_tables().await.map_err(CommandError::Refused)?;
+        if news && !self.office.is_alone() {
+            // The other routers look, too. Nothing of the farm is changed, so anybody may write it.
+            let mark = identity::uuid().map_err(|it| CommandError::Internal(it.to_string()))?;
+            let tell = meta::Transaction::new().put(DEFINED, &json(&mark));
+            self.store().commit(tell).await?;
+        }
         done(Value::Bool(true))
     }
 

@@ -66,6 +66,10 @@ pub(crate) enum Verb {
     ShardServers,
     VerifyShards,
     RefreshTables,
+    AddChange,
+    DropChange,
+    ListChanges,
+    ResumeChange,
     DumpShardMaps,
     DumpShardIndex,
     DumpShardTables,
@@ -134,6 +138,9 @@ impl Verb {
             | Verb::RemoveShard
             | Verb::PruneShard
             | Verb::AssignDatabase
+            | Verb::AddChange
+            | Verb::DropChange
+            | Verb::ResumeChange
             | Verb::ThreatReportError
             | Verb::ThreatReportFailure => true,
             Verb::GroupHealth
@@ -155,6 +162,7 @@ impl Verb {
             | Verb::ShardServers
             | Verb::VerifyShards
             | Verb::RefreshTables
+            | Verb::ListChanges
             | Verb::DumpShardMaps
             | Verb::DumpShardIndex
             | Verb::DumpShardTables
@@ -178,7 +186,12 @@ impl Verb {
     pub(crate) fn takes_turns(self) -> bool {
         matches!(
             self,
-            Verb::GroupAdd | Verb::ServerClone | Verb::JobAbort | Verb::TransactionResolve
+            Verb::GroupAdd
+                | Verb::ServerClone
+                | Verb::JobAbort
+                | Verb::TransactionResolve
+                | Verb::AddChange
+                | Verb::DropChange
         )
     }
 }
@@ -213,6 +226,7 @@ const CONNECTOR_VERSION: ArgSpec =
 const MAP: ArgSpec = required("mapping_id", "the map's number or name");
 const MAPS: ArgSpec = optional("patterns", "comma list of maps' numbers");
 const SHARD: ArgSpec = required("shard_id", "number from `sharding list_shards`");
+const CHANGE_ID: ArgSpec = required("change_id", "id from `sharding list_changes`");
 const TABLE_NAME: ArgSpec = required("table_name", "DATABASE.TABLE");
 
 macro_rules! commands {
@@ -376,6 +390,21 @@ commands! {
         [required("database", "name of the database"),
          optional("group_id", "where its undeclared tables are; default: where they would be without")]
         "Puts a database's tables that are on no map on a group.";
+    "sharding" "add_change" AddChange true
+        [required("document", "the statement"), required("groups", "where it has to run: GROUP, …"),
+         optional("database", "the database that it runs in"), optional("sql_mode", "its sql_mode"),
+         optional("change_id", "of one that was written down before"),
+         optional("error", "why it stopped")]
+        "Writes down a statement about definitions that is about to run on several groups; sessions do so by themselves.";
+    "sharding" "list_changes" ListChanges false
+        []
+        "Lists statements about definitions that have not run on all their groups.";
+    "sharding" "resume_change" ResumeChange true
+        [CHANGE_ID]
+        "Runs such a statement where it is left to run; a group that has it already counts as done.";
+    "sharding" "drop_change" DropChange true
+        [CHANGE_ID]
+        "Forgets such a statement: somebody has finished it, or undone it, by hand.";
     "sharding" "refresh" RefreshTables false
         []
         "Reads the definitions of tables from the servers now: for what was changed without Heddle.";

@@ -15,6 +15,8 @@ use crate::sharding::bounds;
 
 pub(crate) const SHARDING: &str = "/sharding/";
 const HEAD: &str = "/sharding/head";
+/// Written anew whenever a router has seen other definitions than before.
+pub(crate) const DEFINED: &str = "/sharding/defined";
 const MAP: &str = "/sharding/map/";
 const SHARD: &str = "/sharding/shard/";
 const TABLE: &str = "/sharding/table/";
@@ -96,6 +98,20 @@ struct DatabaseRecord {
     group: String,
 }
 
+/// Statements about definitions that are not finished on all groups: `/change/ID`.
+pub(crate) const CHANGE: &str = "/change/";
+
+/// A statement that changes definitions, and where it has still to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChangeRecord {
+    pub(crate) text: String,
+    pub(crate) groups: Vec<String>,
+    pub(crate) database: String,
+    pub(crate) sql_mode: String,
+    /// Why it stopped; empty while it may be under way.
+    pub(crate) error: String,
+}
+
 /// All of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Declared {
@@ -106,6 +122,8 @@ pub(crate) struct Declared {
     /// The groups of assigned databases.
     pub(crate) databases: BTreeMap<String, String>,
     head: Option<Kept<Head>>,
+    /// Another one says that definitions were changed through some router.
+    defined: Option<String>,
 }
 
 impl Declared {
@@ -120,6 +138,8 @@ impl Declared {
         };
         if key == HEAD {
             self.head = Some(kept(entry)?);
+        } else if key == DEFINED {
+            self.defined = Some(parse(entry)?);
         } else if let Some(id) = key.strip_prefix(MAP) {
             self.maps.insert(number(id)?, parse(entry)?);
         } else if let Some(id) = key.strip_prefix(SHARD) {

@@ -33,7 +33,7 @@ impl Control {
         let mut failing = false;
         loop {
             let pause = match self.refresh_tables().await {
-                Ok(()) => {
+                Ok(_) => {
                     failing = false;
                     TICK
                 }
@@ -51,11 +51,11 @@ impl Control {
         }
     }
 
-    /// Reads them once, and publishes what is new.
+    /// Reads them once, and publishes what is new; true when something is.
     ///
     /// # Errors
     /// A group that has declared tables cannot be asked, in words.
-    pub(crate) async fn refresh_tables(&self) -> Result<(), String> {
+    pub(crate) async fn refresh_tables(&self) -> Result<bool, String> {
         // A reading that began earlier must not end later.
         let _one_at_a_time = self.tables.reading.lock().await;
         let mut schemas = Schemas::new();
@@ -81,7 +81,7 @@ impl Control {
         if changed {
             self.publish();
         }
-        Ok(())
+        Ok(changed)
     }
 
     /// Databases with declared tables, by the group that is asked for them.

@@ -19,11 +19,15 @@ use super::parts::{Done, Taken};
 use super::{Fan, Part, Wanted, Word};
 use crate::end::End;
 use crate::exec::{Job, Run, Shape};
+use crate::operator::{Answer, Reply};
 use crate::refuse::ServerRefusal;
 use crate::session::Session;
 
 /// The number of no group.
 const NO_GROUP: u32 = u32::MAX;
+
+/// So much of an error is written down.
+const WHY_CHARS_MAX: usize = 1000;
 
 /// Where a definition is made, and what follows.
 #[derive(Clone, Debug)]
@@ -46,8 +50,8 @@ enum Round {
     /// The client has been told of something else.
     Answered,
     Done(Counts),
-    /// The first group that failed, of as many, and why.
-    Failed(Arc<str>, ServerRefusal),
+    /// The groups that failed, and why the first did.
+    Failed(Vec<Arc<str>>, ServerRefusal),
 }
 
 impl Session {
@@ -97,24 +101,35 @@ impl Session {
         let Definition { groups, text, then } = definition;
         let (first, others) = groups.split_at(1.min(groups.len()));
         let mut run = self.new_run(shape, job);
+        let written = match self.write_down(text, groups).await {
+            Ok(id) => id,
+            Err(why) => return self.client.error(&error::COMMAND_REFUSED, &[&why]).await,
+        };
         let mut counts = match self.define_on(first, text, &mut run).await? {
-            Round::Answered => return Ok(()),
-            Round::Failed(_, refusal) => return self.client.pass_refusal(&refusal).await,
+            Round::Answered => return self.strike_out(written).await,
+            Round::Failed(_, refusal) => {
+                self.strike_out(written).await?;
+                return self.client.pass_refusal(&refusal).await;
+            }
             Round::Done(counts) => counts,
         };
         if !others.is_empty() {
             match self.define_on(others, text, &mut run).await? {
+                // What is written down says where it has not run.
                 Round::Answered => return Ok(()),
-                Round::Failed(group, refusal) => {
+                Round::Failed(failed, refusal) => {
+                    let why = String::from_utf8_lossy(&refusal.message).into_owned();
+                    let id = written.unwrap_or_default();
+                    self.leave_written(&id, text, &failed, &why).await;
                     self.defined(&shape).await;
-                    let why = String::from_utf8_lossy(&refusal.message);
-                    let details = [&*first[0], &*group, &*why];
+                    let details = [&*first[0], &*failed.join(", "), &*why, &*id];
                     let error = &error::DEFINITION_UNFINISHED;
                     return self.client.error(error, &details).await;
                 }
                 Round::Done(more) => counts.warnings = counts.warnings.max(more.warnings),
             }
         }
+        self.strike_out(written).await?;
         if let Err(why) = self.follow_up(then, first, &mut run).await? {
             return self.client.error(&error::COMMAND_REFUSED, &[&why]).await;
         }
@@ -187,10 +202,14 @@ impl Session {
             .all
             .iter()
             .for_each(|feed| counts.add(&feed.outcome, &feed.info));
-        let lost = feeds.all.iter().position(|feed| feed.lost);
+        let failed = |at: &usize| feeds.all[*at].lost || feeds.all[*at].refusal.is_some();
+        let failed: Vec<usize> = (0..feeds.all.len()).filter(failed).collect();
         let mut done = Done::of(taken, feeds);
-        let failed = done.parts.iter().position(|part| part.refusal.is_some());
-        let refusal = failed.and_then(|at| Some((at, done.parts[at].refusal.take()?)));
+        let first = failed.first().copied();
+        let refusal = first.map(|at| {
+            let refusal = done.parts[at].refusal.take();
+            refusal.unwrap_or_else(|| lost_there(&groups[at]))
+        });
         let word = Word::Counted(&counts);
         let warnings = self.ask_warnings(&mut done, &word).await;
         self.leave_parts(run, done);
@@ -201,7 +220,7 @@ impl Session {
             affected_rows: counts.affected_rows,
             ..Outcome::default()
         };
-        outcome.error = refusal.as_ref().map(|(_, refusal)| refusal.number);
+        outcome.error = refusal.as_ref().map(|refusal| refusal.number);
         self.diagnostics
             .note(&run.shape, &outcome, self.mode.dialect);
         if warnings.is_some() {
@@ -210,11 +229,62 @@ impl Session {
                 ..backend::Residue::default()
             });
         }
-        Ok(match (refusal, lost) {
-            (Some((at, refusal)), _) => Round::Failed(groups[at].clone(), refusal),
-            (None, Some(at)) => Round::Failed(groups[at].clone(), lost_there(&groups[at])),
-            (None, None) => Round::Done(counts),
+        let named = |at: usize| groups[at].clone();
+        Ok(match refusal {
+            Some(refusal) => Round::Failed(failed.into_iter().map(named).collect(), refusal),
+            None => Round::Done(counts),
         })
+    }
+
+    /// Has a statement for several groups written down, so that one which is cut short is known. Gives
+    /// its id.
+    async fn write_down(&self, text: &[u8], groups: &[Arc<str>]) -> Result<Option<String>, String> {
+        // What is not UTF-8 could not be run again as it is.
+        let Some(text) = std::str::from_utf8(text).ok().filter(|_| groups.len() > 1) else {
+            return Ok(None);
+        };
+        let (database, mode) = self.circumstances();
+        let groups = groups.join(",");
+        let answer = self
+            .order(&["add_change", text, &groups, &database, &mode])
+            .await?;
+        let result = answer.rows.first().and_then(|row| row.get(3)?.clone());
+        Ok(result)
+    }
+
+    /// The database and the mode that a statement means.
+    fn circumstances(&self) -> (String, String) {
+        let text =
+            |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
+        let mode = text(self.state.variable("sql_mode"));
+        (text(self.state.database()), mode)
+    }
+
+    /// It has run everywhere, or nowhere.
+    async fn strike_out(&self, written: Option<String>) -> Result<(), End> {
+        if let Some(id) = written
+            && let Err(why) = self.order(&["drop_change", &id]).await
+        {
+            // It is listed until somebody takes it away, and does no harm.
+            tracing::warn!(id, why, "a change of definitions is over and still listed");
+        }
+        Ok(())
+    }
+
+    /// Writes down where it is left to run.
+    async fn leave_written(&self, id: &str, text: &[u8], failed: &[Arc<str>], why: &str) {
+        let text = String::from_utf8_lossy(text);
+        let (database, mode) = self.circumstances();
+        let groups = failed.join(",");
+        let why: String = why.chars().take(WHY_CHARS_MAX).collect();
+        let words = ["add_change", &text, &groups, &database, &mode, id, &why];
+        if let Err(why) = self.order(&words).await {
+            tracing::warn!(
+                id,
+                why,
+                "what is left of a change of definitions is not written down"
+            );
+        }
     }
 
     /// Declares what was made, forgets what is gone. `Err` inside is for the client.
@@ -260,17 +330,17 @@ impl Session {
     }
 
     /// Has a command of `sharding` carried out on behalf of a definition that the client was allowed.
-    async fn order(&self, words: &[&str]) -> Result<(), String> {
+    async fn order(&self, words: &[&str]) -> Result<Answer, String> {
         let all = std::iter::once("sharding").chain(words.iter().copied());
         let all: Vec<String> = all.map(str::to_owned).collect();
         let (tell, told) = futures_channel::oneshot::channel();
-        let reply: crate::operator::Reply = Box::new(move |outcome| drop(tell.send(outcome)));
+        let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
         let operator = Arc::clone(&self.core.shared.operator);
         let user = String::from_utf8_lossy(&self.identity.pass.profile().user).into_owned();
         let by = format!("{user}@{}", self.peer.ip().to_canonical());
         operator.submit(all, &by, true, reply);
         match told.await {
-            Ok(answer) => answer.map(drop),
+            Ok(answer) => answer,
             Err(_) => Err("the router is shutting down".to_owned()),
         }
     }
