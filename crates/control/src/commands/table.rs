@@ -127,20 +127,6 @@ impl Verb {
             | Verb::ServerClone
             | Verb::ConfigSet
             | Verb::ConfigRollback
-            | Verb::CreateDefinition
-            | Verb::RemoveDefinition
-            | Verb::AddTable
-            | Verb::AddGlobalTable
-            | Verb::RemoveTable
-            | Verb::AddShard
-            | Verb::EnableShard
-            | Verb::DisableShard
-            | Verb::RemoveShard
-            | Verb::PruneShard
-            | Verb::AssignDatabase
-            | Verb::AddChange
-            | Verb::DropChange
-            | Verb::ResumeChange
             | Verb::ThreatReportError
             | Verb::ThreatReportFailure => true,
             Verb::GroupHealth
@@ -155,18 +141,6 @@ impl Verb {
             | Verb::TransactionResolve
             | Verb::DumpServers
             | Verb::DumpFabricNodes
-            | Verb::LookupTable
-            | Verb::ListTables
-            | Verb::ListDefinitions
-            | Verb::ListShards
-            | Verb::ShardServers
-            | Verb::VerifyShards
-            | Verb::RefreshTables
-            | Verb::ListChanges
-            | Verb::DumpShardMaps
-            | Verb::DumpShardIndex
-            | Verb::DumpShardTables
-            | Verb::DumpShardingInformation
             | Verb::SessionList
             | Verb::SessionKill
             | Verb::StatisticsList
@@ -179,7 +153,29 @@ impl Verb {
             | Verb::ConfigRules
             | Verb::ManagePing
             | Verb::ManageHelp => false,
+            of_maps => of_maps.changes_maps(),
         }
+    }
+
+    /// Those about shard maps.
+    fn changes_maps(self) -> bool {
+        matches!(
+            self,
+            Verb::CreateDefinition
+                | Verb::RemoveDefinition
+                | Verb::AddTable
+                | Verb::AddGlobalTable
+                | Verb::RemoveTable
+                | Verb::AddShard
+                | Verb::EnableShard
+                | Verb::DisableShard
+                | Verb::RemoveShard
+                | Verb::PruneShard
+                | Verb::AssignDatabase
+                | Verb::AddChange
+                | Verb::DropChange
+                | Verb::ResumeChange
+        )
     }
 
     /// It may take hours, so it does not keep other commands waiting: it takes turns by itself.
