@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use testkit::client::Login;
+use testkit::farm::Member;
 use testkit::{Client, Farm, wait_until};
 
 /// For recovery behind a restart, on a loaded machine.
@@ -79,7 +80,7 @@ fn money_neither_comes_nor_goes() {
             let mut servers = members.iter().map(|member| member.client());
             servers.all(|mut server| server.rows("XA RECOVER").is_empty())
         });
-        let sum = |member: &testkit::farm::Member, name: &str| -> u64 {
+        let sum = |member: &Member, name: &str| -> u64 {
             let sum = member
                 .client()
                 .value(&format!("SELECT SUM(v) FROM {name}.t"));
@@ -92,6 +93,93 @@ fn money_neither_comes_nor_goes() {
         };
         assert_eq!(sum(one, "one") + sum(two, "two"), 2 * ACCOUNTS * START);
     }
+}
+
+/// The primary of a group dies while money moves; its replica takes over, and the clients go on.
+#[test]
+fn a_group_that_fails_over_loses_nothing() {
+    let flags = ["--groups", "2", "--replicas", "1"];
+    let Some(farm) = Farm::start(&flags) else {
+        return;
+    };
+    prepare(&farm);
+    let (done, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let unclear = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for client in 0..4 {
+            let (farm, done, over, unclear) = (&farm, &done, &over, &unclear);
+            scope.spawn(move || {
+                let mut seed = client;
+                let mut connection = app(farm).expect("a login");
+                while !over.load(Ordering::Relaxed) {
+                    match transfer(&mut connection, seed) {
+                        Ok(()) => drop(done.fetch_add(1, Ordering::Relaxed)),
+                        Err(failure) if failure.to_string().contains("1213") => {}
+                        Err(failure) => {
+                            println!("{failure}");
+                            unclear.fetch_add(1, Ordering::Relaxed);
+                            let _ = connection.query("ROLLBACK");
+                        }
+                    }
+                    seed += 5;
+                }
+            });
+        }
+        let _end = End(&over);
+        for group in ["g1", "g2"] {
+            let before = done.load(Ordering::Relaxed);
+            wait_until(PATIENCE, "transfers", || {
+                done.load(Ordering::Relaxed) > before + 30
+            });
+            let primary = primary_of(&farm, group).expect("a primary");
+            primary.signal("KILL");
+            wait_until(PATIENCE, "another primary", || {
+                primary_of(&farm, group).is_some_and(|it| it.port != primary.port)
+            });
+            let before = done.load(Ordering::Relaxed);
+            wait_until(PATIENCE, "transfers behind the failover", || {
+                done.load(Ordering::Relaxed) > before + 10
+            });
+        }
+    });
+    let mut root = farm.client();
+    let sum = |root: &mut Client, name: &str| -> u64 {
+        let sum = root.value(&format!("SELECT SUM(v) FROM {name}.t"));
+        sum.parse().expect("a number")
+    };
+    wait_until(PATIENCE, "nothing prepared", || {
+        ["g1", "g2"].iter().all(|group| {
+            let primary = primary_of(&farm, group);
+            primary.is_some_and(|it| it.client().rows("XA RECOVER").is_empty())
+        })
+    });
+    assert_eq!(
+        sum(&mut root, "one") + sum(&mut root, "two"),
+        2 * ACCOUNTS * START
+    );
+    println!(
+        "done {} unclear {}",
+        done.load(Ordering::Relaxed),
+        unclear.load(Ordering::Relaxed)
+    );
+}
+
+/// Ends the clients, also of a test that fails.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The group's primary; `None` while there is none.
+fn primary_of(farm: &Farm, group: &str) -> Option<Member> {
+    let servers = farm.json(&["group", "lookup_servers", group]);
+    let primary = servers.iter().find(|it| it["status"] == "PRIMARY")?;
+    let (_, port) = primary["address"].as_str()?.rsplit_once(':')?;
+    let port: u16 = port.parse().ok()?;
+    farm.members().into_iter().find(|it| it.port == port)
 }
 
 fn kill(pid: u32) {
