@@ -113,6 +113,7 @@ impl Session {
     /// Ends what belongs to the session so far. A held connection is renewed first, so that its locks
     /// are gone when the client goes on.
     async fn forget_everything(&mut self) {
+        Box::pin(self.leave_crossing()).await;
         for held in self.take_all_held() {
             self.end_hold(held).await;
         }
@@ -123,7 +124,6 @@ impl Session {
         if let Aside::Kept(kept) = aside {
             self.give_back(kept.lease);
         }
-        self.crossing = None;
         self.unfinished.clear();
         self.variables = None;
         self.ties = None;

@@ -59,12 +59,9 @@ counters! {
     outcomes_unknown "Writes whose answers were lost and of which nobody can say whether they have happened.";
     transactions_replayed "Transactions that were done again on a new primary and went on.";
     transactions_differ "Transactions that ended with error 1213 because they could not go on after their server was lost.";
-    xa_crossed "Transactions that touched a second group.";
-    xa_committed "Such transactions that were committed.";
-    xa_rolled_back "Such transactions that were rolled back, by their client or for a reason.";
-    xa_unknown "Such transactions of which the client could not be told how they ended.";
-    xa_unfinished "Committed ones whose last steps were left to recovery.";
-    xa_lock_waits "Such transactions that ended because they waited for a lock for too long.";
+    xa_unknown "Transactions over groups of which the client could not be told how they ended.";
+    xa_unfinished "Committed transactions over groups whose last steps were left to recovery.";
+    xa_lock_waits "Transactions over groups that ended because they waited for a lock for too long.";
     xa_of_statements "Statements that wrote on several groups in a transaction of their own.";
     retries "Statements that were sent again to another server.";
     reads_corrected "Statements that looked like reads and were repeated on the primary.";

@@ -139,6 +139,9 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, peer: SocketAddr) {
         }
         Err(end) => end,
     };
+    if session.crossing.is_some() {
+        Box::pin(session.leave_crossing()).await;
+    }
     for held in session.take_all_held() {
         core.renew(&session.handle, held);
     }

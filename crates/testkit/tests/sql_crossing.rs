@@ -88,8 +88,8 @@ fn both_or_none() {
         client.run("INSERT INTO one.t VALUES (5, 0)");
         client.run("ROLLBACK");
         assert_eq!(two.ids(), ["1,3", "2"]);
-        assert_eq!(two.door.counter("xa_committed"), 1);
-        assert_eq!(two.door.counter("xa_rolled_back"), 1);
+        assert_eq!(two.door.counter("xa_commit_success"), 1);
+        assert_eq!(two.door.counter("xa_rollback_success"), 1);
         two.clean();
     }
 }
@@ -105,7 +105,7 @@ fn one_group_costs_no_xa() {
         client.run("COMMIT");
         client.run("INSERT INTO one.t VALUES (1, 0)");
         assert_eq!(two.ids(), ["1", "1"]);
-        assert_eq!(two.door.counter("xa_crossed"), 0);
+        assert_eq!(two.door.counter("xa_begin"), 0);
         let marks = "SELECT COUNT(*) FROM heddle.mark WHERE id <> X'00'";
         client.run("BEGIN");
         assert_eq!(client.value("SELECT COUNT(*) FROM one.t"), "1");
@@ -318,6 +318,25 @@ fn a_second_group_may_be_refused() {
         client.run("COMMIT");
         drop(client);
         two.door.wait_unused();
+        two.clean();
+    }
+}
+
+#[test]
+fn a_client_that_leaves_leaves_nothing() {
+    for two in farms() {
+        let mut client = two.client();
+        client.run("BEGIN");
+        client.run("INSERT INTO one.t VALUES (1, 0)");
+        client.run("INSERT INTO two.t VALUES (2, 0)");
+        drop(client);
+        two.door.wait_unused();
+        assert_eq!(two.door.counter("xa_rollback_on_close"), 1);
+        assert_eq!(two.ids(), ["", ""]);
+        let mut client = two.client();
+        client.run("INSERT INTO two.t VALUES (3, 0)");
+        client.run("INSERT INTO one.t VALUES (3, 0)");
+        assert_eq!(two.ids(), ["3", "3"]);
         two.clean();
     }
 }

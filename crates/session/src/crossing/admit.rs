@@ -360,7 +360,7 @@ impl Session {
         let Some(decider) = crossing.parts.first().map(|part| part.group) else {
             return Ok(());
         };
-        count(&self.core.counters.xa_crossed);
+        count(&self.core.counters.xa_begin);
         let farm = farm_number(&self.core.shared.published.load().farm_id);
         let lock_wait_ms = self.core.settings().crossings.lock_wait_ms;
         // It could be done again on its own group only.

@@ -2,6 +2,7 @@
 //! or because one of its parts is gone.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use backend::ConnectionError;
@@ -100,14 +101,26 @@ impl Session {
         let outcome = self.judge(id, &ended);
         if crossed {
             let counters = &self.core.counters;
-            count(match outcome {
-                Outcome::Committed => &counters.xa_committed,
-                Outcome::Undone(_) => &counters.xa_rolled_back,
-                Outcome::Unknown(_) => &counters.xa_unknown,
+            let groups = u64::try_from(ended.sides.len()).unwrap_or_default();
+            counters.xa_participants.fetch_add(groups, Relaxed);
+            count(match (commit, &outcome) {
+                (true, Outcome::Committed) => &counters.xa_commit_success,
+                (_, Outcome::Unknown(_)) => &counters.xa_unknown,
+                (true, Outcome::Undone(_)) => &counters.xa_commit_failure,
+                (false, _) => &counters.xa_rollback_success,
             });
         }
         self.settle_sides(ended.sides, pins);
         outcome
+    }
+
+    /// The session ends, or begins anew: what it has open over several groups is rolled back.
+    pub(crate) async fn leave_crossing(&mut self) {
+        if self.is_crossing() {
+            count(&self.core.counters.xa_rollback_on_close);
+            let _ = self.finish(false).await;
+        }
+        self.crossing = None;
     }
 
     /// Restores how long the connections wait for locks.
