@@ -171,6 +171,10 @@ errors! {
         "Try again when the group that has the tables without a shard key has a primary, or write the id out.";
     NOT_OVER_GROUPS 1235 "42000" false "Heddle: {}"
         "Give the statement a condition on the shard key that leaves one shard, or divide it; HEDDLE EXPLAIN tells what it needs.";
+    GATHER_TOO_LARGE 1105 "HY000" false "Heddle: the SELECT needs more of the groups' rows in one place than {} = {} allows"
+        "Give it a condition, or raise the setting; HEDDLE EXPLAIN tells what it fetches.";
+    GATHER_FAILED 1105 "HY000" true "Heddle: the rows of several groups cannot be put together now: {}"
+        "They are put together on the primary of the home group: `heddle group health`.";
     DIAGNOSTICS_GONE 1105 "HY000" false "Heddle: {} of the last statement is no longer known; its server connection has served others since"
         "Ask in the next statement after the one it is about.";
 }

@@ -15,9 +15,9 @@ use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, error};
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
-    Allowed, Answer, Command, Consistency, CrossTerms, Elsewhere, Fault, Ids, InForce, Keeper,
-    Live, Operator, Peers, Preferences, Reads, Reply, SessionView, Settings as SessionSettings,
-    Settled, Shared, Slowness, TakenIds, Transient, Transport,
+    Allowed, Answer, Command, Consistency, CrossTerms, Elsewhere, Fault, Gathering, Ids, InForce,
+    Keeper, Live, Operator, Peers, Preferences, Reads, Reply, SessionView,
+    Settings as SessionSettings, Settled, Shared, Slowness, TakenIds, Transient, Transport,
 };
 
 use crate::settings::{BackendCredential, Settings};
@@ -86,6 +86,10 @@ pub fn in_force(settings: &Settings) -> InForce {
             cache_bytes_max: count(settings.result_cache_bytes),
             marks: settings.marks.0,
             replay_bytes_max: count(settings.replay_bytes_max),
+            gathering: Gathering {
+                rows_max: settings.gather_rows_max,
+                bytes_max: settings.gather_bytes_max,
+            },
             crossings: CrossTerms {
                 atomic: settings.atomic.0,
                 lock_wait_ms: settings.cross_lock_wait_ms,

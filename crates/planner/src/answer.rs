@@ -129,6 +129,8 @@ pub struct Part {
     pub create: String,
     /// Takes it away, if it is there.
     pub drop: String,
+    /// It ends with its connection.
+    pub is_temporary: bool,
     /// The columns of the fragment, in order.
     pub columns: Vec<Written>,
 }

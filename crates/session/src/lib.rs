@@ -98,7 +98,7 @@ pub use crate::registry::{Entry, Registry};
 pub use crate::rsa_key::RsaKey;
 pub use crate::secrets::{BackendCredential, Secrets};
 pub use crate::session::serve;
-pub use crate::settings::{InForce, Live, Settings};
+pub use crate::settings::{Gathering, InForce, Live, Settings};
 pub use crate::transport::{ClientTls, Transport};
 pub use crate::view::{Lister, SessionView};
 pub use backend::{Limits, Secret, Terms};

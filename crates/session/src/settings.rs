@@ -44,6 +44,7 @@ pub struct Settings {
     pub replay_bytes_max: usize,
     pub reads: Reads,
     pub crossings: CrossTerms,
+    pub gathering: Gathering,
     /// What the result caches of all cores hold together.
     pub cache_bytes_max: usize,
 }
@@ -92,5 +93,35 @@ impl Live {
     pub fn publish(&self, in_force: InForce) {
         self.current.store(Arc::new(in_force));
         self.version.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// What a SELECT over rows that are fetched first may fetch.
+#[derive(Clone, Copy, Debug)]
+pub struct Gathering {
+    pub rows_max: u64,
+    pub bytes_max: u64,
+}
+
+impl Default for Gathering {
+    fn default() -> Gathering {
+        Gathering {
+            rows_max: 10_000_000,
+            bytes_max: 4 << 30,
+        }
+    }
+}
+
+impl Gathering {
+    /// # Errors
+    /// It is too much: the setting's name and value.
+    pub(crate) fn allow(self, rows: u64, bytes: u64) -> Result<(), (&'static str, u64)> {
+        if rows > self.rows_max {
+            return Err(("gather_rows_max", self.rows_max));
+        }
+        match bytes > self.bytes_max {
+            true => Err(("gather_bytes_max", self.bytes_max)),
+            false => Ok(()),
+        }
     }
 }

@@ -17,8 +17,8 @@ use mysql_wire::auth;
 use reactor::Io;
 use routing::rules::Rulebook;
 use session::{
-    Allowed, BackendCredential, Consistency, CrossTerms, Fault, InForce, Keeper, Limits, Live,
-    NoPeers, Operator, Peers, Preferences, Reads, Reply, Settings, Settled, Transport,
+    Allowed, BackendCredential, Consistency, CrossTerms, Fault, Gathering, InForce, Keeper, Limits,
+    Live, NoPeers, Operator, Peers, Preferences, Reads, Reply, Settings, Settled, Transport,
 };
 
 use crate::admin::with_link;
@@ -165,6 +165,7 @@ impl Default for Tuning {
                 replay_bytes_max: 1 << 20,
                 cache_bytes_max: 1 << 20,
                 crossings: CrossTerms::default(),
+                gathering: Gathering::default(),
                 consistency: Consistency {
                     max_lag_ms: session::UNBOUNDED_MS,
                     monotonic: false,

@@ -252,6 +252,10 @@ settings! {
         "What a transaction that touches a second group is: xa (all or nothing), single (refused), best-effort (the groups commit one after the other, and a crash between them leaves a part).";
     allow_unsafe_xa: Switch = "off" "" Live
         "on: servers take part in transactions over several groups whose XA does not survive every crash (MySQL before 8.0.30).";
+    gather_rows_max: u64 = "10000000" "rows" [1, 1000000000000] Live
+        "A SELECT over several groups that no group can answer by itself fetches so many rows at most.";
+    gather_bytes_max: u64 = "4294967296" "bytes" [1024, 1000000000000000] Live
+        "The same in bytes.";
     failover_interval_ms: u64 = "0" "ms" [0, 86400000] Live
         "Least time between two failovers of a group for the same cause.";
     lossy_promotion_after_ms: u64 = "0" "ms" [0, 604800000] Live

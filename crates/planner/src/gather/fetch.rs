@@ -65,6 +65,7 @@ pub(super) fn fetched(
             engine(asked.mode.dialect)
         ),
         drop: format!("DROP {kind} IF EXISTS {name}"),
+        is_temporary: !words.kept,
         name,
         columns: written,
     };

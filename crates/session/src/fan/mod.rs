@@ -12,6 +12,8 @@ mod counts;
 mod define;
 mod feed;
 mod feeds;
+mod gather;
+mod load;
 mod parts;
 mod rows;
 mod sheet;

@@ -200,7 +200,7 @@ impl Session {
     }
 
     /// Brings to the connection what the statement relies on.
-    async fn ready_part(
+    pub(super) async fn ready_part(
         &mut self,
         lease: &mut Lease,
         shape: &Shape,

@@ -119,10 +119,7 @@ impl Session {
     async fn answer_rows(&mut self, answer: Answer, shape: Shape, job: Job) -> Result<(), End> {
         let merging = match answer.finish {
             Finish::Merge(merging) => merging,
-            Finish::Scratch(_) => {
-                let why = answer.reasons.join("; ");
-                return self.client.error(&error::NOT_OVER_GROUPS, &[&why]).await;
-            }
+            Finish::Scratch(_) => return Box::pin(self.gather(&answer, shape, job)).await,
         };
         let mut parts = Vec::new();
         for fragment in answer.fragments {

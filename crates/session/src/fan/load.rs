@@ -1,0 +1,168 @@
+//! Rows of a fragment as INSERTs into a scratch table.
+
+use mysql_wire::Malformed;
+use mysql_wire::result::TextRow;
+use planner::{Part, Written};
+
+/// An INSERT is sent when it is as long; a row that is longer goes alone.
+const INSERT_BYTES: usize = 1 << 20;
+
+/// The rows of one table, as many as one INSERT takes.
+pub(crate) struct Loader<'p> {
+    part: &'p Part,
+    text: Vec<u8>,
+    /// Where the rows begin in the text.
+    head: usize,
+    /// Rows and their bytes so far.
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+impl<'p> Loader<'p> {
+    pub fn new(part: &'p Part) -> Loader<'p> {
+        let text = format!("INSERT INTO {} VALUES ", part.name).into_bytes();
+        Loader {
+            part,
+            head: text.len(),
+            text,
+            rows: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Adds a text row. True when the INSERT is to be sent.
+    ///
+    /// # Errors
+    /// The row is none of this table.
+    pub fn add(&mut self, row: &[u8]) -> Result<bool, Malformed> {
+        let begin: &[u8] = if self.is_empty() { b"(" } else { b",(" };
+        self.text.extend_from_slice(begin);
+        let mut values = TextRow::new(row);
+        for (at, how) in self.part.columns.iter().enumerate() {
+            if at > 0 {
+                self.text.push(b',');
+            }
+            let value = values.next().ok_or(Malformed {
+                what: "a row with too few columns",
+            })??;
+            match value {
+                Some(value) => write(&mut self.text, how, value),
+                None => self.text.extend_from_slice(b"NULL"),
+            }
+        }
+        if values.next().is_some() {
+            return Err(Malformed {
+                what: "a row with too many columns",
+            });
+        }
+        self.text.push(b')');
+        self.rows += 1;
+        self.bytes += row.len() as u64;
+        Ok(self.text.len() >= INSERT_BYTES)
+    }
+
+    /// No row waits to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.text.len() == self.head
+    }
+
+    /// The INSERT.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Its rows are in the table.
+    pub fn clear(&mut self) {
+        self.text.truncate(self.head);
+    }
+}
+
+/// Writes a value as an expression. The text is read in a character set of single bytes and without
+/// `NO_BACKSLASH_ESCAPES`.
+fn write(out: &mut Vec<u8>, how: &Written, value: &[u8]) {
+    match how {
+        Written::Plain => out.extend_from_slice(value),
+        Written::Quoted => quote(out, value),
+        Written::Text(charset) => {
+            out.push(b'_');
+            out.extend_from_slice(charset.as_bytes());
+            quote(out, value);
+        }
+        Written::Hex => {
+            out.extend_from_slice(b"x'");
+            for byte in value {
+                let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
+                out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+            }
+            out.push(b'\'');
+        }
+        Written::Seconds if value.iter().all(|byte| matches!(byte, b'0' | b'.')) => {
+            out.extend_from_slice(b"'0000-00-00 00:00:00'");
+        }
+        Written::Seconds => {
+            out.extend_from_slice(b"FROM_UNIXTIME(");
+            out.extend_from_slice(value);
+            out.push(b')');
+        }
+    }
+}
+
+fn quote(out: &mut Vec<u8>, value: &[u8]) {
+    out.push(b'\'');
+    for &byte in value {
+        match byte {
+            b'\'' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            0 => out.extend_from_slice(b"\\0"),
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'\'');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mysql_wire::result::encode_text_row;
+
+    #[test]
+    fn rows_become_inserts() {
+        let part = Part {
+            name: "`s`.t".to_owned(),
+            create: String::new(),
+            drop: String::new(),
+            is_temporary: true,
+            columns: vec![
+                Written::Plain,
+                Written::Quoted,
+                Written::Text("utf8mb4".to_owned()),
+                Written::Seconds,
+                Written::Hex,
+            ],
+        };
+        let mut loader = Loader::new(&part);
+        assert!(loader.is_empty());
+        let mut row = Vec::new();
+        let values: [Option<&[u8]>; 5] = [
+            Some(b"-1.5"),
+            Some(b"2024-01-01"),
+            Some(b"it's \\ \0"),
+            Some(b"0.000"),
+            Some(b"\x00\xFF"),
+        ];
+        encode_text_row(&mut row, &values);
+        assert_eq!(loader.add(&row), Ok(false));
+        row.clear();
+        encode_text_row(&mut row, &[None, None, None, Some(b"1.5"), Some(b"")]);
+        assert_eq!(loader.add(&row), Ok(false));
+        let expected = "INSERT INTO `s`.t VALUES \
+            (-1.5,'2024-01-01',_utf8mb4'it\\'s \\\\ \\0','0000-00-00 00:00:00',x'00ff'),\
+            (NULL,NULL,NULL,FROM_UNIXTIME(1.5),x'')";
+        assert_eq!(String::from_utf8_lossy(loader.text()), expected);
+        assert_eq!(loader.rows, 2);
+        loader.clear();
+        assert!(loader.is_empty());
+        row.clear();
+        encode_text_row(&mut row, &[None]);
+        assert!(loader.add(&row).is_err());
+    }
+}
