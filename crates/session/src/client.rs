@@ -64,7 +64,12 @@ pub struct Client {
     pub compression: Option<Algorithm>,
     /// Nothing is sent: commands of before are run once more.
     muted: bool,
+    /// What is not sent while it is muted, where somebody wants it.
+    heard: Option<Box<Vec<u8>>>,
 }
+
+/// More bytes than this are not kept.
+pub(crate) const HEARD_BYTES_MAX: usize = 64 << 20;
 
 /// The current command while others are run once more.
 pub(crate) struct Interrupted {
@@ -95,6 +100,7 @@ impl Client {
             attributes: Vec::new(),
             compression: None,
             muted: false,
+            heard: None,
         }
     }
 
@@ -389,6 +395,11 @@ impl Client {
         }
     }
 
+    /// Keeps the answers of the commands that are played from now on, or no more; gives what was kept.
+    pub(crate) fn hear(&mut self, heard: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        std::mem::replace(&mut self.heard, heard.map(Box::new)).map(|heard| *heard)
+    }
+
     /// Makes this the current command.
     pub(crate) fn play(&mut self, frame: &[u8]) {
         self.inbox = frame.to_vec();
@@ -411,6 +422,11 @@ impl Client {
         range: Range<usize>,
     ) -> (io::Result<()>, Vec<u8>) {
         if self.muted {
+            if let Some(heard) = &mut self.heard
+                && heard.len() < HEARD_BYTES_MAX
+            {
+                heard.extend_from_slice(&buffer[range]);
+            }
             return (Ok(()), buffer);
         }
         self.progress.begin(Wait::Send);

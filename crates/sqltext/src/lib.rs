@@ -14,6 +14,7 @@
 
 mod assignment;
 mod byte;
+mod change;
 mod classify;
 mod clause;
 mod comment;
@@ -39,6 +40,7 @@ mod user_variable;
 mod word;
 
 pub use assignment::{Assignment, Assignments, Scope, assignments};
+pub use change::{Change, change};
 pub use classify::{Class, Verb};
 pub use clause::{Clauses, Limit, clauses};
 pub use diagnostic::{ShowDiagnostics, show_diagnostics};

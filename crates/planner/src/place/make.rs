@@ -62,7 +62,14 @@ impl Maker<'_> {
             return goes;
         }
         match self.read(text) {
-            Ok(analysis) => self.of_analysis(analysis),
+            Ok(analysis) => match self.of_analysis(analysis) {
+                Goes::Tables(mut tabled) => {
+                    tabled.selects =
+                        self.asked.writes && sqltext::insert(text, self.asked.mode).is_some();
+                    Goes::Tables(tabled)
+                }
+                goes => goes,
+            },
             Err(unread) => self.of_unread(text, unread),
         }
     }
@@ -109,7 +116,11 @@ impl Maker<'_> {
         if let Some(point) = point(&analysis, &terms) {
             return Goes::Key(point);
         }
-        Goes::Tables(Box::new(Tabled { analysis, terms }))
+        Goes::Tables(Box::new(Tabled {
+            analysis,
+            terms,
+            selects: false,
+        }))
     }
 
     /// Gives a term its place among the plan's.
@@ -176,6 +187,7 @@ impl Maker<'_> {
             false => Goes::Tables(Box::new(Tabled {
                 analysis: analysis.clone(),
                 terms: Vec::new(),
+                selects: false,
             })),
         }
     }

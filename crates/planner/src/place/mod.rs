@@ -69,6 +69,8 @@ pub struct Point {
 pub struct Tabled {
     pub analysis: Analysis,
     pub(crate) terms: Vec<Named>,
+    /// It is an INSERT of what a query gives.
+    pub(crate) selects: bool,
 }
 
 /// Why a statement is not run.
@@ -277,6 +279,7 @@ impl Tabled {
             },
             (1, _) if self.has_globals(&groups[0], sharding) => Spot::Group(groups.remove(0)),
             (_, false) => Spot::Read(groups),
+            _ if self.selects => Spot::Select,
             _ if !self.changes_sharded() || !analysis.is_colocated() => refused(
                 error::NOT_OVER_GROUPS,
                 "the rows that this statement changes depend on rows of other groups",

@@ -7,7 +7,9 @@
 mod bound;
 mod chosen;
 mod ids;
+mod inner;
 mod later;
+mod many;
 mod plans;
 mod run;
 mod split;

@@ -1,6 +1,7 @@
 //! Runs a command where its tables are: on one group, on several, or answers why it runs nowhere.
 
 use farm::{ClientError, error};
+use planner::place::Spot;
 use planner::{Answer, Finish, Merging, Unanswered};
 use sqltext::Class;
 
@@ -21,7 +22,11 @@ impl Session {
             return Ok(());
         }
         let mut place = self.place(&shape, job);
-        if let Where::Later(_) = place {
+        if let Where::Later(spot) = &place {
+            if let Spot::Select | Spot::Limited(_) | Spot::Moves(_) = **spot {
+                let spot = spot.clone();
+                return Box::pin(self.write_rows(&spot, job)).await;
+            }
             place = Box::pin(self.place_later(&shape, job)).await;
         }
         match place {

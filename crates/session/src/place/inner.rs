@@ -1,0 +1,225 @@
+//! Statements that Heddle runs for a client's own, as if the client had sent them: they are placed,
+//! merged and made a part of its transaction like any other, but their answers come here.
+
+use mysql_wire::capability::Capabilities;
+use mysql_wire::packet::{self, HEADER_BYTES, Header};
+use mysql_wire::relay::Expect;
+use mysql_wire::reply::{self, ErrPacket, OkPacket};
+use mysql_wire::result::{Column, ColumnCount, ColumnKind, TextRow};
+use mysql_wire::status::Status;
+use sqltext::{Mode, Multibyte};
+
+use crate::client::HEARD_BYTES_MAX;
+use crate::end::End;
+use crate::exec::Job;
+use crate::refuse::ServerRefusal;
+use crate::session::Session;
+
+/// What a statement answered.
+pub(super) enum Heard {
+    Ok {
+        affected_rows: u64,
+        insert_id: u64,
+        info: Vec<u8>,
+        warnings: u16,
+    },
+    Rows(Sheet),
+    Refused(ServerRefusal),
+}
+
+/// Rows of a statement, as text.
+#[derive(Default)]
+pub(super) struct Sheet {
+    pub names: Vec<String>,
+    forms: Vec<Form>,
+    pub rows: Vec<Vec<Option<Vec<u8>>>>,
+}
+
+/// How values of a column are written as literals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Plain,
+    Quoted,
+    Bytes,
+}
+
+impl Session {
+    /// Runs a statement of Heddle's own for the client's command, in the client's transaction.
+    pub(super) async fn inner(&mut self, text: &[u8]) -> Result<Heard, End> {
+        let interrupted = self.client.begin_play();
+        let before = self.client.hear(Some(Vec::new()));
+        let mut payload = Vec::with_capacity(text.len() + 1);
+        payload.push(mysql_wire::command::Command::Query as u8);
+        payload.extend_from_slice(text);
+        let mut frame = Vec::with_capacity(payload.len() + HEADER_BYTES);
+        packet::write(&mut frame, &mut 0, &payload);
+        self.client.play(&frame);
+        let shape = self.query_shape();
+        let done = Box::pin(self.run_free(shape, Job::Frame(Expect::Results))).await;
+        let heard = self.client.hear(before).unwrap_or_default();
+        self.client.end_play(interrupted);
+        done?;
+        let capabilities = self.client.capabilities;
+        Ok(read(&heard, capabilities).unwrap_or_else(|| odd("an answer that is not understood")))
+    }
+}
+
+fn odd(why: &str) -> Heard {
+    Heard::Refused(ServerRefusal {
+        number: 1105,
+        sqlstate: *b"HY000",
+        message: format!("Heddle: {why}").into_bytes(),
+    })
+}
+
+/// The payloads of whole packets.
+fn payloads(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let header = Header::parse(bytes)?;
+        let rest = bytes.get(HEADER_BYTES..)?;
+        let length = header.payload_bytes as usize;
+        let payload = rest.get(..length)?;
+        bytes = &rest[length..];
+        Some(payload)
+    })
+}
+
+fn read(bytes: &[u8], capabilities: Capabilities) -> Option<Heard> {
+    if bytes.len() >= HEARD_BYTES_MAX {
+        return Some(odd(
+            "the rows that this statement needs are more than 64 MB",
+        ));
+    }
+    let mut packets = payloads(bytes);
+    let first = packets.next()?;
+    if let Some(refused) = refusal(first, capabilities) {
+        return Some(refused);
+    }
+    if reply::is_ok(first) {
+        let ok = OkPacket::decode(first, capabilities).ok()?;
+        return Some(Heard::Ok {
+            affected_rows: ok.affected_rows,
+            insert_id: ok.last_insert_id,
+            info: ok.info.to_vec(),
+            warnings: ok.warnings,
+        });
+    }
+    let count = ColumnCount::decode(first, capabilities).ok()?.columns;
+    let mut sheet = Sheet::default();
+    for _ in 0..count {
+        let column = Column::decode(packets.next()?, capabilities).ok()?;
+        sheet
+            .names
+            .push(String::from_utf8_lossy(column.name).into_owned());
+        sheet.forms.push(form(&column));
+    }
+    if !capabilities.contains(Capabilities::DEPRECATE_EOF) {
+        packets.next()?;
+    }
+    for packet in packets {
+        if reply::ends_rows(packet, capabilities) {
+            return Some(Heard::Rows(sheet));
+        }
+        if let Some(refused) = refusal(packet, capabilities) {
+            return Some(refused);
+        }
+        let cells = TextRow::new(packet).map(|cell| Some(cell.ok()?.map(<[u8]>::to_vec)));
+        sheet.rows.push(cells.collect::<Option<_>>()?);
+    }
+    None
+}
+
+fn refusal(packet: &[u8], capabilities: Capabilities) -> Option<Heard> {
+    if packet.first() != Some(&0xFF) {
+        return None;
+    }
+    let error = ErrPacket::decode(packet, capabilities).ok()?;
+    Some(Heard::Refused(ServerRefusal {
+        number: error.number,
+        sqlstate: error.sqlstate,
+        message: error.message.to_vec(),
+    }))
+}
+
+/// The collation of what is no text.
+const BINARY: u16 = 63;
+
+fn form(column: &Column<'_>) -> Form {
+    match column.kind {
+        ColumnKind::Bit | ColumnKind::Geometry => Form::Bytes,
+        kind if kind.is_number() => Form::Plain,
+        ColumnKind::TinyBlob
+        | ColumnKind::Blob
+        | ColumnKind::MediumBlob
+        | ColumnKind::LongBlob
+        | ColumnKind::VarString
+        | ColumnKind::String
+        | ColumnKind::VarChar
+            if column.collation == BINARY =>
+        {
+            Form::Bytes
+        }
+        _ => Form::Quoted,
+    }
+}
+
+impl Sheet {
+    /// A row's values as literals between commas; `None` where the client's character set does not
+    /// let them be written.
+    pub fn literals(
+        &self,
+        row: &[Option<Vec<u8>>],
+        columns: &[usize],
+        mode: &Mode,
+    ) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        for (at, &column) in columns.iter().enumerate() {
+            if at > 0 {
+                out.extend_from_slice(b", ");
+            }
+            let value = row.get(column)?.as_deref();
+            put(&mut out, value, *self.forms.get(column)?, mode)?;
+        }
+        Some(out)
+    }
+}
+
+fn put(out: &mut Vec<u8>, value: Option<&[u8]>, form: Form, mode: &Mode) -> Option<()> {
+    let Some(value) = value else {
+        out.extend_from_slice(b"NULL");
+        return Some(());
+    };
+    match form {
+        Form::Plain => out.extend_from_slice(value),
+        Form::Bytes => {
+            out.extend_from_slice(b"x'");
+            for byte in value {
+                out.extend_from_slice(format!("{byte:02x}").as_bytes());
+            }
+            out.push(b'\'');
+        }
+        Form::Quoted => {
+            let single = matches!(mode.multibyte, Multibyte::None | Multibyte::SingleByte);
+            if !single && !value.is_ascii() {
+                return None;
+            }
+            out.push(b'\'');
+            for &byte in value {
+                match byte {
+                    b'\'' => out.extend_from_slice(b"''"),
+                    b'\\' if !mode.no_backslash_escapes => out.extend_from_slice(b"\\\\"),
+                    0 if !mode.no_backslash_escapes => out.extend_from_slice(b"\\0"),
+                    _ => out.push(byte),
+                }
+            }
+            out.push(b'\'');
+        }
+    }
+    Some(())
+}
+
+/// True where a statement that consists of several needs a transaction of its own.
+pub(super) fn is_alone(status: Status) -> bool {
+    let both = Status::AUTOCOMMIT | Status::IN_TRANS;
+    status & both == Status::AUTOCOMMIT
+}
