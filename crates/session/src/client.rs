@@ -65,7 +65,7 @@ pub struct Client {
     /// Nothing is sent: commands of before are run once more.
     muted: bool,
     /// What is not sent while it is muted, where somebody wants it.
-    heard: Option<Box<Vec<u8>>>,
+    heard: Option<Vec<u8>>,
 }
 
 /// More bytes than this are not kept.
@@ -74,6 +74,7 @@ pub(crate) const HEARD_BYTES_MAX: usize = 64 << 20;
 /// The current command while others are run once more.
 pub(crate) struct Interrupted {
     muted: bool,
+    heard: Option<Vec<u8>>,
     inbox: Vec<u8>,
     attributes: Vec<u8>,
     place: Range<usize>,
@@ -388,6 +389,7 @@ impl Client {
         let muted = std::mem::replace(&mut self.muted, true);
         Interrupted {
             muted,
+            heard: self.heard.take(),
             place: self.place(),
             inbox: std::mem::take(&mut self.inbox),
             attributes: std::mem::take(&mut self.attributes),
@@ -397,7 +399,7 @@ impl Client {
 
     /// Keeps the answers of the commands that are played from now on, or no more; gives what was kept.
     pub(crate) fn hear(&mut self, heard: Option<Vec<u8>>) -> Option<Vec<u8>> {
-        std::mem::replace(&mut self.heard, heard.map(Box::new)).map(|heard| *heard)
+        std::mem::replace(&mut self.heard, heard)
     }
 
     /// Makes this the current command.
@@ -409,6 +411,7 @@ impl Client {
     /// The command that was put aside is the current one again.
     pub(crate) fn end_play(&mut self, interrupted: Interrupted) {
         self.muted = interrupted.muted;
+        self.heard = interrupted.heard;
         self.inbox = interrupted.inbox;
         self.attributes = interrupted.attributes;
         self.go_back(interrupted.place);

@@ -47,7 +47,7 @@ impl Session {
     /// Runs a statement of Heddle's own for the client's command, in the client's transaction.
     pub(super) async fn inner(&mut self, text: &[u8]) -> Result<Heard, End> {
         let interrupted = self.client.begin_play();
-        let before = self.client.hear(Some(Vec::new()));
+        self.client.hear(Some(Vec::new()));
         let mut payload = Vec::with_capacity(text.len() + 1);
         payload.push(mysql_wire::command::Command::Query as u8);
         payload.extend_from_slice(text);
@@ -56,7 +56,7 @@ impl Session {
         self.client.play(&frame);
         let shape = self.query_shape();
         let done = Box::pin(self.run_free(shape, Job::Frame(Expect::Results))).await;
-        let heard = self.client.hear(before).unwrap_or_default();
+        let heard = self.client.hear(None).unwrap_or_default();
         self.client.end_play(interrupted);
         done?;
         let capabilities = self.client.capabilities;
@@ -77,7 +77,7 @@ fn payloads(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let header = Header::parse(bytes)?;
         let rest = bytes.get(HEADER_BYTES..)?;
-        let length = header.payload_bytes as usize;
+        let length = header.payload_bytes;
         let payload = rest.get(..length)?;
         bytes = &rest[length..];
         Some(payload)
