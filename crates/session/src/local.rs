@@ -8,6 +8,7 @@ use sqltext::{Facts, Verb};
 use crate::end::End;
 use crate::exec::Shape;
 use crate::operator::{Answer, Reply};
+use crate::place::Explained;
 use crate::session::Session;
 
 impl Session {
@@ -91,7 +92,19 @@ impl Session {
         let text = after_word(after_word(&payload));
         let mut shape = self.core.shape(text, &self.mode);
         let ruled = self.foresee(text, &mut shape);
+        let here = self.group(&self.core.snapshot()).cloned();
+        match self.explain_place(text, &shape) {
+            Some(Explained::Rows(answer)) => {
+                self.ruled = None;
+                return self.answer(answer).await;
+            }
+            Some(Explained::Group(group)) => self.sit(&group),
+            None => {}
+        }
         let route = self.route(&shape, &[]);
+        if let Some(here) = here {
+            self.sit(&here);
+        }
         self.ruled = None;
         let (plan, target) = match route {
             Ok(route) => route,

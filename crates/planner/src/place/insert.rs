@@ -40,8 +40,62 @@ struct Single {
 
 #[derive(Clone, Debug)]
 enum Into {
-    Global { map: u32 },
-    Sharded { table: ShardedTable, key: At },
+    Global {
+        map: u32,
+    },
+    Sharded {
+        table: ShardedTable,
+        key: At,
+        fits: Fits,
+    },
+}
+
+/// What a key's column can hold. A server that is not strict cuts other values to fit, behind the
+/// router's back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fits {
+    Any,
+    Integers(i128, i128),
+    /// So many characters, or bytes.
+    Length(usize),
+}
+
+impl Fits {
+    /// By the column's full type: `int(10) unsigned`, `varchar(20)`.
+    fn of(full_type: &str) -> Fits {
+        let full_type = full_type.to_ascii_lowercase();
+        let name = full_type.split(['(', ' ']).next().unwrap_or_default();
+        let bits = match name {
+            "tinyint" => 8,
+            "smallint" => 16,
+            "mediumint" => 24,
+            "int" => 32,
+            "bigint" => 64,
+            "char" | "varchar" | "binary" | "varbinary" => {
+                let length = full_type
+                    .split(['(', ')'])
+                    .nth(1)
+                    .and_then(|it| it.parse().ok());
+                return length.map_or(Fits::Any, Fits::Length);
+            }
+            _ => return Fits::Any,
+        };
+        match full_type.contains("unsigned") {
+            true => Fits::Integers(0, (1i128 << bits) - 1),
+            false => Fits::Integers(-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+        }
+    }
+
+    fn holds(self, key: &Key) -> bool {
+        match (self, key) {
+            (Fits::Integers(low, high), Key::Int(number)) => (low..=high).contains(number),
+            (Fits::Length(most), Key::Bytes(bytes)) => match std::str::from_utf8(bytes) {
+                Ok(text) => text.chars().count() <= most,
+                Err(_) => bytes.len() <= most,
+            },
+            _ => true,
+        }
+    }
 }
 
 /// Where a row has the value of a column.
@@ -97,7 +151,9 @@ impl InsertPlan {
                     return Some(Goes::Refused(refusal));
                 }
                 let table = sharded.clone();
-                Into::Sharded { table, key }
+                let column = schema.and_then(|it| Some(&it.columns[it.column(&table.column)?]));
+                let fits = column.map_or(Fits::Any, |column| Fits::of(&column.full_type));
+                Into::Sharded { table, key, fits }
             }
             (None, map) => Into::Global { map: map? },
         };
@@ -133,7 +189,7 @@ impl InsertPlan {
 
     /// The shard of the only row, where its values say all.
     fn spot_of_single(&self, statement: &Statement<'_>, sharding: &Sharding) -> Option<Spot> {
-        let (Some(single), Into::Sharded { table, .. }) = (&self.single, &self.into) else {
+        let (Some(single), Into::Sharded { table, fits, .. }) = (&self.single, &self.into) else {
             return None;
         };
         let mapped = sharding.map(table.map)?;
@@ -145,7 +201,7 @@ impl InsertPlan {
             return None;
         }
         let value = single.key.of(statement.values)?;
-        let found = key(&value, table).map(|key| locate(&mapped.map, &key));
+        let found = key(&value, table, *fits).map(|key| locate(&mapped.map, &key));
         Some(match found {
             Ok(Ok(at)) => Spot::Group(mapped.map.shard(at).group.clone()),
             Ok(Err(nowhere)) => Spot::Refused(homeless(nowhere, &value)),
@@ -222,8 +278,8 @@ impl InsertPlan {
                 Some(mapped) => every(mapped),
                 None => Spot::Anywhere,
             },
-            Into::Sharded { table, key } => match sharding.map(table.map) {
-                Some(mapped) => spread(&rows, *key, table, &mapped.map, statement, &slots),
+            Into::Sharded { table, key, fits } => match sharding.map(table.map) {
+                Some(mapped) => spread(&rows, (*key, *fits), table, &mapped.map, statement, &slots),
                 None => Spot::Anywhere,
             },
         }
@@ -262,7 +318,7 @@ impl<'a> Rows<'a> {
 /// Puts each row where its key belongs.
 fn spread(
     rows: &Rows<'_>,
-    at: At,
+    (at, fits): (At, Fits),
     table: &ShardedTable,
     map: &ShardMap,
     statement: &Statement<'_>,
@@ -287,7 +343,7 @@ fn spread(
                 continue;
             }
         };
-        let shard = match key(&value, table).map(|key| locate(map, &key)) {
+        let shard = match key(&value, table, fits).map(|key| locate(map, &key)) {
             Ok(Ok(at)) => map.shard(at),
             Ok(Err(nowhere)) => return Spot::Refused(homeless(nowhere, &value)),
             Err(refusal) => return Spot::Refused(refusal),
@@ -340,12 +396,14 @@ fn gives_id(value: &Value<'_>, statement: &Statement<'_>) -> bool {
 }
 
 /// The key of a row that is stored with this value.
-fn key(value: &Value<'_>, table: &ShardedTable) -> Result<Key, Refusal> {
+fn key(value: &Value<'_>, table: &ShardedTable, fits: Fits) -> Result<Key, Refusal> {
     let refuse = |error: ClientError| refusal(error, &*table.column);
     if *value == Value::Null {
         return Err(refuse(error::SHARD_KEY_NULL));
     }
-    stored(value.literal(), table.key).ok_or_else(|| refuse(error::SHARD_KEY_BAD))
+    stored(value.literal(), table.key)
+        .filter(|key| fits.holds(key))
+        .ok_or_else(|| refuse(error::SHARD_KEY_BAD))
 }
 
 fn homeless(nowhere: Nowhere, value: &Value<'_>) -> Refusal {

@@ -6,6 +6,7 @@
 
 mod bound;
 mod chosen;
+mod explain;
 mod ids;
 mod inner;
 mod later;
@@ -29,6 +30,7 @@ use crate::fan::{Defining, Definition};
 use crate::session::Session;
 use bound::Bound;
 pub(crate) use chosen::Chosen;
+pub(crate) use explain::Explained;
 pub(crate) use ids::Blocks;
 pub(crate) use plans::Plans;
 

@@ -99,7 +99,7 @@ impl Session {
     }
 
     /// How a query over several groups is answered, or why it is not.
-    fn answer_of(&self, text: &[u8]) -> Result<Answer, (ClientError, String)> {
+    pub(super) fn answer_of(&self, text: &[u8]) -> Result<Answer, (ClientError, String)> {
         let refused = |why: String| (error::NOT_OVER_GROUPS, why);
         let text = std::str::from_utf8(text)
             .map_err(|_| refused("its text is not UTF-8; use SET NAMES utf8mb4".to_owned()))?;
