@@ -306,6 +306,16 @@ fn inserts() {
             "ids 2",
         ),
         ("INSERT INTO orders VALUES (7, 101, 2)", "g2"),
+    ]);
+}
+
+#[test]
+fn inserts_elsewhere_and_duplicates() {
+    check(&[
+        (
+            "INSERT INTO customer VALUES ('x', 2147483648)",
+            "SHARD_KEY_BAD: id",
+        ),
         ("INSERT INTO country VALUES (1)", "same g0,g1,g2,g3,g4"),
         ("INSERT INTO untold VALUES (1)", "g0"),
         (

@@ -53,28 +53,7 @@ fn read(text: &[u8], tokens: &[Token]) -> Option<Change> {
     if !found.delete && tokens.first()?.kw != Kw::UPDATE {
         return None;
     }
-    // Each clause with its first token and the one behind its last.
-    let mut clauses: Vec<(Kw, usize)> = Vec::new();
-    let mut depth = 0usize;
-    for (at, token) in tokens.iter().enumerate() {
-        match token.kind {
-            Kind::Open => depth += 1,
-            Kind::Close => depth = depth.checked_sub(1)?,
-            Kind::Word if depth == 0 => {
-                let starts = matches!(
-                    token.kw,
-                    Kw::FROM | Kw::SET | Kw::WHERE | Kw::ORDER | Kw::LIMIT | Kw::USING
-                );
-                if word(token, "RETURNING") || token.kw == Kw::USING || token.kw == Kw::JOIN {
-                    return None;
-                }
-                if starts {
-                    clauses.push((token.kw, at));
-                }
-            }
-            _ => {}
-        }
-    }
+    let mut clauses = clauses(text, tokens)?;
     let mut first = 1;
     while word(tokens.get(first)?, "LOW_PRIORITY") || word(tokens.get(first)?, "QUICK") {
         first += 1;
@@ -121,6 +100,30 @@ fn read(text: &[u8], tokens: &[Token]) -> Option<Change> {
         }
     }
     (found.delete == found.set.is_empty()).then_some(found)
+}
+
+/// Each clause's word, and its place; `None` where one is not known.
+fn clauses(text: &[u8], tokens: &[Token]) -> Option<Vec<(Kw, usize)>> {
+    let mut clauses: Vec<(Kw, usize)> = Vec::new();
+    let mut depth = 0usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match token.kind {
+            Kind::Open => depth += 1,
+            Kind::Close => depth = depth.checked_sub(1)?,
+            Kind::Word if depth == 0 => {
+                let returns = token.bytes(text).eq_ignore_ascii_case(b"RETURNING");
+                if returns || matches!(token.kw, Kw::USING | Kw::JOIN) {
+                    return None;
+                }
+                let starts = [Kw::FROM, Kw::SET, Kw::WHERE, Kw::ORDER, Kw::LIMIT];
+                if starts.contains(&token.kw) {
+                    clauses.push((token.kw, at));
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(clauses)
 }
 
 fn assignments(text: &[u8], tokens: &[Token]) -> Option<Vec<(Span, Span)>> {
