@@ -119,6 +119,7 @@ impl Session {
         }
         self.seat = HOME;
         self.seats = Vec::new();
+        self.lasting = Vec::new();
         self.chosen = None;
         let aside = self.handle.aside.take();
         if let Aside::Kept(kept) = aside {

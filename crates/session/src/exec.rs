@@ -544,7 +544,12 @@ impl Session {
         if matches!(taken, Err(PoolError::WaitTimeout { .. })) {
             count(&self.core.counters.pool_waits_failed);
         }
-        taken.map(|lease| (lease, Pins::empty()))
+        let mut lease = taken?;
+        let pins = match self.lasting.is_empty() {
+            true => Pins::empty(),
+            false => Box::pin(self.bring_lasting(lease.connection_mut())).await?,
+        };
+        Ok((lease, pins))
     }
 
     /// True when the connection's last statement was this session's last statement.

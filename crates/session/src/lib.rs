@@ -39,6 +39,7 @@ mod hold;
 mod hook;
 mod insert_id;
 mod kill;
+mod lasting;
 mod local;
 mod local_file;
 mod login;

@@ -64,6 +64,8 @@ pub struct Session {
     /// The number of the group whose seat is the current one, and the seats of other groups.
     pub(crate) seat: u32,
     pub(crate) seats: Vec<Seat>,
+    /// Texts that set what only they can bring to another group's connection.
+    pub(crate) lasting: Vec<Box<[u8]>>,
     /// The password has expired and was not changed yet: the held connection's server answers
     /// everything.
     pub(crate) sandboxed: bool,
@@ -246,6 +248,7 @@ impl Session {
             held: None,
             seat: HOME,
             seats: Vec::new(),
+            lasting: Vec::new(),
             ruled: None,
             sandboxed: false,
             gets_diagnostics: false,

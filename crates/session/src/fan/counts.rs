@@ -1,10 +1,15 @@
 //! Counts of several OKs, added up.
 
 use mysql_wire::relay::Outcome;
+use sqltext::Verb;
 
+use super::Part;
 use super::feed::Event;
 use super::feeds::Feeds;
 use super::rows::Trouble;
+
+/// IGNORE stands within so many bytes of a text.
+const HEAD_BYTES: usize = 64;
 
 /// What one OK says of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,11 +19,53 @@ pub(crate) struct Counts {
     pub insert_id: u64,
     pub warnings: u16,
     pub info: Vec<u8>,
+    /// The parts are those of one INSERT or REPLACE of several rows.
+    pub inserts: Option<Inserts>,
+}
+
+/// What a server does not say of an INSERT of one row, and says of one with several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inserts {
+    /// INSERT IGNORE.
+    ignores: bool,
+}
+
+impl Inserts {
+    /// `None` for other statements, and for those that are not in parts.
+    pub fn of(verb: Verb, parts: &[Part]) -> Option<Inserts> {
+        let inserts = parts.len() > 1 && matches!(verb, Verb::Insert | Verb::Replace);
+        let head = |part: &Part| part.text[..part.text.len().min(HEAD_BYTES)].to_ascii_lowercase();
+        let ignores = |part: &Part| {
+            let head = head(part);
+            let mut words = head.split(|byte| !byte.is_ascii_alphanumeric());
+            words.any(|word| word == b"ignore")
+        };
+        inserts.then(|| Inserts {
+            ignores: parts.first().is_some_and(ignores),
+        })
+    }
+
+    /// The words for one row of which so many were counted as affected.
+    fn info(self, affected_rows: u64, warnings: u16) -> Vec<u8> {
+        let duplicate = match affected_rows {
+            0 => self.ignores,
+            rows => rows > 1,
+        };
+        let duplicates = u8::from(duplicate);
+        format!("Records: 1  Duplicates: {duplicates}  Warnings: {warnings}").into_bytes()
+    }
 }
 
 impl Counts {
     /// Adds one OK.
     pub fn add(&mut self, outcome: &Outcome, info: &[u8]) {
+        let one_row = match self.inserts {
+            Some(inserts) if info.is_empty() => {
+                inserts.info(outcome.affected_rows, outcome.warnings)
+            }
+            _ => Vec::new(),
+        };
+        let info = if info.is_empty() { &one_row } else { info };
         self.affected_rows += outcome.affected_rows;
         if self.insert_id == 0 {
             self.insert_id = outcome.last_insert_id;
@@ -111,7 +158,32 @@ mod tests {
             insert_id: 7,
             warnings: 3,
             info: b"Rows matched: 12  Changed: 11  Warnings: 1".to_vec(),
+            inserts: None,
         };
         assert_eq!(counts, sum);
+    }
+
+    #[test]
+    fn a_part_with_one_row_counts_as_one_record() {
+        let part = |text: &str| Part {
+            group: "g".into(),
+            text: text.as_bytes().to_vec(),
+        };
+        let parts = [part("INSERT IGNORE INTO t VALUES (1)"), part("")];
+        let inserts = Inserts::of(Verb::Insert, &parts);
+        assert_eq!(inserts, Some(Inserts { ignores: true }));
+        assert_eq!(Inserts::of(Verb::Update, &parts), None);
+        let mut counts = Counts {
+            inserts,
+            ..Counts::default()
+        };
+        let of = |affected_rows| Outcome {
+            affected_rows,
+            ..Outcome::default()
+        };
+        counts.add(&of(1), b"");
+        counts.add(&of(5), b"Records: 6  Duplicates: 1  Warnings: 0");
+        counts.add(&of(0), b"");
+        assert_eq!(counts.info, b"Records: 8  Duplicates: 2  Warnings: 0");
     }
 }

@@ -28,7 +28,7 @@ use mysql_wire::status::Status;
 use planner::Merging;
 use routing::Refusal;
 
-use self::counts::Counts;
+use self::counts::{Counts, Inserts};
 use self::parts::Done;
 use self::rows::Trouble;
 use self::sheet::{Form, Sheet};
@@ -159,7 +159,10 @@ impl Session {
         let mut counts = Counts::default();
         let trouble = match &fan.answer {
             Wanted::Rows(merging) => self.fan_rows(&mut feeds, merging, &mut sheet).await?,
-            Wanted::Counts { same, .. } => feeds.count(&mut counts, *same).await,
+            Wanted::Counts { same, .. } => {
+                counts.inserts = Inserts::of(run.shape.verb, &fan.parts);
+                feeds.count(&mut counts, *same).await
+            }
         };
         let trouble = trouble.err();
         self.end_feeds(&mut feeds, trouble.is_some()).await;

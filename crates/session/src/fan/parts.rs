@@ -233,7 +233,8 @@ impl Session {
         marked: bool,
     ) -> Feeds {
         let mut all = Vec::with_capacity(taken.len());
-        let clock = fan.clock.then(set_timestamp).flatten();
+        let own_clock = self.has_own_clock();
+        let clock = (fan.clock && !own_clock).then(set_timestamp).flatten();
         for (part, taken) in fan.parts.iter().zip(taken) {
             let Some(lease) = taken.lease.take() else {
                 continue;

@@ -46,7 +46,12 @@ impl Session {
             }
             other => return Box::pin(self.run_placed(other, shape, job)).await,
         }
-        self.run_here(shape, job).await
+        if shape.class != Class::Set {
+            return self.run_here(shape, job).await;
+        }
+        self.run_here(shape, job).await?;
+        Box::pin(self.spread(&shape)).await;
+        Ok(())
     }
 
     /// The same on the current seat.

@@ -1,0 +1,69 @@
+//! Variables that no server tells of and no state carries (`timestamp`, `insert_id`, …), in a session
+//! that uses several groups: what was set on one group's connection holds on all.
+//!
+//! The SET itself is kept, and runs on each connection that the session takes from then on; these
+//! connections are kept like the first one. A farm with one group never comes here.
+
+use backend::{Connection, ConnectionError};
+use mysql_wire::command::Command;
+use sqltext::Class;
+
+use crate::exec::Shape;
+use crate::pin::Pins;
+use crate::session::Session;
+
+/// Who sets more has its first ones run no more on new connections.
+const KEPT_MAX: usize = 32;
+
+impl Session {
+    /// After a command on the current seat: one that set such a variable is kept, and runs on the
+    /// other connections that the session holds. One of them that fails is closed.
+    pub(crate) async fn spread(&mut self, shape: &Shape) {
+        let pinned = |pins: Pins| pins.contains(Pins::VARIABLE);
+        let sets = shape.class == Class::Set && self.client.payload().len() < 4096;
+        if !sets || !self.held.as_ref().is_some_and(|held| pinned(held.pins)) {
+            return;
+        }
+        if self.core.shared.published.load().sharding.is_none() {
+            return;
+        }
+        let text: Box<[u8]> = self.client.payload()[1..].into();
+        for seat in &mut self.seats {
+            let Some(held) = &mut seat.held else { continue };
+            let connection = held.lease.connection_mut();
+            match connection.run(&[(Command::Query, &text)]).await {
+                Ok(_) => held.pins |= Pins::VARIABLE,
+                Err(_) => connection.condemn(),
+            }
+        }
+        if self.lasting.len() >= KEPT_MAX {
+            self.lasting.remove(0);
+        }
+        self.lasting.push(text);
+    }
+
+    /// The session may have set the time of its statements itself.
+    pub(crate) fn has_own_clock(&self) -> bool {
+        let named = |text: &[u8]| {
+            text.to_ascii_lowercase()
+                .windows(9)
+                .any(|at| at == b"timestamp")
+        };
+        self.lasting.iter().any(|text| named(text))
+    }
+
+    /// Brings what was set to a connection that the session has just taken; the pins that it has
+    /// from then on.
+    pub(crate) async fn bring_lasting(
+        &self,
+        connection: &mut Connection,
+    ) -> Result<Pins, ConnectionError> {
+        for text in &self.lasting {
+            connection.run(&[(Command::Query, text)]).await?;
+        }
+        Ok(match self.lasting.is_empty() {
+            true => Pins::empty(),
+            false => Pins::VARIABLE,
+        })
+    }
+}
