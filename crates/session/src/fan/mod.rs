@@ -242,12 +242,12 @@ impl Session {
         self.statement += 1;
         self.diagnostics
             .note(&run.shape, &outcome, self.mode.dialect);
-        if warnings.is_some() {
-            self.diagnostics.learn(&mut Residue {
-                warnings,
-                ..Residue::default()
-            });
-        }
+        // Each server knows of its own part only.
+        self.diagnostics.learn(&mut Residue {
+            warnings,
+            found_rows: outcome.has_rows.then_some(sheet.rows),
+            ..Residue::default()
+        });
         if outcome.last_insert_id != 0 && outcome.error.is_none() {
             self.insert_id_before = self.insert_id;
             self.insert_id = outcome.last_insert_id;
