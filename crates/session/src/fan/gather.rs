@@ -207,19 +207,22 @@ impl Session {
             Err(other) => {
                 self.undo_parts(&mut done, run, across).await;
                 self.leave_parts(run, done);
-                match other {
-                    Stop::Bound(name, most) => {
-                        let most = most.to_string();
-                        let details = [name, &*most];
-                        self.client
-                            .error(&error::GATHER_TOO_LARGE, &details)
-                            .await?;
-                    }
-                    Stop::Scratch(why) => self.tell_scratch(why.into()).await?,
-                    Stop::Groups(_) => {}
-                }
+                self.tell_stop(other).await?;
                 Ok(Step::Answered)
             }
+        }
+    }
+
+    /// Rows could not be put into their table.
+    async fn tell_stop(&mut self, stop: Stop) -> Result<(), End> {
+        match stop {
+            Stop::Bound(name, most) => {
+                let most = most.to_string();
+                let details = [name, &*most];
+                self.client.error(&error::GATHER_TOO_LARGE, &details).await
+            }
+            Stop::Scratch(why) => self.tell_scratch(why.into()).await,
+            Stop::Groups(_) => Ok(()),
         }
     }
 
@@ -279,9 +282,21 @@ impl Session {
         self.statement += 1;
         self.diagnostics
             .note(&run.shape, &outcome, self.mode.dialect);
+        self.tell_gathered(sheet, outcome.warnings, trouble, refusal)
+            .await
+    }
+
+    /// Ends the client's result.
+    async fn tell_gathered(
+        &mut self,
+        mut sheet: Sheet,
+        warnings: u16,
+        trouble: Option<Trouble>,
+        refusal: Option<ServerRefusal>,
+    ) -> Result<(), End> {
         match trouble {
             None => {
-                sheet.end(self.status_now(), outcome.warnings);
+                sheet.end(self.status_now(), warnings);
                 self.flush(&mut sheet).await
             }
             Some(trouble) => {
