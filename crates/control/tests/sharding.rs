@@ -227,7 +227,31 @@ fn what_cannot_work_is_refused_with_the_cure() {
     client.run("DELETE FROM shop.orders WHERE customer_id=150");
     plane.rows(&add("shop.orders", "customer_id"));
     refused(&add("shop.orders", "customer_id"), "on map 1 already");
+    later_faults_are_found(&plane, &servers);
     shards_and_maps_in_use_stay(&plane, &servers);
+}
+
+/// A unique key that was added past Heddle, and a table that is gone, are found.
+fn later_faults_are_found(plane: &Plane, servers: &[Server; 2]) {
+    let all = |sql: &str| {
+        servers
+            .iter()
+            .for_each(|server| drop(server.client().run(sql)))
+    };
+    let found = |words: &str| {
+        let rows = plane.rows(&["sharding", "verify", "shop.orders"]);
+        assert!(rows[0]["problem"].to_string().contains(words), "{rows}");
+    };
+    all("ALTER TABLE shop.orders ADD UNIQUE u (note)");
+    found("unique keys without customer_id: (note)");
+    all("ALTER TABLE shop.orders DROP KEY u");
+    assert_eq!(
+        plane.rows(&["sharding", "verify", "shop.orders"]),
+        json!([])
+    );
+    all("RENAME TABLE shop.orders TO shop.away");
+    found("has no table shop.orders");
+    all("RENAME TABLE shop.away TO shop.orders");
 }
 
 /// A shard with rows stays, and a map with shards does.

@@ -135,9 +135,13 @@ pub async fn checksum(
     let sql = format!("CHECKSUM TABLE {name}");
     let rows = link.rows(OPERATION, &sql, timeout_ms).await?;
     let sum = rows.first().and_then(|row| text_at(row, 1));
+    // NULL for a table that is not there.
+    let Some(sum) = sum else {
+        return Ok((String::new(), false));
+    };
     let sql = format!("SELECT COUNT(*) FROM (SELECT 1 FROM {name} LIMIT 1) AS one");
     let some = link.cell(OPERATION, &sql, timeout_ms).await?;
-    Ok((sum.unwrap_or_default(), some.as_deref() == Some("1")))
+    Ok((sum, some.as_deref() == Some("1")))
 }
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ impl Control {
     }
 
     /// The table's columns as the group has them now.
-    async fn schema_of(
+    pub(super) async fn schema_of(
         &self,
         group: &str,
         table: &TableRecord,
@@ -397,7 +397,7 @@ fn check_map_name(args: &Arguments, declared: &Declared, name: &str) -> Result<(
 }
 
 /// Makes sure that the column can be the table's shard key, and that its unique keys stay unique.
-fn check_key(
+pub(super) fn check_key(
     kind: &ShardKind,
     full: &str,
     schema: &TableSchema,

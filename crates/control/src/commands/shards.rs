@@ -1,11 +1,11 @@
 //! Commands about shards: making, switching, removing and finding them, and their rows.
 
-use farm::shard::{SLOTS, ShardKind};
+use farm::shard::{SLOTS, ShardKind, ShardMap};
 use routing::shard::{Literal, Nowhere, locate, stored};
 use serde_json::Value;
 
 use super::group::{done, find_group};
-use super::sharding::{find_map, find_table, no_map};
+use super::sharding::{check_key, find_map, find_table, no_map};
 use super::{Arguments, CommandError, Table};
 use crate::identity;
 use crate::record::{DEFINED, Declared, ShardRecord, TableRecord, json};
@@ -246,6 +246,12 @@ impl Control {
                     .rows
                     .push(vec![(*id).into(), group, what.into(), problem.into(), rows]);
             };
+            for sharded in tables.iter().filter(|table| table.key.is_some()) {
+                if let Some(why) = self.unfit(&map, sharded).await? {
+                    let what = format!("table {}", sharded.full_name());
+                    push(&map.global_group, what, &why, Value::Null);
+                }
+            }
             for drift in self.drift(&map, &whole).await? {
                 push(&drift.group, drift.what, drift.kind.name(), Value::Null);
             }
@@ -265,7 +271,43 @@ impl Control {
                 }
             }
         }
+        let changes = self.state().records.changes.clone();
+        for (id, change) in changes.iter().filter(|_| only.is_none()) {
+            table.rows.push(vec![
+                Value::Null,
+                change.groups.join(",").into(),
+                format!("change {id}").into(),
+                "has not run on all its groups".into(),
+                Value::Null,
+            ]);
+        }
         Ok(table)
+    }
+
+    /// Why a sharded table could not be declared as it is now.
+    async fn unfit(
+        &self,
+        map: &ShardMap,
+        table: &TableRecord,
+    ) -> Result<Option<String>, CommandError> {
+        let Some(key) = &table.key else {
+            return Ok(None);
+        };
+        let mut now = key.clone();
+        let checked = match self.schema_of(&map.global_group, table).await {
+            Ok(schema) => check_key(&map.kind, &table.full_name(), &schema, &mut now),
+            Err(error) => Err(error),
+        };
+        match checked {
+            Ok(()) if now.key == key.key => Ok(None),
+            Ok(()) => Ok(Some(format!(
+                "{} compares its values otherwise than when the table was declared; make it again, and \
+                 move the rows",
+                key.column
+            ))),
+            Err(CommandError::Refused(why)) => Ok(Some(why)),
+            Err(error) => Err(error),
+        }
     }
 }
 

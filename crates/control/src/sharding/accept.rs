@@ -17,6 +17,9 @@ use crate::runtime::Control;
 /// A table is counted for so long, at most.
 const COUNT_MS: u64 = 3_600_000;
 
+/// ER_NO_SUCH_TABLE
+const NO_SUCH_TABLE: u16 = 1146;
+
 /// Rows that a group has and should not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Misplaced {
@@ -136,8 +139,13 @@ impl Control {
                     continue;
                 };
                 let (database, name) = (&table.database, &table.table);
-                let rows =
-                    tables::count_others(&mut link, database, name, &condition, COUNT_MS).await?;
+                let counted =
+                    tables::count_others(&mut link, database, name, &condition, COUNT_MS).await;
+                let rows = match counted {
+                    // A table that is not there is another matter.
+                    Err(error) if error.number() == Some(NO_SUCH_TABLE) => 0,
+                    other => other?,
+                };
                 if rows > 0 {
                     all.push(Misplaced {
                         table: format!("{database}.{name}"),
