@@ -243,7 +243,7 @@ impl Session {
 
     /// Takes a connection of the seat's primary, unless it holds one; waits for a primary as any
     /// statement. False: the client has been answered.
-    async fn take_primary(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+    pub(super) async fn take_primary(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
         // A statement that was prepared may have left one of a replica.
         let guarded = |held: &mut Held| held.lease.connection().is_guarded();
         if let Some(held) = self.held.take_if(guarded) {

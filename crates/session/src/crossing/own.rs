@@ -44,7 +44,9 @@ impl Session {
         }
         let across = Across { own };
         for group in groups {
-            if !self.admit(group, shape, job).await? {
+            // Without autocommit nothing has begun on the first group yet: a statement for it alone
+            // would take its connection by itself.
+            if !self.admit(group, shape, job).await? || !self.take_primary(shape, job).await? {
                 self.drop_across(Some(across)).await;
                 return Ok(None);
             }
