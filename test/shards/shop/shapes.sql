@@ -6,7 +6,7 @@ SELECT customer_id, order_id, total FROM orders WHERE status = 'paid' ORDER BY t
 SELECT customer_id, order_id, total FROM orders ORDER BY placed DESC, customer_id, order_id LIMIT 10 OFFSET 20;
 SELECT DISTINCT country, tier FROM customers ORDER BY country, tier;
 SELECT c.tier, COUNT(*), SUM(o.total) FROM customers c JOIN orders o ON o.customer_id = c.customer_id GROUP BY c.tier ORDER BY c.tier;
-SELECT p.category COLLATE utf8mb4_bin AS category, c.country, SUM(i.quantity * i.price) FROM customers c JOIN items i ON i.customer_id = c.customer_id JOIN products p ON p.product_id = i.product_id GROUP BY category, c.country ORDER BY category, c.country;
+SELECT p.category COLLATE utf8mb4_bin AS kind, c.country, SUM(i.quantity * i.price) FROM customers c JOIN items i ON i.customer_id = c.customer_id JOIN products p ON p.product_id = i.product_id GROUP BY kind, c.country ORDER BY kind, c.country;
 SELECT a.customer_id, b.customer_id FROM customers a JOIN customers b ON a.born = b.born AND a.customer_id < b.customer_id ORDER BY 1, 2;
 SELECT c.customer_id, c.name FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id AND o.total > 900) ORDER BY c.customer_id;
 SELECT c.customer_id FROM customers c WHERE c.customer_id NOT IN (SELECT o.customer_id FROM orders o WHERE o.status = 'cancelled') ORDER BY 1;

@@ -50,6 +50,7 @@ SELECT CONCAT(name, ' ', COALESCE(city, '?')) AS line FROM customers ORDER BY cu
 SELECT city COLLATE utf8mb4_bin AS c, COUNT(*) FROM customers GROUP BY c ORDER BY c;
 SELECT customer_id, HEX(code), code = 'abc' FROM customers ORDER BY code DESC, customer_id;
 SELECT customer_id, credit * 1.10 AS a, credit * 2 AS b, credit / 4 AS c, -credit AS d, credit * score AS e FROM customers ORDER BY 1;
+-- about: 4
 SELECT SUM(credit * 1.10), SUM(credit / 4), AVG(credit * 1.5), SUM(credit * score), SUM(customer_id / 3) FROM customers;
 SELECT SUM(price * quantity * (1 + COALESCE(tax, 0))) FROM items;
 SELECT AVG(tax), SUM(tax) / COUNT(*), MAX(tax) - MIN(tax) FROM items;
