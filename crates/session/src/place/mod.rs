@@ -121,6 +121,7 @@ impl Session {
             return Where::Stay;
         };
         let spot = match job {
+            Job::Execute(_) if self.is_command(Command::StmtBulkExecute) => spot_of_bulk(&plan),
             Job::Execute(id) => match self.bound(id, text) {
                 Some(bound) => self.spot(&plan, text, &bound, sharding),
                 None => return Where::Stay,
@@ -304,12 +305,34 @@ impl Session {
                 None => Where::Stay,
             };
         }
+        if matches!(shape.verb, Verb::Prepare | Verb::ExecuteImmediate) {
+            return self.place_text_prepare(text, snapshot, sharding);
+        }
         let rows_matter = !matches!(shape.class, Class::Show);
         match self.by_names(text, snapshot, sharding) {
             Names::None => self.in_database(snapshot, sharding),
             Names::Whole(name) => group(&name, snapshot),
             Names::Part(name) if !rows_matter => group(&name, snapshot),
             Names::Part(_) => refuse("a statement of this kind works on one group only"),
+        }
+    }
+
+    /// PREPARE … FROM: the statement inside runs on one connection.
+    fn place_text_prepare(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Where {
+        let slots = sqltext::slots(text, &self.mode);
+        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let why = "a statement that is prepared by PREPARE in SQL works on tables of one group only: prepare it by the protocol";
+        let Some(slot) = slots.first() else {
+            return match sharding.has_declared(&database) {
+                true => refuse(why),
+                false => self.in_database(snapshot, sharding),
+            };
+        };
+        let inner = sqltext::unquote(slot.span.of(text), &self.mode);
+        match self.by_names(&inner, snapshot, sharding) {
+            Names::None => self.in_database(snapshot, sharding),
+            Names::Whole(name) => group(&name, snapshot),
+            Names::Part(_) => refuse(why),
         }
     }
 
@@ -469,6 +492,19 @@ enum Names {
     Whole(Arc<str>),
     /// This group has some, or a part of their rows.
     Part(Arc<str>),
+}
+
+/// Many rows in one execution, whose keys are not looked at.
+fn spot_of_bulk(plan: &Plan) -> Spot {
+    let why = "many rows in one execution work on tables of one group only: execute row by row";
+    match &plan.goes {
+        Goes::Group(name) => Spot::Group(name.clone()),
+        Goes::Nowhere => Spot::Anywhere,
+        _ => Spot::Refused(routing::Refusal {
+            error: error::NOT_OVER_GROUPS,
+            detail: why.to_owned(),
+        }),
+    }
 }
 
 /// Statements whose tables and keys are looked for.
