@@ -16,7 +16,7 @@ use sqltext::{Class, Facts};
 use super::counts::Counts;
 use super::feeds::Feeds;
 use super::parts::{Done, Taken};
-use super::{Fan, Part, Wanted, Word};
+use super::{Fan, Part, Wanted};
 use crate::end::End;
 use crate::exec::{Job, Run, Shape};
 use crate::operator::{Answer, Reply};
@@ -210,8 +210,9 @@ impl Session {
             let refusal = done.parts[at].refusal.take();
             refusal.unwrap_or_else(|| lost_there(&groups[at]))
         });
-        let word = Word::Counted(&counts);
-        let warnings = self.ask_warnings(&mut done, &word).await;
+        done.ask_warnings(None).await;
+        done.end_clock().await;
+        let warnings = done.told.take();
         self.leave_parts(run, done);
         self.statement += 1;
         let mut outcome = Outcome {

@@ -8,6 +8,8 @@ use super::feed::{Event, Feed};
 /// All parts, in the order of the statement's.
 pub(crate) struct Feeds {
     pub all: Vec<Feed>,
+    /// Their connections keep the statement's time behind it.
+    pub clocked: bool,
 }
 
 impl Feeds {

@@ -252,7 +252,10 @@ impl Session {
             ..Order::default()
         };
         let feed = Feed::start(lease, &order, self.core.take_buffer());
-        let mut feeds = Feeds { all: vec![feed] };
+        let mut feeds = Feeds {
+            all: vec![feed],
+            clocked: false,
+        };
         let form = match run.job {
             Job::Execute(_) => Form::Binary,
             Job::Frame(_) | Job::Prepare(_) => Form::Text,

@@ -169,6 +169,9 @@ impl Session {
         self.end_attempt();
         self.handle.running_elsewhere.borrow_mut().clear();
         let mut done = Done::of(taken, feeds);
+        // The end of a transaction takes them away.
+        done.ask_warnings(trouble.as_ref()).await;
+        done.end_clock().await;
         let trouble = match trouble {
             None => self.commit_parts(&mut done, across).await,
             Some(trouble) => {
@@ -226,7 +229,7 @@ impl Session {
         word: Word<'_>,
     ) -> Result<bool, End> {
         let outcome = self.fan_outcome(&done, &sheet, &word);
-        let warnings = self.ask_warnings(&mut done, &word).await;
+        let warnings = done.told.take();
         let (mut lost, mut refusal) = (None, None);
         match &word {
             Word::Trouble(Trouble::Lost(at)) => lost = Some(done.tried(*at)),

@@ -15,7 +15,7 @@ use super::feed::{Feed, Order};
 use super::feeds::Feeds;
 use super::rows::Trouble;
 use super::stop::all;
-use super::{Fan, Part, Stuck, Word};
+use super::{Fan, Part, Stuck};
 use crate::counters::count;
 use crate::crossing::Across;
 use crate::exec::{Changes, Run, Shape, Tried};
@@ -24,6 +24,8 @@ use crate::session::{Held, Session};
 
 /// Its name is Heddle's own: a statement inside a transaction is undone to here.
 const SAVEPOINT: &[u8] = b"SAVEPOINT `heddle.statement`";
+/// MySQL forgets warnings by it: behind a write it waits until they have been asked for.
+const NO_CLOCK: &[u8] = b"SET timestamp=DEFAULT";
 const UNDO: &[u8] = b"ROLLBACK TO SAVEPOINT `heddle.statement`";
 
 /// A part's connection, and how it was chosen.
@@ -49,10 +51,15 @@ pub(super) struct Over {
 /// What is left of all parts, in their order.
 pub(super) struct Done {
     pub parts: Vec<Over>,
+    /// Their warnings, once they were asked.
+    pub told: Option<Warnings>,
+    /// Their connections have the statement's time still.
+    clocked: bool,
 }
 
 impl Done {
     pub fn of(taken: Vec<Taken>, feeds: Feeds) -> Done {
+        let clocked = feeds.clocked;
         let parts = taken.into_iter().zip(feeds.all).map(|(taken, mut feed)| {
             let outcome = std::mem::take(&mut feed.outcome);
             let changes = std::mem::take(&mut feed.changes);
@@ -71,6 +78,8 @@ impl Done {
         });
         Done {
             parts: parts.collect(),
+            told: None,
+            clocked,
         }
     }
 
@@ -78,6 +87,40 @@ impl Done {
     pub fn warnings(&self) -> u16 {
         let each = self.parts.iter().map(|part| part.outcome.warnings);
         each.fold(0, u16::saturating_add)
+    }
+
+    /// Asks for the warnings of all parts, or for those of the part that failed.
+    pub async fn ask_warnings(&mut self, trouble: Option<&Trouble>) {
+        let failed = match trouble {
+            None => None,
+            Some(Trouble::Refused(at)) => Some(*at),
+            Some(_) => return,
+        };
+        let questions = Questions {
+            warnings: true,
+            ..Questions::default()
+        };
+        for (at, part) in self.parts.iter_mut().enumerate() {
+            let asked = failed.map_or(part.outcome.warnings > 0, |failed| failed == at);
+            let Some(lease) = part.lease.as_mut().filter(|_| asked) else {
+                continue;
+            };
+            let residue = lease.connection_mut().residue(&questions).await;
+            let Some(warnings) = residue.ok().and_then(|residue| residue.warnings) else {
+                continue;
+            };
+            match &mut self.told {
+                Some(all) => all.rows.extend(warnings.rows),
+                None => self.told = Some(warnings),
+            }
+        }
+    }
+
+    /// The connections have the servers' own time again.
+    pub async fn end_clock(&mut self) {
+        if std::mem::take(&mut self.clocked) {
+            self.run(NO_CLOCK, |_| true).await;
+        }
     }
 
     /// Where a part was tried.
@@ -249,7 +292,9 @@ impl Session {
             };
             if let Some(clock) = &clock {
                 order.before.push(clock.clone());
-                order.after.push(b"SET timestamp=DEFAULT".to_vec());
+                if !run.shape.writes {
+                    order.after.push(NO_CLOCK.to_vec());
+                }
             }
             if run.shape.writes && marked {
                 order.before.push(SAVEPOINT.to_vec());
@@ -258,7 +303,8 @@ impl Session {
         }
         let elsewhere = all.iter().skip(1).map(|feed| feed.on).collect();
         self.handle.running_elsewhere.replace(elsewhere);
-        Feeds { all }
+        let clocked = clock.is_some() && run.shape.writes;
+        Feeds { all, clocked }
     }
 
     /// The statement went well everywhere: a transaction of its own is committed.
@@ -297,39 +343,6 @@ impl Session {
                 self.held = Some(Held { lease, pins });
             }
         }
-    }
-
-    /// The warnings of all parts, or those of the part that failed. `None` when there are none.
-    pub(super) async fn ask_warnings(
-        &mut self,
-        done: &mut Done,
-        word: &Word<'_>,
-    ) -> Option<Warnings> {
-        let failed = match word {
-            Word::Trouble(Trouble::Refused(at)) => Some(*at),
-            Word::Trouble(_) => return None,
-            _ => None,
-        };
-        let questions = Questions {
-            warnings: true,
-            ..Questions::default()
-        };
-        let mut all: Option<Warnings> = None;
-        for (at, part) in done.parts.iter_mut().enumerate() {
-            let asked = failed.map_or(part.outcome.warnings > 0, |failed| failed == at);
-            let Some(lease) = part.lease.as_mut().filter(|_| asked) else {
-                continue;
-            };
-            let residue = lease.connection_mut().residue(&questions).await;
-            let Some(warnings) = residue.ok().and_then(|residue| residue.warnings) else {
-                continue;
-            };
-            match &mut all {
-                Some(all) => all.rows.extend(warnings.rows),
-                None => all = Some(warnings),
-            }
-        }
-        all
     }
 
     /// Takes note of what each part said, and keeps its connection or gives it back.
