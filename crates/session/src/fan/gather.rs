@@ -109,6 +109,7 @@ impl Session {
         let taken = self.core.pools.take(&found, key, &self.state, 0);
         let mut lease = Box::pin(taken).await?;
         self.ready_part(&mut lease, &run.shape).await?;
+        self.bring_lasting(lease.connection_mut()).await?;
         let mut commands: Vec<(Command, &[u8])> = vec![
             (Command::Query, KEEP),
             (Command::Query, PLAIN),
