@@ -29,10 +29,6 @@ mod diagnostics;
 mod end;
 mod exec;
 mod expired;
-#[allow(
-    dead_code,
-    reason = "what sends statements here comes with the places of tables"
-)]
 mod fan;
 mod hedge;
 mod hold;

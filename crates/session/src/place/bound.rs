@@ -221,6 +221,12 @@ fn put_bytes(
         // A byte of a character could pass for a quote.
         return None;
     }
+    quote(bytes, mode, out);
+    Some(())
+}
+
+/// Writes a string literal. No byte of a character may pass for a quote.
+pub(super) fn quote(bytes: &[u8], mode: &Mode, out: &mut Vec<u8>) {
     out.push(b'\'');
     for &byte in bytes {
         match byte {
@@ -231,7 +237,6 @@ fn put_bytes(
         }
     }
     out.push(b'\'');
-    Some(())
 }
 
 #[cfg(test)]

@@ -203,16 +203,7 @@ fn put(out: &mut Vec<u8>, value: Option<&[u8]>, form: Form, mode: &Mode) -> Opti
             if !single && !value.is_ascii() {
                 return None;
             }
-            out.push(b'\'');
-            for &byte in value {
-                match byte {
-                    b'\'' => out.extend_from_slice(b"''"),
-                    b'\\' if !mode.no_backslash_escapes => out.extend_from_slice(b"\\\\"),
-                    0 if !mode.no_backslash_escapes => out.extend_from_slice(b"\\0"),
-                    _ => out.push(byte),
-                }
-            }
-            out.push(b'\'');
+            super::bound::quote(value, mode, out);
         }
     }
     Some(())
