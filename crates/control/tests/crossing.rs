@@ -387,6 +387,9 @@ fn a_branch_survives_its_primary() {
             .wait_server("follows", replica, |it| it.serves_reads());
     }
     stage.plane.rows(&["group", "activate", "b"]);
+    for replica in &replicas {
+        plane::wait_until_settled(replica);
+    }
     // Its router may live, so that nothing is done before the decision.
     stage.router.slot = 1;
     let (mut decider, _owner, branch) = stage.cross(1);
