@@ -60,6 +60,18 @@ bitflags::bitflags! {
     }
 }
 
+impl Change {
+    /// The variable that chooses a shard by this change, if it does.
+    fn chooses(&self) -> Option<&'static str> {
+        match self {
+            Change::ShardTable(name) if !name.is_empty() => Some("heddle_shard_table"),
+            Change::ShardKey(Some(_)) => Some("heddle_shard_key"),
+            Change::GlobalTable(name) if !name.is_empty() => Some("heddle_global_table"),
+            _ => None,
+        }
+    }
+}
+
 impl Session {
     /// Other defaults are in force than those that the session began with: it has them, except where
     /// it has chosen for itself.
@@ -204,6 +216,14 @@ impl Session {
     async fn change_own(&mut self, changes: Vec<Change>) -> Result<(), End> {
         // What can still be refused comes first.
         for change in &changes {
+            // Clients take the error to mean that there is nothing to choose from.
+            if let Some(choice) = change.chooses()
+                && self.core.shared.published.load().sharding.is_none()
+            {
+                return self
+                    .refuse_change(Refused::Unknown(choice.to_owned()))
+                    .await;
+            }
             if let Change::Token(Some(token)) = change
                 && let Err(reason) = self.take_token(token).await
             {
