@@ -51,7 +51,11 @@ fn unsalted(create: &str) -> String {
         let begin = plugin + begins.min()?;
         let text = &create[begin..];
         let end = match text.strip_prefix('\'') {
-            Some(inner) => inner.find('\'').map(|at| at + 2)?,
+            // The hash may have any bytes, quotes among them.
+            Some(inner) => {
+                let end = inner.find("' REQUIRE ").or_else(|| inner.find('\''));
+                end.map(|at| at + 2)?
+            }
             None => text.find(' ').unwrap_or(text.len()),
         };
         Some((begin, begin + end))
@@ -185,6 +189,10 @@ mod tests {
             )
         };
         assert_eq!(unsalted(&made("'$A$005$x y'")), unsalted(&made("0x2441")));
+        assert_eq!(
+            unsalted(&made("'$A$005$a'' \\'b'")),
+            unsalted(&made("0x2441"))
+        );
         let native = "CREATE USER a IDENTIFIED WITH 'mysql_native_password' AS '*12'";
         assert_eq!(unsalted(native), native);
     }

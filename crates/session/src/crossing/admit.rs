@@ -15,6 +15,7 @@ use super::{Part, work_of};
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape, Tried};
+use crate::hold::{Cause, Turn};
 use crate::pin::Pins;
 use crate::refuse::ServerRefusal;
 use crate::session::{Held, Session};
@@ -174,11 +175,18 @@ impl Session {
             self.client.error(&error::CROSSING_REFUSED, &[&why]).await?;
             return Ok(false);
         }
+        let terms = self.core.settings().crossings;
+        let read_only = self.crossing.as_ref().is_some_and(|it| it.read_only);
+        let plain = read_only || terms.atomic == Atomic::BestEffort;
+        if let Err(error) = self.name_crossing(plain).await {
+            return self.lose_decider(&error).await;
+        }
+        let mut run = None;
         for tried in 1.. {
             if !self.take_primary(shape, job).await? {
                 return Ok(false);
             }
-            match self.start_branch(group, shape).await {
+            match self.start_branch(group, shape, plain).await {
                 Ok(()) => break,
                 Err(ConnectionError::Refused {
                     number,
@@ -196,9 +204,14 @@ impl Session {
                     return Ok(false);
                 }
                 Err(error) => {
-                    // Closed, it is undone there.
+                    // Closed, it is undone there. Where the server is gone, so are the others.
                     self.held = None;
-                    if tried >= TRIES {
+                    let run = run.get_or_insert_with(|| self.new_run(*shape, job));
+                    let turn = Box::pin(self.hold(run, Cause::Failure)).await?;
+                    if turn == Turn::Answered {
+                        return Ok(false);
+                    }
+                    if turn != Turn::Again && tried >= TRIES {
                         let why = format!("of group {} ({error})", group.name);
                         self.client
                             .error(&error::SERVER_UNREACHABLE, &[&why])
@@ -209,6 +222,18 @@ impl Session {
             }
         }
         Ok(true)
+    }
+
+    /// The group that was to decide has lost its part: the whole transaction is over.
+    async fn lose_decider(&mut self, why: &ConnectionError) -> Result<bool, End> {
+        let decider = self.crossing.as_ref().and_then(|it| it.parts.first());
+        if let Some(decider) = decider.map(|part| part.group) {
+            drop(self.take_held_in(decider));
+        }
+        self.note_failure(Some(error::CROSSING_UNDONE.number));
+        let why = why.to_string();
+        self.client.error(&error::CROSSING_UNDONE, &[&why]).await?;
+        Ok(false)
     }
 
     /// Why the transaction cannot take in this group for this statement.
@@ -289,12 +314,15 @@ impl Session {
     }
 
     /// Begins the branch on the held connection.
-    async fn start_branch(&mut self, group: &Group, shape: &Shape) -> Result<(), ConnectionError> {
+    async fn start_branch(
+        &mut self,
+        group: &Group,
+        shape: &Shape,
+        plain: bool,
+    ) -> Result<(), ConnectionError> {
         let terms = self.core.settings().crossings;
-        let work = work_of(shape, self.is_serializable());
         let read_only = self.crossing.as_ref().is_some_and(|it| it.read_only);
-        let plain = read_only || terms.atomic == Atomic::BestEffort;
-        self.name_crossing(plain).await?;
+        let work = work_of(shape, self.is_serializable());
         let Some(crossing) = &self.crossing else {
             return Ok(());
         };
