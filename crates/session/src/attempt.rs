@@ -10,7 +10,6 @@ use mysql_wire::packet::HEADER_BYTES;
 use mysql_wire::relay::{BUFFER_BYTES, Expect, Outcome, Relay};
 use mysql_wire::reply::{ErrPacket, SessionChange};
 use mysql_wire::statement::PARAMETERS_COUNTED;
-use mysql_wire::status::Status;
 use sqltext::{Class, Facts};
 
 use crate::counters::count;
@@ -20,7 +19,7 @@ use crate::hold::{is_tended, says_read_only};
 use crate::profile::Step;
 use crate::refuse::ServerRefusal;
 use crate::resume::Tally;
-use crate::session::Session;
+use crate::session::{Session, is_free};
 
 /// The command byte of COM_STMT_EXECUTE.
 const EXECUTE: u8 = Command::StmtExecute as u8;
@@ -248,12 +247,7 @@ impl Session {
         shape: &Shape,
         job: Job,
     ) -> Result<(Expect, Option<Vec<u8>>), ConnectionError> {
-        if self.variables_differ(connection, shape) {
-            Box::pin(self.move_variables(connection, shape, job)).await?;
-        }
-        if Session::needs_insert_id(shape) {
-            Box::pin(self.move_insert_id(connection)).await?;
-        }
+        self.bring_values(connection, shape, job).await?;
         let ready = match job {
             Job::Frame(expect) => (expect, self.attributed(connection, shape)),
             Job::Prepare(client_id) => (Expect::Prepare { client_id }, None),
@@ -417,8 +411,7 @@ impl Session {
         let refusal = run.refusal(outcome, read_only);
         let refusal = refusal.or_else(|| self.refusal_in_transaction(outcome, pipe));
         refusal.or_else(|| {
-            let both = Status::AUTOCOMMIT | Status::IN_TRANS;
-            let alone = run.alone && self.status & both == Status::AUTOCOMMIT;
+            let alone = run.alone && is_free(self.status);
             let plain = run.train.cars.is_empty() && !run.shape.has_several_results();
             let packet = pipe.buffer.get(pipe.ready + HEADER_BYTES..);
             let payload = packet.filter(|_| alone && plain && !read_only)?;

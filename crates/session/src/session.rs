@@ -115,6 +115,11 @@ pub struct Session {
     pub(crate) preparing: Option<(Prepared, Option<PrepareOk>)>,
 }
 
+/// True outside transactions: with autocommit, and none begun.
+pub(crate) fn is_free(status: Status) -> bool {
+    status & (Status::AUTOCOMMIT | Status::IN_TRANS) == Status::AUTOCOMMIT
+}
+
 /// Serves one accepted connection to its end.
 pub async fn serve(core: Rc<Core>, stream: TcpStream, peer: SocketAddr) {
     let Ok(sock) = Sock::adopt(stream) else {

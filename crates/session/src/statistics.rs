@@ -9,7 +9,7 @@ use sqltext::{Class, MsHint, Verb};
 
 use crate::counters::{Counters, count};
 use crate::exec::Shape;
-use crate::session::Session;
+use crate::session::{Session, is_free};
 
 /// The statistics that are read off the farm's snapshot: name, help, value.
 pub(crate) fn of_farm(snapshot: &Snapshot) -> [(&'static str, &'static str, u64); 7] {
@@ -102,7 +102,7 @@ impl Session {
             _ if read => count(&counters.use_slave_guess),
             _ => count(&counters.use_master_guess),
         }
-        let free = Status::AUTOCOMMIT == self.status & (Status::AUTOCOMMIT | Status::IN_TRANS);
+        let free = is_free(self.status);
         if read && !replica && !free {
             count(&counters.trx_master_forced);
         }

@@ -116,6 +116,22 @@ impl Session {
         }
     }
 
+    /// Brings to the connection the values that the statement may ask for.
+    pub(crate) async fn bring_values(
+        &mut self,
+        connection: &mut Connection,
+        shape: &Shape,
+        job: Job,
+    ) -> Result<(), ConnectionError> {
+        if self.variables_differ(connection, shape) {
+            Box::pin(self.move_variables(connection, shape, job)).await?;
+        }
+        if Session::needs_insert_id(shape) {
+            Box::pin(self.move_insert_id(connection)).await?;
+        }
+        Ok(())
+    }
+
     /// Makes the connection's variables those of the session.
     pub(crate) async fn move_variables(
         &mut self,

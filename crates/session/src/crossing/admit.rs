@@ -18,6 +18,7 @@ use crate::exec::{Job, Shape, Tried};
 use crate::hold::{Cause, Turn};
 use crate::pin::Pins;
 use crate::refuse::ServerRefusal;
+use crate::seat::group_of;
 use crate::session::{Held, Session};
 
 /// The first release of MySQL whose XA survives crashes at every step.
@@ -58,7 +59,7 @@ impl Session {
             false => decider.unwrap_or(current),
         };
         let snapshot = self.core.snapshot();
-        match snapshot.groups.iter().find(|it| it.number == number) {
+        match group_of(&snapshot, number) {
             Some(group) => self.admit(group, shape, job).await,
             None => Ok(true),
         }

@@ -19,7 +19,8 @@ use crate::counters::count;
 use crate::end::End;
 use crate::exec::Run;
 use crate::refuse::ServerRefusal;
-use crate::session::{Held, Session};
+use crate::seat::group_of;
+use crate::session::{Held, Session, is_free};
 
 /// Errors by which a server has rolled back all that its group had of the transaction, or Heddle has
 /// it rolled back: ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK.
@@ -175,7 +176,7 @@ impl Session {
         let snapshot = self.core.snapshot();
         let back = self.seat_number();
         for (side, tied) in sides.into_iter().zip(pins) {
-            let Some(group) = snapshot.groups.iter().find(|it| it.number == side.group) else {
+            let Some(group) = group_of(&snapshot, side.group) else {
                 continue;
             };
             self.sit(group);
@@ -194,7 +195,7 @@ impl Session {
                 (None, None) => {}
             }
         }
-        if let Some(group) = snapshot.groups.iter().find(|it| it.number == back) {
+        if let Some(group) = group_of(&snapshot, back) {
             self.sit(group);
         }
         self.let_go();
@@ -202,8 +203,7 @@ impl Session {
 
     /// Outside transactions: connections that nothing ties go back, of all seats.
     fn let_go(&mut self) {
-        let both = Status::AUTOCOMMIT | Status::IN_TRANS;
-        if self.status & both != Status::AUTOCOMMIT {
+        if !is_free(self.status) {
             return;
         }
         let free = |held: &mut Option<Held>| held.take_if(|held| held.pins.is_empty());

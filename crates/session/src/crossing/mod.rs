@@ -103,41 +103,29 @@ impl Session {
             .map_or(self.seat, |group| group.number)
     }
 
+    /// Where the seat of this group keeps its connection; `None` when the session has no such seat.
+    fn hold_of(&mut self, group: u32) -> Option<&mut Option<Held>> {
+        if self.seat_number() == group {
+            return Some(&mut self.held);
+        }
+        let seat = self.seats.iter_mut().find(|seat| seat.group == group)?;
+        Some(&mut seat.held)
+    }
+
     /// The connection that the session holds in this group.
     pub(crate) fn held_in(&mut self, group: u32) -> Option<&mut Held> {
-        match self.seat_number() == group {
-            true => self.held.as_mut(),
-            false => self
-                .seats
-                .iter_mut()
-                .find(|it| it.group == group)?
-                .held
-                .as_mut(),
-        }
+        self.hold_of(group)?.as_mut()
     }
 
     /// Takes it away from its seat.
     pub(crate) fn take_held_in(&mut self, group: u32) -> Option<Held> {
-        match self.seat_number() == group {
-            true => self.held.take(),
-            false => self
-                .seats
-                .iter_mut()
-                .find(|it| it.group == group)?
-                .held
-                .take(),
-        }
+        self.hold_of(group)?.take()
     }
 
     /// Puts one back that was taken away.
     pub(crate) fn put_held_in(&mut self, group: u32, held: Held) {
-        match self.seat_number() == group {
-            true => self.held = Some(held),
-            false => {
-                if let Some(seat) = self.seats.iter_mut().find(|it| it.group == group) {
-                    seat.held = Some(held);
-                }
-            }
+        if let Some(hold) = self.hold_of(group) {
+            *hold = Some(held);
         }
     }
 

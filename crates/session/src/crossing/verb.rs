@@ -10,6 +10,7 @@ use super::{Begun, Crossing, Part};
 use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::pin::Pins;
+use crate::seat::group_of;
 use crate::session::Session;
 
 impl Session {
@@ -97,7 +98,7 @@ impl Session {
             return;
         };
         let snapshot = self.core.snapshot();
-        if let Some(group) = snapshot.groups.iter().find(|it| it.number == number) {
+        if let Some(group) = group_of(&snapshot, number) {
             self.sit(group);
         }
     }

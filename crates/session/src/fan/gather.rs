@@ -16,7 +16,7 @@ use planner::{Answer, Finish, Fragment, Merging, Scratch};
 use super::feed::{Event, Feed, Order};
 use super::feeds::Feeds;
 use super::load::Loader;
-use super::parts::Done;
+use super::parts::{Done, TEXT};
 use super::rows::Trouble;
 use super::sheet::{Form, Sheet};
 use super::{Fan, Part, Wanted, Word};
@@ -108,7 +108,8 @@ impl Session {
             .key(found.server, false, &self.identity.pass);
         let taken = self.core.pools.take(&found, key, &self.state, 0);
         let mut lease = Box::pin(taken).await?;
-        self.ready_part(&mut lease, &run.shape).await?;
+        self.bring_values(lease.connection_mut(), &run.shape, TEXT)
+            .await?;
         self.bring_lasting(lease.connection_mut()).await?;
         let mut commands: Vec<(Command, &[u8])> = vec![
             (Command::Query, KEEP),

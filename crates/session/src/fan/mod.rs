@@ -24,7 +24,6 @@ use std::sync::Arc;
 
 use backend::{PoolError, Residue};
 use farm::{ServerId, error};
-use mysql_wire::status::Status;
 use planner::Merging;
 use routing::Refusal;
 
@@ -35,7 +34,7 @@ use self::sheet::{Form, Sheet};
 use crate::crossing::Across;
 use crate::end::End;
 use crate::exec::{Job, Run, Shape, Tried};
-use crate::session::Session;
+use crate::session::{Session, is_free};
 
 pub(crate) use define::{Defining, Definition};
 
@@ -121,7 +120,7 @@ impl Session {
         let snapshot = self.core.snapshot();
         let mut groups = Vec::with_capacity(fan.parts.len());
         for part in &fan.parts {
-            match snapshot.groups.iter().find(|it| it.name == part.group) {
+            match snapshot.group(&part.group) {
                 Some(group) => groups.push(Arc::clone(group)),
                 None => {
                     let text = format!("the farm has no group {}", part.group);
@@ -194,8 +193,7 @@ impl Session {
 
     /// True outside transactions.
     fn is_free(&self) -> bool {
-        let both = Status::AUTOCOMMIT | Status::IN_TRANS;
-        self.status & both == Status::AUTOCOMMIT
+        is_free(self.status)
     }
 
     /// A group has no connection for its part: the same.

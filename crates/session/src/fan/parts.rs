@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use backend::{Lease, Questions, Warnings};
 use farm::ServerId;
 use mysql_wire::command::Command;
-use mysql_wire::relay::Outcome;
+use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::status::Status;
 
 use super::feed::{Feed, Order};
@@ -18,7 +18,7 @@ use super::stop::all;
 use super::{Fan, Part, Stuck};
 use crate::counters::count;
 use crate::crossing::Across;
-use crate::exec::{Changes, Run, Shape, Tried};
+use crate::exec::{Changes, Job, Run, Tried};
 use crate::pin::Pins;
 use crate::session::{Held, Session};
 
@@ -27,6 +27,9 @@ const SAVEPOINT: &[u8] = b"SAVEPOINT `heddle.statement`";
 /// MySQL forgets warnings by it: behind a write it waits until they have been asked for.
 const NO_CLOCK: &[u8] = b"SET timestamp=DEFAULT";
 const UNDO: &[u8] = b"ROLLBACK TO SAVEPOINT `heddle.statement`";
+
+/// Parts are texts, whatever the client's command is.
+pub(super) const TEXT: Job = Job::Frame(Expect::Results);
 
 /// A part's connection, and how it was chosen.
 pub(super) struct Taken {
@@ -230,7 +233,9 @@ impl Session {
             self.give_back(lease);
             return Err(Stuck::Again);
         }
-        let ready = self.ready_part(&mut lease, &shape).await;
+        let ready = self
+            .bring_values(lease.connection_mut(), &shape, TEXT)
+            .await;
         if let Err(error) = ready {
             return Err(Stuck::Failed(tried, error.into()));
         }
@@ -240,23 +245,6 @@ impl Session {
             pins,
             tried,
         })
-    }
-
-    /// Brings to the connection what the statement relies on.
-    pub(super) async fn ready_part(
-        &mut self,
-        lease: &mut Lease,
-        shape: &Shape,
-    ) -> Result<(), backend::ConnectionError> {
-        let connection = lease.connection_mut();
-        if self.variables_differ(connection, shape) {
-            let job = crate::exec::Job::Frame(mysql_wire::relay::Expect::Results);
-            Box::pin(self.move_variables(connection, shape, job)).await?;
-        }
-        if Session::needs_insert_id(shape) {
-            Box::pin(self.move_insert_id(connection)).await?;
-        }
-        Ok(())
     }
 
     /// Gives back what a part that did not run had taken.

@@ -6,7 +6,6 @@ use mysql_wire::packet::{self, HEADER_BYTES, Header};
 use mysql_wire::relay::Expect;
 use mysql_wire::reply::{self, ErrPacket, OkPacket};
 use mysql_wire::result::{Column, ColumnCount, ColumnKind, TextRow};
-use mysql_wire::status::Status;
 use sqltext::{Mode, Multibyte};
 
 use crate::client::HEARD_BYTES_MAX;
@@ -207,10 +206,4 @@ fn put(out: &mut Vec<u8>, value: Option<&[u8]>, form: Form, mode: &Mode) -> Opti
         }
     }
     Some(())
-}
-
-/// True where a statement that consists of several needs a transaction of its own.
-pub(super) fn is_alone(status: Status) -> bool {
-    let both = Status::AUTOCOMMIT | Status::IN_TRANS;
-    status & both == Status::AUTOCOMMIT
 }

@@ -9,11 +9,11 @@ use farm::sharding::TableSchema;
 use planner::place::Spot;
 use sqltext::{Change, Span};
 
-use super::inner::{Heard, Sheet, is_alone};
+use super::inner::{Heard, Sheet};
 use crate::end::End;
 use crate::exec::Job;
 use crate::refuse::ServerRefusal;
-use crate::session::Session;
+use crate::session::{Session, is_free};
 
 /// Rows in one statement, and its bytes.
 const BATCH_ROWS: usize = 500;
@@ -53,7 +53,7 @@ impl Session {
             let why = "the statement's parameters cannot be written out";
             return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await;
         };
-        let alone = is_alone(self.status);
+        let alone = is_free(self.status);
         let done = self.write_in_transaction(spot, &text, alone).await;
         match done {
             Ok((tally, info)) => {
