@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs and that are missing. Says nothing when
-# nothing is missing. Usage: scripts/install.sh build|run|test|bench|fuzz|compat
+# nothing is missing. Usage: scripts/install.sh build|run|test|bench|tpcc|fuzz|compat
 #
 # A database or proxy that we install is for our own children only: the distribution's service
 # is kept from starting, now and at the next boot. A service that was there before is left alone.
@@ -29,9 +29,32 @@ need_php_mysql() {
   missing+=(php-mysql)
 }
 
+# protoc reads the types that every schema builds on from files beside it, which are another package.
+need_protobuf_types() {
+  if has protoc && [ -e "$(dirname "$(command -v protoc)")/../include/google/protobuf/descriptor.proto" ]; then return; fi
+  missing+=(libprotobuf-dev)
+}
+
 need_python_venv() {
   if has python3 && python3 -c 'import ensurepip' 2>/dev/null; then return; fi
   missing+=(python3-venv)
+}
+
+need_memcached_clients() {
+  need memcached memcached
+  need libmemcached-tools memccapable memcapable
+  if ! { has php && php -m 2>/dev/null | grep -qi '^memcached$'; }; then missing+=(php-memcached); fi
+  if ! need_python_module pymemcache; then missing+=(python3-pymemcache); fi
+  if ! need_python_module memcache; then missing+=(python3-memcache); fi
+}
+
+# need_python_module MODULE: in the python3 of the PATH, or in the distribution's.
+need_python_module() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    if "$python" -c "import $1" 2>/dev/null; then return 0; fi
+  done
+  return 1
 }
 
 # need_perl PACKAGE MODULE
@@ -48,6 +71,7 @@ fi
 need gcc cc gcc clang
 need lld ld.lld lld
 need protobuf-compiler protoc
+need_protobuf_types
 case $purpose in
   build) ;;
   run)
@@ -68,6 +92,7 @@ case $purpose in
     need python3 python3
     need_python_venv
     need curl curl
+    need_memcached_clients
     ;;
   compat)
     need mariadb-server mariadbd
@@ -83,6 +108,7 @@ case $purpose in
     need default-jdk-headless javac
     need maven mvn
     need golang go
+    need_memcached_clients
     need_perl libdbd-mysql-perl DBD::mysql
     need_perl libdbd-mariadb-perl DBD::MariaDB
     ;;
@@ -93,13 +119,22 @@ case $purpose in
     need haproxy haproxy
     need etcd-server etcd
     need etcd-client etcdctl
+    need memcached memcached
+    need redis-server redis-server
+    need strace strace
+    need python3 python3
+    ;;
+  tpcc)
+    need mariadb-server mariadbd
+    need mariadb-client mariadb
+    need golang go
     need python3 python3
     ;;
   fuzz)
     need g++ c++ g++ clang++
     ;;
   *)
-    echo "usage: scripts/install.sh build|run|test|bench|fuzz|compat" >&2
+    echo "usage: scripts/install.sh build|run|test|bench|tpcc|fuzz|compat" >&2
     exit 2
     ;;
 esac

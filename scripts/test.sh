@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the checks and every test of the workspace, prints cargo's own summaries, and at the end
+# Runs the checks and every test of the workspace, prints the summaries of its binaries, and at the end
 # one line with the sum over all test binaries. The exit code is 0 only when everything passed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -17,10 +17,9 @@ step() {
 step "$cargo" fmt --all --check
 step "$cargo" clippy --workspace --all-targets --locked --quiet -- -D warnings
 
-# --no-fail-fast: one run tells all that is broken.
-echo "== $cargo test --workspace --locked --no-fail-fast"
-"$cargo" --color never test --workspace --locked --no-fail-fast 2>&1 | tee "$log"
-if [ "${PIPESTATUS[0]}" -ne 0 ]; then failed_steps+=("$cargo test"); fi
+echo "== scripts/run_tests.py"
+scripts/run_tests.py 2>&1 | tee "$log"
+if [ "${PIPESTATUS[0]}" -ne 0 ]; then failed_steps+=("scripts/run_tests.py"); fi
 
 target=${CARGO_TARGET_DIR:-target}
 if "$cargo" build --locked --quiet --package heddle; then
