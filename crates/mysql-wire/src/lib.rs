@@ -25,6 +25,7 @@ pub mod relay;
 pub mod reply;
 pub mod result;
 pub mod scalar;
+pub mod series;
 pub mod statement;
 pub mod status;
 mod value;

@@ -54,9 +54,23 @@ impl FileWalk {
     /// Walks the bytes of `buffer`, which starts where the last call's `forward` ended, and numbers
     /// the packets in place. Fails when the client's numbers are out of order.
     pub fn advance(&mut self, buffer: &mut [u8]) -> Result<FilePiece, Malformed> {
+        self.walk(buffer, |_| {})
+    }
+
+    /// The same for someone who reads the file: its bytes are put behind those in `file`.
+    pub fn read(&mut self, buffer: &mut [u8], file: &mut Vec<u8>) -> Result<FilePiece, Malformed> {
+        self.walk(buffer, |bytes| file.extend_from_slice(bytes))
+    }
+
+    fn walk(
+        &mut self,
+        buffer: &mut [u8],
+        mut bytes: impl FnMut(&[u8]),
+    ) -> Result<FilePiece, Malformed> {
         let mut at = 0;
         while !self.done {
             let passed = self.left.min(buffer.len() - at);
+            bytes(&buffer[at..at + passed]);
             self.left -= passed;
             at += passed;
             let Some(header) = Header::parse(&buffer[at..]) else {

@@ -16,6 +16,7 @@ use crate::capability::Capabilities;
 use crate::local_file::FileWalk;
 use crate::packet::{HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 use crate::reply::{EofPacket, SessionChange, Shown};
+use crate::result::Column;
 use crate::statement::PrepareOk;
 use crate::status::Status;
 
@@ -236,6 +237,7 @@ impl Relay {
                 at = buffer.len();
             } else if opaque {
                 self.begin_row(header);
+                self.look_at_column(&buffer[at + HEADER_BYTES..at + total]);
                 at += total;
                 self.after_column();
                 if self.eof_due && self.state == State::Done {
@@ -286,6 +288,16 @@ impl Relay {
             self.outcome.rows += 1;
         }
         self.continued = header.payload_bytes == PAYLOAD_BYTES_MAX;
+    }
+
+    /// Notes of a prepared statement's column what its values lose as text.
+    fn look_at_column(&mut self, payload: &[u8]) {
+        if let (State::Columns(_, Then::Done), Some(reply)) =
+            (self.state, &mut self.outcome.prepared)
+        {
+            let column = Column::decode(payload, self.server);
+            reply.cuts_digits |= column.is_ok_and(|column| column.cuts_digits());
+        }
     }
 
     /// Counts a column definition down, once its last part has passed.

@@ -4,7 +4,7 @@
 mod bulk;
 mod execute;
 
-pub use bulk::{BULK_TYPES, BULK_UNIT_RESULTS, BulkExecute};
+pub use bulk::{BULK_TYPES, BULK_UNIT_RESULTS, BulkExecute, BulkValue};
 pub use execute::{
     CURSOR_READ_ONLY, Execute, PARAMETERS_COUNTED, ParamKind, encode_execute, put_param_kind,
 };
@@ -27,6 +27,9 @@ pub struct PrepareOk {
     pub params: u16,
     /// How many warnings SHOW WARNINGS would list.
     pub warnings: u16,
+    /// Floating point numbers are among its columns that are printed with fewer digits than they
+    /// have. The definitions say so, behind the packet.
+    pub cuts_digits: bool,
 }
 
 impl PrepareOk {
@@ -47,6 +50,7 @@ impl PrepareOk {
             columns,
             params,
             warnings,
+            cuts_digits: false,
         })
     }
 
@@ -142,6 +146,7 @@ mod tests {
             columns: 300,
             params: 2,
             warnings: 1,
+            cuts_digits: false,
         };
         let mut out = Vec::new();
         ok.encode(&mut out);

@@ -202,6 +202,7 @@ fn a_prepared_statement_gets_the_clients_id_and_its_eofs() {
         columns: 1,
         params: 2,
         warnings: 0,
+        cuts_digits: false,
     };
     let head = |id| {
         let mut payload = Vec::new();
@@ -225,6 +226,7 @@ fn a_prepared_statement_gets_the_clients_id_and_its_eofs() {
         columns: 0,
         params: 0,
         warnings: 0,
+        cuts_digits: false,
     };
     let mut payload = Vec::new();
     none.encode(&mut payload);
@@ -386,6 +388,7 @@ fn prepared() -> Reply {
         columns: 1,
         params: 1,
         warnings: 0,
+        cuts_digits: false,
     };
     reply.encode(&mut payload);
     start().raw(&payload).columns(&["?"]).columns(&["x"])

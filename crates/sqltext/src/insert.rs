@@ -59,31 +59,41 @@ pub struct Row {
 /// The parts of a text that is one INSERT or REPLACE; `None` for everything else, and where the
 /// tokenizer is not sure.
 pub fn insert(text: &[u8], mode: &Mode) -> Option<Insert> {
-    let mut lexer = Lexer::new(text, mode);
-    let token = lexer.next();
-    let mut reader = Reader { text, lexer, token };
+    let mut reader = Reader::new(text, mode);
     let found = reader.read()?;
-    let ended = match reader.token.kind {
-        Kind::End => true,
-        Kind::Semicolon => reader.lexer.next().kind == Kind::End,
-        _ => false,
-    };
-    (ended && !reader.lexer.doubtful()).then_some(found)
+    reader.ends().then_some(found)
 }
 
-struct Reader<'a> {
+/// Takes a statement's tokens by what they should be.
+pub(crate) struct Reader<'a> {
     text: &'a [u8],
     lexer: Lexer<'a>,
     /// The first token that is not used up.
-    token: Token,
+    pub token: Token,
 }
 
-impl Reader<'_> {
-    fn step(&mut self) -> Token {
+impl<'a> Reader<'a> {
+    pub fn new(text: &'a [u8], mode: &Mode) -> Reader<'a> {
+        let mut lexer = Lexer::new(text, mode);
+        let token = lexer.next();
+        Reader { text, lexer, token }
+    }
+
+    /// The statement is over here, and the tokenizer was sure of all of it.
+    pub fn ends(&mut self) -> bool {
+        let ended = match self.token.kind {
+            Kind::End => true,
+            Kind::Semicolon => self.lexer.next().kind == Kind::End,
+            _ => false,
+        };
+        ended && !self.lexer.doubtful()
+    }
+
+    pub fn step(&mut self) -> Token {
         std::mem::replace(&mut self.token, self.lexer.next())
     }
 
-    fn is(&self, word: &str) -> bool {
+    pub fn is(&self, word: &str) -> bool {
         self.token.kind == Kind::Word
             && self
                 .token
@@ -91,7 +101,7 @@ impl Reader<'_> {
                 .eq_ignore_ascii_case(word.as_bytes())
     }
 
-    fn eat(&mut self, word: &str) -> bool {
+    pub fn eat(&mut self, word: &str) -> bool {
         let found = self.is(word);
         if found {
             self.step();
@@ -99,11 +109,11 @@ impl Reader<'_> {
         found
     }
 
-    fn eat_kind(&mut self, kind: Kind) -> Option<Token> {
+    pub fn eat_kind(&mut self, kind: Kind) -> Option<Token> {
         (self.token.kind == kind).then(|| self.step())
     }
 
-    fn name(&mut self) -> Option<Span> {
+    pub fn name(&mut self) -> Option<Span> {
         let named = matches!(self.token.kind, Kind::Word | Kind::Quoted);
         named.then(|| span(&self.step()))
     }
@@ -222,7 +232,7 @@ impl Reader<'_> {
     }
 
     /// `a = 1, b = 2`, as SET and ON DUPLICATE KEY UPDATE have it.
-    fn assignments(&mut self, tail: &mut u32) -> Option<Vec<(Span, Span)>> {
+    pub fn assignments(&mut self, tail: &mut u32) -> Option<Vec<(Span, Span)>> {
         let mut all = Vec::new();
         loop {
             let mut name = self.name()?;

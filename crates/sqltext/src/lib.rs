@@ -26,9 +26,12 @@ mod identity;
 mod insert;
 mod keyword;
 mod kill;
+mod load;
 mod mode;
 mod normal;
 mod piece;
+mod point;
+mod quote;
 mod rewrite;
 mod scan;
 mod slot;
@@ -38,6 +41,7 @@ mod tie;
 mod token;
 mod user_variable;
 mod word;
+mod xa;
 
 pub use assignment::{Assignment, Assignments, Scope, assignments};
 pub use change::{Change, change};
@@ -49,9 +53,12 @@ pub use hint::{Hints, MsHint, Pair, leading_comments};
 pub use identity::identify;
 pub use insert::{Insert, Row, Source, insert};
 pub use kill::{Kill, Victim, kill, processlist};
+pub use load::{Load, Target, load};
 pub use mode::{Dialect, Mode, Multibyte};
 pub use normal::normalise;
 pub use piece::{Piece, PieceKind, pieces};
+pub use point::{Point, point};
+pub use quote::{Edit, edited, put_string, spliced, ticked};
 pub use rewrite::{Ask, replace};
 pub use scan::{Scan, Span};
 pub use slot::{Slot, slots};
@@ -62,3 +69,4 @@ pub use word::{
     Characteristics, Isolation, heddle_rest, heddle_words, statements, transaction, unquote,
     use_database,
 };
+pub use xa::{Xa, XaName, XaWay, xa};

@@ -206,7 +206,7 @@ impl Edits<'_> {
             return;
         };
         if name.len() <= ALIAS_BYTES_MAX {
-            let alias = format!(" AS `{}`", name.replace('`', "``"));
+            let alias = format!(" AS {}", crate::ticked(name));
             self.pieces.push((end as usize, end as usize, alias));
         }
     }

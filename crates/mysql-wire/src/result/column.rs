@@ -137,6 +137,9 @@ impl ColumnCount {
     }
 }
 
+/// From so many digits behind the point on they are as many as a number has.
+const DECIMALS_VARY: u8 = 31;
+
 /// The definition of one column, or of one parameter of a prepared statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column<'a> {
@@ -198,6 +201,16 @@ impl<'a> Column<'a> {
         ValueKind {
             column: self.kind,
             unsigned: self.flags & FLAG_UNSIGNED != 0,
+        }
+    }
+
+    /// Text rows have fewer digits of its values than binary ones: a FLOAT, or a DOUBLE with a fixed
+    /// number of digits behind the point.
+    pub fn cuts_digits(&self) -> bool {
+        match self.kind {
+            ColumnKind::Float => true,
+            ColumnKind::Double => self.decimals < DECIMALS_VARY,
+            _ => false,
         }
     }
 

@@ -4,6 +4,7 @@
 
 use crate::Malformed;
 use crate::scalar::{Reader, put_u16, put_u32};
+use crate::value::{Value, ValueKind};
 
 /// Flag: the types of the parameters are here.
 pub const BULK_TYPES: u16 = 128;
@@ -23,7 +24,35 @@ pub struct BulkExecute<'a> {
     pub rows: &'a [u8],
 }
 
+/// A parameter of one row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BulkValue<'a> {
+    Value(Value<'a>),
+    /// The column's default.
+    Default,
+    /// The column is as if it were not named.
+    Ignore,
+}
+
 impl<'a> BulkExecute<'a> {
+    /// The values of all rows, one row behind the other, by the types of the parameters.
+    pub fn decode_rows(&self, kinds: &[ValueKind]) -> Result<Vec<BulkValue<'a>>, Malformed> {
+        let mut reader = Reader::new(self.rows);
+        let mut values = Vec::new();
+        while !reader.is_empty() && !kinds.is_empty() {
+            for kind in kinds {
+                values.push(match reader.u8()? {
+                    0 => BulkValue::Value(Value::read(&mut reader, *kind)?),
+                    1 => BulkValue::Value(Value::Null),
+                    2 => BulkValue::Default,
+                    3 => BulkValue::Ignore,
+                    _ => return Err(Malformed::new("a row with an unknown indicator")),
+                });
+            }
+        }
+        Ok(values)
+    }
+
     /// Reads what follows the command byte. `params` is what [`PrepareOk`](super::PrepareOk) said.
     pub fn decode(bytes: &'a [u8], params: u16) -> Result<BulkExecute<'a>, Malformed> {
         let mut reader = Reader::new(bytes);
@@ -55,6 +84,7 @@ impl<'a> BulkExecute<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::ColumnKind;
 
     #[test]
     fn types_are_read_put_in_and_left_out() {
@@ -67,6 +97,23 @@ mod tests {
         let mut out = Vec::new();
         typed.encode(&mut out);
         assert_eq!(BulkExecute::decode(&out, 2), Ok(typed));
+        let kind = |column| ValueKind {
+            column,
+            unsigned: false,
+        };
+        let kinds = [kind(ColumnKind::Long), kind(ColumnKind::VarString)];
+        let values = [
+            BulkValue::Value(Value::Int(1)),
+            BulkValue::Value(Value::Bytes(b"a")),
+            BulkValue::Value(Value::Null),
+            BulkValue::Value(Value::Null),
+        ];
+        assert_eq!(typed.decode_rows(&kinds), Ok(values.to_vec()));
+        let cut = BulkExecute {
+            rows: &typed.rows[..4],
+            ..typed
+        };
+        assert!(cut.decode_rows(&kinds).is_err());
         let bare = BulkExecute {
             flags: BULK_UNIT_RESULTS,
             types: &[],

@@ -2,6 +2,7 @@
 
 use super::{DateTime, Shape, TimeSpan, Value, ValueKind, shape};
 use crate::Malformed;
+use crate::result::ColumnKind;
 
 impl<'a> Value<'a> {
     /// Reads what a server wrote into a text row for a column of this kind. A FLOAT has only the
@@ -20,6 +21,60 @@ impl<'a> Value<'a> {
             Shape::Time => Value::Time(time(text)?),
             Shape::Bytes => Value::Bytes(text),
         })
+    }
+}
+
+impl Value<'_> {
+    /// Appends the value as text from which [`Value::from_text`] makes the same again: numbers have
+    /// all their digits. NULL appends nothing.
+    pub fn put_text(&self, kind: ValueKind, out: &mut Vec<u8>) {
+        let text = match self {
+            Value::Null => return,
+            Value::Bytes(bytes) => return out.extend_from_slice(bytes),
+            Value::Int(number) => number.to_string(),
+            Value::UInt(number) => number.to_string(),
+            Value::Float(number) if is_plain(f64::from(*number)) => number.to_string(),
+            Value::Float(number) => format!("{number:e}"),
+            Value::Double(number) if is_plain(*number) => number.to_string(),
+            Value::Double(number) => format!("{number:e}"),
+            Value::Date(date) => date_text(date, kind),
+            Value::Time(time) => {
+                let sign = if time.negative { "-" } else { "" };
+                let hours = u64::from(time.days) * 24 + u64::from(time.hours);
+                let fraction = fraction(time.microseconds);
+                format!(
+                    "{sign}{hours:02}:{:02}:{:02}{fraction}",
+                    time.minutes, time.seconds
+                )
+            }
+        };
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// It is written without an exponent.
+fn is_plain(number: f64) -> bool {
+    number == 0.0 || (1e-5..1e16).contains(&number.abs())
+}
+
+fn date_text(date: &DateTime, kind: ValueKind) -> String {
+    let day = format!("{:04}-{:02}-{:02}", date.year, date.month, date.day);
+    match kind.column {
+        ColumnKind::Date | ColumnKind::NewDate => day,
+        _ => {
+            let fraction = fraction(date.microsecond);
+            format!(
+                "{day} {:02}:{:02}:{:02}{fraction}",
+                date.hour, date.minute, date.second
+            )
+        }
+    }
+}
+
+fn fraction(microseconds: u32) -> String {
+    match microseconds {
+        0 => String::new(),
+        microseconds => format!(".{microseconds:06}"),
     }
 }
 
@@ -91,7 +146,58 @@ fn clock_of(text: &[u8]) -> Result<(u32, u8, u8, u32), Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::ColumnKind;
+
+    #[test]
+    fn values_come_back_from_their_texts() {
+        let kind = |column| ValueKind {
+            column,
+            unsigned: false,
+        };
+        let moment = DateTime {
+            year: 2026,
+            month: 2,
+            day: 3,
+            hour: 4,
+            microsecond: 5,
+            ..DateTime::default()
+        };
+        let span = TimeSpan {
+            negative: true,
+            days: 2,
+            hours: 3,
+            microseconds: 70,
+            ..TimeSpan::default()
+        };
+        let day = DateTime {
+            hour: 0,
+            microsecond: 0,
+            ..moment
+        };
+        for (value, column, text) in [
+            (Value::Int(-5), ColumnKind::Long, "-5"),
+            (Value::Float(0.1), ColumnKind::Float, "0.1"),
+            (Value::Float(1.0 / 3.0), ColumnKind::Float, "0.33333334"),
+            (
+                Value::Double(288.145_455_7),
+                ColumnKind::Double,
+                "288.1454557",
+            ),
+            (Value::Double(-1e300), ColumnKind::Double, "-1e300"),
+            (Value::Date(day), ColumnKind::Date, "2026-02-03"),
+            (
+                Value::Date(moment),
+                ColumnKind::DateTime,
+                "2026-02-03 04:00:00.000005",
+            ),
+            (Value::Time(span), ColumnKind::Time, "-51:00:00.000070"),
+            (Value::Bytes(b"a"), ColumnKind::VarString, "a"),
+        ] {
+            let mut out = Vec::new();
+            value.put_text(kind(column), &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), text);
+            assert_eq!(Value::from_text(&out, kind(column)), Ok(value));
+        }
+    }
 
     fn read(text: &str, column: ColumnKind, unsigned: bool) -> Option<Value<'_>> {
         Value::from_text(text.as_bytes(), ValueKind { column, unsigned }).ok()

@@ -304,6 +304,7 @@ fn prepared(sides: &mut Sides, choices: &mut Choices<'_>) -> Expect {
             columns,
             params,
             warnings: 0,
+            cuts_digits: false,
         };
         ok.encode(&mut payload);
         if optional {
