@@ -290,18 +290,8 @@ impl Connection {
         packets: &mut Vec<u8>,
         told: &mut Told,
     ) -> Result<Outcome, ConnectionError> {
-        let mut request = Vec::new();
         let attributes = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
-        for (command, body) in commands {
-            let mut sequence = 0;
-            packet::write_with(&mut request, &mut sequence, |out| {
-                out.push(*command as u8);
-                if attributes && *command == Command::Query {
-                    out.extend_from_slice(&NO_ATTRIBUTES);
-                }
-                out.extend_from_slice(body);
-            });
-        }
+        let request = request_of(commands, attributes);
         let broken = |operation| move |source| ConnectionError::Broken { operation, source };
         let bytes = request.len();
         let (sent, _) = self.send(request, 0..bytes).await;
@@ -319,12 +309,19 @@ impl Connection {
             let own = self.capabilities | Capabilities::DEPRECATE_EOF;
             let mut relay = Relay::new(expect, own, own, Status::AUTOCOMMIT);
             loop {
-                let progress = relay
-                    .advance(&mut buffer, 0, &mut |change| told.note(change))
-                    .map_err(|source| ConnectionError::Protocol {
+                let mut note = |change: SessionChange<'_>| {
+                    if let Some(gtid) = gtid_in(&change) {
+                        told.note(gtid);
+                        // What the log has of it before that is no answer to what comes next.
+                        self.reported = Some(gtid.to_vec());
+                    }
+                };
+                let progress = relay.advance(&mut buffer, 0, &mut note).map_err(|source| {
+                    ConnectionError::Protocol {
                         operation: "reading a reply",
                         source,
-                    })?;
+                    }
+                })?;
                 let start = packets.len();
                 packets.extend(buffer.drain(..progress.forward));
                 if progress.done {
@@ -466,6 +463,28 @@ impl Connection {
             })
     }
 
+    /// The rows of a SELECT of Heddle's own that bounds them itself; NULL is empty.
+    pub async fn ask_all(&mut self, query: &[u8]) -> Result<Vec<Vec<Vec<u8>>>, ConnectionError> {
+        let mut packets = Vec::new();
+        let outcome = self
+            .run_rows(&[(Command::Query, query)], &mut packets)
+            .await?;
+        let rows = usize::try_from(outcome.rows).unwrap_or(usize::MAX);
+        // The last packet ends them.
+        let all: Vec<&[u8]> = payloads(&packets).collect();
+        let end = all.len().saturating_sub(1);
+        let rows = all[end.saturating_sub(rows)..end].iter();
+        let row = |row: &&[u8]| {
+            let values = TextRow::new(row).map(|it| Ok(it?.unwrap_or_default().to_vec()));
+            values.collect::<Result<Vec<_>, Malformed>>()
+        };
+        let read: Result<_, Malformed> = rows.map(row).collect();
+        read.map_err(|source| ConnectionError::Protocol {
+            operation: "reading values",
+            source,
+        })
+    }
+
     /// Brings the connection into `wanted`. `Refused` leaves it sound when only the database was
     /// refused; the caller closes it in every other case.
     pub async fn become_state(&mut self, wanted: &Rc<SessionState>) -> Result<(), ConnectionError> {
@@ -488,6 +507,22 @@ impl Connection {
     }
 }
 
+/// The packets of these commands; `attributes`: the server reads query attributes.
+fn request_of(commands: &[(Command, &[u8])], attributes: bool) -> Vec<u8> {
+    let mut request = Vec::new();
+    for (command, body) in commands {
+        let mut sequence = 0;
+        packet::write_with(&mut request, &mut sequence, |out| {
+            out.push(*command as u8);
+            if attributes && *command == Command::Query {
+                out.extend_from_slice(&NO_ATTRIBUTES);
+            }
+            out.extend_from_slice(body);
+        });
+    }
+    request
+}
+
 /// What replies to Heddle's own commands said beside their last outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
@@ -498,19 +533,23 @@ pub struct Told {
 }
 
 impl Told {
-    fn note(&mut self, change: SessionChange<'_>) {
-        let gtid = match change {
-            SessionChange::Gtids(gtid) => gtid,
-            SessionChange::Variable {
-                name: b"last_gtid",
-                value,
-            } => value,
-            _ => return,
-        };
+    fn note(&mut self, gtid: &[u8]) {
         if !self.gtid.is_empty() {
             self.gtid.push(b',');
         }
         self.gtid.extend_from_slice(gtid);
+    }
+}
+
+/// What was committed, in the engine's notation.
+fn gtid_in<'a>(change: &SessionChange<'a>) -> Option<&'a [u8]> {
+    match *change {
+        SessionChange::Gtids(gtid) => Some(gtid),
+        SessionChange::Variable {
+            name: b"last_gtid",
+            value,
+        } => Some(value),
+        _ => None,
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Everything here is single-threaded; borrows of the inner cell never live across an `await`.
 
+mod warm;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;

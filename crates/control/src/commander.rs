@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use farm::crossing::GlobalId;
-use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId};
+use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, Xid};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::commands::{Call, CommandError, Table};
@@ -213,6 +213,34 @@ impl Commander {
     pub fn let_decide(&self, group: u32, account: [String; 2], reply: Allowed) {
         let asked = crossing::Asked::LetDecide(group, account, reply);
         self.send(Request::Crossing(asked));
+    }
+
+    /// Asks for the groups where an XA transaction of a client's own with this name is prepared;
+    /// `reply` as in [`Commander::submit`].
+    pub fn find_own(&self, xid: Xid, reply: crossing::Found) {
+        self.own(crossing::OwnAsked::Find(xid, reply));
+    }
+
+    /// Passes the gate of the group of this number until the answer is dropped; `of` spreads passes
+    /// over links. `reply` as above.
+    pub fn pass_gate(&self, group: u32, of: u32, reply: crossing::Passed) {
+        self.own(crossing::OwnAsked::Pass(group, of, reply));
+    }
+
+    /// Ends an XA transaction of a client's own, wherever it is prepared, within so many milliseconds;
+    /// `reply` as above.
+    pub fn end_own(
+        &self,
+        xid: Xid,
+        verdict: farm::crossing::Verdict,
+        limit_ms: u64,
+        reply: crossing::Ended,
+    ) {
+        self.own(crossing::OwnAsked::End(xid, verdict, limit_ms, reply));
+    }
+
+    fn own(&self, asked: crossing::OwnAsked) {
+        self.send(Request::Crossing(crossing::Asked::Own(asked)));
     }
 
     /// Takes ids of a table on many groups; `reply` as in [`Commander::submit`].

@@ -39,6 +39,8 @@ mod pulse;
 mod reach;
 mod record;
 mod rejoin;
+mod remembering;
+mod reshard;
 mod restore;
 mod runtime;
 mod sequence;

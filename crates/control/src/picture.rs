@@ -121,6 +121,7 @@ pub(crate) fn same_but_gtids(a: &Snapshot, b: &Snapshot) -> bool {
             .all(|(a, b)| same_group(a, b))
         && a.accounts == b.accounts
         && a.sharding.as_ref().map(Arc::as_ptr) == b.sharding.as_ref().map(Arc::as_ptr)
+        && a.containers == b.containers
 }
 
 /// The health of a server that answered.

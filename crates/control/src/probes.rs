@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use engine::exchange;
 use engine::{Error, Link, Observation, probe};
-use farm::{Accounts, Freshness, GroupKind, Health, Status};
+use farm::{Accounts, Container, Freshness, GroupKind, Health, Status};
 use tokio::sync::{Notify, mpsc};
 
 use crate::commander::Read;
@@ -316,8 +316,8 @@ impl Control {
             }
             let read = Instant::now();
             match self.read_accounts(&mut link).await {
-                Ok(Some(accounts)) => {
-                    self.set_accounts(accounts);
+                Ok(Some((accounts, containers))) => {
+                    self.set_accounts(accounts, containers);
                     told.clear();
                 }
                 Ok(None) => {}
@@ -347,7 +347,10 @@ impl Control {
         }
     }
 
-    async fn read_accounts(&self, link: &mut Option<Link>) -> Result<Option<Accounts>, Error> {
+    async fn read_accounts(
+        &self,
+        link: &mut Option<Link>,
+    ) -> Result<Option<(Accounts, Vec<Container>)>, Error> {
         let primary = {
             let state = self.state();
             let home = state.records.groups.keys().next();
@@ -359,17 +362,27 @@ impl Control {
         };
         let timeout_ms = self.settings().probe_timeout_ms;
         if let Some(mut open) = link.take().filter(|link| link.address() == address)
-            && let Ok(accounts) = engine::accounts(&mut open, timeout_ms).await
+            && let Ok(read) = accounts_and_containers(&mut open, timeout_ms).await
         {
             *link = Some(open);
-            return Ok(Some(accounts));
+            return Ok(Some(read));
         }
         // There was no connection, or it broke: the server may have been restarted since.
         let mut open = Link::open(&self.login(&host, port), timeout_ms).await?;
-        let accounts = engine::accounts(&mut open, timeout_ms).await?;
+        let read = accounts_and_containers(&mut open, timeout_ms).await?;
         *link = Some(open);
-        Ok(Some(accounts))
+        Ok(Some(read))
     }
+}
+
+/// The accounts, and the containers of the memcached plugin that the server had.
+async fn accounts_and_containers(
+    link: &mut Link,
+    timeout_ms: u64,
+) -> Result<(Accounts, Vec<Container>), Error> {
+    let accounts = engine::accounts(link, timeout_ms).await?;
+    let containers = engine::memcached::containers(link, timeout_ms).await?;
+    Ok((accounts, containers))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! The farm as the state store keeps it: keys, values, and what differs between two readings.
 //!
-//! Keys: `/farm/id`; `/config/current`, the number of the configuration's version; `/farm/secret`, by which its routers know each other; `/group/NAME`; `/server/ID` (ten digits, so that keys sort by id);
+//! Keys: `/farm/id`; `/config/current`, the number of the configuration's version; `/farm/secret`, by which its routers know each other; `/group/NAME`; `/server/ID` (ten digits, so that keys sort by id); `/container/NAME`;
 //! `/counter/server` and `/counter/group`, the last ids given away. Values are JSON; fields may be added, never renamed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use farm::{Engine, GroupKind, Mode, Status};
+use farm::{Container, Containers, Engine, GroupKind, Mode, Status};
 use meta::{Store, Transaction};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,17 +16,20 @@ use crate::events::Event;
 use crate::peers::Secret;
 
 mod declared;
+mod moves;
 
 pub(crate) use declared::{
     CHANGE, ChangeRecord, DEFINED, Declared, KeyRecord, MapRecord, SHARDING, ShardRecord,
     TableRecord,
 };
+pub(crate) use moves::{MOVE, MoveRecord, Moves, PartRecord};
 
 const FARM: &str = "/farm/";
 pub(crate) const FARM_ID: &str = "/farm/id";
 const FARM_SECRET: &str = "/farm/secret";
 pub(crate) const GROUP: &str = "/group/";
 pub(crate) const SERVER: &str = "/server/";
+pub(crate) const CONTAINER: &str = "/container/";
 const COUNTERS: &str = "/counter/";
 const COUNTER: &str = "/counter/server";
 pub(crate) const CONFIGURATION: &str = "/config/current";
@@ -97,6 +101,9 @@ pub(crate) struct Records {
     pub(crate) declared: Declared,
     /// By their ids.
     pub(crate) changes: BTreeMap<String, ChangeRecord>,
+    pub(crate) moves: Moves,
+    /// What key-value clients see.
+    pub(crate) containers: Arc<Containers>,
     pub(crate) revision: u64,
 }
 
@@ -167,7 +174,17 @@ impl Records {
     pub(crate) async fn read(store: &dyn Store) -> Result<Records, Error> {
         let mut records = Records::default();
         for _ in 0..READINGS_MAX {
-            let (farm, counter, configuration, groups, servers, sharding, changes) = tokio::join!(
+            let (
+                farm,
+                counter,
+                configuration,
+                groups,
+                servers,
+                sharding,
+                changes,
+                moves,
+                containers,
+            ) = tokio::join!(
                 store.scan(FARM),
                 store.scan(COUNTERS),
                 store.scan(CONFIGURATION),
@@ -175,6 +192,8 @@ impl Records {
                 store.scan(SERVER),
                 store.scan(SHARDING),
                 store.scan(CHANGE),
+                store.scan(MOVE),
+                store.scan(CONTAINER),
             );
             let listings = [
                 farm?,
@@ -184,6 +203,8 @@ impl Records {
                 servers?,
                 sharding?,
                 changes?,
+                moves?,
+                containers?,
             ];
             let revisions = listings.iter().map(|listing| listing.revision);
             let (oldest, newest) = (revisions.clone().min(), revisions.max());
@@ -212,6 +233,8 @@ impl Records {
             SERVER,
             SHARDING,
             CHANGE,
+            MOVE,
+            CONTAINER,
         ]
         .iter()
         .any(|prefix| key.starts_with(prefix))
@@ -242,6 +265,12 @@ impl Records {
             self.declared.take(entry)?;
         } else if let Some(id) = key.strip_prefix(CHANGE) {
             self.changes.insert(id.to_owned(), parse(entry)?);
+        } else if let Some(id) = key.strip_prefix(MOVE) {
+            self.moves.insert(id.to_owned(), kept(entry)?);
+        } else if key.starts_with(CONTAINER) {
+            let container: Container = parse(entry)?;
+            let others = self.containers.iter().map(|one| (**one).clone());
+            self.containers = Arc::new(Containers::new(others.chain([container])));
         }
         Ok(())
     }

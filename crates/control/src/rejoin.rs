@@ -146,7 +146,8 @@ impl Control {
         let mut any = self.snapshot_now().groups.len() > 1;
         for link in [link, leader] {
             let prepared = engine::prepared(link, 0, timeout_ms).await?;
-            any |= !prepared.ours.is_empty() || prepared.others > 0;
+            any |= !(prepared.ours.is_empty() && prepared.own.is_empty());
+            any |= prepared.others > 0;
         }
         if !any {
             return Ok(Ok(()));

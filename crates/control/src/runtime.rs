@@ -1,7 +1,7 @@
 //! The control plane itself: its state, its loops, its shutdown.
 //!
 //! Tasks, all owned by [`Control::run`]: one probe loop per server, one pulse per group with a
-//! follower per replica, the accounts loop, the store's watch, the restorer, the rejoiner,
+//! follower per replica, one reader of the binlog of each group of which rows are remembered, the accounts loop, the store's watch, the restorer, the rejoiner,
 //! the recovery of transactions over groups with a task for each, one task per job, and one short task per command that runs.
 //!
 //! Lock order: `changing` (held over a whole command that changes the farm), then `state`, then
@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use farm::{Accounts, GroupKind, Interest, Published, Snapshot, Status};
+use farm::rowcache::RowCache;
+use farm::{Accounts, Container, Containers, GroupKind, Interest, Published, Snapshot, Status};
 use meta::{Outcome, Store, Transaction};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -79,8 +80,21 @@ pub(crate) struct State {
     /// Where each group's failover machine hears.
     pub(crate) drivers: HashMap<String, mpsc::Sender<Told>>,
     accounts: Arc<Accounts>,
+    /// Those that stand in the servers' own tables. Declared ones of the same name count.
+    plugin: Vec<Container>,
     pub(crate) configuration: Current,
     pub(crate) layout: Layout,
+}
+
+impl State {
+    /// All containers, wherever they are declared.
+    pub(crate) fn containers(&self) -> Arc<Containers> {
+        if self.plugin.is_empty() {
+            return Arc::clone(&self.records.containers);
+        }
+        let declared = self.records.containers.iter().map(|one| (**one).clone());
+        Arc::new(Containers::new(declared.chain(self.plugin.iter().cloned())))
+    }
 }
 
 /// The control plane of one router.
@@ -93,6 +107,7 @@ pub struct Control {
     pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) started: Instant,
     pub(crate) interest: Arc<Interest>,
+    pub(crate) rows: Arc<RowCache>,
     pub(crate) warm: WarmLinks,
     pub(crate) crossings: Arc<Crossings>,
     pub(crate) tables: Tables,
@@ -134,6 +149,7 @@ impl Control {
             changing: tokio::sync::Mutex::new(()),
             started: Instant::now(),
             interest: Arc::default(),
+            rows: Arc::default(),
             warm: WarmLinks::default(),
             crossings: Arc::clone(commander.crossings()),
             tables: Tables::default(),
@@ -145,6 +161,7 @@ impl Control {
                 standing: Standing::default(),
                 drivers: HashMap::new(),
                 accounts: Arc::default(),
+                plugin: Vec::new(),
                 configuration: Current::default(),
                 layout: Layout::default(),
             }),
@@ -193,7 +210,9 @@ impl Control {
         loops.spawn(Arc::clone(&self).attend_routers());
         loops.spawn(Arc::clone(&self).return_permits());
         loops.spawn(Arc::clone(&self).recover_crossings());
+        loops.spawn(Arc::clone(&self).keep_gates());
         loops.spawn(Arc::clone(&self).read_tables());
+        loops.spawn(Arc::clone(&self).tend_moves());
         tokio::pin!(shutdown);
         loop {
             self.watch_servers(&mut loops, &mut probes);
@@ -425,13 +444,14 @@ impl Control {
         }
     }
 
-    /// Takes over new accounts and publishes them if they differ.
-    pub(crate) fn set_accounts(&self, accounts: Accounts) {
+    /// Takes over what stands in the servers' own tables, and publishes it if it differs.
+    pub(crate) fn set_accounts(&self, accounts: Accounts, plugin: Vec<Container>) {
         let mut state = lock(&self.state);
-        if *state.accounts == accounts {
+        if *state.accounts == accounts && state.plugin == plugin {
             return;
         }
         state.accounts = Arc::new(accounts);
+        state.plugin = plugin;
         drop(state);
         self.publish();
     }
@@ -450,7 +470,9 @@ impl Control {
         let acks = |group: &str| shown_acks(state, group, wait_ms);
         Snapshot {
             interest: Arc::clone(&self.interest),
+            rows: Arc::clone(&self.rows),
             sharding: state.layout.sharding(),
+            containers: state.containers(),
             ..picture::snapshot(
                 &state.records,
                 &sights,
@@ -512,7 +534,8 @@ impl Control {
     async fn attend_group(self: Arc<Self>, group: String) {
         tokio::join!(
             Arc::clone(&self).drive(group.clone()),
-            Arc::clone(&self).feel_pulse(group)
+            Arc::clone(&self).feel_pulse(group.clone()),
+            Arc::clone(&self).feed_rows(group)
         );
     }
 

@@ -14,6 +14,8 @@ pub struct WantedIds {
     /// They are not below this.
     pub least: u64,
     pub count: u64,
+    /// Where nobody has asked for ids of the table yet, nobody need: 0 is the answer.
+    pub only_known: bool,
 }
 
 /// Takes the first of the ids, or why there are none, on the control thread; must not block.
@@ -34,6 +36,9 @@ impl Control {
         for _ in 0..2 {
             if let Some(first) = self.take_block(&mapped, &name, wanted).await? {
                 return Ok(first);
+            }
+            if wanted.only_known {
+                return Ok(0);
             }
             self.begin_ids(&mapped, &name, wanted).await?;
         }

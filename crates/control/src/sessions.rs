@@ -45,6 +45,9 @@ pub trait Sessions: Send + Sync {
     /// Tells the sessions at once that the published snapshot has a new primary, a paused group, or a
     /// server whose connections are to be cut.
     fn turned(&self);
+    /// How many sessions run a statement or a transaction that began by a picture of the tables from
+    /// before this epoch; `None` when that cannot be told now.
+    fn stints_before(&self, epoch: u64) -> Option<usize>;
     /// The ids of new sessions belong to this slot from now on.
     fn placed(&self, slot: u8);
     /// What was counted since the start: names and values.
@@ -65,6 +68,10 @@ impl Sessions for NoSessions {
     }
 
     fn turned(&self) {}
+
+    fn stints_before(&self, _epoch: u64) -> Option<usize> {
+        Some(0)
+    }
 
     fn placed(&self, _slot: u8) {}
 

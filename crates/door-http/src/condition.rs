@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use control::{Contact, Counters, Router};
+use farm::rowcache::Space;
 use farm::{Server, Snapshot};
 use serde_json::{Value, json};
 
@@ -104,8 +105,10 @@ fn json(snapshot: &Snapshot) -> Value {
 /// Everything that was counted, in Prometheus' text form.
 pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
     let counters = shared.control.counters();
-    let mut families = of_control(&shared.control.snapshot(), &counters);
+    let snapshot = shared.control.snapshot();
+    let mut families = of_control(&snapshot, &counters);
     families.extend(of_crossings(&counters));
+    families.extend(of_remembered(&snapshot));
     families.extend(of_routers(
         &shared.control.routers(),
         shared.control.contact(),
@@ -238,6 +241,46 @@ fn of_crossings(counters: &Counters) -> Vec<Family> {
             "Transactions over several groups with prepared branches at the last look.",
             Kind::Gauge,
             vec![Sample::plain(float(in_doubt))],
+        ),
+    ]
+}
+
+/// The row cache, by container and group.
+fn of_remembered(snapshot: &Snapshot) -> Vec<Family> {
+    let spaces = snapshot.rows.spaces();
+    let samples = |of: &dyn Fn(&Space) -> Vec<(&'static str, u64)>| {
+        let mut all = Vec::new();
+        for space in spaces.iter() {
+            let names = [
+                ("container", space.container.name.as_str()),
+                ("group", space.group.as_str()),
+            ];
+            all.extend(of(space).into_iter().map(|(outcome, count)| {
+                let labels = [names[0], names[1], ("outcome", outcome)];
+                let shown = if outcome.is_empty() { 2 } else { 3 };
+                Sample::labelled(&labels[..shown], float(count))
+            }));
+        }
+        all
+    };
+    let gets = |space: &Space| {
+        let counts = &space.counts;
+        let hits = ("hit", counts.hits.load(Relaxed));
+        vec![hits, ("miss", counts.misses.load(Relaxed))]
+    };
+    let bytes = |space: &Space| vec![("", u64::try_from(space.size().1).unwrap_or(u64::MAX))];
+    vec![
+        family(
+            "heddle_kv_cache_gets_total",
+            "Gets that the row cache was asked for, by whether it knew the row.",
+            Kind::Counter,
+            samples(&gets),
+        ),
+        family(
+            "heddle_kv_cache_bytes",
+            "What the row cache takes.",
+            Kind::Gauge,
+            samples(&bytes),
         ),
     ]
 }

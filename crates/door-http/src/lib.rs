@@ -8,6 +8,7 @@
 //! Must not know: SQL, sessions, how a command works.
 
 mod answer;
+mod base64;
 mod commands;
 mod condition;
 mod connection;
@@ -15,8 +16,10 @@ mod guard;
 pub mod metrics;
 mod page;
 pub mod peers;
+mod rows;
 mod server;
 
 pub use metrics::{Family, Kind, Metrics, Sample};
 pub use peers::HttpPeers;
+pub use rows::{Act, Column, Only, Rows, Told, Wanted};
 pub use server::{Door, Error, Settings};

@@ -17,7 +17,8 @@ use tokio::sync::watch;
 use crate::connection::{Bounded, CONNECTIONS_MAX};
 use crate::guard::{self, Guard};
 use crate::metrics::Metrics;
-use crate::{answer, commands, condition, page, peers};
+use crate::rows::Rows;
+use crate::{answer, commands, condition, page, peers, rows};
 
 /// How long running requests may take after the shutdown began.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     pub(crate) control: Arc<Control>,
     pub(crate) sql_serves: Arc<AtomicBool>,
     pub(crate) metrics: Arc<[Arc<dyn Metrics>]>,
+    pub(crate) rows: Arc<dyn Rows>,
 }
 
 /// The HTTP door, bound but not yet serving. A copy can serve on the same socket when the first has
@@ -84,6 +86,7 @@ impl Door {
         control: Arc<Control>,
         sql_serves: Arc<AtomicBool>,
         metrics: Vec<Arc<dyn Metrics>>,
+        rows: Arc<dyn Rows>,
     ) -> Result<Door, Error> {
         let failed = |source| Error::Listen {
             address: settings.listen,
@@ -103,6 +106,7 @@ impl Door {
             control,
             sql_serves,
             metrics: metrics.into(),
+            rows,
         };
         let guard = Guard::new(&settings.token, secret, &settings.hosts);
         Ok(Door {
@@ -163,6 +167,10 @@ fn router(shared: Shared, guard: Guard, body_bytes_max: usize) -> Router {
         .route(
             "/v1/{group}/{command}",
             get(commands::read).post(commands::call),
+        )
+        .route(
+            "/v1/rows/{container}/{key}",
+            get(rows::get).put(rows::put).delete(rows::delete),
         )
         .route(peers::PATH, post(peers::answer))
         .fallback(answer::not_found)

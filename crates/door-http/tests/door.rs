@@ -2,13 +2,15 @@
 
 mod running;
 
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use control::{Control, NoSessions, Settings};
-use door_http::{Door, Family, Kind, Metrics, Sample};
+use door_http::{Act, Column, Door, Family, Kind, Metrics, Only, Rows, Sample, Told, Wanted};
 use running::{Running, credentials};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -39,6 +41,41 @@ impl Metrics for Seven {
     }
 }
 
+/// A container `c` with a row of the key `k ü`.
+struct OneRow;
+
+impl Rows for OneRow {
+    fn ask(&self, wanted: Wanted) -> Pin<Box<dyn Future<Output = Told> + Send>> {
+        let there = wanted.key == "k ü".as_bytes();
+        let told = match (wanted.container.as_str(), wanted.act) {
+            ("c", Act::Read) if there => Told::Row {
+                columns: vec![
+                    Column {
+                        name: "name".to_owned(),
+                        value: Some(b"it".to_vec()),
+                        number: false,
+                    },
+                    Column {
+                        name: "size".to_owned(),
+                        value: Some(b"7".to_vec()),
+                        number: true,
+                    },
+                ],
+                cas: 5,
+                ttl_s: Some(9),
+            },
+            ("c", Act::Write { only, .. }) => match only {
+                Only::Cas(5) | Only::Always => Told::Written { cas: 6 },
+                _ => Told::Condition,
+            },
+            ("c", Act::Delete { .. }) if there => Told::Deleted,
+            ("c", _) => Told::NotThere,
+            _ => Told::NoContainer,
+        };
+        Box::pin(std::future::ready(told))
+    }
+}
+
 async fn house() -> House {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
@@ -60,6 +97,7 @@ async fn house() -> House {
         Arc::clone(&control),
         Arc::clone(&sql_serves),
         metrics,
+        Arc::new(OneRow),
     )
     .await
     .expect("a free port");
@@ -256,6 +294,47 @@ async fn wrong_requests_are_answered_with_a_cure() {
 }
 
 #[tokio::test]
+async fn rows_are_objects_with_their_cas_as_etag() {
+    let house = house().await;
+    let path = "/v1/rows/c/k%20%C3%BC";
+    assert_eq!(house.get(path).await.0, 401);
+    let raw = |method: &str, headers: &str, body: &str| {
+        format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{TOKEN}\
+             Content-Length: {}\r\n{headers}\r\n{body}",
+            body.len()
+        )
+    };
+    let (status, row) = house.send_raw(&raw("GET", "", "")).await;
+    assert_eq!(
+        (status, json(&row)),
+        (200, serde_json::json!({"name": "it", "size": 7}))
+    );
+    let same = "If-None-Match: \"5\"\r\n";
+    assert_eq!(
+        house.send_raw(&raw("GET", same, "")).await,
+        (304, String::new())
+    );
+    let body = r#"{"name": "other", "size": null}"#;
+    for (headers, status) in [
+        ("", 204),
+        ("If-Match: \"5\"\r\n", 204),
+        ("If-Match: \"4\"\r\n", 412),
+        ("If-None-Match: *\r\n", 412),
+        ("If-Match: 5\r\n", 400),
+    ] {
+        let answer = house.send_raw(&raw("PUT", headers, body)).await;
+        assert_eq!(answer.0, status, "{headers} {}", answer.1);
+    }
+    assert_eq!(house.send_raw(&raw("PUT", "", "[1]")).await.0, 400);
+    assert_eq!(house.send_raw(&raw("DELETE", "", "")).await.0, 204);
+    for (path, status) in [("/v1/rows/c/none", 404), ("/v1/rows/d/k", 404)] {
+        assert_eq!(house.send("GET", path, TOKEN, "").await.0, status);
+    }
+    house.end().await;
+}
+
+#[tokio::test]
 async fn an_address_in_use_is_said_with_the_cure() {
     let house = house().await;
     let settings = door_http::Settings::new(house.address, "t");
@@ -264,6 +343,7 @@ async fn an_address_in_use_is_said_with_the_cure() {
         Arc::clone(&house.control),
         Arc::default(),
         Vec::new(),
+        Arc::new(OneRow),
     )
     .await;
     let error = again.err().expect("in use").to_string();

@@ -7,8 +7,6 @@
 //!
 //! Must not know: how the farm is kept, what other doors there are, what statements mean.
 
-mod clients;
-
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
@@ -23,10 +21,8 @@ use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
 use routing::rules::Rulebook;
 use session::{
     BackendCredential, Core, Counters, Entry, How, Lister, Live, Message, Operator, Peers, RsaKey,
-    Secrets, SessionView, Shared, Transport,
+    Scratch, Secrets, SessionView, Shared, Transport,
 };
-
-use crate::clients::Clients;
 
 pub use reactor::listen;
 
@@ -49,6 +45,8 @@ pub struct Options {
     pub operator: Arc<dyn Operator>,
     /// The farm's other routers.
     pub peers: Arc<dyn Peers>,
+    /// Where SELECTs run whose rows come from several groups.
+    pub scratch: Arc<Scratch>,
     /// What the configuration gives to log in to servers with.
     pub backend_credentials: Vec<BackendCredential>,
 }
@@ -57,7 +55,6 @@ pub struct Options {
 pub struct Door {
     acceptor: Acceptor,
     reactor: Reactor<Message>,
-    clients: Arc<Clients>,
     shared: Arc<Shared>,
 }
 
@@ -71,8 +68,10 @@ pub fn start(options: Options) -> io::Result<Door> {
         live: options.live,
         transport: options.transport,
         registry: Default::default(),
+        clients: Arc::default(),
         operator: options.operator,
         peers: options.peers,
+        scratch: options.scratch,
         rsa_key: RsaKey::default(),
         secrets: Secrets::default(),
         defaults: Default::default(),
@@ -83,17 +82,20 @@ pub fn start(options: Options) -> io::Result<Door> {
             .map(|_| Arc::new(Counters::default()))
             .collect(),
     });
-    let clients = Arc::new(Clients::new());
-    let (for_cores, of_cores) = (shared.clone(), clients.clone());
+    let for_cores = shared.clone();
     // The cores exist before anyone can deal to them; each learns of the others by this cell.
     let dealer = Arc::new(std::sync::OnceLock::new());
     let late = dealer.clone();
     let reactor = Reactor::start(threads, options.io, move |index, inbox| {
-        let (shared, clients, late) = (for_cores.clone(), of_cores.clone(), late.clone());
-        async move { run_core(index, inbox, shared, clients, &late).await }
+        let (shared, late) = (for_cores.clone(), late.clone());
+        async move { run_core(index, inbox, shared, &late).await }
     })?;
     let _ = dealer.set(reactor.dealer());
-    let (deal, counted, live) = (reactor.dealer(), clients.clone(), shared.live.clone());
+    let (deal, counted, live) = (
+        reactor.dealer(),
+        shared.clients.clone(),
+        shared.live.clone(),
+    );
     let acceptor = Acceptor::start(options.listener, move |stream, peer| {
         if counted.enter(live.load().settings.clients_max) {
             if !deal.deal(Message::Accept(stream, peer)) {
@@ -107,7 +109,6 @@ pub fn start(options: Options) -> io::Result<Door> {
         Ok(acceptor) => Ok(Door {
             acceptor,
             reactor,
-            clients,
             shared,
         }),
         Err(error) => {
@@ -141,7 +142,7 @@ impl Door {
 
     /// How many clients there are, those at their login included.
     pub fn clients(&self) -> usize {
-        self.clients.now()
+        self.shared.clients.now()
     }
 
     /// The kernel interface in use.
@@ -154,6 +155,11 @@ impl Door {
         self.shared.clone()
     }
 
+    /// Deals work to the cores on behalf of other doors.
+    pub fn dealer(&self) -> Dealer<Message> {
+        self.reactor.dealer()
+    }
+
     /// A handle that kills sessions by their ids from any thread.
     pub fn killer(&self) -> Killer {
         Killer {
@@ -162,7 +168,7 @@ impl Door {
         }
     }
 
-    /// Takes no more clients, ends idle ones, lets statements and transactions finish for at most
+    /// Takes no more clients, ends idle ones (of other doors, too, which have to be closed before), lets statements and transactions finish for at most
     /// `limit`, then ends what is left. Blocks.
     pub fn drain(self, limit: Duration) {
         // Dropped, it closes the listening socket too.
@@ -174,16 +180,16 @@ impl Door {
         };
         tell_all();
         // Half of the time is given to clients that can be let go without one of them noticing.
-        let mut gone = self.clients.wait_empty(limit / 2);
+        let mut gone = self.shared.clients.wait_empty(limit / 2);
         for wait in [limit / 2, LAST_WORD] {
             if !gone {
                 tell_all();
-                gone = self.clients.wait_empty(wait);
+                gone = self.shared.clients.wait_empty(wait);
             }
         }
         if !gone {
             tracing::warn!(
-                clients = self.clients.now(),
+                clients = self.shared.clients.now(),
                 "clients left at the end of the drain"
             );
         }
@@ -233,6 +239,21 @@ impl Killer {
         }
     }
 
+    /// How many sessions work by a snapshot of tables from before this epoch; `None` when a core does
+    /// not answer within `limit`. Blocks.
+    pub fn stints_before(&self, epoch: u64, limit: Duration) -> Option<usize> {
+        let (tell, told) = std::sync::mpsc::channel();
+        for core in 0..self.dealer.cores() {
+            self.dealer.send(core, Message::Stints(epoch, tell.clone()));
+        }
+        let end = Instant::now() + limit;
+        let answer = |_| {
+            told.recv_timeout(end.saturating_duration_since(Instant::now()))
+                .ok()
+        };
+        (0..self.dealer.cores()).map(answer).sum()
+    }
+
     /// True when every core answers within `limit`. Blocks.
     pub fn cores_answer(&self, limit: Duration) -> bool {
         let (tell, told) = std::sync::mpsc::channel();
@@ -276,7 +297,6 @@ async fn run_core(
     index: usize,
     mut inbox: Inbox<Message>,
     shared: Arc<Shared>,
-    clients: Arc<Clients>,
     dealer: &std::sync::OnceLock<Dealer<Message>>,
 ) {
     let mut core: Option<Rc<Core>> = None;
@@ -293,16 +313,18 @@ async fn run_core(
         });
         match message {
             Message::Accept(stream, peer) => {
-                let (core, seat) = (core.clone(), clients.seat());
+                let (core, seat) = (core.clone(), shared.clients.seat());
                 let life = async move {
                     session::serve(core, stream, peer).await;
                     drop(seat);
                 };
                 reactor::spawn(life).detach();
             }
+            Message::Visit(visit) => visit.pay(core.clone()),
             Message::Kill { id, how } => core.kill(id, how),
             Message::List(lister) => lister.tell(core.views()),
             Message::Turned => core.turned(),
+            Message::Stints(epoch, tell) => drop(tell.send(core.stints_before(epoch))),
             // Who asked may have stopped waiting.
             Message::Answer(tell) => drop(tell.send(())),
             Message::Drain => core.drain(),

@@ -1,5 +1,7 @@
-//! What became of writes whose answers were lost: a server's binlog is read from a moment before them
-//! to its end, and their marks are looked for.
+//! Binlogs. [`Reader`] follows one as it grows, with the rows that changed.
+//!
+//! Besides, what became of writes whose answers were lost ([`written`]): a server's binlog is read from
+//! a moment before them to its end, and their marks are looked for.
 //!
 //! A mark is a comment in front of a statement, `/*heddle:MARK*/`. MariaDB keeps it in the Annotate
 //! event of the statement's rows, MySQL in the Rows_query event where `binlog_rows_query_log_events`
@@ -9,10 +11,15 @@
 //! The driver cannot ask for Annotate events, so on MariaDB the rows come from the stream of events,
 //! and the marks from SHOW BINLOG EVENTS over the same stretch.
 
+mod cell;
+mod gtid;
+mod reader;
+mod rows;
+mod table;
 mod trace;
+mod vantage;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use farm::{Engine, Position};
@@ -21,17 +28,17 @@ use mysql_async::BinlogStreamRequest;
 
 use crate::error::Error;
 use crate::link::{Link, quoted, text};
+pub use cell::Cell;
+pub use gtid::Gtid;
+pub use reader::{End, Event, Reader, Statement, Xid, is_gap};
+pub use rows::{Change, Image, Kind, Rows};
+pub use table::{Column, Table};
 pub(crate) use trace::query_of;
 pub use trace::{Touched, Written, is_after};
 use trace::{Trace, mark_of};
+pub use vantage::{Shown, shown, vantage};
 
 const OPERATION: &str = "read the binlog";
-
-/// Readers of a binlog are known to it by a server id; two with the same id end each other. These
-/// are far from what people give their servers.
-const READER_IDS: u32 = 0xF1E0_0000;
-
-static READERS: AtomicU32 = AtomicU32::new(0);
 
 /// All transactions behind `from`, to the end that the binlog has when it is reached. Without a
 /// position the present file is read and the one before it. Uses the link up.
@@ -74,8 +81,7 @@ async fn written_within(
         let capable = "SET @mariadb_slave_capability=4";
         link.run(OPERATION, capable, timeout_ms).await?;
     }
-    let reader = READER_IDS | (READERS.fetch_add(1, Ordering::Relaxed) & 0xFFFF);
-    let mut request = BinlogStreamRequest::new(reader).with_non_blocking();
+    let mut request = BinlogStreamRequest::new(reader::reader_id()).with_non_blocking();
     let position = from.map(ToString::to_string).unwrap_or_default();
     if let Some(Position::MySql(_)) = from {
         let sids: Result<Vec<_>, _> = position.split(',').map(str::parse).collect();

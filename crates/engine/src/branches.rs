@@ -13,6 +13,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use farm::Xid;
 use farm::crossing::{Branch, Verdict};
 use mysql_async::Row;
 
@@ -60,7 +61,9 @@ pub async fn lost_branches(
 pub struct Prepared {
     /// The branches of this farm.
     pub ours: Vec<Branch>,
-    /// How many others there are: an application's own, or another farm's.
+    /// Applications' own.
+    pub own: Vec<Xid>,
+    /// How many others there are: another farm's branches.
     pub others: usize,
 }
 
@@ -70,7 +73,10 @@ pub async fn prepared(link: &mut Link, farm: u64, timeout_ms: u64) -> Result<Pre
     for row in listed(link, timeout_ms).await? {
         match branch(&row).filter(|branch| branch.id.farm == farm) {
             Some(branch) => prepared.ours.push(branch),
-            None => prepared.others += 1,
+            None => match xid(&row).filter(|xid| !xid.is_reserved()) {
+                Some(xid) => prepared.own.push(xid),
+                None => prepared.others += 1,
+            },
         }
     }
     Ok(prepared)
@@ -141,6 +147,13 @@ fn branch(row: &Row) -> Option<Branch> {
     let data = bytes_at(row, 3)?;
     let (gtrid, bqual) = data.split_at_checked(number(1)?)?;
     Branch::read(format, gtrid, bqual)
+}
+
+fn xid(row: &Row) -> Option<Xid> {
+    let format = text_at(row, 0)?.parse().ok()?;
+    let data = bytes_at(row, 3)?;
+    let (gtrid, bqual) = data.split_at_checked(text_at(row, 1)?.parse().ok()?)?;
+    Xid::new(gtrid, bqual, Some(format))
 }
 
 async fn listed(link: &mut Link, timeout_ms: u64) -> Result<Vec<Row>, Error> {

@@ -7,15 +7,25 @@
 //! Before it writes it share-locks the row of `heddle.gate`: who holds that row exclusively holds up
 //! the transactions that this group decides, and no others.
 //!
+//! A client's own XA transaction over several groups writes its row by `heddle.hold`, before it is
+//! prepared, and passes no gate there: it may stay so for long ([`crate::held`]). Whoever commits it
+//! holds the gate meanwhile ([`crate::gates::pass`]).
+//!
+//! A transaction that writes on one group only, and reads on others, has such a row there: without
+//! branches, it says what became of a COMMIT whose answer was lost. `heddle.view`
+//! opens the view of one that is to see a snapshot over all groups ([`crate::gates`]).
+//!
 //! A row that says abort takes the place of one that says commit, by the primary key: [`bar`].
 //!
 //! The table is never empty: MariaDB may load rows into an empty one in a way that looks for
 //! duplicates late.
 
+use farm::Xid;
 use farm::crossing::{GlobalId, ID_BYTES, MAGIC, Verdict};
 use mysql_async::Row;
 
 use crate::error::Error;
+use crate::held::hex;
 use crate::link::{Link, bytes_at, quoted, text_at};
 
 /// ER_NO_SUCH_TABLE and ER_BAD_DB_ERROR.
@@ -27,11 +37,14 @@ const LOCKED: [u16; 2] = [1205, 1213];
 /// ER_SP_ALREADY_EXISTS: another router was faster.
 const THERE: u16 = 1304;
 
-/// The comment of the routine. One of another form is made anew.
-const FORM: &str = "Heddle: form 1";
+/// The comment of the routines. Those of another form are made anew.
+const FORM: &str = "Heddle: form 3";
 
 /// Comma-separated group numbers; a transaction over hundreds of groups fits.
 const GROUPS_BYTES_MAX: usize = 4096;
+
+/// Room for every [`Xid::key`].
+const XID_BYTES_MAX: usize = 140;
 
 /// A decision, or the row that stands where it would have to stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,16 +83,23 @@ pub async fn make(link: &mut Link, timeout_ms: u64) -> Result<bool, Error> {
          branches VARCHAR({GROUPS_BYTES_MAX}) CHARACTER SET ascii NOT NULL, \
          at TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)\
          ) ENGINE=InnoDB COMMENT='Decisions of transactions over several groups; never delete from it'; \
+         CREATE TABLE IF NOT EXISTS heddle.xid (\
+         id VARBINARY({ID_BYTES}) NOT NULL PRIMARY KEY, xid VARBINARY({XID_BYTES_MAX}) NOT NULL, KEY (xid)\
+         ) ENGINE=InnoDB COMMENT='Clients'' names of XA transactions over several groups'; \
          CREATE TABLE IF NOT EXISTS heddle.gate (id INT NOT NULL PRIMARY KEY) \
          ENGINE=InnoDB COMMENT='Locked by transactions over several groups'; \
          INSERT IGNORE INTO heddle.gate (id) VALUES (1); \
          INSERT IGNORE INTO heddle.mark (id, state, branches) VALUES (X'00', 'commit', ''); \
-         COMMIT; DROP PROCEDURE IF EXISTS heddle.decide"
+         COMMIT; DROP PROCEDURE IF EXISTS heddle.pass; DROP PROCEDURE IF EXISTS heddle.view; \
+         DROP PROCEDURE IF EXISTS heddle.hold; \
+         DROP PROCEDURE IF EXISTS heddle.decide"
     );
     link.run(OPERATION, &tables, timeout_ms).await?;
-    match link.run(OPERATION, &routine(), timeout_ms).await {
-        Err(error) if error.number() == Some(THERE) => {}
-        other => other?,
+    for routine in [view(), holding(), routine()] {
+        match link.run(OPERATION, &routine, timeout_ms).await {
+            Err(error) if error.number() == Some(THERE) => {}
+            other => other?,
+        }
     }
     flush(link, timeout_ms).await?;
     Ok(true)
@@ -99,7 +119,7 @@ async fn flush(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
 }
 
 fn routine() -> String {
-    let magic: String = MAGIC.iter().map(|byte| format!("{byte:02x}")).collect();
+    let magic = hex(&MAGIC);
     format!(
         "CREATE PROCEDURE heddle.decide(IN of_id VARBINARY(64), \
          IN of_groups VARCHAR({GROUPS_BYTES_MAX}) CHARACTER SET ascii) \
@@ -115,12 +135,46 @@ fn routine() -> String {
     )
 }
 
+fn holding() -> String {
+    let magic = hex(&MAGIC);
+    format!(
+        "CREATE PROCEDURE heddle.hold(IN of_id VARBINARY(64), \
+         IN of_groups VARCHAR({GROUPS_BYTES_MAX}) CHARACTER SET ascii, \
+         IN of_xid VARBINARY({XID_BYTES_MAX})) \
+         COMMENT '{FORM}' MODIFIES SQL DATA SQL SECURITY DEFINER \
+         BEGIN \
+           IF LENGTH(of_id) <> {ID_BYTES} OR LEFT(of_id, 3) <> X'{magic}' OR @@global.read_only THEN \
+             SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'Heddle: nothing can be decided here'; \
+           END IF; \
+           INSERT INTO heddle.mark (id, state, branches) VALUES (of_id, 'commit', of_groups); \
+           INSERT INTO heddle.xid (id, xid) VALUES (of_id, of_xid); \
+         END"
+    )
+}
+
+fn view() -> String {
+    format!(
+        "CREATE PROCEDURE heddle.view() COMMENT '{FORM}' READS SQL DATA SQL SECURITY DEFINER \
+         BEGIN \
+           DECLARE seen INT; \
+           SELECT COUNT(*) INTO seen FROM heddle.mark WHERE id = X'00'; \
+         END"
+    )
+}
+
 /// The statement by which a decider's connection writes its row; COMMIT follows it in one packet. It
 /// refuses with 1370 while the account has not been given the right ([`grant`]), with 1062 when the
 /// transaction was barred, and leaves the transaction open then.
 pub fn decide(id: &GlobalId, groups: impl IntoIterator<Item = u32>) -> String {
     let groups: Vec<String> = groups.into_iter().map(|group| group.to_string()).collect();
     format!("CALL heddle.decide(X'{id}','{}')", groups.join(","))
+}
+
+/// The same for a client's own XA transaction of this name, before its XA END.
+pub fn hold(id: &GlobalId, groups: impl IntoIterator<Item = u32>, xid: &Xid) -> String {
+    let groups: Vec<String> = groups.into_iter().map(|group| group.to_string()).collect();
+    let (groups, xid) = (groups.join(","), hex(&xid.key()));
+    format!("CALL heddle.hold(X'{id}','{groups}',X'{xid}')")
 }
 
 /// Lets an account decide, in transactions of its own. The account must be there.
@@ -130,12 +184,12 @@ pub async fn grant(link: &mut Link, user: &str, host: &str, timeout_ms: u64) -> 
         farm::Engine::MariaDb => "SET STATEMENT sql_mode='NO_AUTO_CREATE_USER' FOR ",
         farm::Engine::MySql => "",
     };
-    let sql = format!(
-        "{careful}GRANT EXECUTE ON PROCEDURE heddle.decide TO {}@{}",
-        quoted(user),
-        quoted(host)
-    );
-    link.run("let an account decide", &sql, timeout_ms).await?;
+    let (user, host) = (quoted(user), quoted(host));
+    let grants = ["view", "hold", "decide"].map(|routine| {
+        format!("{careful}GRANT EXECUTE ON PROCEDURE heddle.{routine} TO {user}@{host}")
+    });
+    link.run("let an account decide", &grants.join(";"), timeout_ms)
+        .await?;
     flush(link, timeout_ms).await
 }
 
@@ -193,7 +247,7 @@ pub async fn decisions(
 ) -> Result<Vec<Decision>, Error> {
     // Ids begin with the farm, so that another farm's are not read.
     let first = [&MAGIC[..], &farm.to_be_bytes()].concat();
-    let first: String = first.iter().map(|byte| format!("{byte:02x}")).collect();
+    let first = hex(&first);
     let from = behind.map_or_else(|| format!("id >= X'{first}'"), |id| format!("id > X'{id}'"));
     let sql = format!(
         "SELECT id, state, branches FROM heddle.mark \
@@ -220,14 +274,15 @@ pub async fn remove(link: &mut Link, ids: &[GlobalId], timeout_ms: u64) -> Resul
     }
     let ids: Vec<String> = ids.iter().map(|id| format!("X'{id}'")).collect();
     let sql = format!(
-        "DELETE FROM heddle.mark WHERE id IN ({}); COMMIT",
-        ids.join(",")
+        "DELETE FROM heddle.mark WHERE id IN ({ids}); DELETE FROM heddle.xid WHERE id IN ({ids}); \
+         COMMIT",
+        ids = ids.join(",")
     );
     link.run("remove decisions", &sql, timeout_ms).await
 }
 
 /// `None` where there is no such table yet.
-fn unless_missing<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+pub(crate) fn unless_missing<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.number().is_some_and(|it| MISSING.contains(&it)) => Ok(None),

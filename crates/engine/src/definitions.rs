@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use sqltext::ticked;
+
 use crate::copy::{self, Program, Schema};
 use crate::error::Error;
 use crate::link::{Link, quoted};
-use crate::tables::ticked;
 
 /// What a server has of some databases.
 pub struct Definitions {

@@ -2,6 +2,8 @@
 //! the tables without a shard key. A row holds the next free id of a table; ids are taken in blocks,
 //! and a block that was taken is never given out again.
 
+use sqltext::ticked;
+
 use crate::error::Error;
 use crate::link::{Link, quoted, text_at};
 
@@ -55,16 +57,12 @@ pub async fn greatest(
 ) -> Result<u64, Error> {
     let sql = format!(
         "SELECT GREATEST(0, MAX({})) FROM {}.{}",
-        name_quoted(column),
-        name_quoted(database),
-        name_quoted(table)
+        ticked(column),
+        ticked(database),
+        ticked(table)
     );
     let cell = link
         .cell("look for the greatest id", &sql, timeout_ms)
         .await?;
     Ok(cell.and_then(|text| text.parse().ok()).unwrap_or(0))
-}
-
-fn name_quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }

@@ -5,14 +5,10 @@
 use std::collections::BTreeMap;
 
 use farm::sharding::{Column, TableSchema};
+use sqltext::ticked;
 
 use crate::error::Error;
 use crate::link::{Link, quoted, text_at};
-
-/// A name between backticks.
-pub fn ticked(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
-}
 
 /// A string literal for the session of a [`Link`].
 pub fn literal(text: &str) -> String {
@@ -29,11 +25,14 @@ pub async fn schemas(
     let database = quoted(database);
     let sql = format!(
         "SELECT TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA={database}; \
-         SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLLATION_NAME, IS_NULLABLE, EXTRA \
+         SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLLATION_NAME, IS_NULLABLE, EXTRA, \
+         COLUMN_DEFAULT \
          FROM information_schema.COLUMNS WHERE TABLE_SCHEMA={database} \
          ORDER BY TABLE_NAME, ORDINAL_POSITION; \
          SELECT TABLE_NAME, INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS \
-         WHERE TABLE_SCHEMA={database} AND NON_UNIQUE=0 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"
+         WHERE TABLE_SCHEMA={database} AND NON_UNIQUE=0 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX; \
+         SELECT TABLE_NAME, VIEW_DEFINITION FROM information_schema.VIEWS \
+         WHERE TABLE_SCHEMA={database}"
     );
     // A set without rows is left out by the driver, so the statements go one by one.
     let mut sets = Vec::new();
@@ -61,13 +60,45 @@ pub async fn schemas(
             auto_increment: extra.contains("AUTO_INCREMENT"),
             generated: computed.iter().any(|word| extra.contains(word)),
             invisible: extra.contains("INVISIBLE"),
+            default: text_at(row, 7)
+                .filter(|text| is_expression(text, &extra))
+                .map(Into::into),
         };
         if let Some(schema) = all.get_mut(&cell(row, 0)) {
             schema.columns.push(column);
         }
     }
+    for row in &sets[3] {
+        if let Some(schema) = all.get_mut(&cell(row, 0)) {
+            schema.body = text_at(row, 1).filter(|it| !it.is_empty()).map(Into::into);
+        }
+    }
+    put_keys(&mut all, &sets[2]);
+    Ok(all)
+}
+
+/// The table's engine, if it keeps no transactions.
+pub async fn engine_without_transactions(
+    link: &mut Link,
+    database: &str,
+    table: &str,
+    timeout_ms: u64,
+) -> Result<Option<String>, Error> {
+    let (database, table) = (quoted(database), quoted(table));
+    let sql = format!(
+        "SELECT t.ENGINE FROM information_schema.TABLES t JOIN information_schema.ENGINES e \
+         ON e.ENGINE = t.ENGINE WHERE t.TABLE_SCHEMA = {database} AND t.TABLE_NAME = {table} \
+         AND COALESCE(e.TRANSACTIONS, 'NO') <> 'YES'"
+    );
+    link.cell("ask for a table's engine", &sql, timeout_ms)
+        .await
+}
+
+/// Puts in the unique keys.
+fn put_keys(all: &mut BTreeMap<String, TableSchema>, rows: &[mysql_async::Row]) {
+    let cell = |row: &mysql_async::Row, at| text_at(row, at).unwrap_or_default();
     let mut keys: BTreeMap<(String, String), Vec<u16>> = BTreeMap::new();
-    for row in &sets[2] {
+    for row in rows {
         let (table, column) = (cell(row, 0), text_at(row, 2));
         // A part that is an expression is no column: the key cannot be told by columns.
         let place = column.and_then(|column| all.get(&table)?.column(&column));
@@ -84,7 +115,12 @@ pub async fn schemas(
             _ => schema.unique.push(columns),
         }
     }
-    Ok(all)
+}
+
+/// A default is computed with every row. MySQL says so; MariaDB has constants in quotes. MySQL's
+/// constants are not, so one with a parenthesis is taken for an expression.
+fn is_expression(default: &str, extra: &str) -> bool {
+    extra.contains("DEFAULT_GENERATED") || (default.contains('(') && !default.starts_with('\''))
 }
 
 /// How many rows of a table are not as the condition says, NULL included.
@@ -142,14 +178,4 @@ pub async fn checksum(
     let sql = format!("SELECT COUNT(*) FROM (SELECT 1 FROM {name} LIMIT 1) AS one");
     let some = link.cell(OPERATION, &sql, timeout_ms).await?;
     Ok((sum, some.as_deref() == Some("1")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_cannot_be_left() {
-        assert_eq!(ticked("a`b"), "`a``b`");
-    }
 }

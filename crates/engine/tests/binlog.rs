@@ -1,10 +1,14 @@
-//! What replicas' binlogs tell of writes of their primary, on real servers of every release.
+//! What binlogs tell, on real servers of every release: replicas' of lost writes of their primary, and
+//! anybody's of the rows that change.
 
 use std::net::SocketAddr;
 
-use engine::binlog::{Touched, Written, auto_column, is_after, unsigned_value, written};
+use engine::binlog::{
+    End, Event, Gtid, Image, Reader, Touched, Written, auto_column, is_after, is_gap,
+    unsigned_value, written,
+};
 use engine::{Link, Login, heartbeat};
-use farm::Engine;
+use farm::{Engine, Position};
 use testkit::{Client, Release, Server};
 
 /// Generous: two cores run several servers and their clients.
@@ -149,4 +153,185 @@ async fn tells_what_was_written_on_mariadb_11_4() {
 #[tokio::test]
 async fn tells_what_was_written_on_mysql_8_0() {
     tells_what_was_written(Release::MySql80).await;
+}
+
+/// Everything up to the end of the transaction in which `last` was written, as lines: transactions
+/// without their names, and rows with their cells as literals.
+async fn told(reader: &mut Reader, last: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut seen = false;
+    loop {
+        let event = reader.next().await.expect("an event");
+        match event {
+            Event::Begin(gtid) => {
+                assert!(!gtid.is_in(reader.position()), "{gtid}");
+                lines.push("begin".to_owned());
+            }
+            Event::Rows(rows) => {
+                for change in rows.changes() {
+                    let change = change.expect("it can be read");
+                    let shown = |image: Option<Image<'_>>| {
+                        let cells = image.unwrap_or_default();
+                        let cells = cells.iter().zip(&rows.table.columns).enumerate();
+                        let texts = cells.map(|(at, (cell, column))| {
+                            let mut text = Vec::new();
+                            let cell = cell.as_ref().expect("the whole row");
+                            // Not every server says which columns have no sign.
+                            let unsigned = column.unsigned.unwrap_or(at == 1);
+                            cell.literal(unsigned, column, &mut text);
+                            String::from_utf8(text).expect("literals are ASCII here")
+                        });
+                        texts.collect::<Vec<_>>().join(",")
+                    };
+                    let (table, kind) = (&rows.table.name, rows.kind);
+                    let line = format!(
+                        "{kind:?} {table} {} > {}",
+                        shown(change.before),
+                        shown(change.after)
+                    );
+                    seen |= line.contains(last);
+                    lines.push(line);
+                }
+            }
+            Event::Statement(statement) => {
+                lines.push(String::from_utf8_lossy(&statement.text).into_owned());
+            }
+            Event::Source(_) | Event::Alive => {}
+            Event::End(end) => {
+                lines.push(match end {
+                    End::Commit => "commit".to_owned(),
+                    End::RolledBack => "rolled back".to_owned(),
+                    End::Prepared(xid) => format!("prepared {}", xid.transaction.len()),
+                    End::BranchCommitted(xid) => format!("branch {}", xid.transaction.len()),
+                    End::BranchRolledBack(_) => "branch undone".to_owned(),
+                });
+                if seen {
+                    return lines;
+                }
+            }
+        }
+    }
+}
+
+async fn reader(server: &Server, from: &Position) -> Reader {
+    let opened = Reader::open(&login(server.address()), from, 1000, STEP_MS).await;
+    opened.expect("a reader")
+}
+
+async fn follows_what_is_written(release: Release) {
+    let Some((a, b)) = pair(release).await else {
+        return;
+    };
+    let mut client = a.client();
+    client.run(
+        "CREATE TABLE d.all_types (i TINYINT, u INT UNSIGNED, m MEDIUMINT, l BIGINT, f FLOAT, g DOUBLE, \
+         n DECIMAL(14,4), dt DATE, tm TIME(2), dm DATETIME(3), ts TIMESTAMP(6) NULL, y YEAR, c CHAR(5), \
+         v VARCHAR(300) CHARACTER SET utf8mb4, vb VARBINARY(9), tx TEXT, e ENUM('a','b'), \
+         s SET('x','y','z'), bt BIT(10))",
+    );
+    client.run("CREATE TABLE d.twin LIKE d.all_types");
+    client.run("CREATE TABLE d.end (a INT)");
+    let from = heartbeat::position(&mut link(&a).await, STEP_MS).await;
+    let from = from.expect("a position");
+    client.run("SET time_zone='+00:00'");
+    for sql in [
+        "INSERT INTO d.all_types VALUES (-1, 4000000000, -8000000, -5, 1.5, -2.25, -1234567890.1234, \
+         '2024-02-29', '-01:02:03.45', '1999-12-31 23:59:59.678', '2020-01-02 03:04:05.000006', 2024, \
+         'ab', 'sm\u{f6}r', x'00FF', 'long', 'b', 'x,z', b'1000000001')",
+        "INSERT INTO d.all_types (tm, n) VALUES ('00:00:00.01', 0.5), ('838:59:59', NULL)",
+        "UPDATE d.all_types SET f = 7 WHERE i = -1",
+        "BEGIN",
+        "DELETE FROM d.all_types WHERE i IS NULL",
+        "INSERT INTO d.t (b) VALUES (77)",
+        "COMMIT",
+        "CREATE TABLE d.later (a INT)",
+        "XA START 'abc'",
+        "INSERT INTO d.later VALUES (5)",
+        "XA END 'abc'",
+        "XA PREPARE 'abc'",
+        "XA COMMIT 'abc'",
+        "INSERT INTO d.end VALUES (1)",
+    ] {
+        client.run(sql);
+    }
+    let mut straight = reader(&a, &from).await;
+    let lines = told(&mut straight, "Insert end").await;
+    let rows: Vec<&String> = lines.iter().filter(|line| line.contains('>')).collect();
+    assert_eq!(rows.len(), 9, "{lines:#?}");
+    assert!(rows[0].contains("-8000000,-5,1.5e0,-2.25e0,'-1234567890.1234','2024-02-29'"));
+    assert!(
+        rows[0].contains("'-01:02:03.45','1999-12-31 23:59:59.678','2020-01-02 03:04:05.000006'")
+    );
+    let end = "'2024',x'6162',x'736DC3B672',x'00FF',x'6C6F6E67',2,5,513";
+    assert!(rows[0].ends_with(end), "{}", rows[0]);
+    assert!(
+        rows[1].contains("'0.5000',NULL,'00:00:00.01'"),
+        "{}",
+        rows[1]
+    );
+    assert!(rows[3].starts_with("Update all_types") && rows[3].contains(",7e0,"));
+    let has = |wanted: &str| lines.iter().any(|line| line.starts_with(wanted));
+    assert!(
+        has("CREATE TABLE d.later") && has("prepared 3") && has("branch 3"),
+        "{lines:#?}"
+    );
+    // What was told can be written again, and is the same.
+    let literals = rows[0].split_once("> ").expect("an insert").1;
+    client.run(&format!("INSERT INTO d.twin VALUES ({literals})"));
+    client.run("UPDATE d.twin SET f = 7");
+    let differ = "SELECT COUNT(*) FROM (SELECT * FROM d.all_types WHERE i = -1 UNION SELECT * FROM d.twin) x";
+    assert_eq!(client.value(differ), "1");
+    goes_on_elsewhere(&a, &b, straight.position().clone()).await;
+}
+
+/// A reader goes on at a replica, from where it was with the primary; one that is ahead is told so.
+async fn goes_on_elsewhere(a: &Server, b: &Server, position: Position) {
+    let now = heartbeat::position(&mut link(a).await, STEP_MS).await;
+    let now = now.expect("a position");
+    assert!(now.covers(&position), "{now} {position}");
+    let reached = heartbeat::reach(&mut link(b).await, &now, STEP_MS, STEP_MS).await;
+    assert!(reached.expect("an answer").covers(&now));
+    let mut other = reader(b, &position).await;
+    a.client().run("INSERT INTO d.end VALUES (2)");
+    let lines = told(&mut other, "Insert end  > 2").await;
+    assert!(
+        !lines.iter().any(|line| line.contains("Insert end  > 1")),
+        "{lines:#?}"
+    );
+    let mut ahead = now.clone();
+    let beyond = match &now {
+        Position::MariaDb(_) => Gtid::MariaDb {
+            domain: 0,
+            server_id: 1,
+            sequence: 1_000_000,
+        },
+        Position::MySql(sources) => Gtid::MySql {
+            source: sources.keys().next().cloned().expect("it has written"),
+            number: 1_000_000,
+        },
+    };
+    beyond.add_to(&mut ahead);
+    let error = loop {
+        match reader(a, &ahead).await.next().await {
+            Ok(Event::Alive) => {}
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert!(is_gap(&error), "{error}");
+}
+
+#[tokio::test]
+async fn follows_what_is_written_on_mariadb_10_11() {
+    follows_what_is_written(Release::Installed).await;
+}
+
+#[tokio::test]
+async fn follows_what_is_written_on_mariadb_11_4() {
+    follows_what_is_written(Release::MariaDb114).await;
+}
+
+#[tokio::test]
+async fn follows_what_is_written_on_mysql_8_0() {
+    follows_what_is_written(Release::MySql80).await;
 }

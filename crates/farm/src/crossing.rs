@@ -12,7 +12,7 @@
 //! | 4 | number of the deciding group | 8 | the owner's connection there |
 //! | 6 | milliseconds since 1970 | | |
 //! | 2 + 6 | the router's slot, and its start in milliseconds since 1970 | | |
-//! | 4 | a number of the router's own | | |
+//! | 4 | a number of the router's own; its highest bit: the client's transaction manager decides | | |
 //! | 4 + 8 | the decider's server, and its connection there | | |
 //!
 //! Whatever reads otherwise was made by somebody else and is left alone.
@@ -61,6 +61,51 @@ impl Verdict {
     }
 }
 
+/// What a transaction that touches a second group is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Atomic {
+    /// All or nothing.
+    #[default]
+    Xa,
+    /// The second group is refused.
+    Single,
+    /// The groups commit one after the other.
+    BestEffort,
+}
+
+impl Atomic {
+    /// All of them.
+    pub const ALL: [Atomic; 3] = [Atomic::Xa, Atomic::Single, Atomic::BestEffort];
+
+    /// Reads [`Atomic::name`], in any case.
+    pub fn parse(text: &str) -> Option<Atomic> {
+        let mut all = Atomic::ALL.into_iter();
+        all.find(|way| way.name().eq_ignore_ascii_case(text))
+    }
+
+    /// As settings write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Atomic::Xa => "xa",
+            Atomic::Single => "single",
+            Atomic::BestEffort => "best-effort",
+        }
+    }
+}
+
+/// What became of an attempt to end an XA transaction of a client's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owned {
+    /// It has ended so, now or before.
+    Ended,
+    /// No group has such a transaction prepared for others to end.
+    Unknown,
+    /// These groups have each one of this name.
+    Several(Vec<String>),
+    /// Nobody can say now, for this reason: it is to be ended again.
+    Pending(String),
+}
+
 /// One life of one router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RouterLife {
@@ -88,13 +133,38 @@ pub struct GlobalId {
     /// When it crossed to a second group, by its router's clock; milliseconds since 1970.
     pub at_ms: u64,
     pub router: RouterLife,
-    /// Tells ids of one router and millisecond apart.
+    /// Tells ids of one router and millisecond apart; see [`GlobalId::is_of_client`].
     pub sequence: u32,
     /// The connection whose COMMIT decides.
     pub at: Place,
 }
 
 impl GlobalId {
+    /// Set in the number of a transaction that is decided by its client.
+    const OF_CLIENT: u32 = 1 << 31;
+
+    /// The same transaction, decided by its client's transaction manager: at its decider it is an XA
+    /// transaction of the client's own.
+    pub fn of_client(self) -> GlobalId {
+        GlobalId {
+            sequence: self.sequence | GlobalId::OF_CLIENT,
+            ..self
+        }
+    }
+
+    /// See [`GlobalId::of_client`].
+    pub fn is_of_client(&self) -> bool {
+        self.sequence & GlobalId::OF_CLIENT != 0
+    }
+
+    /// The same transaction, decided by Heddle.
+    pub fn of_heddle(self) -> GlobalId {
+        GlobalId {
+            sequence: self.sequence & !GlobalId::OF_CLIENT,
+            ..self
+        }
+    }
+
     /// The bytes that stand in `gtrid` and in the decider's row.
     pub fn encode(&self) -> [u8; ID_BYTES] {
         let mut out = [0; ID_BYTES];

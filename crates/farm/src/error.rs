@@ -113,6 +113,24 @@ errors! {
         "Set it in the transaction that goes back to it.";
     CROSSING_REFUSED 1105 "HY000" false "Heddle: this statement cannot run in a transaction over several groups: {}"
         "The text says why; the transaction is still open.";
+    XA_STATE 1399 "XAE07" false "XAER_RMFAIL: The command cannot be executed when global transaction is in the  {} state"
+        "XA END, then XA PREPARE and XA COMMIT, or XA ROLLBACK, in this order.";
+    XA_UNKNOWN 1397 "XAE04" false "XAER_NOTA: Unknown XID"
+        "XA RECOVER lists those that are prepared; one whose session lives is ended by that session.";
+    XA_INVALID 1398 "XAE05" false "XAER_INVAL: Invalid arguments (or unsupported command)"
+        "Servers know neither JOIN nor SUSPEND; ONE PHASE is for what is not prepared.";
+    XA_RESERVED 1398 "XAE05" false "XAER_INVAL: Heddle: this formatID is that of Heddle's own branches"
+        "Use another formatID.";
+    XA_OUTSIDE 1400 "XAE09" false "XAER_OUTSIDE: Some work is done outside global transaction"
+        "COMMIT or ROLLBACK what is open first.";
+    XA_TAKEN 1440 "XAE08" false "XAER_DUPID: The XID already exists"
+        "Use another XID; XA RECOVER lists those that are prepared.";
+    XA_UNDONE 1402 "XA100" true "XA_RBROLLBACK: Heddle: the transaction was rolled back: {}"
+        "Run the transaction again from its beginning; nothing of it has happened.";
+    XA_PENDING 1399 "XAE07" true "XAER_RMFAIL: Heddle: it cannot be done now: {}"
+        "Send XA COMMIT or XA ROLLBACK again, on any session; XA RECOVER lists it while it is prepared.";
+    SNAPSHOT_FAILED 1105 "HY000" true "Heddle: no snapshot over the groups could be opened: {}"
+        "Begin again. The text says what stood in its way; see `heddle group health` and `heddle transaction list`.";
     SESSION_LOST_PIN 1105 "HY000" false "Heddle: the server connection that held this session's {} was lost"
         "Create it again; the session itself goes on.";
     DEFINITION_UNFINISHED 1105 "HY000" false "Heddle: the definition was changed on group {}, but group {} refused it: {} (change {})"
@@ -146,7 +164,7 @@ errors! {
     SETTING_INVALID 1231 "42000" false "Variable '{}' can't be set to the value of '{}'{}"
         "The text says which values there are.";
     SETTING_UNKNOWN 1193 "HY000" false "Unknown system variable '{}'"
-        "Variables of Heddle's own: heddle_consistency, heddle_max_lag_ms, heddle_monotonic, heddle_cache_ttl_s, heddle_failover_wait_ms, heddle_token.";
+        "Variables of Heddle's own: heddle_consistency, heddle_max_lag_ms, heddle_monotonic, heddle_cache_ttl_s, heddle_row_cache, heddle_failover_wait_ms, heddle_atomic, heddle_token.";
     SETTING_SESSION_ONLY 1228 "HY000" false "Variable '{}' is a SESSION variable and can't be used with SET GLOBAL"
         "Defaults of the farm and of users are settings of the router.";
     SETTINGS_MIXED 1105 "HY000" false "Heddle: its own variables are set by statements of their own, with values that are written out"
@@ -157,14 +175,20 @@ errors! {
         "Servers without a binlog tell no GTIDs; else try again when the primary answers.";
     SHARD_KEY_NULL 1048 "23000" false "Heddle: {} is a shard key and cannot be NULL"
         "Give the row a key; a row without one has no shard.";
-    SHARD_KEY_MISSING 1364 "HY000" false "Heddle: this INSERT gives no value to the shard key {}"
+    SHARD_KEY_MISSING 1364 "HY000" false "Heddle: no value is given to the shard key {}"
         "Name the shard key's column in the INSERT and write its value out.";
     SHARD_KEY_BAD 1366 "HY000" false "Heddle: a value that cannot be stored as it is was given to the shard key {}"
         "Write the key as a value of its column's type: what a server would round, cut or convert has no sure shard.";
+    SHARD_KEY_TOO_LARGE 1264 "22003" false "Heddle: out of range value for the shard key {}"
+        "Write a number that the column's type holds; a server that is not strict would store another one.";
+    SHARD_KEY_TOO_LONG 1406 "22001" false "Heddle: data too long for the shard key {}"
+        "Write a text that the column holds; a server that is not strict would cut it.";
     SHARD_KEY_OUT_OF_RANGE 1526 "HY000" false "Heddle: no shard has the key {}"
         "Add a shard for it (heddle sharding add_shard), or correct the key.";
     SHARD_DISABLED 1105 "HY000" false "Heddle: shard {} is disabled, and the statement needs it"
         "heddle sharding enable_shard SHARD.";
+    SHARD_MOVING 1205 "HY000" true "Heddle: a part of shard map {} is on its way from group {} to group {} (job {}), and the statement waited for it for longer than failover_wait_ms"
+        "Try again; `heddle job show JOB` says what the move waits for, and `heddle job abort JOB` ends it.";
     SHARD_KEY_MOVES 1235 "42000" false "Heddle: {}"
         "UPDATE the shard key of rows named by their key, or DELETE and INSERT them in one transaction.";
     IDS_UNAVAILABLE 1105 "HY000" true "Heddle: no id for this row can be had now: {}"
@@ -173,8 +197,12 @@ errors! {
         "Give the statement a condition on the shard key that leaves one shard, or divide it; HEDDLE EXPLAIN tells what it needs.";
     GATHER_TOO_LARGE 1105 "HY000" false "Heddle: the SELECT needs more of the groups' rows in one place than {} = {} allows"
         "Give it a condition, or raise the setting; HEDDLE EXPLAIN tells what it fetches.";
+    GATHER_TOO_LONG 1105 "HY000" false "Heddle: the SELECT needs rows of several groups in one place and takes longer than gather_time_max_ms = {} allows"
+        "Give it a condition, or raise the setting; HEDDLE EXPLAIN tells what it fetches.";
+    GATHER_DENIED 1142 "42000" false "Heddle: this account may not make temporary tables on the server that stands in for the scratch server: {}"
+        "Give Heddle a scratch server (setting scratch), or GRANT SELECT, INSERT, CREATE, DROP, CREATE TEMPORARY TABLES ON heddle.* to the account.";
     GATHER_FAILED 1105 "HY000" true "Heddle: the rows of several groups cannot be put together now: {}"
-        "They are put together on the primary of the home group: `heddle group health`.";
+        "They are put together on the scratch server, or on a primary in its place: `heddle group health`.";
     DIAGNOSTICS_GONE 1105 "HY000" false "Heddle: {} of the last statement is no longer known; its server connection has served others since"
         "Ask in the next statement after the one it is about.";
 }

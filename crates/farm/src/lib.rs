@@ -6,11 +6,12 @@
 //!
 //! Invariants: a snapshot is consistent in itself (every primary named by a group is one of its
 //! servers); `epoch` grows with every publication; nothing here changes after publication but
-//! [`Freshness`], [`Interest`] and [`Turnover`], which say so.
+//! [`Freshness`], [`Interest`], [`Turnover`] and [`rowcache::RowCache`], which say so.
 //!
 //! Must not know: sockets, tasks, clocks, SQL text, the state store's format.
 
 pub mod account;
+pub mod container;
 pub mod crossing;
 pub mod error;
 pub mod freshness;
@@ -18,6 +19,7 @@ pub mod kill;
 pub mod outcome;
 pub mod permits;
 pub mod position;
+pub mod rowcache;
 pub mod server;
 pub mod shard;
 pub mod sharding;
@@ -25,8 +27,10 @@ pub mod snapshot;
 pub mod tls;
 pub mod token;
 pub mod turnover;
+pub mod xid;
 
 pub use account::{Account, Accounts, AuthPlugin};
+pub use container::{Container, Containers};
 pub use error::ClientError;
 pub use freshness::{Freshness, Interest};
 pub use kill::{Kill, Killed, Victim};
@@ -39,3 +43,4 @@ pub use snapshot::{Acks, Group, GroupKind, Published, Snapshot};
 pub use tls::{TlsDemand, TlsFacts};
 pub use token::{Token, TokenError};
 pub use turnover::Turnover;
+pub use xid::Xid;

@@ -20,6 +20,24 @@ pub struct Sharding {
     /// The numbers of maps that have a name for people.
     names: HashMap<Box<str>, u32>,
     databases: HashMap<Arc<str>, Database>,
+    /// Parts of maps that are on their way to another group.
+    moves: Vec<Moving>,
+}
+
+/// A part of a map that is on its way to another group, or has just got there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moving {
+    /// Of the job that moves it.
+    pub job: Arc<str>,
+    pub map: u32,
+    pub from: Arc<str>,
+    pub to: Arc<str>,
+    /// The epoch from which on no new transaction reaches the group that it leaves.
+    pub held_since: Option<u64>,
+    /// Definitions of the map's tables stay as they are.
+    pub defined: bool,
+    /// A group that has rows of the map's tables which are not its shard's.
+    pub mixed: Option<Arc<str>>,
 }
 
 /// A map, and the groups that it needs.
@@ -63,6 +81,16 @@ struct Database {
 struct Table {
     placement: Option<Placement>,
     schema: Option<Arc<TableSchema>>,
+    look: Option<Look>,
+}
+
+impl Table {
+    fn placed(&self) -> Option<&Placement> {
+        match (&self.placement, &self.look) {
+            (Some(placement), _) | (None, Some(Look::Placed(placement))) => Some(placement),
+            _ => None,
+        }
+    }
 }
 
 /// The columns and unique keys of a table, as the global group of its map has them.
@@ -76,6 +104,17 @@ pub struct TableSchema {
     pub unique: Vec<Vec<u16>>,
     /// It is made of others.
     pub view: bool,
+    /// Of a view: the query that it is, with the databases of all names.
+    pub body: Option<Arc<str>>,
+}
+
+/// What a view is to those who read it, where its name may stand as a table's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// A table so placed: what each group has of it is made of what the group has of its tables.
+    Placed(Placement),
+    /// An undeclared table of its database.
+    Plain,
 }
 
 /// A column of a table.
@@ -94,6 +133,8 @@ pub struct Column {
     pub generated: bool,
     /// `SELECT *` does not show it, and an INSERT without columns does not fill it.
     pub invisible: bool,
+    /// The expression that fills it where an INSERT does not; `None` for a constant.
+    pub default: Option<Arc<str>>,
 }
 
 impl TableSchema {
@@ -141,7 +182,34 @@ impl Sharding {
             maps,
             names: HashMap::new(),
             databases: HashMap::new(),
+            moves: Vec::new(),
         }
+    }
+
+    /// Says that a part of a map is on its way.
+    pub fn moving(&mut self, moving: Moving) {
+        self.moves.push(moving);
+    }
+
+    /// The parts of maps that are on their way.
+    pub fn moves(&self) -> &[Moving] {
+        &self.moves
+    }
+
+    /// The move that keeps transactions of this epoch from a group.
+    pub fn held(&self, group: &str, epoch: u64) -> Option<&Moving> {
+        let holds = |it: &&Moving| {
+            it.held_since.is_some_and(|since| since <= epoch)
+                && (*it.from == *group || *it.to == *group)
+        };
+        self.moves.iter().find(holds)
+    }
+
+    /// The group has rows of this map's tables that are not its shard's: whoever asks for all rows
+    /// there must say which.
+    pub fn is_mixed(&self, map: u32, group: &str) -> bool {
+        let mixes = |it: &Moving| it.map == map && it.mixed.as_deref() == Some(group);
+        self.moves.iter().any(mixes)
     }
 
     /// Gives a map a name.
@@ -174,6 +242,22 @@ impl Sharding {
         of.tables.entry(table.into()).or_default().schema = Some(schema);
     }
 
+    /// Tells what a view is like.
+    pub fn see(&mut self, database: &str, view: &str, look: Look) {
+        let of = self.databases.entry(database.into()).or_default();
+        of.tables.entry(view.into()).or_default().look = Some(look);
+    }
+
+    /// What a view is like; `None` also for tables.
+    pub fn look(&self, database: &str, view: &str) -> Option<&Look> {
+        self.databases
+            .get(database)?
+            .tables
+            .get(view)?
+            .look
+            .as_ref()
+    }
+
     /// The map of that number.
     pub fn map(&self, id: u32) -> Option<&Arc<Mapped>> {
         let at = self.maps.binary_search_by_key(&id, |mapped| mapped.map.id);
@@ -196,7 +280,7 @@ impl Sharding {
         let Some(of) = self.databases.get(database) else {
             return Placed::Home;
         };
-        match of.tables.get(table).and_then(|t| t.placement.as_ref()) {
+        match of.tables.get(table).and_then(Table::placed) {
             Some(Placement::Sharded(table)) => Placed::Sharded(table),
             Some(Placement::Global { map }) => Placed::Global(*map),
             None => of.group.as_ref().map_or(Placed::Home, Placed::Group),
@@ -257,6 +341,14 @@ impl Sharding {
         self.databases
             .get(database)
             .is_some_and(|of| of.tables.values().any(|table| table.placement.is_some()))
+    }
+
+    /// All tables and views whose columns are known, in no order: database, name, columns.
+    pub fn described(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Arc<TableSchema>)> {
+        self.databases.iter().flat_map(|(database, of)| {
+            let tables = of.tables.iter();
+            tables.filter_map(move |(name, table)| Some((database, name, table.schema.as_ref()?)))
+        })
     }
 
     /// All declared tables, in no order: database, table, placement.

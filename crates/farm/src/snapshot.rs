@@ -7,8 +7,10 @@ use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
 use crate::account::Accounts;
+use crate::container::Containers;
 use crate::freshness::Interest;
 use crate::position::Position;
+use crate::rowcache::RowCache;
 use crate::server::{Server, ServerId, Status};
 use crate::sharding::Sharding;
 use crate::turnover::Turnover;
@@ -32,12 +34,18 @@ pub struct Snapshot {
     /// Where tables are; `None` while the farm has no shard map and no assigned database.
     #[serde(skip)]
     pub sharding: Option<Arc<Sharding>>,
+    /// Tables as the key-value door shows them.
+    #[serde(skip)]
+    pub containers: Arc<Containers>,
     /// From here the times of [`crate::Freshness`] are counted.
     #[serde(skip)]
     pub origin: Instant,
     /// What the data plane wants to know; the same from snapshot to snapshot.
     #[serde(skip)]
     pub interest: Arc<Interest>,
+    /// Rows that are remembered; the same from snapshot to snapshot.
+    #[serde(skip)]
+    pub rows: Arc<RowCache>,
     /// How the set of servers changed; the same from snapshot to snapshot.
     #[serde(skip)]
     pub turnover: Arc<Turnover>,
@@ -147,8 +155,10 @@ impl Snapshot {
             groups: Vec::new(),
             accounts: Arc::new(Accounts::default()),
             sharding: None,
+            containers: Arc::default(),
             origin,
             interest: Arc::default(),
+            rows: Arc::default(),
             turnover: Arc::default(),
         }
     }

@@ -34,7 +34,7 @@ pub struct Up {
     /// Where MySQL clients connect
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6306")]
     pub sql: SocketAddr,
-    /// Reserved for the memcached door, which is not there yet: nothing listens, `ready` says kv=-
+    /// Where memcached clients connect
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6211")]
     pub kv: SocketAddr,
     /// Where the web page, metrics and commands are
@@ -49,6 +49,9 @@ pub struct Up {
     /// The server program, or the directory that holds it; default: from PATH
     #[arg(long, value_name = "PATH")]
     pub mysqld: Option<PathBuf>,
+    /// Starts no scratch server: SELECTs whose rows come from several groups run on a primary
+    #[arg(long)]
+    pub no_scratch: bool,
     #[command(flatten)]
     pub common: Common,
 }
@@ -188,7 +191,7 @@ or at 127.0.0.1:6080. Commands that change something need its token: $HEDDLE_TOK
 `token` in --data.";
 
 const UP_HELP: &str = "\
-When everything serves, one line says so: `heddle: ready sql=ADDR kv=- http=ADDR`. DIR/farm.json
+When everything serves, one line says so: `heddle: ready sql=ADDR kv=ADDR http=ADDR`. DIR/farm.json
 tells where the servers are. Ctrl-C stops the servers and ends; the data stays. A server that dies is
 started again. After kill -9 of `heddle up` itself the servers run on, and the next `heddle up` with
 the same DIR finds them.
@@ -260,15 +263,16 @@ fn command(spec: &'static CommandSpec) -> Command {
             .help(arg.help);
         command = command.arg(shown);
         if arg.optional {
-            command = command.arg(
-                Arg::new(arg.name)
-                    .long(arg.name)
-                    .value_name("VALUE")
+            let named = Arg::new(arg.name).long(arg.name).value_name("VALUE");
+            // What follows a switch is an argument of its own.
+            let named = match arg.switch {
+                true => named
                     .num_args(0..=1)
                     .default_missing_value("true")
-                    .require_equals(true)
-                    .hide(true),
-            );
+                    .require_equals(true),
+                false => named.num_args(1).allow_negative_numbers(true),
+            };
+            command = command.arg(named.hide(true));
         }
     }
     command
@@ -359,6 +363,26 @@ mod tests {
         assert_eq!(question.call.args, ["g1", "127.0.0.1:3306"]);
         assert_eq!(question.call.options["name"], "one");
         assert!(question.json && question.changes);
+    }
+
+    #[test]
+    fn a_value_may_stand_behind_its_name_and_a_switch_needs_none() {
+        let words = "heddle kv create --table d.t --flush users --key=k --values a,b";
+        let matches = program()
+            .try_get_matches_from(words.split(' '))
+            .expect("right");
+        let (group, matches) = matches.subcommand().expect("a group");
+        let call = question(group, matches).call;
+        assert_eq!(call.args, ["users"]);
+        let given = |name: &str| call.options.get(name).map(String::as_str);
+        assert_eq!(given("table"), Some("d.t"));
+        assert_eq!(given("values"), Some("a,b"));
+        assert_eq!((given("flush"), given("escape")), (Some("true"), None));
+        let same = control::Call::parse(&words.split(' ').skip(1).collect::<Vec<_>>());
+        assert_eq!(
+            same.map(|same| (same.args, same.options)),
+            Ok((call.args, call.options))
+        );
     }
 
     #[test]

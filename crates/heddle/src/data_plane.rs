@@ -1,28 +1,36 @@
 //! Joins the SQL door to the control plane: commands from sessions, sessions for commands, counters
 //! for metrics. Each side knows only the trait that it declares itself.
 
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use control::commands::Table;
 use control::peers::PeerSessions;
 use control::{Call, CommandError, Commander, SessionInfo, Sessions, Suspicion, WantedIds};
-use door_http::{Family, Kind, Metrics, Sample};
-use door_sql::{Door, Killer};
+use door_http::{Family, Kind, Metrics, Rows, Sample, Told, Wanted};
+use door_sql::Killer;
 use farm::crossing::{Branch, GlobalId, Place, Verdict};
-use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, error};
+use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, Xid, error};
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
-    Allowed, Answer, Command, Consistency, CrossTerms, Elsewhere, Fault, Gathering, Ids, InForce,
-    Keeper, Live, Operator, Peers, Preferences, Reads, Reply, SessionView,
-    Settings as SessionSettings, Settled, Shared, Slowness, TakenIds, Transient, Transport,
+    Allowed, Answer, Command, Consistency, CrossTerms, Elsewhere, Fault, GatePassed, GatesHeld,
+    Gathering, Ids, InForce, Keeper, Live, Operator, OwnEnded, OwnFound, Peers, Preferences, Reads,
+    Reply, SessionView, Settings as SessionSettings, Settled, Shared, Slowness, TakenIds,
+    Transient, Transport,
 };
 
+use crate::doors::Doors;
+use crate::rows::RowsOnCores;
 use crate::settings::{BackendCredential, Settings};
 
-/// The SQL door's options, but for what the settings do not say.
+/// A core answers between two events.
+const CORES_ANSWER: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// The SQL door's options, but for what the settings do not say. There is no scratch server yet.
 pub fn options(
     settings: &Settings,
     listener: std::net::TcpListener,
@@ -46,6 +54,7 @@ pub fn options(
         rules,
         operator: Arc::new(Commands(commander.clone())),
         peers: Arc::new(Others(commander)),
+        scratch: Arc::default(),
         backend_credentials: credentials(settings),
     }
 }
@@ -89,11 +98,13 @@ pub fn in_force(settings: &Settings) -> InForce {
             gathering: Gathering {
                 rows_max: settings.gather_rows_max,
                 bytes_max: settings.gather_bytes_max,
+                time_max_ms: settings.gather_time_max_ms,
             },
             crossings: CrossTerms {
                 atomic: settings.atomic.0,
                 lock_wait_ms: settings.cross_lock_wait_ms,
                 unsafe_xa: settings.allow_unsafe_xa.0,
+                snapshot_reads: settings.snapshot_reads.0,
             },
             consistency: consistency(settings),
         },
@@ -169,6 +180,22 @@ impl Keeper for Commands {
     fn let_decide(&self, group: u32, account: [String; 2], reply: Allowed) {
         self.0.let_decide(group, account, reply);
     }
+
+    fn hold(&self, limit_ms: u64, reply: GatesHeld) {
+        self.0.crossings().hold(limit_ms, reply);
+    }
+
+    fn find_own(&self, xid: Xid, reply: OwnFound) {
+        self.0.find_own(xid, reply);
+    }
+
+    fn pass_gate(&self, group: u32, of: u32, reply: GatePassed) {
+        self.0.pass_gate(group, of, reply);
+    }
+
+    fn end_own(&self, xid: Xid, verdict: Verdict, limit_ms: u64, reply: OwnEnded) {
+        self.0.end_own(xid, verdict, limit_ms, reply);
+    }
 }
 
 impl Operator for Commands {
@@ -202,6 +229,7 @@ impl Operator for Commands {
             table: wanted.table,
             column: wanted.column,
             least: wanted.least,
+            only_known: wanted.only_known,
             count: wanted.count,
         };
         self.0.take_ids(wanted, reply);
@@ -298,28 +326,41 @@ struct Open {
     shared: Arc<Shared>,
     rules: Arc<Rulebook>,
     killer: Killer,
+    kv: Option<door_kv::Counter>,
+    rows: RowsOnCores,
     /// Metric names, made once: a door opens once in a process.
     names: Vec<(&'static str, Kind)>,
 }
 
 impl DataPlane {
     /// The door is open.
-    pub fn set(&self, door: &Door, rules: &Arc<Rulebook>) {
+    pub fn set(&self, doors: &Doors, rules: &Arc<Rulebook>, own: session::Own) {
+        let door = &doors.sql;
         let shared = door.shared();
-        let names = shared
-            .counters_sum()
-            .iter()
-            .map(|(name, _, _)| metric(name))
-            .collect();
+        let kv = doors.kv.as_ref().map(door_kv::Door::counter);
+        let sums = counted(&shared, kv.as_ref());
+        let names = sums.iter().map(|(name, ..)| metric(name)).collect();
         let _ = self.open.set(Open {
             shared,
             rules: Arc::clone(rules),
             killer: door.killer(),
+            kv,
+            rows: RowsOnCores::new(door.dealer(), own),
             names,
         });
         // Told before the door opened, or while it did.
         self.placed(self.slot.load(Ordering::SeqCst));
     }
+}
+
+/// What all doors count: names, what they are, numbers.
+fn counted(
+    shared: &Shared,
+    kv: Option<&door_kv::Counter>,
+) -> Vec<(&'static str, &'static str, u64)> {
+    let mut all = shared.counters_sum();
+    all.extend(kv.map(door_kv::Counter::counted).unwrap_or_default());
+    all
 }
 
 /// Counters that may fall, though their names do not say so.
@@ -349,7 +390,7 @@ impl Metrics for DataPlane {
         let Some(open) = self.open.get() else {
             return Vec::new();
         };
-        let sums = open.shared.counters_sum();
+        let sums = counted(&open.shared, open.kv.as_ref());
         let families = sums.into_iter().zip(&open.names);
         let rules = open.rules.load();
         let matched = rules.list.iter().map(|rule| {
@@ -375,6 +416,18 @@ impl Metrics for DataPlane {
     }
 }
 
+impl Rows for DataPlane {
+    fn ask(&self, wanted: Wanted) -> Pin<Box<dyn Future<Output = Told> + Send>> {
+        match self.open.get() {
+            Some(open) => open.rows.ask(wanted),
+            None => Box::pin(std::future::ready(Told::Refused {
+                by_client: false,
+                why: "the router begins".to_owned(),
+            })),
+        }
+    }
+}
+
 impl Sessions for DataPlane {
     fn list(&self) -> Vec<SessionInfo> {
         let Some(open) = self.open.get() else {
@@ -391,7 +444,8 @@ impl Sessions for DataPlane {
     }
 
     fn counted(&self) -> Vec<(&'static str, u64)> {
-        let sums = self.open.get().map(|open| open.shared.counters_sum());
+        let open = self.open.get();
+        let sums = open.map(|open| counted(&open.shared, open.kv.as_ref()));
         let sums = sums.unwrap_or_default().into_iter();
         sums.map(|(name, _, value)| (name, value)).collect()
     }
@@ -401,6 +455,14 @@ impl Sessions for DataPlane {
         if let Some(open) = self.open.get() {
             open.killer.place(slot);
         }
+    }
+
+    fn stints_before(&self, epoch: u64) -> Option<usize> {
+        let Some(open) = self.open.get() else {
+            // Nobody has been let in.
+            return Some(0);
+        };
+        open.killer.stints_before(epoch, CORES_ANSWER)
     }
 
     fn turned(&self) {

@@ -11,6 +11,7 @@ use crate::settings::Settings;
 #[derive(Debug, Default)]
 pub struct Listeners {
     pub sql: Option<TcpListener>,
+    pub kv: Option<TcpListener>,
     pub http: Option<TcpListener>,
     /// The process that had them still serves its clients.
     pub are_shared: bool,
@@ -22,6 +23,7 @@ pub struct Listeners {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
     Sql,
+    Kv,
     Http,
     /// For a door whose address has changed since.
     Nobody,
@@ -42,8 +44,8 @@ impl Listeners {
         for (name, socket) in sockets {
             if !self.take(settings, &name, socket)? {
                 return Err(Failure::new(format!(
-                    "systemd gave a socket ({name}) that neither sql_listen nor http_listen is; \
-                     write FileDescriptorName=sql or =http in its unit, or correct the address"
+                    "systemd gave a socket ({name}) that none of sql_listen, kv_listen and http_listen is; \
+                     write FileDescriptorName=sql, =kv or =http in its unit, or correct the address"
                 )));
             }
         }
@@ -72,6 +74,7 @@ impl Listeners {
         };
         match door_of(settings, name, address) {
             For::Sql => drop(self.sql.get_or_insert(listener)),
+            For::Kv => drop(self.kv.get_or_insert(listener)),
             For::Http => drop(self.http.get_or_insert(listener)),
             For::Nobody => {}
             For::Unknown => return Ok(false),
@@ -92,9 +95,11 @@ fn door_of(settings: &Settings, name: &str, address: SocketAddr) -> For {
     let own = name.strip_prefix(OWN);
     match own.unwrap_or(name) {
         "sql" if own.is_none() || is(settings.sql_listen) => For::Sql,
+        "kv" if own.is_none() || settings.kv_listen.0.is_some_and(is) => For::Kv,
         "http" if own.is_none() || is(settings.http_listen) => For::Http,
         _ if own.is_some() => For::Nobody,
         _ if settings.sql_listen == address => For::Sql,
+        _ if settings.kv_listen.0 == Some(address) => For::Kv,
         _ if settings.http_listen == address => For::Http,
         _ => For::Unknown,
     }

@@ -14,16 +14,16 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use control::{Control, Credentials, Event, Fence, Peer, Roster};
-use door_sql::Door;
 use farm::{Published, Snapshot};
 use routing::rules::Rulebook;
-use session::Transport;
+use session::{Scratch, Transport};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::configuration::Configuration;
 use crate::data_plane::{self, DataPlane};
+use crate::doors::{self, Doors};
 use crate::failure::Failure;
 use crate::listeners::Listeners;
 use crate::outside::{self, FenceCommand};
@@ -49,8 +49,8 @@ pub struct Router {
     transport: Arc<Transport>,
     tls: Option<Files>,
     store: Arc<dyn meta::Store>,
-    /// Taken by `open_sql_door`.
-    sql_listener: Mutex<Option<TcpListener>>,
+    /// Those of SQL and of memcached clients; taken by `open_doors`.
+    given: Mutex<[Option<TcpListener>; 2]>,
     /// The last client id of the process before, which may still have clients.
     last_id: u32,
     /// Whether the HTTP door takes requests.
@@ -60,6 +60,8 @@ pub struct Router {
     /// Where the rules stand, and the files as they were read.
     rules_source: (Source, Stamp),
     sql_serves: Arc<AtomicBool>,
+    /// Where SELECTs run whose rows come from several groups.
+    pub scratch: Arc<Scratch>,
     /// For `event_command`; taken by `run_with`.
     events: Mutex<Option<mpsc::Receiver<Event>>>,
 }
@@ -78,6 +80,8 @@ impl Router {
         listeners: Listeners,
     ) -> Result<(Router, door_http::Door), Failure> {
         make_directory(state)?;
+        let scratch = Arc::new(Scratch::default());
+        scratch.set(settings.scratch_server().map_err(Failure::new)?);
         let source = Source::of(&settings);
         let rules_source = (source.clone(), source.stamp());
         let rules = source.read().map_err(Failure::new)?;
@@ -111,7 +115,8 @@ impl Router {
         http.listener = listeners.http.map(Arc::new);
         let metrics = vec![Arc::clone(&data_plane) as Arc<dyn door_http::Metrics>];
         let (serves, asked) = (Arc::clone(&sql_serves), Arc::clone(&control));
-        let door = door_http::Door::bind(http, asked, serves, metrics).await?;
+        let rows = Arc::clone(&data_plane) as Arc<dyn door_http::Rows>;
+        let door = door_http::Door::bind(http, asked, serves, metrics, rows).await?;
         let http_address = door.address();
         introduce(&control, &settings, http_address);
         Ok((
@@ -124,12 +129,13 @@ impl Router {
                 transport,
                 tls: files,
                 store,
-                sql_listener: Mutex::new(listeners.sql),
+                given: Mutex::new([listeners.sql, listeners.kv]),
                 last_id: listeners.last_id,
                 http_serves: watch::Sender::new(true),
                 configuration,
                 rules_source,
                 sql_serves,
+                scratch,
                 events: Mutex::new(Some(events)),
             },
             door,
@@ -214,7 +220,7 @@ impl Router {
     ///
     /// # Errors
     /// The address is in use, or the kernel lacks what the data plane needs.
-    pub fn open_sql_door(&self) -> Result<Door, Failure> {
+    pub fn open_doors(&self) -> Result<Doors, Failure> {
         let commander = self.control.commander();
         let published = Arc::clone(&self.published);
         let transport = Arc::clone(&self.transport);
@@ -225,25 +231,25 @@ impl Router {
                 "cannot serve SQL on {listen}: {error}; choose another address (--sql), or another --io"
             ))
         };
-        let given = self
-            .sql_listener
-            .lock()
-            .ok()
-            .and_then(|mut given| given.take());
-        let listener = match given {
+        let given = self.given.lock().ok();
+        let [sql, kv] = given.map_or([None, None], |mut given| std::mem::take(&mut *given));
+        let listener = match sql {
             Some(listener) => listener,
             None => door_sql::listen(listen).map_err(failed)?,
         };
         let live = Arc::clone(&self.configuration.live);
         let settings = &self.settings;
-        let options = data_plane::options(
+        let mut options = data_plane::options(
             settings, listener, published, transport, rules, live, commander,
         );
+        options.scratch = Arc::clone(&self.scratch);
         let door = door_sql::start(options).map_err(failed)?;
         door.shared().registry.begin_after(self.last_id);
-        self.data_plane.set(&door, &self.configuration.rules);
+        let doors = Doors::open(settings, door, kv)?;
+        let own = doors::own(settings);
+        self.data_plane.set(&doors, &self.configuration.rules, own);
         self.sql_serves.store(true, Ordering::Release);
-        Ok(door)
+        Ok(doors)
     }
 
     /// Waits until the servers have been asked how they are, so that clients need not wait for it:
@@ -275,7 +281,7 @@ impl Router {
     ///
     /// # Errors
     /// A thread of the data plane panicked.
-    pub async fn drain(&self, door: Door, signals: &mut Signals) -> Result<(), Failure> {
+    pub async fn drain(&self, doors: Doors, signals: &mut Signals) -> Result<(), Failure> {
         self.sql_serves.store(false, Ordering::Release);
         // Where there are others, one of them leads from now on; one that is alone acts to its end.
         if let Err(error) = self.control.resign().await {
@@ -289,17 +295,17 @@ impl Router {
                 () = signals.end() => {}
             }
         }
-        self.drain_at_once(door).await
+        self.drain_at_once(doors).await
     }
 
     /// Lets those finish that are there, where no more come.
     ///
     /// # Errors
     /// A thread of the data plane panicked.
-    pub async fn drain_at_once(&self, door: Door) -> Result<(), Failure> {
+    pub async fn drain_at_once(&self, doors: Doors) -> Result<(), Failure> {
         self.sql_serves.store(false, Ordering::Release);
         let deadline = Duration::from_secs(self.settings.drain_s);
-        blocking(move || door.drain(deadline)).await
+        blocking(move || doors.drain(deadline)).await
     }
 
     /// Whether the farm's state is in a file, which one process has at a time.
@@ -466,8 +472,15 @@ pub fn make_directory(state: &Path) -> Result<(), Failure> {
 /// The first address that cannot be had.
 pub fn addresses_are_free(settings: &Settings, listeners: &Listeners) -> Result<(), Failure> {
     let (sql, http) = (listeners.sql.is_none(), listeners.http.is_none());
+    let kv = settings.kv_listen.0.filter(|_| listeners.kv.is_none());
     let addresses = [
         (sql, "SQL", "--sql", settings.sql_listen),
+        (
+            kv.is_some(),
+            "memcached",
+            "--kv",
+            kv.unwrap_or(settings.sql_listen),
+        ),
         (http, "HTTP", "--http", settings.http_listen),
     ];
     for (_, door, flag, address) in addresses.into_iter().filter(|&(wanted, ..)| wanted) {

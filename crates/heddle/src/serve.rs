@@ -65,10 +65,10 @@ async fn router(
         if are_expected {
             router.knows_farm().await;
         }
-        let door = router.open_sql_door()?;
+        let doors = router.open_doors()?;
         let life = Life {
             router: &router,
-            door,
+            doors,
             http: http_socket,
             state: &state,
             before: None,

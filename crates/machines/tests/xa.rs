@@ -165,10 +165,16 @@ impl World {
         let s = usize::from(seat.0);
         let arrives = self.linked[s] && !dice.one_in(8);
         let refused = arrives && dice.one_in(8);
+        let before = (self.data[s], self.row);
         if arrives && !refused {
             self.carry_out(&action, s);
         }
         let answered = self.linked[s] && arrives && !dice.one_in(8);
+        if !answered && arrives && dice.one_in(3) {
+            // The group fails over, to a server that never heard of it.
+            self.fail_over(s, before);
+            return self.tell(commit::Event::Lost(seat));
+        }
         if !answered {
             // What was sent may still be carried out after the router gave it up; the server
             // notices the end of the connection later than that.
@@ -188,6 +194,18 @@ impl World {
             ),
             false => commit::Event::Done(seat),
         });
+    }
+
+    /// What a group's primary did last goes with it: it had been acknowledged to nobody. What is
+    /// prepared stays so, and nothing of a connection to the old one arrives any more.
+    fn fail_over(&mut self, s: usize, before: (Data, Option<Verdict>)) {
+        self.log.push(format!("group {s} fails over"));
+        self.data[s] = before.0;
+        if s == 0 {
+            self.row = before.1;
+        }
+        self.late.retain(|(_, seat)| *seat != s);
+        self.cut(s);
     }
 
     fn needs_row(&self) -> bool {
@@ -229,10 +247,14 @@ impl World {
             recovery::Action::Bar if self.row.is_some() => recovery::Event::Taken,
             recovery::Action::Bar => {
                 self.row = Some(Verdict::Abort);
-                // The acknowledgement may be lost.
-                match dice.one_in(4) {
-                    true => recovery::Event::Open,
-                    false => recovery::Event::Barred,
+                // The acknowledgement may be lost, and the row with it.
+                match dice.below(8) {
+                    0 => recovery::Event::Open,
+                    1 => {
+                        self.fail_over(0, (self.data[0], None));
+                        recovery::Event::Open
+                    }
+                    _ => recovery::Event::Barred,
                 }
             }
             recovery::Action::End {
@@ -251,10 +273,14 @@ impl World {
                         Verdict::Abort => Data::Undone,
                     };
                 }
-                // The answer may be lost.
-                match ends && !dice.one_in(4) {
-                    true => recovery::Event::Ended(seat),
-                    false => recovery::Event::Tried(seat),
+                // The answer may be lost, and the end of the branch with it.
+                match (ends, dice.below(8)) {
+                    (true, 0) => {
+                        self.fail_over(s, (Data::Prepared, self.row));
+                        recovery::Event::Tried(seat)
+                    }
+                    (false, _) | (true, 1) => recovery::Event::Tried(seat),
+                    (true, _) => recovery::Event::Ended(seat),
                 }
             }
             recovery::Action::List(seat) => {
@@ -387,7 +413,7 @@ impl World {
             Some(Reply::RolledBack(_)) => {
                 assert!(undone, "{}", self.log.join("\n"));
             }
-            Some(Reply::Unknown) | None => {}
+            Some(Reply::Unknown | Reply::Held) | None => {}
         }
     }
 }
@@ -515,6 +541,13 @@ fn one_group_needs_no_row_and_one_writer_no_prepare() {
     let seats: BTreeMap<_, _> = single.iter().enumerate().collect();
     assert_eq!(seats[&0], &commit::Action::Rollback(Seat::DECIDER));
     assert_eq!(seats[&1], &commit::Action::Single(Seat(1)));
+    // One that only read has nothing to lose with its COMMIT.
+    let mut idle = Commit::new([read, read]);
+    idle.step(commit::Event::Commit);
+    idle.step(commit::Event::Done(Seat(1)));
+    let unfinished = Vec::new();
+    let committed = commit::Action::Reply(Reply::Committed { unfinished });
+    assert_eq!(idle.step(commit::Event::Lost(Seat::DECIDER)), [committed]);
     let both = Commit::new([wrote, wrote]).step(commit::Event::Commit);
     assert_eq!(both, [commit::Action::Prepare(Seat(1))]);
 }

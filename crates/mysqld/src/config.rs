@@ -33,6 +33,9 @@ pub struct Options {
     pub keeps_unacknowledged: bool,
     /// InnoDB's buffer pool.
     pub buffer_pool_bytes: u64,
+    /// It holds nothing but tables of statements under way: no replication, and nothing that is worth
+    /// being kept over a crash.
+    pub scratch: bool,
     /// More lines for `my.cnf`, after all others, so that they win.
     pub extra: Vec<(String, String)>,
 }
@@ -48,6 +51,7 @@ impl Options {
             gtid_domain: 0,
             keeps_unacknowledged: false,
             buffer_pool_bytes: 128 << 20,
+            scratch: false,
             extra: Vec::new(),
         }
     }
@@ -64,6 +68,11 @@ impl Options {
 
     pub(crate) fn my_cnf(&self) -> PathBuf {
         self.dir.join("my.cnf")
+    }
+
+    /// What a scratch server runs at its start, a statement a line.
+    pub fn init_file(&self) -> PathBuf {
+        self.dir.join("init.sql")
     }
 
     pub(crate) fn pid_file(&self) -> PathBuf {
@@ -98,10 +107,14 @@ impl Options {
             line.expect("writing to a String cannot fail");
         };
         self.place(binary, as_root, &mut put);
-        durability(&mut put);
-        match binary.engine {
-            Engine::MariaDb => self.mariadb(&mut put),
-            Engine::MySql => self.mysql(binary, &mut put),
+        if self.scratch {
+            self.scratch(binary.engine, &mut put);
+        } else {
+            durability(&mut put);
+            match binary.engine {
+                Engine::MariaDb => self.mariadb(&mut put),
+                Engine::MySql => self.mysql(binary, &mut put),
+            }
         }
         self.size(&mut put);
         for (key, value) in &self.extra {
@@ -186,6 +199,24 @@ impl Options {
         }
     }
 
+    /// What is lost with this server is made again by whoever needs it.
+    fn scratch(&self, engine: Engine, put: &mut dyn FnMut(&str, &str)) {
+        put("skip_log_bin", "");
+        put("innodb_flush_log_at_trx_commit", "0");
+        put("innodb_doublewrite", "OFF");
+        put("performance_schema", "OFF");
+        put("event_scheduler", "OFF");
+        put("init_file", &quoted(&self.init_file()));
+        match engine {
+            Engine::MariaDb => {
+                put("skip_ssl", "");
+                put("aria_log_file_size", "8M");
+                put("aria_pagecache_buffer_size", "64M");
+            }
+            Engine::MySql => put("loose_mysqlx", "OFF"),
+        }
+    }
+
     fn size(&self, put: &mut dyn FnMut(&str, &str)) {
         put(
             "innodb_buffer_pool_size",
@@ -266,6 +297,21 @@ mod tests {
         assert!(text.ends_with("sync_binlog = 0\n"), "{text}");
         assert!(text.contains("gtid_mode = ON"));
         assert!(!text.contains("init_rpl_role"));
+    }
+
+    #[test]
+    fn a_scratch_server_writes_no_log_and_takes_writes() {
+        let binary = Binary {
+            path: "/usr/sbin/mariadbd".into(),
+            engine: Engine::MariaDb,
+            version: "10.11.19-MariaDB".to_owned(),
+        };
+        let mut options = Options::new("scratch", Path::new("/tmp/scratch"), 23306, 7);
+        options.scratch = true;
+        let text = options.render(&binary, false);
+        assert!(text.contains("skip_log_bin") && !text.contains("read_only"));
+        assert!(!text.contains("\nlog_bin") && !text.contains("semi_sync"));
+        assert!(text.contains("init_file = \"/tmp/scratch/init.sql\""));
     }
 
     #[test]

@@ -52,6 +52,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// MariaDB could not cut its binary log as `init_rpl_role=SLAVE` asks, or not recover by it.
+    pub fn is_uncut_log(&self) -> bool {
+        matches!(self, Error::Ended { tail, .. } if tail.contains("Can't init tc log"))
+    }
+
     pub(crate) fn file(
         operation: &'static str,
         path: impl AsRef<Path>,

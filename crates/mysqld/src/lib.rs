@@ -5,7 +5,7 @@
 //! killed.
 //!
 //! Invariants: a server listens on loopback only; it starts read-only and as a replica, so that only
-//! a promotion makes it take writes; it lives in a process group of its own, so that Ctrl-C in
+//! a promotion makes it take writes (a scratch server holds no data and takes them at once); it lives in a process group of its own, so that Ctrl-C in
 //! Heddle's terminal does not reach it; dropping a [`Server`] does not stop it. A data directory
 //! either does not exist or is whole.
 //!

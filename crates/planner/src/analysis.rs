@@ -5,7 +5,9 @@ use std::sync::Arc;
 use farm::shard::{ShardMap, ShardedTable};
 use routing::shard::{Literal, ShardSet};
 
+use crate::fold::Constant;
 use crate::keys::{Condition, Term};
+use crate::place::Value;
 
 /// Why a text was not read. It must then be taken to mean all rows of every table that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub struct Analysis {
     pub names_opaque: bool,
     /// What an UPDATE or DELETE changes.
     pub writes: Writes,
+    /// Expressions that terms stand for.
+    pub constants: Vec<Constant>,
 }
 
 /// The tables that an UPDATE or DELETE changes.
@@ -81,10 +85,19 @@ impl Analysis {
         map: impl Fn(u32) -> Option<&'m ShardMap>,
         value: &impl Fn(Term) -> Option<Literal<'v>>,
     ) -> Vec<ShardSet> {
+        let constants = self.constants.iter().map(|it| it.value(value));
+        let constants: Vec<Option<Value<'static>>> = constants.collect();
+        let known = |term: Term| match term.computed {
+            true => constants
+                .get(term.at as usize)?
+                .as_ref()
+                .map(Value::literal),
+            false => value(term),
+        };
         let of = |one: &Reference| {
             let map = map(one.table.map);
             map.map_or_else(ShardSet::default, |map| {
-                one.condition.shards(map, one.table.key, value)
+                one.condition.shards(map, one.table.key, &known)
             })
         };
         let mut sets: Vec<ShardSet> = self.references.iter().map(of).collect();

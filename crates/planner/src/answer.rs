@@ -5,11 +5,12 @@ use std::sync::Arc;
 use farm::sharding::Sharding;
 use sqltext::Mode;
 
-use crate::gather;
+use crate::gather::{self, Reduced};
 use crate::merge::{self, Aggregate, Comparison, Having, Key};
 use crate::parse;
 use crate::place::Tables;
 use crate::push::{self, Not};
+use crate::views;
 
 /// How much of a SELECT the shards do by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,6 +119,10 @@ pub struct Scratch {
     pub text: String,
     /// User variables that it reads, without `@`.
     pub variables: Vec<String>,
+    /// In which order the fragments are best fetched.
+    pub order: Vec<usize>,
+    /// What leaves rows out of each fragment, once others have been fetched.
+    pub reduced: Vec<Reduced>,
 }
 
 /// A temporary table that holds the rows of one fragment.
@@ -171,6 +176,17 @@ pub struct Asked<'a> {
     pub mode: &'a Mode,
     /// What the names of scratch tables begin with: no other session of any router has it.
     pub scratch: &'a str,
+    /// What is read is changed afterwards.
+    pub changing: Option<Changing<'a>>,
+}
+
+/// What a write reads first.
+#[derive(Clone, Copy, Debug)]
+pub struct Changing<'a> {
+    /// What the outermost query calls the tables whose rows will change.
+    pub targets: &'a [String],
+    /// The other rows are locked, too, against changes.
+    pub shares: bool,
 }
 
 impl<'a> Asked<'a> {
@@ -178,6 +194,7 @@ impl<'a> Asked<'a> {
         Tables {
             sharding: self.sharding,
             home: self.home,
+            reads: true,
         }
     }
 }
@@ -188,7 +205,15 @@ impl<'a> Asked<'a> {
 /// # Errors
 /// It cannot be.
 pub fn answer(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> {
+    let whole = views::expanded(text, asked)?;
+    let text = &*whole;
     match parse::query(text, asked.mode) {
+        Ok(query) if parse::counts_rows(text, asked.mode) => {
+            let mut answer = gather::gather(text, &query, asked)?;
+            let reason = "SQL_CALC_FOUND_ROWS: one server counts all rows";
+            answer.reasons.push(reason.to_owned());
+            Ok(answer)
+        }
         Ok(query) => match push::push(text, &query, asked) {
             Ok(answer) => Ok(answer),
             Err(Not::Unanswered(reason)) => Err(reason),

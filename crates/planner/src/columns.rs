@@ -1,7 +1,7 @@
 //! Columns on their way to another server: how they are asked for, declared and written there.
 
 use farm::sharding::Column;
-use sqltext::Dialect;
+use sqltext::{Dialect, ticked};
 
 use crate::answer::Written;
 
@@ -11,7 +11,12 @@ const KEY_BYTES_MAX: usize = 760;
 /// What a column is asked for with, so that its value arrives whole whatever the session's charset
 /// and time zone are, and how that is written again.
 pub(crate) fn asked(column: &Column) -> (String, Written) {
-    let name = quoted(&column.name);
+    asked_as(column, &ticked(&column.name))
+}
+
+/// The same of a text whose value is one of the column's.
+pub(crate) fn asked_as(column: &Column, name: &str) -> (String, Written) {
+    let name = name.to_owned();
     match &*column.data_type {
         "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" | "decimal"
         | "numeric" | "double" | "real" | "year" => (name, Written::Plain),
@@ -20,6 +25,11 @@ pub(crate) fn asked(column: &Column) -> (String, Written) {
         "bit" => (name, Written::Hex),
         // Its text is ambiguous when clocks are set back.
         "timestamp" => (format!("UNIX_TIMESTAMP({name})"), Written::Seconds),
+        // Only their text means the same to every server; of bytes they take their own form.
+        "uuid" | "inet4" | "inet6" => (
+            format!("CAST(CONVERT({name} USING ascii) AS BINARY)"),
+            Written::Text("ascii".to_owned()),
+        ),
         "json" => (
             format!("CAST(CONVERT({name} USING utf8mb4) AS BINARY)"),
             Written::Text("utf8mb4".to_owned()),
@@ -40,7 +50,16 @@ pub(crate) fn charset(column: &Column) -> Option<String> {
 
 /// As CREATE TABLE has it: the same type, and nothing that fills it by itself.
 pub(crate) fn declared(column: &Column) -> String {
-    let mut text = format!("{} {}", quoted(&column.name), column.full_type);
+    let mut text = declared_as(column, &ticked(&column.name), column.nullable);
+    if column.invisible {
+        text.push_str(" INVISIBLE");
+    }
+    text
+}
+
+/// The same type by another name.
+pub(crate) fn declared_as(column: &Column, name: &str, nullable: bool) -> String {
+    let mut text = format!("{name} {}", column.full_type);
     if let Some(collation) = column.collation.as_deref().filter(|it| *it != "binary")
         && column.data_type.as_ref() != "json"
     {
@@ -48,16 +67,9 @@ pub(crate) fn declared(column: &Column) -> String {
         text.push_str(collation);
     }
     // Without a word a TIMESTAMP would fill itself.
-    text.push_str(if column.nullable {
-        " NULL"
-    } else {
-        " NOT NULL"
-    });
-    if column.data_type.as_ref() == "timestamp" && !column.nullable {
+    text.push_str(if nullable { " NULL" } else { " NOT NULL" });
+    if column.data_type.as_ref() == "timestamp" && !nullable {
         text.push_str(" DEFAULT '2000-01-01 00:00:00'");
-    }
-    if column.invisible {
-        text.push_str(" INVISIBLE");
     }
     text
 }
@@ -77,11 +89,6 @@ pub(crate) fn can_be_key(column: &Column) -> bool {
 pub(crate) fn length(column: &Column) -> Option<usize> {
     let (_, rest) = column.full_type.split_once('(')?;
     rest.split(')').next()?.trim().parse().ok()
-}
-
-/// In backticks.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }
 
 /// How a scratch table is kept.

@@ -4,6 +4,9 @@
 //! views, triggers and foreign keys find what they name; accounts and databases are on all groups.
 //! Events run on one group only, and a temporary table is where its connection is.
 
+mod engine;
+mod unique;
+
 use std::sync::Arc;
 
 use farm::Sharding;
@@ -221,11 +224,15 @@ impl Reader<'_> {
     /// CREATE INDEX, DROP INDEX … ON
     fn on_table(&self, at: usize) -> Defines {
         let on = (at..self.words.len()).find(|&at| self.is(at, "on"));
-        let name = on.and_then(|on| self.name(on + 1));
-        match name {
-            Some((name, _)) => self.on(&[name], Then::Nothing),
-            None => Defines::Elsewhere,
-        }
+        let Some((name, next)) = on.and_then(|on| self.name(on + 1)) else {
+            return Defines::Elsewhere;
+        };
+        let unique = (0..at).any(|at| self.is(at, "unique"));
+        let torn = self
+            .sharded(&name)
+            .filter(|_| unique)
+            .and_then(|table| self.torn_list(next, table));
+        torn.map_or_else(|| self.on(&[name], Then::Nothing), Defines::Refused)
     }
 
     /// Declared tables of the database that is named here.
@@ -308,6 +315,13 @@ impl Reader<'_> {
         let (Placed::Sharded(_) | Placed::Global(_)) = placed else {
             return on;
         };
+        if let Some(why) = self.without_transactions(at) {
+            return Defines::Refused(why);
+        }
+        let sharded = self.sharded(&names[0]);
+        if let Some(why) = sharded.and_then(|table| self.torn_unique(at, table)) {
+            return Defines::Refused(why);
+        }
         for at in 0..self.words.len() {
             let part = ["column", "index", "key"];
             if self.is(at, "rename") && !part.iter().any(|word| self.is(at + 1, word)) {
@@ -442,7 +456,7 @@ mod tests {
     }
 
     /// The groups and what follows, or why not.
-    fn told(text: &str) -> String {
+    pub(super) fn told(text: &str) -> String {
         match defines(text) {
             Defines::Elsewhere => "elsewhere".to_owned(),
             Defines::On(groups, Then::Nothing) => groups.join(" "),

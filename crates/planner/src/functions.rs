@@ -9,22 +9,41 @@ pub(crate) fn is_pure(name: &str) -> bool {
 
 /// It tells the time, which is equal where `timestamp` is.
 pub(crate) fn is_clock(name: &str) -> bool {
-    CLOCK.iter().any(|it| it.eq_ignore_ascii_case(name))
+    is_among(&CLOCK, name)
+}
+
+/// It gives another value with every call, or on every connection or server.
+pub(crate) fn varies(name: &str) -> bool {
+    is_among(&VARYING, name)
 }
 
 /// It puts rows together.
 pub(crate) fn is_aggregate(name: &str) -> bool {
-    AGGREGATES.iter().any(|it| it.eq_ignore_ascii_case(name))
+    is_among(&AGGREGATES, name)
 }
 
 /// It tells of the session or of its connection: another server would tell something else.
 pub(crate) fn is_of_session(name: &str) -> bool {
-    OF_SESSION.iter().any(|it| it.eq_ignore_ascii_case(name))
+    is_among(&TELLS, name) || is_among(&ACTS, name)
+}
+
+/// The session can be asked for it: without arguments it gives the same all over a statement.
+pub(crate) fn is_known_to_session(name: &str) -> bool {
+    is_among(&TELLS, name) || is_among(&DATABASE, name)
+}
+
+fn is_among(names: &[&str], name: &str) -> bool {
+    names.iter().any(|it| it.eq_ignore_ascii_case(name))
+}
+
+/// It is called without parentheses, too.
+pub(crate) fn is_bare(name: &str) -> bool {
+    name.eq_ignore_ascii_case("current_user") || name.eq_ignore_ascii_case("current_role")
 }
 
 /// Has an exact number as its value, whatever its arguments are.
 pub(crate) fn is_whole(name: &str) -> bool {
-    WHOLE.iter().any(|it| it.eq_ignore_ascii_case(name))
+    is_among(&WHOLE, name)
 }
 
 const AGGREGATES: [&str; 22] = [
@@ -67,7 +86,30 @@ const CLOCK: [&str; 12] = [
     "unix_timestamp",
 ];
 
-const OF_SESSION: [&str; 19] = [
+const VARYING: [&str; 19] = [
+    "rand",
+    "uuid",
+    "uuid_short",
+    "uuid_v4",
+    "uuid_v7",
+    "sys_guid",
+    "random_bytes",
+    "sysdate",
+    "connection_id",
+    "row_count",
+    "found_rows",
+    "get_lock",
+    "release_lock",
+    "release_all_locks",
+    "is_free_lock",
+    "is_used_lock",
+    "load_file",
+    "nextval",
+    "lastval",
+];
+
+/// They tell of the session.
+const TELLS: [&str; 9] = [
     "row_count",
     "found_rows",
     "last_insert_id",
@@ -77,6 +119,13 @@ const OF_SESSION: [&str; 19] = [
     "session_user",
     "system_user",
     "current_role",
+];
+
+/// They tell of the session what could be made equal on another server.
+const DATABASE: [&str; 2] = ["database", "schema"];
+
+/// They do something on the session's connection, or look at its server.
+const ACTS: [&str; 10] = [
     "get_lock",
     "release_lock",
     "release_all_locks",

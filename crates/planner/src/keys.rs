@@ -6,11 +6,13 @@ use farm::shard::{Key, KeyType, ShardMap};
 use routing::shard::{Literal, ShardSet, between, compared, with_key};
 
 /// Where a key's value stands: a literal of the text or a parameter's mark, by the byte at which it
-/// begins; with a minus in front of it.
+/// begins; with a minus in front of it. Or a value that is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
     pub at: u32,
     pub negative: bool,
+    /// `at` is a place among [`Analysis::constants`](crate::Analysis::constants).
+    pub computed: bool,
 }
 
 /// What a statement demands of a table's shard key.

@@ -13,24 +13,36 @@
 
 mod analysis;
 mod answer;
+pub mod belongs;
+mod by_keys;
 pub mod catalog;
 mod columns;
 pub mod define;
+mod fold;
 mod functions;
 mod gather;
 pub mod keys;
+pub mod load;
 pub mod merge;
 mod parse;
 pub mod place;
 mod push;
 mod read;
 mod shards;
+pub mod sieve;
 mod text;
+mod values;
+pub mod views;
 
 pub use analysis::{Analysis, Move, Reference, Unread, Writes};
 pub use answer::{
-    Answer, Asked, Finish, Fragment, Merging, Order, Part, Scratch, Tier, Unanswered, Written,
-    answer,
+    Answer, Asked, Changing, Finish, Fragment, Merging, Order, Part, Scratch, Tier, Unanswered,
+    Written, answer,
 };
+pub use by_keys::{ByKeys, KeyPart, Target, To, by_keys};
 pub use catalog::{Catalog, Kind};
+pub use fold::{Call, Constant};
+pub use gather::{Passed, Reduced, Reduction, to_change};
 pub use read::read;
+pub use shards::groups_of;
+pub use values::{SessionValue, session_values, with_values};

@@ -11,20 +11,16 @@ use sqlparser::dialect::MySqlDialect;
 use sqlparser::parser::Parser;
 use sqltext::{Mode, Multibyte, Piece, pieces};
 
+use crate::read;
+
 /// Deeper texts are not read.
 const DEPTH_MAX: usize = 50;
 
 /// The query that a text is, or why it is not read.
 pub(crate) fn query(text: &str, mode: &Mode) -> Result<Query, String> {
-    if text.contains("/*!") || text.contains("/*M!") {
-        return Err("it has executable comments".to_owned());
-    }
-    let quotes = mode.ansi_quotes && text.contains('"');
-    let escapes = mode.no_backslash_escapes && text.contains('\\');
-    let letters = mode.multibyte != Multibyte::None && !text.is_ascii();
-    if quotes || escapes || letters {
-        return Err("sql_mode or the character set gives its quotes another meaning".to_owned());
-    }
+    let text = &*without_hint(text);
+    let text = &*uncounted(text, mode);
+    sure(text, mode)?;
     let text = &*shared(text, mode);
     let mut parser = Parser::new(&MySqlDialect {})
         .with_recursion_limit(DEPTH_MAX)
@@ -37,6 +33,74 @@ pub(crate) fn query(text: &str, mode: &Mode) -> Result<Query, String> {
     match (statements.next(), statements.next()) {
         (Some(Statement::Query(query)), None) => Ok(*query),
         _ => Err("it is not one query".to_owned()),
+    }
+}
+
+/// SELECT SQL_CALC_FOUND_ROWS: all rows are counted, whatever its LIMIT is.
+pub(crate) fn counts_rows(text: &str, mode: &Mode) -> bool {
+    counted(text, mode).is_some()
+}
+
+fn counted(text: &str, mode: &Mode) -> Option<Piece> {
+    const WORD: &str = "SQL_CALC_FOUND_ROWS";
+    // It is seldom there.
+    let mut windows = text.as_bytes().windows(WORD.len());
+    windows.find(|it| it.eq_ignore_ascii_case(WORD.as_bytes()))?;
+    let all = pieces(text.as_bytes(), mode)?;
+    all.into_iter()
+        .find(|piece| piece.is(text.as_bytes(), WORD))
+}
+
+/// Without that word, with everything else at its place.
+fn uncounted<'t>(text: &'t str, mode: &Mode) -> Cow<'t, str> {
+    let Some(piece) = counted(text, mode) else {
+        return Cow::Borrowed(text);
+    };
+    let (start, end) = (piece.span.start as usize, piece.span.end as usize);
+    let blank = " ".repeat(end - start);
+    Cow::Owned(format!("{}{blank}{}", &text[..start], &text[end..]))
+}
+
+/// The UPDATE or DELETE that a text is, or why it is not read.
+pub(crate) fn statement(text: &str, mode: &Mode) -> Result<Statement, String> {
+    sure(text, mode)?;
+    let tokens = read::tokens(text).map_err(|error| error.to_string())?;
+    let mut parser = Parser::new(&MySqlDialect {})
+        .with_recursion_limit(DEPTH_MAX)
+        .with_tokens_with_locations(tokens);
+    let statements = parser
+        .parse_statements()
+        .map_err(|error| error.to_string())?;
+    let mut statements = statements.into_iter();
+    match (statements.next(), statements.next()) {
+        (Some(statement), None) => Ok(statement),
+        _ => Err("it is not one statement".to_owned()),
+    }
+}
+
+/// The parser takes a text apart as the servers do.
+///
+/// # Errors
+/// Why not.
+fn sure(text: &str, mode: &Mode) -> Result<(), String> {
+    if text.contains("/*!") || text.contains("/*M!") {
+        return Err("it has executable comments".to_owned());
+    }
+    let quotes = mode.ansi_quotes && text.contains('"');
+    let escapes = mode.no_backslash_escapes && text.contains('\\');
+    let letters = mode.multibyte != Multibyte::None && !text.is_ascii();
+    match quotes || escapes || letters {
+        true => Err("sql_mode or the character set gives its quotes another meaning".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Without the hint that dump tools write behind SELECT, with everything else at its place.
+fn without_hint(text: &str) -> Cow<'_, str> {
+    const HINT: &str = "/*!40001 SQL_NO_CACHE */";
+    match text.contains(HINT) {
+        true => Cow::Owned(text.replace(HINT, &" ".repeat(HINT.len()))),
+        false => Cow::Borrowed(text),
     }
 }
 

@@ -7,6 +7,10 @@
 
 mod bounds;
 mod target;
+mod tokens;
+
+pub(crate) use bounds::term;
+pub(crate) use tokens::tokens;
 
 use std::ops::ControlFlow;
 
@@ -26,7 +30,7 @@ use crate::parse::Inner;
 use crate::text::Lines;
 
 /// Deeper texts are not read.
-const DEPTH_MAX: usize = 50;
+pub(crate) const DEPTH_MAX: usize = 50;
 
 /// Reads a text of one statement. `database` is the session's.
 ///
@@ -36,8 +40,7 @@ pub fn read(text: &str, database: &str, catalog: &dyn Catalog) -> Result<Analysi
     let unread = |reason: String| Unread { reason };
     let mut parser = Parser::new(&MySqlDialect {})
         .with_recursion_limit(DEPTH_MAX)
-        .try_with_sql(text)
-        .map_err(|error| unread(error.to_string()))?;
+        .with_tokens_with_locations(tokens(text).map_err(|error| unread(error.to_string()))?);
     let statements = parser
         .parse_statements()
         .map_err(|error| unread(error.to_string()))?;

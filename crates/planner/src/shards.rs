@@ -44,6 +44,11 @@ pub(crate) fn groups(text: &str, asked: &Asked<'_>) -> Result<Vec<Arc<str>>, Una
     Ok(found)
 }
 
+/// The same of a text that has been planned already; `None` where they are not found.
+pub fn groups_of(text: &str, asked: &Asked<'_>) -> Option<Vec<Arc<str>>> {
+    groups(text, asked).ok()
+}
+
 /// All groups of a table that has no key to be bound.
 pub(crate) fn global_groups(sharding: &Sharding, map: u32) -> Vec<Arc<str>> {
     sharding.map(map).map_or(Vec::new(), |it| it.groups.clone())

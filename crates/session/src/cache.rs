@@ -22,6 +22,7 @@ use sqltext::Class;
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::point::Vouched;
 use crate::session::Session;
 
 /// Longer replies are not kept.
@@ -57,13 +58,15 @@ impl Hash for Key {
     }
 }
 
-struct Entry {
+pub(crate) struct Entry {
     reply: Rc<[u8]>,
     outcome: Outcome,
     /// Everything committed before this moment is in it.
     complete_us: u64,
     /// What it costs to keep.
     bytes: usize,
+    /// The row cache vouches for it; else it lives for a time.
+    pub vouched: Option<Vouched>,
 }
 
 /// The replies of one core, the oldest first out.
@@ -116,6 +119,25 @@ impl<K: Clone + Eq + Hash> Cache<K> {
         young.then(|| (entry.reply.clone(), entry.outcome.clone()))
     }
 
+    /// A reply that the row cache vouches for.
+    pub fn vouched(&self, key: &K) -> Option<(Rc<[u8]>, Outcome)> {
+        let inner = self.0.borrow();
+        let (entry, _) = inner.entries.get(key)?;
+        let good = entry.vouched.as_ref().is_some_and(Vouched::is_good);
+        good.then(|| (entry.reply.clone(), entry.outcome.clone()))
+    }
+
+    /// Keeps such a reply. The same again is as good as when it was kept first.
+    pub fn put_vouched(&self, key: K, entry: Entry, bytes_max: usize) {
+        let same = self.0.borrow().entries.get(&key).is_some_and(|(there, _)| {
+            let unchanged = there.vouched.as_ref().is_some_and(Vouched::is_unchanged);
+            unchanged && there.reply == entry.reply
+        });
+        if !same {
+            self.put(key, entry, bytes_max);
+        }
+    }
+
     fn put(&self, key: K, entry: Entry, bytes_max: usize) {
         let mut inner = self.0.borrow_mut();
         inner.remove(&key);
@@ -164,7 +186,7 @@ impl Session {
         }
     }
 
-    fn cache_key(&self) -> Key {
+    pub(crate) fn cache_key(&self) -> Key {
         let pools = &self.core.pools;
         Key {
             text: self.client.payload()[1..].into(),
@@ -191,14 +213,24 @@ impl Session {
             self.recording = Some(Vec::new());
             return Ok(false);
         };
+        self.answer_kept(shape, &reply, &outcome).await?;
+        Ok(true)
+    }
+
+    /// Answers with a reply that was kept.
+    pub(crate) async fn answer_kept(
+        &mut self,
+        shape: &Shape,
+        reply: &[u8],
+        outcome: &Outcome,
+    ) -> Result<(), End> {
         count(&self.core.counters.cache_hits);
         self.statement += 1;
         self.last_connection = 0;
-        self.diagnostics.note(shape, &outcome, self.mode.dialect);
+        self.diagnostics.note(shape, outcome, self.mode.dialect);
         let bytes = reply.len();
         let (sent, _) = self.client.send(reply.to_vec(), 0..bytes).await;
-        sent.map_err(|_| End::Gone)?;
-        Ok(true)
+        sent.map_err(|_| End::Gone)
     }
 
     /// A part of a reply goes to the client.
@@ -215,12 +247,18 @@ impl Session {
 
     /// After a complete reply: keeps it if it may be.
     pub(crate) fn keep_reply(&mut self, outcome: &Outcome, server: ServerId) {
+        let point = self.point.take();
         let Some(reply) = self.recording.take() else {
             return;
         };
         let bytes_max = self.core.settings().cache_bytes_max / self.core.shared.counters.len();
         if outcome.error.is_some() || outcome.warnings > 0 || !outcome.has_rows {
             return;
+        }
+        if let Some(point) = point {
+            let key = self.cache_key();
+            let entry = entry_of(&key, &reply, outcome, 0);
+            return self.keep_point(*point, server, key, entry);
         }
         let snapshot = self.core.shared.published.load();
         let Some(server) = snapshot.server(server) else {
@@ -235,13 +273,18 @@ impl Session {
             return;
         }
         let key = self.cache_key();
-        let entry = Entry {
-            bytes: key.text.len() + reply.len() + ENTRY_BYTES,
-            reply: reply.as_slice().into(),
-            outcome: outcome.clone(),
-            complete_us,
-        };
+        let entry = entry_of(&key, &reply, outcome, complete_us);
         self.core.cache.put(key, entry, bytes_max);
+    }
+}
+
+fn entry_of(key: &Key, reply: &[u8], outcome: &Outcome, complete_us: u64) -> Entry {
+    Entry {
+        bytes: key.text.len() + reply.len() + ENTRY_BYTES,
+        reply: reply.into(),
+        outcome: outcome.clone(),
+        complete_us,
+        vouched: None,
     }
 }
 
@@ -255,6 +298,7 @@ mod tests {
             outcome: Outcome::default(),
             complete_us,
             bytes: reply.len() + ENTRY_BYTES,
+            vouched: None,
         }
     }
 

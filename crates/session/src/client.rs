@@ -14,6 +14,7 @@ use mysql_wire::auth::SALT_BYTES;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet::{self, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 use mysql_wire::query::{NO_ATTRIBUTES, Query};
+use mysql_wire::series::Series;
 
 use crate::stall::{Progress, Wait};
 
@@ -66,6 +67,8 @@ pub struct Client {
     muted: bool,
     /// What is not sent while it is muted, where somebody wants it.
     heard: Option<Vec<u8>>,
+    /// The answers of several commands become that to one.
+    series: Option<Box<Series>>,
 }
 
 /// More bytes than this are not kept.
@@ -102,6 +105,7 @@ impl Client {
             compression: None,
             muted: false,
             heard: None,
+            series: None,
         }
     }
 
@@ -397,6 +401,33 @@ impl Client {
         }
     }
 
+    /// Puts the current command aside, to run several in its stead, whose answers become its own. Give
+    /// each to [`Client::play_next`], and end by [`Client::end_series`].
+    pub(crate) fn begin_series(&mut self) -> Interrupted {
+        let interrupted = self.begin_play();
+        self.muted = interrupted.muted;
+        self.series = Some(Box::new(Series::new(self.capabilities)));
+        interrupted
+    }
+
+    /// Makes this the current command; `more` come behind it.
+    pub(crate) fn play_next(&mut self, frame: &[u8], more: bool) {
+        self.play(frame);
+        if let Some(series) = &mut self.series {
+            series.begin(more);
+        }
+    }
+
+    /// One of them was refused: no other may run.
+    pub(crate) fn series_failed(&self) -> bool {
+        self.series.as_ref().is_some_and(|series| series.failed())
+    }
+
+    pub(crate) fn end_series(&mut self, interrupted: Interrupted) {
+        self.series = None;
+        self.end_play(interrupted);
+    }
+
     /// Keeps the answers of the commands that are played from now on, or no more; gives what was kept.
     pub(crate) fn hear(&mut self, heard: Option<Vec<u8>>) -> Option<Vec<u8>> {
         std::mem::replace(&mut self.heard, heard)
@@ -404,8 +435,14 @@ impl Client {
 
     /// Makes this the current command.
     pub(crate) fn play(&mut self, frame: &[u8]) {
-        self.inbox = frame.to_vec();
-        self.go_back(0..frame.len());
+        self.play_owned(frame.to_vec());
+    }
+
+    /// The same without a copy.
+    pub(crate) fn play_owned(&mut self, frame: Vec<u8>) {
+        let all = 0..frame.len();
+        self.inbox = frame;
+        self.go_back(all);
     }
 
     /// The command that was put aside is the current one again.
@@ -431,6 +468,14 @@ impl Client {
                 heard.extend_from_slice(&buffer[range]);
             }
             return (Ok(()), buffer);
+        }
+        if let Some(series) = &mut self.series {
+            let passed = series.pass(&buffer[range]);
+            let all = 0..passed.len();
+            self.progress.begin(Wait::Send);
+            let (sent, _) = self.sock.send(passed, all).await;
+            self.progress.end();
+            return (sent, buffer);
         }
         self.progress.begin(Wait::Send);
         let sent = self.sock.send(buffer, range).await;

@@ -121,6 +121,7 @@ impl Session {
         self.seats = Vec::new();
         self.lasting = Vec::new();
         self.chosen = None;
+        self.texts = None;
         let aside = self.handle.aside.take();
         if let Aside::Kept(kept) = aside {
             self.give_back(kept.lease);

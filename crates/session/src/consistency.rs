@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use backend::{Connection, Lease};
 use engine::heartbeat::{self, wait_for};
+use farm::crossing::Atomic;
 use farm::{Position, Server, ServerId, error};
 use routing::{LastRead, Level, Need};
 use sqltext::{Class, Hints, MsHint, Verb};
@@ -63,8 +64,14 @@ pub(crate) struct Promises {
     pub marks: bool,
     /// Eventual reads may be answered from the cache; 0 is not.
     pub cache_ttl_s: u32,
+    /// Point SELECTs may be answered by the row cache.
+    pub row_cache: bool,
+    /// When the cache last answered; 0 for never.
+    pub recalled_us: u64,
     /// The session's statements wait so long for a primary.
     pub failover_wait_ms: u64,
+    /// What its transactions over several groups are; `None` is its user's or the farm's default.
+    pub atomic: Option<Atomic>,
     /// What it has set itself, and so does not follow the defaults.
     pub own: Own,
     /// The version of the settings that the defaults are of.
@@ -101,7 +108,10 @@ impl Promises {
             max_lag_ms: defaults.max_lag_ms,
             monotonic: defaults.monotonic,
             cache_ttl_s: 0,
+            row_cache: false,
+            recalled_us: 0,
             failover_wait_ms,
+            atomic: None,
             own: Own::empty(),
             version: 0,
             seen: Seen::default(),
@@ -109,6 +119,11 @@ impl Promises {
             began_us: 0,
             counts: false,
         }
+    }
+
+    /// The session has written at all.
+    pub fn wrote(&self) -> bool {
+        self.wrote
     }
 
     /// The replica that served the last read of a replica.
@@ -272,7 +287,8 @@ impl Session {
         }
         self.promises.wrote |= shape.writes;
         let began_us = std::mem::take(&mut self.promises.began_us);
-        if self.promises.counts && (shape.class == Class::Read || shape.verb == Verb::Select) {
+        let counts = self.promises.counts || self.promises.row_cache;
+        if counts && (shape.class == Class::Read || shape.verb == Verb::Select) {
             let (server, ended_us) = (connection.server, self.core.now_us());
             self.promises.seen.last_read = Some(LastRead { server, ended_us });
             if connection.is_guarded() {

@@ -62,7 +62,11 @@ counters! {
     xa_unknown "Transactions over groups of which the client could not be told how they ended.";
     xa_unfinished "Committed transactions over groups whose last steps were left to recovery.";
     xa_lock_waits "Transactions over groups that ended because they waited for a lock for too long.";
+    xa_snapshots "Snapshots over all groups that were opened.";
     xa_of_statements "Statements that wrote on several groups in a transaction of their own.";
+    gathers "SELECTs whose rows were fetched from their groups and put together on one server.";
+    gathered_rows "Rows that were fetched from their groups for them.";
+    gathers_on_stand_in "Those of them that ran on a primary in place of the scratch server.";
     retries "Statements that were sent again to another server.";
     reads_corrected "Statements that looked like reads and were repeated on the primary.";
     servers_lost "Statements whose server connection broke.";

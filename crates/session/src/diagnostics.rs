@@ -215,6 +215,8 @@ impl Session {
             false => (false, None),
         };
         shape.facts -= Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS;
+        // The literals of the new text are others, and so is what is known of its shape.
+        (shape.scan, shape.folds) = (0, !shape.folds);
         let done = match job {
             Job::Frame(_) if !self.client.is_split() => {
                 self.client.replace_text(&text);

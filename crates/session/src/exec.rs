@@ -515,7 +515,7 @@ impl Session {
         if self.handle.aside.borrow().is_asked() {
             Box::pin(self.hear_aside()).await;
         }
-        if let Some(held) = self.held.take() {
+        if let Some(held) = self.take_held().await? {
             return Ok((held.lease, held.pins));
         }
         let key = self

@@ -1,4 +1,5 @@
-//! Statements that wait for a primary: nothing was sent, and the client sees only time pass.
+//! Statements that wait, for a primary or for the end of a move: nothing was sent, and the client sees
+//! only time pass.
 //!
 //! Who waits costs a waker and, once, a timer. All of a core's are woken together when a group
 //! stands differently from before: by the control plane's word at once, and else by a look every few
@@ -45,7 +46,7 @@ pub(crate) struct Waiting {
 
 /// Why a wait was over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wake {
+pub(crate) enum Wake {
     /// It is worth another try.
     Try,
     /// Somebody ends the statement.
@@ -117,6 +118,12 @@ impl Waiting {
 /// What of the groups decides whether a statement can run, as one number.
 fn standing(snapshot: &Snapshot) -> u64 {
     let mut hasher = FxHasher::default();
+    hasher.write_u64(
+        snapshot
+            .sharding
+            .as_ref()
+            .map_or(0, |sharding| sharding.epoch),
+    );
     for group in &snapshot.groups {
         hasher.write_u8(u8::from(group.paused));
         for server in &group.servers {
@@ -196,7 +203,7 @@ impl Core {
     }
 
     /// Waits until a statement is worth another try, for at most `left_us`.
-    async fn wait(
+    pub(crate) async fn wait(
         &self,
         handle: Option<&Handle>,
         seat: u32,
@@ -320,7 +327,7 @@ impl Core {
 }
 
 impl Hold {
-    fn new(began_us: u64) -> Hold {
+    pub(crate) fn new(began_us: u64) -> Hold {
         Hold {
             began_us,
             failures: 0,

@@ -21,6 +21,7 @@ use crate::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
 use crate::registry::Entry;
 use crate::rights::Right;
+use crate::scratch::SCRATCH;
 use crate::session::Session;
 use crate::target::target;
 
@@ -355,6 +356,9 @@ impl Core {
     /// Ends a session of this core, or its running statement.
     pub fn kill(self: &Rc<Self>, id: u32, how: How) {
         let Some(handle) = self.handles.borrow().get(&id).cloned() else {
+            if !how.query {
+                self.visitors.end(id);
+            }
             return;
         };
         if !how.query {
@@ -384,9 +388,15 @@ impl Core {
 
     /// Runs a KILL on a connection of its own, which waits for nobody.
     pub(crate) async fn kill_at_server(&self, handle: &Handle, server: farm::ServerId, text: &str) {
-        let target = target(&self.snapshot(), server, false);
+        let mut pass = handle.pass.borrow().clone();
+        let target = match self.shared.scratch.server() {
+            Some(scratch) if server == SCRATCH => {
+                pass = self.scratch_pass(&scratch, &pass);
+                Some(scratch.target())
+            }
+            _ => target(&self.snapshot(), server, false),
+        };
         let Some(target) = target else { return };
-        let pass = handle.pass.borrow().clone();
         let opened = self.pools.open_extra(&target, &pass).await;
         let done = match opened {
             Ok(mut connection) => connection

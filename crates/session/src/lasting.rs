@@ -6,7 +6,7 @@
 
 use backend::{Connection, ConnectionError};
 use mysql_wire::command::Command;
-use sqltext::Class;
+use sqltext::{Class, Verb};
 
 use crate::exec::Shape;
 use crate::pin::Pins;
@@ -19,6 +19,9 @@ impl Session {
     /// After a command on the current seat: one that set such a variable is kept, and runs on the
     /// other connections that the session holds. One of them that fails is closed.
     pub(crate) async fn spread(&mut self, shape: &Shape) {
+        if self.note_next_transaction(shape) {
+            return;
+        }
         let pinned = |pins: Pins| pins.contains(Pins::VARIABLE);
         let sets = shape.class == Class::Set && self.client.payload().len() < 4096;
         if !sets || !self.held.as_ref().is_some_and(|held| pinned(held.pins)) {
@@ -40,6 +43,21 @@ impl Session {
             self.lasting.remove(0);
         }
         self.lasting.push(text);
+    }
+
+    /// SET TRANSACTION for the next one only: another group's part of that is begun behind it, too.
+    fn note_next_transaction(&mut self, shape: &Shape) -> bool {
+        let once = Verb::SetTransaction {
+            session: false,
+            global: false,
+        };
+        let next = Pins::NEXT_TRANSACTION;
+        let tied = self.held.as_ref().is_some_and(|it| it.pins.contains(next));
+        if shape.verb == once && tied && self.next_transaction.len() < KEPT_MAX {
+            let text = self.client.payload()[1..].into();
+            self.next_transaction.push(text);
+        }
+        shape.verb == once
     }
 
     /// The session may have set the time of its statements itself.

@@ -19,6 +19,7 @@ mod berths;
 mod binlog;
 mod cache;
 mod client;
+mod clients;
 mod command;
 mod consistency;
 mod counters;
@@ -35,6 +36,7 @@ mod hold;
 mod hook;
 mod insert_id;
 mod kill;
+mod lane;
 mod lasting;
 mod local;
 mod local_file;
@@ -50,6 +52,7 @@ mod peers;
 mod per_core;
 mod pin;
 mod place;
+mod point;
 mod prepared;
 mod processlist;
 mod profile;
@@ -64,6 +67,7 @@ mod resume;
 mod rights;
 mod rsa_key;
 mod rules;
+mod scratch;
 mod seat;
 
 mod secrets;
@@ -72,6 +76,7 @@ mod settings;
 mod settle;
 mod stall;
 mod statistics;
+mod stint;
 mod target;
 mod ties;
 mod tokens;
@@ -80,24 +85,38 @@ mod train;
 mod transport;
 mod variables;
 mod view;
+mod visitors;
+mod vouch;
 
+use std::fmt;
 use std::net::{SocketAddr, TcpStream};
+use std::rc::Rc;
 
+pub use crate::clients::{Clients, Seat};
 pub use crate::consistency::{Consistency, UNBOUNDED_MS};
 pub use crate::counters::Counters;
-pub use crate::crossing::{Allowed, Atomic, CrossTerms, Keeper, Settled};
+pub use crate::crossing::{
+    Allowed, CrossTerms, GatePassed, GatesHeld, Keeper, LetGo, OwnEnded, OwnFound, Pass, Settled,
+    Verified,
+};
 pub use crate::kill::How;
+pub use crate::lane::{Lane, Lost, Own, Param, Written};
 pub use crate::operator::{Answer, Fault, Ids, Operator, Reply, TakenIds};
 pub use crate::peers::{Elsewhere, NoPeers, Peers};
 pub use crate::per_core::{Core, Shared};
+pub use crate::place::{Heard, Sheet};
 pub use crate::reads::{Failover, Reads, Stickiness, Transient};
+pub use crate::refuse::ServerRefusal;
 pub use crate::registry::{Entry, Registry};
 pub use crate::rsa_key::RsaKey;
+pub use crate::scratch::{Scratch, ScratchServer};
 pub use crate::secrets::{BackendCredential, Secrets};
 pub use crate::session::serve;
 pub use crate::settings::{Gathering, InForce, Live, Settings};
 pub use crate::transport::{ClientTls, Transport};
 pub use crate::view::{Lister, SessionView};
+pub use crate::visitors::Stay;
+pub use crate::vouch::{Admitted, Denied};
 pub use backend::{Limits, Secret, Terms};
 pub use mysql_wire::command::Command;
 pub use routing::{Level, Near, Preferences, Slowness, Strategy};
@@ -107,6 +126,8 @@ pub use routing::{Level, Near, Preferences, Slowness, Strategy};
 pub enum Message {
     /// An accepted client.
     Accept(TcpStream, SocketAddr),
+    /// Another door has work for the core.
+    Visit(Visit),
     /// KILL for a session of this core.
     Kill { id: u32, how: How },
     /// Somebody wants to see the core's sessions.
@@ -114,10 +135,33 @@ pub enum Message {
     /// The snapshot has a new primary, a paused group, or a server whose connections are to be cut; or
     /// other settings are in force.
     Turned,
+    /// Somebody wants to know how many sessions work by a snapshot of tables from before this epoch.
+    Stints(u64, std::sync::mpsc::Sender<usize>),
     /// Somebody wants to know that the core lives.
     Answer(std::sync::mpsc::Sender<()>),
     /// End idle sessions now and the others after their statement.
     Drain,
     /// End the core, with whatever it still holds.
     Stop,
+}
+
+/// Work of another door, done on a core.
+pub struct Visit(Box<dyn FnOnce(Rc<Core>) + Send>);
+
+impl Visit {
+    /// To be done by the core that gets it; it may spawn tasks and must not block.
+    pub fn new(work: impl FnOnce(Rc<Core>) + Send + 'static) -> Visit {
+        Visit(Box::new(work))
+    }
+
+    /// Does it.
+    pub fn pay(self, core: Rc<Core>) {
+        (self.0)(core);
+    }
+}
+
+impl fmt::Debug for Visit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Visit")
+    }
 }

@@ -24,6 +24,7 @@ impl Session {
         {
             Some("status") => self.show_status(&words[1..]).await,
             Some("explain") => self.explain(&words).await,
+            Some("snapshot") => self.show_snapshot().await,
             Some("profile") => self.show_profile(&words[1..]).await,
             _ => self.operate(words).await,
         }
@@ -94,8 +95,9 @@ impl Session {
         let ruled = self.foresee(text, &mut shape);
         let here = self.group(&self.core.snapshot()).cloned();
         match self.explain_place(text, &shape) {
-            Some(Explained::Rows(answer)) => {
+            Some(Explained::Rows(mut answer)) => {
                 self.ruled = None;
+                Box::pin(self.estimate(&mut answer)).await;
                 return self.answer(answer).await;
             }
             Some(Explained::Group(group)) => self.sit(&group),

@@ -38,7 +38,8 @@ pub(crate) enum Remedy {
 impl Session {
     /// What is to be done about this loss.
     fn remedy(&self, run: &Run, loss: &Loss, tried: &Tried) -> Remedy {
-        let alone = run.alone && run.pins.is_empty() && !self.status.contains(Status::IN_TRANS);
+        let open = self.status.contains(Status::IN_TRANS) && !self.prepares_aside(run);
+        let alone = run.alone && run.pins.is_empty() && !open;
         if loss.forwarded && (loss.sent.is_none() || loss.file) {
             return Remedy::Tell;
         }
@@ -59,6 +60,11 @@ impl Session {
             true => Remedy::Again,
             false => Remedy::Tell,
         }
+    }
+
+    /// It prepares a statement on a group that the open transaction has not touched.
+    fn prepares_aside(&self, run: &Run) -> bool {
+        matches!(run.job, Job::Prepare(_)) && !self.has_part_here()
     }
 
     /// True for a statement outside transactions that may run twice. Of queries only those that call
@@ -248,6 +254,20 @@ impl Session {
         (self.last_server, self.last_connection) = (None, 0);
     }
 
+    /// What the session had on the connection, or by it, is gone.
+    fn lose_what_stood(&mut self, run: &mut Run) {
+        count(&self.core.counters.servers_lost);
+        // What other groups have of the transaction is over with it.
+        self.note_failure(Some(error::SERVER_LOST.number));
+        self.replay = None;
+        self.forget_cursors();
+        if self.variables.as_mut().is_some_and(|own| own.lose()) {
+            run.pins |= Pins::USER_VARIABLE;
+        }
+        self.ties = None;
+        self.lose_proof();
+    }
+
     /// The server's connection is gone: says so, with what the session lost by it, or in the words
     /// that are given.
     pub(crate) async fn tell_loss(
@@ -257,14 +277,7 @@ impl Session {
         loss: Loss,
         told: Option<(ClientError, String)>,
     ) -> Result<(), End> {
-        count(&self.core.counters.servers_lost);
-        self.replay = None;
-        self.forget_cursors();
-        if self.variables.as_mut().is_some_and(|own| own.lose()) {
-            run.pins |= Pins::USER_VARIABLE;
-        }
-        self.ties = None;
-        self.lose_proof();
+        self.lose_what_stood(run);
         let was_in_transaction = self.status.contains(Status::IN_TRANS);
         let commits = matches!(run.shape.verb, Verb::Commit { .. }) && was_in_transaction;
         self.note_gtid(
@@ -312,11 +325,11 @@ impl Session {
             client.step();
             client.error(&error::SERVER_LOST, &[&server]).await?;
         }
-        if client.pipelines && tied {
-            // What the client sent before it could know relies on what is lost: run on another
-            // connection, it would be committed one by one.
-            return Err(End::Gone);
+        // What the client sent before it could know relies on what is lost: run on another connection,
+        // it would be committed one by one.
+        match client.pipelines && tied {
+            true => Err(End::Gone),
+            false => Ok(()),
         }
-        Ok(())
     }
 }

@@ -57,6 +57,8 @@ pub struct Ids {
     pub column: String,
     /// They are not below this.
     pub least: u64,
+    /// 0 is the answer where nobody has asked for ids of the table yet.
+    pub only_known: bool,
     pub count: u64,
 }
 

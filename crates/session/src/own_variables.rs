@@ -3,6 +3,7 @@
 //! They live here and never reach a server. A SET that names one names only such, and so does a
 //! SELECT; their values are written out.
 
+use farm::crossing::Atomic;
 use farm::error;
 use routing::Level;
 use sqltext::{Class, Facts, Literal, Scope, Verb};
@@ -40,7 +41,9 @@ enum Change {
     MaxLagMs(u64),
     Monotonic(bool),
     CacheTtl(u32),
+    RowCache(bool),
     FailoverWait(u64),
+    Atomic(Option<Atomic>),
     /// It follows the defaults again.
     Default(Own),
     Token(Option<String>),
@@ -69,6 +72,14 @@ impl Change {
             Change::GlobalTable(name) if !name.is_empty() => Some("heddle_global_table"),
             _ => None,
         }
+    }
+}
+
+fn switch(name: String, text: String) -> Result<bool, Refused> {
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "1" | "true" => Ok(true),
+        "off" | "0" | "false" => Ok(false),
+        _ => Err(Refused::Invalid(name, text, "; it is ON or OFF".to_owned())),
     }
 }
 
@@ -181,6 +192,8 @@ impl Session {
                     Err(Refused::Invalid(name, text, values))
                 }
             },
+            ("heddle_row_cache", Value::Default) => Ok(Change::RowCache(false)),
+            ("heddle_row_cache", Value::Text(text)) => switch(name, text).map(Change::RowCache),
             ("heddle_failover_wait_ms", Value::Default) => Ok(Change::Default(Own::FAILOVER_WAIT)),
             ("heddle_failover_wait_ms", Value::Text(text)) => {
                 match milliseconds(text.as_bytes()).filter(|&ms| ms <= FAILOVER_WAIT_MS_MAX) {
@@ -193,10 +206,14 @@ impl Session {
                 }
             }
             ("heddle_monotonic", Value::Default) => Ok(Change::Default(Own::MONOTONIC)),
-            ("heddle_monotonic", Value::Text(text)) => match text.to_ascii_lowercase().as_str() {
-                "on" | "1" | "true" => Ok(Change::Monotonic(true)),
-                "off" | "0" | "false" => Ok(Change::Monotonic(false)),
-                _ => Err(Refused::Invalid(name, text, "; it is ON or OFF".to_owned())),
+            ("heddle_monotonic", Value::Text(text)) => switch(name, text).map(Change::Monotonic),
+            ("heddle_atomic", Value::Default) => Ok(Change::Atomic(None)),
+            ("heddle_atomic", Value::Text(text)) => match Atomic::parse(&text) {
+                Some(atomic) => Ok(Change::Atomic(Some(atomic))),
+                None => {
+                    let values = "; it is one of xa, single, best-effort".to_owned();
+                    Err(Refused::Invalid(name, text, values))
+                }
             },
             ("heddle_shard_table", Value::Default) => Ok(Change::ShardTable(String::new())),
             ("heddle_shard_table", Value::Text(text)) => Ok(Change::ShardTable(text)),
@@ -264,8 +281,10 @@ impl Session {
                     promises.failover_wait_ms = wait_ms;
                     promises.own |= Own::FAILOVER_WAIT;
                 }
+                Change::Atomic(atomic) => promises.atomic = atomic,
                 Change::Default(which) => promises.own -= which,
                 Change::CacheTtl(ttl_s) => promises.cache_ttl_s = ttl_s,
+                Change::RowCache(on) => promises.row_cache = on,
                 Change::Token(None) => promises.seen.forget(),
                 Change::Token(Some(_)) => {}
             }
@@ -301,8 +320,10 @@ impl Session {
                 "heddle_consistency" => self.promises.level.name().to_owned(),
                 "heddle_max_lag_ms" => self.promises.max_lag_ms.to_string(),
                 "heddle_cache_ttl_s" => self.promises.cache_ttl_s.to_string(),
+                "heddle_row_cache" => u8::from(self.promises.row_cache).to_string(),
                 "heddle_failover_wait_ms" => self.promises.failover_wait_ms.to_string(),
                 "heddle_monotonic" => u8::from(self.promises.monotonic).to_string(),
+                "heddle_atomic" => self.cross_terms().atomic.name().to_owned(),
                 "heddle_shard_table" => self.own_choice(|it| it.shard_table.clone()),
                 "heddle_shard_key" => {
                     self.own_choice(|it| it.shard_key.clone().unwrap_or_default())

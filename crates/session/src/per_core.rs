@@ -1,6 +1,7 @@
 //! What the sessions of one core share: the farm's snapshot, pools, buffers, counters.
 
-use std::cell::{Cell, RefCell};
+use std::any::Any;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -19,21 +20,25 @@ use crate::acks;
 use crate::aside::{Aside, Line};
 use crate::berths::Berths;
 use crate::cache::Cache;
+use crate::clients::Clients;
 use crate::counters::Counters;
 use crate::hold::Waiting;
 use crate::hook::Decisions;
+use crate::lane;
 use crate::marks::Marks;
 use crate::mirror::Mirrors;
 use crate::peers::Peers;
 use crate::place::{Blocks, Plans};
 use crate::registry::Registry;
 use crate::rsa_key::RsaKey;
+use crate::scratch::{Beginnings, SCRATCH, Scratch};
 use crate::secrets::{BackendCredential, Secrets};
 use crate::settings::{Live, Settings};
 use crate::stall::{Progress, Running};
 use crate::statistics::{of_farm, publish_openings};
 use crate::transport::Transport;
 use crate::view::Hold;
+use crate::visitors::Visitors;
 use crate::{Message, Operator};
 
 /// What all cores share.
@@ -44,9 +49,13 @@ pub struct Shared {
     pub live: Arc<Live>,
     pub transport: Arc<Transport>,
     pub registry: Registry,
+    /// All that are connected, those at their login included.
+    pub clients: Arc<Clients>,
     pub operator: Arc<dyn Operator>,
     /// The farm's other routers.
     pub peers: Arc<dyn Peers>,
+    /// Where SELECTs run whose rows come from several groups.
+    pub scratch: Arc<Scratch>,
     pub rsa_key: RsaKey,
     pub secrets: Secrets,
     pub backend_credentials: Vec<BackendCredential>,
@@ -96,6 +105,8 @@ pub struct Core {
     pub(crate) plans: Plans,
     /// Ids for rows of tables on many groups.
     pub(crate) ids: Blocks,
+    /// What the scratch server's sessions begin with.
+    pub(crate) beginnings: RefCell<Option<Beginnings>>,
     /// Copies of statements for second servers.
     pub(crate) mirrors: Mirrors,
     /// What rules' hooks have decided.
@@ -117,6 +128,10 @@ pub struct Core {
     reviewed: RefCell<Arc<Accounts>>,
     /// A session has ended whose connections may not outlive it.
     pub(crate) closing: Cell<bool>,
+    /// What another door keeps here.
+    guest: OnceCell<Rc<dyn Any>>,
+    /// Clients of other doors.
+    pub(crate) visitors: Visitors,
 }
 
 /// What others on the core may do to a session while its task waits.
@@ -157,6 +172,8 @@ pub(crate) struct Handle {
     pub waits_for_client: Cell<bool>,
     /// The session passes on a stream that has no end.
     pub streams: Cell<bool>,
+    /// The epoch of the tables by which the session's statement or transaction began; 0 between them.
+    pub entered: Cell<u64>,
     /// The connection that the session keeps: a transaction is open, or something is pinned.
     pub holds: Cell<Option<Hold>>,
     pub held_since_s: Cell<u64>,
@@ -217,6 +234,7 @@ impl Core {
             cache: Cache::default(),
             plans: Plans::default(),
             ids: Blocks::default(),
+            beginnings: RefCell::default(),
             mirrors: Mirrors::default(),
             decisions: Decisions::default(),
             handles: RefCell::default(),
@@ -227,6 +245,8 @@ impl Core {
             stage: Cell::new(Drain::Not),
             reviewed: RefCell::default(),
             closing: Cell::new(false),
+            guest: OnceCell::new(),
+            visitors: Visitors::default(),
         });
         let weak = Rc::downgrade(&core);
         core.pools.when_dry(move |server| {
@@ -242,17 +262,24 @@ impl Core {
         self.shared.published.load_full()
     }
 
+    /// What the key-value engine keeps on this core: made when it is wanted first. It must not hold
+    /// the core. `None` where something of another type is kept.
+    pub fn guest<T: Any>(&self, make: impl FnOnce() -> T) -> Option<Rc<T>> {
+        let guest = self.guest.get_or_init(|| Rc::new(make()));
+        Rc::clone(guest).downcast().ok()
+    }
+
     /// What is in force for what began last. Not to be kept over an await: take the one value that is
     /// needed.
     #[inline]
-    pub(crate) fn settings(&self) -> Settings {
+    pub fn settings(&self) -> Settings {
         self.settings.get()
     }
 
     /// Looks whether an operator changed what is in force, and gives its version: where a command,
     /// a login or a tick begins, and nothing of the core is borrowed.
     #[inline]
-    pub(crate) fn heed_settings(&self) -> u32 {
+    pub fn heed_settings(&self) -> u32 {
         let version = self.shared.live.version();
         if version != self.version.get() {
             self.configure(version);
@@ -319,6 +346,9 @@ impl Core {
         self.shared.secrets.review(accounts);
         self.cache.clear();
         self.pools.review(|entitlement| {
+            if lane::is_own(entitlement) {
+                return true;
+            }
             let account = accounts.exactly(&entitlement.user, &entitlement.host);
             account.is_some_and(|account| {
                 !account.locked
@@ -361,9 +391,8 @@ impl Core {
         self.heed(&snapshot.accounts);
         self.follow(&snapshot);
         let alive = |id: ServerId| {
-            snapshot
-                .server(id)
-                .is_some_and(|s: &Arc<Server>| s.health.alive)
+            let server = snapshot.server(id);
+            id == SCRATCH || server.is_some_and(|s: &Arc<Server>| s.health.alive)
         };
         self.pools.tick(now_s, alive);
         let idle_s = self.settings().idle_timeout_s;
@@ -433,6 +462,11 @@ impl Core {
         self.stage.get() > Drain::Not
     }
 
+    /// A drain waits for no client any more.
+    pub(crate) fn hurries(&self) -> bool {
+        self.stage.get() >= Drain::Hurries
+    }
+
     /// Ends the sessions that a drain need not wait for.
     fn end_quiet(&self) {
         let quiet = |handle: &Handle| {
@@ -446,6 +480,11 @@ impl Core {
                 handle.closer.close_receive();
             }
         }
+        let quiet_since_s = match self.stage.get() >= Drain::Hurries {
+            true => u64::MAX,
+            false => self.now_s.get().saturating_sub(QUIET_S),
+        };
+        self.visitors.end_quiet(quiet_since_s);
     }
 
     /// How many sessions the core has.

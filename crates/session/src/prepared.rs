@@ -33,6 +33,8 @@ pub(crate) struct Statement {
     pub(crate) state: Rc<SessionState>,
     pub(crate) shape: Shape,
     pub(crate) params: u16,
+    /// Its rows have numbers that text rows would cut.
+    pub(crate) cuts_digits: bool,
     /// The parameter types that the client bound last.
     pub(crate) types: Vec<u8>,
     pub(crate) types_hash: u64,
@@ -94,6 +96,7 @@ impl Session {
                 state,
                 shape,
                 params: reply.params,
+                cuts_digits: reply.cuts_digits,
                 types: Vec::new(),
                 types_hash: 0,
                 slots: Default::default(),

@@ -22,9 +22,9 @@ impl Session {
         if self.has_attributes() && self.client.take_attributes().is_err() {
             return self.malformed_attributes().await;
         }
-        let shape = self.query_shape();
+        let mut shape = self.query_shape();
         if shape.facts.contains(Facts::CONNECTION_ID) {
-            self.identify();
+            self.identify(&mut shape);
         }
         self.run_query(shape).await
     }
@@ -62,7 +62,7 @@ impl Session {
 
     /// Puts the id that the client knows where the current text asks for its connection's.
     #[cold]
-    pub(crate) fn identify(&mut self) {
+    pub(crate) fn identify(&mut self, shape: &mut Shape) {
         let frame = self.client.frame();
         let text = match self.client.is_split() {
             true => Cow::Owned(packet::joined(frame).split_off(1)),
@@ -71,6 +71,8 @@ impl Session {
         let text = sqltext::identify(&text, &self.mode, self.handle.id);
         if let Some(text) = text {
             self.client.replace_text(&text);
+            // Its literals are others now, and so is what is known of its shape.
+            (shape.scan, shape.folds) = (0, !shape.folds);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::end::End;
 use crate::target::nowhere;
 
 /// A server's error as it is passed on.
-pub(crate) struct ServerRefusal {
+pub struct ServerRefusal {
     pub number: u16,
     pub sqlstate: [u8; 5],
     pub message: Vec<u8>,

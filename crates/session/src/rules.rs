@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backend::Text;
+use farm::crossing::Atomic;
 use farm::{ClientError, error};
 use mysql_wire::packet;
 use mysql_wire::relay::Expect;
@@ -172,7 +173,7 @@ impl Session {
         self.client.replace_text(&text);
         *shape = self.query_shape();
         if shape.facts.contains(Facts::CONNECTION_ID) {
-            self.identify();
+            self.identify(shape);
         }
         Ok(())
     }
@@ -271,6 +272,12 @@ impl Core {
             defaults.monotonic = own.monotonic.unwrap_or(defaults.monotonic);
         }
         defaults
+    }
+
+    /// What the transactions of this user over several groups are, where it is not the farm's default.
+    pub(crate) fn atomic_of(&self, user: &[u8], client: IpAddr) -> Option<Atomic> {
+        let rules = self.shared.rules.load();
+        rules.defaults(user, client).and_then(|own| own.atomic)
     }
 
     /// Whether the writes of this user are marked.

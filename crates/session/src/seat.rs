@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use backend::{ConnectionError, PoolError, SessionState};
 use farm::{Group, ServerId, Snapshot};
 
 use crate::consistency::Seen;
@@ -85,6 +86,30 @@ impl Session {
         std::mem::swap(&mut self.promises.seen, &mut other.seen);
         std::mem::swap(&mut self.last_server, &mut other.last_server);
         std::mem::swap(&mut self.last_connection, &mut other.last_connection);
+    }
+
+    /// Takes the connection that the current seat holds. What the session set while another seat was the
+    /// current one is brought to it first.
+    ///
+    /// # Errors
+    /// It cannot be brought there, as into a database that is gone: the seat keeps the connection.
+    pub(crate) async fn take_held(&mut self) -> Result<Option<Held>, PoolError> {
+        let Some(mut held) = self.held.take() else {
+            return Ok(None);
+        };
+        let connection = held.lease.connection_mut();
+        if self.seats.is_empty() || SessionState::same(connection.state(), &self.state) {
+            return Ok(Some(held));
+        }
+        let brought = Box::pin(connection.become_state(&self.state)).await;
+        let Err(error) = brought else {
+            return Ok(Some(held));
+        };
+        if !matches!(error, ConnectionError::Refused { .. }) {
+            connection.condemn();
+        }
+        self.held = Some(held);
+        Err(error.into())
     }
 
     /// True while the session keeps no connection of any group.

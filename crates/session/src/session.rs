@@ -29,7 +29,8 @@ use crate::end::End;
 use crate::login::Identity;
 use crate::per_core::{Core, Drain, Handle};
 use crate::pin::Pins;
-use crate::place::Chosen;
+use crate::place::{Chosen, Texts};
+use crate::point::Point;
 use crate::prepared::Statement;
 use crate::profile::Profile;
 use crate::registry::Entry;
@@ -71,12 +72,16 @@ pub struct Session {
     pub(crate) sandboxed: bool,
     /// The reply under way, where it may be kept in the cache.
     pub(crate) recording: Option<Vec<u8>>,
+    /// The row that it is of, where the row cache may vouch for it.
+    pub(crate) point: Option<Box<Point>>,
     /// What rules want of the statement that runs.
     pub(crate) ruled: Option<Box<Ruled>>,
     /// The open transaction, so that it can be done again.
     pub(crate) replay: Option<Box<Log>>,
     /// The open transaction, in a farm with several groups.
     pub(crate) crossing: Option<Box<Crossing>>,
+    /// What was set for the next transaction only, on the connection that has the pin.
+    pub(crate) next_transaction: Vec<Box<[u8]>>,
     /// What recovery has to end of the last ones before they are read.
     pub(crate) unfinished: Vec<Unfinished>,
     /// What its reads must have.
@@ -93,6 +98,8 @@ pub struct Session {
     pub(crate) kept: Vec<Arc<str>>,
     /// The shard that the client has chosen.
     pub(crate) chosen: Option<Box<Chosen>>,
+    /// Statements prepared in SQL that several groups may have to run, once there are any.
+    pub(crate) texts: Option<Box<Texts>>,
     pub(crate) last_server: Option<ServerId>,
     /// The connection that ran the last statement; 0 for none.
     pub(crate) last_connection: u64,
@@ -202,6 +209,7 @@ fn handle(
         timed_out: Default::default(),
         waits_for_client: Default::default(),
         streams: Default::default(),
+        entered: Default::default(),
         holds: Default::default(),
         held_since_s: Default::default(),
         aside: Default::default(),
@@ -210,7 +218,7 @@ fn handle(
 }
 
 impl Session {
-    fn new(
+    pub(crate) fn new(
         core: Rc<Core>,
         client: Client,
         identity: Identity,
@@ -238,8 +246,10 @@ impl Session {
         Session {
             promises,
             recording: None,
+            point: None,
             replay: None,
             crossing: None,
+            next_transaction: Vec::new(),
             unfinished: Vec::new(),
             state,
             core,
@@ -263,6 +273,7 @@ impl Session {
             defaults,
             kept: Vec::new(),
             chosen: None,
+            texts: None,
             last_server: None,
             last_connection: 0,
             profile: Profile::default(),
@@ -366,7 +377,8 @@ impl Session {
     }
 
     /// Notes for others whether the session keeps a connection, and why.
-    fn note_hold(&self) {
+    pub(crate) fn note_hold(&self) {
+        self.end_stint();
         let hold = self.held.as_ref().map(|held| {
             let connection = held.lease.connection();
             Hold {
@@ -411,7 +423,7 @@ impl Session {
     }
 
     /// One command. The rare ones are boxed, so that an idle session is small.
-    async fn command(&mut self) -> Result<(), End> {
+    pub(crate) async fn command(&mut self) -> Result<(), End> {
         let Some(&byte) = self.client.payload().first() else {
             return Err(self
                 .client
@@ -465,7 +477,11 @@ impl Session {
             | Status::PS_OUT_PARAMS
             | Status::DB_DROPPED
             | Status::METADATA_CHANGED;
-        self.status - of_one_reply
+        let own = match &self.crossing {
+            Some(crossing) if crossing.is_of_read() => Status::IN_TRANS | Status::IN_TRANS_READONLY,
+            _ => Status::empty(),
+        };
+        self.status - of_one_reply - own
     }
 
     /// The session uses connections by another pass from now on.

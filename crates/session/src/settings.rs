@@ -96,11 +96,13 @@ impl Live {
     }
 }
 
-/// What a SELECT over rows that are fetched first may fetch.
+/// What a SELECT over rows that are fetched first may fetch, and for how long it may run.
 #[derive(Clone, Copy, Debug)]
 pub struct Gathering {
     pub rows_max: u64,
     pub bytes_max: u64,
+    /// 0 for no limit.
+    pub time_max_ms: u64,
 }
 
 impl Default for Gathering {
@@ -108,6 +110,7 @@ impl Default for Gathering {
         Gathering {
             rows_max: 10_000_000,
             bytes_max: 4 << 30,
+            time_max_ms: 600_000,
         }
     }
 }

@@ -125,7 +125,11 @@ impl Session {
         new.set(Pins::VARIABLE, changes.pins);
         new.set(Pins::USER_VARIABLE, changes.pins_user_variables);
         new.set(Pins::NEXT_TRANSACTION, changes.one_shot);
-        self.pins_after(shape, pins, outcome, new, ended)
+        let after = self.pins_after(shape, pins, outcome, new, ended);
+        if (pins - after).contains(Pins::NEXT_TRANSACTION) {
+            self.next_transaction.clear();
+        }
+        after
     }
 
     /// The statement ends the session: COMMIT RELEASE, or a COMMIT under such a completion type.

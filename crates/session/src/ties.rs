@@ -33,6 +33,11 @@ const FOLLOWED: Pins = Pins::TEMPORARY_TABLE
     .union(Pins::XA);
 
 impl Ties {
+    /// The session has ended its XA transaction.
+    pub fn forget_xa(&mut self) {
+        self.unsure -= Pins::XA;
+    }
+
     /// The pins for which there is nothing any more.
     fn ended(&self) -> Pins {
         let mut ended = Pins::empty();

@@ -49,7 +49,7 @@ impl Transport {
     }
 
     /// What to show to a client that logs in now; None when TLS is not offered.
-    pub(crate) fn offer(&self) -> Option<Arc<Presented>> {
+    pub fn offer(&self) -> Option<Arc<Presented>> {
         match self.tls {
             ClientTls::Off => None,
             ClientTls::Preferred | ClientTls::Required => self.presented.load_full(),

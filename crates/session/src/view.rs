@@ -75,10 +75,13 @@ impl SessionView {
 }
 
 impl Core {
-    /// The sessions of this core.
+    /// The sessions of this core, and the clients of other doors.
     pub fn views(&self) -> Vec<SessionView> {
         let handles = self.handles.borrow();
-        handles.values().map(|handle| self.view(handle)).collect()
+        let sessions = handles.values().map(|handle| self.view(handle));
+        let mut views: Vec<SessionView> = sessions.collect();
+        self.visitors.view(self.now_s.get(), &mut views);
+        views
     }
 
     fn view(&self, handle: &Handle) -> SessionView {

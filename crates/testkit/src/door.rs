@@ -17,8 +17,9 @@ use mysql_wire::auth;
 use reactor::Io;
 use routing::rules::Rulebook;
 use session::{
-    Allowed, BackendCredential, Consistency, CrossTerms, Fault, Gathering, InForce, Keeper, Limits,
-    Live, NoPeers, Operator, Peers, Preferences, Reads, Reply, Settings, Settled, Transport,
+    Allowed, BackendCredential, Consistency, CrossTerms, Fault, GatesHeld, Gathering, InForce,
+    Keeper, Limits, Live, NoPeers, Operator, Peers, Preferences, Reads, Reply, Settings, Settled,
+    Transport,
 };
 
 use crate::admin::with_link;
@@ -265,10 +266,12 @@ impl Door {
             operator: Arc::new(NoCommands {
                 published: published.clone(),
                 primary: (tuning.live_accounts).then(|| servers[0].address()),
+                reading: Arc::default(),
                 fates: tuning.fates,
                 suspects: suspects.clone(),
             }),
             peers: tuning.peers,
+            scratch: Arc::default(),
         })
         .expect("the door opens");
         Door {
@@ -284,6 +287,12 @@ impl Door {
     /// Where clients connect.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Deals work to the door's cores.
+    pub fn dealer(&self) -> reactor::Dealer<session::Message> {
+        let door = self.inner.as_ref().expect("it runs until it is drained");
+        door.dealer()
     }
 
     /// A new connection as `root`.
@@ -498,6 +507,8 @@ struct NoCommands {
     published: Arc<Published>,
     /// Where accounts are read.
     primary: Option<SocketAddr>,
+    /// Held while the accounts are read and published.
+    reading: Arc<Mutex<()>>,
     fates: Option<Arc<Fates>>,
     suspects: Suspects,
 }
@@ -536,6 +547,11 @@ impl Keeper for NoCommands {
     fn let_decide(&self, _group: u32, _account: [String; 2], reply: Allowed) {
         reply(Err("no control plane here".to_owned()));
     }
+
+    fn hold(&self, _limit_ms: u64, reply: GatesHeld) {
+        let snapshot = self.published.load_full();
+        std::thread::spawn(move || crate::gates::hold(&snapshot, reply));
+    }
 }
 
 impl Operator for NoCommands {
@@ -547,8 +563,10 @@ impl Operator for NoCommands {
         let Some(primary) = self.primary else {
             return done();
         };
-        let published = self.published.clone();
+        let (published, reading) = (self.published.clone(), self.reading.clone());
         std::thread::spawn(move || {
+            // One after the other: what was read first must not be published last.
+            let _turn = reading.lock().unwrap_or_else(PoisonError::into_inner);
             let mut snapshot = Snapshot::clone(&published.load());
             snapshot.accounts = Arc::new(accounts_of(primary));
             published.store(Arc::new(snapshot));

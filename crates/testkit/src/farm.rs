@@ -66,12 +66,14 @@ pub struct Farm {
     /// Where it runs.
     pub host: Arc<Host>,
     pub sql: SocketAddr,
+    /// Of `heddle up` only.
+    pub kv: SocketAddr,
     pub http: SocketAddr,
     home: TempDir,
 }
 
 impl Farm {
-    /// A farm with these flags besides `--data`, `--sql` and `--http`, ready; or says why the test is
+    /// A farm with these flags besides `--data`, `--sql`, `--kv` and `--http`, ready; or says why the test is
     /// skipped.
     ///
     /// # Panics
@@ -153,11 +155,13 @@ impl Farm {
             verb,
             flags,
             sql: place(),
+            kv: place(),
             http: place(),
             host,
             home: home.expect("a temporary directory"),
         };
         keeper::keep(farm.home.path());
+        std::fs::create_dir(farm.faults()).expect("a temporary directory takes others");
         farm
     }
 
@@ -167,6 +171,26 @@ impl Farm {
     /// When it ends or is not ready in time.
     #[track_caller]
     pub fn start_again(&mut self) {
+        self.begin_again();
+        wait_until(READY_PATIENCE, "heddle: ready", || {
+            let child = self.child.as_mut().expect("it was started");
+            if let Some(status) = child.try_wait().expect("a child can be asked") {
+                panic!(
+                    "heddle up ended ({status}): {:?} {}",
+                    self.lines(),
+                    self.stderr()
+                );
+            }
+            self.is_ready()
+        });
+    }
+
+    /// The same without waiting for it.
+    ///
+    /// # Panics
+    /// When it still runs, or cannot be run.
+    #[track_caller]
+    pub fn begin_again(&mut self) {
         assert!(self.child.is_none(), "it still runs");
         self.lines = Arc::default();
         let stderr = std::fs::File::create(self.home.path().join("stderr"));
@@ -185,29 +209,23 @@ impl Farm {
             }
         });
         self.child = Some(child);
-        wait_until(READY_PATIENCE, "heddle: ready", || {
-            let child = self.child.as_mut().expect("it was started");
-            if let Some(status) = child.try_wait().expect("a child can be asked") {
-                panic!(
-                    "heddle up ended ({status}): {:?} {}",
-                    self.lines(),
-                    self.stderr()
-                );
-            }
-            self.lines()
-                .iter()
-                .any(|line| line.starts_with("heddle: ready "))
-        });
+    }
+
+    /// It has said that it serves.
+    pub fn is_ready(&self) -> bool {
+        let lines = self.lines();
+        lines.iter().any(|line| line.starts_with("heddle: ready "))
     }
 
     /// The command that starts it.
     fn launch(&self) -> Command {
         let mut command = Command::new(heddle());
         let (sql, http) = (self.sql.to_string(), self.http.to_string());
+        let kv = self.kv.to_string();
         let dir = self.dir().display().to_string();
         command.arg(self.verb);
         match self.verb {
-            "up" => command.args(["--data", &dir, "--sql", &sql, "--http", &http]),
+            "up" => command.args(["--data", &dir, "--sql", &sql, "--kv", &kv, "--http", &http]),
             _ => {
                 let settings = [
                     format!("sql_listen={sql}"),
@@ -219,6 +237,7 @@ impl Farm {
             }
         };
         command.args(&self.flags);
+        command.env("HEDDLE_FAULTS", self.faults());
         command
     }
 
@@ -230,6 +249,11 @@ impl Farm {
     /// The directory given with `--data`, or that of the state.
     pub fn dir(&self) -> PathBuf {
         self.home.path().join("data")
+    }
+
+    /// Where its fault points look for faults.
+    pub fn faults(&self) -> PathBuf {
+        self.home.path().join("faults")
     }
 
     /// What it printed on stdout since its last start.

@@ -3,7 +3,8 @@
 //! Job: start real MariaDB and MySQL servers ([`server`]), an SQL door in front of
 //! them ([`door`]), a `heddle up` ([`farm`]), an [`etcd`], speak the MySQL
 //! protocol to either without hiding anything ([`client`]), wait for conditions instead of
-//! sleeping ([`wait_until`]), and judge a farm under load while its servers fail ([`failover`]).
+//! sleeping ([`wait_until`]), and judge a farm under load while its servers fail ([`failover`]) or
+//! transactions over its groups are struck between their steps ([`bank`], [`history`]).
 //!
 //! Invariants: everything started here ends when its handle is dropped; every wait has a deadline
 //! whose message names what was waited for; nothing listens beyond loopback and the networks of
@@ -15,6 +16,7 @@
 //! why; `HEDDLE_TEST_NO_SKIP=1` makes that a failure.
 
 pub mod admin;
+pub mod bank;
 pub mod bundle;
 pub mod certificates;
 pub mod client;
@@ -24,13 +26,18 @@ pub mod etcd;
 pub mod failover;
 pub mod farm;
 pub mod fate;
+mod gates;
+pub mod history;
 mod keeper;
+pub mod linear;
 pub mod network;
 pub mod ports;
+pub mod raw;
 pub mod router;
 pub mod rules;
 pub mod server;
 pub mod staging;
+mod two;
 mod wait;
 
 pub use client::Client;
@@ -38,4 +45,5 @@ pub use door::{Door, Stage};
 pub use etcd::Etcd;
 pub use farm::Farm;
 pub use server::{Release, Server};
+pub use two::Two;
 pub use wait::{holds_within, skip, wait_until};

@@ -45,6 +45,12 @@ impl Control {
             Verb::JobList => Ok(self.job_list()),
             Verb::JobShow => self.job_show(args),
             Verb::JobAbort => self.job_abort(args).await,
+            Verb::JobPause => self.job_pause(args).await,
+            Verb::JobResume => self.job_resume(args).await,
+            Verb::KvCreate => self.kv_create(args).await,
+            Verb::KvDrop => self.kv_drop(args).await,
+            Verb::KvList => Ok(self.kv_list()),
+            Verb::KvCache => Ok(self.kv_cache()),
             Verb::DumpServers => self.dump_servers(args),
             Verb::DumpFabricNodes => self.dump_fabric_nodes(args),
             Verb::MetaExport => self.meta_export().await,
@@ -111,6 +117,15 @@ impl Control {
             return Err(CommandError::Refused(format!(
                 "group {name} has {servers} servers; take them out first: \
                  `group remove {name} SERVER_ID`, the primary last"
+            )));
+        }
+        let mut moves = records
+            .moves
+            .iter()
+            .filter(|(_, kept)| !kept.value.phase().is_over());
+        if let Some((job, _)) = moves.find(|(_, kept)| kept.value.to == name) {
+            return Err(CommandError::Refused(format!(
+                "job {job} moves a part of a shard map to group {name}; `job abort {job}` first"
             )));
         }
         if let Some(user) = records.declared.user_of(name) {

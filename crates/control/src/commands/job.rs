@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::group::done;
-use super::{Arguments, CommandError, Table};
+use super::{Arguments, CommandError, Table, reshard};
 use crate::events::when;
 use crate::jobs::Job;
 use crate::runtime::Control;
@@ -30,17 +30,32 @@ impl Control {
     pub(super) fn job_list(&self) -> Table {
         let mut table = Table::new(COLUMNS);
         table.rows = self.jobs.list().iter().map(|job| row(job)).collect();
+        let state = self.state();
+        let moves = state.records.moves.iter();
+        table
+            .rows
+            .extend(moves.map(|(job, kept)| reshard::row(job, &kept.value)));
+        drop(state);
         table
     }
 
     pub(super) fn job_show(&self, args: &Arguments) -> Result<Table, CommandError> {
         let mut table = Table::new(COLUMNS);
-        table.rows.push(row(&*self.named_job(args)?));
+        let given = args.text("job_id");
+        let moved = self.move_record(given);
+        table.rows.push(match moved {
+            Some(kept) => reshard::row(given, &kept.value),
+            None => row(&*self.named_job(args)?),
+        });
         Ok(table)
     }
 
     /// Returns when the job has ended.
     pub(super) async fn job_abort(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let given = args.text("job_id");
+        if let Some(kept) = self.move_record(given) {
+            return self.abort_move(given, &kept).await;
+        }
         let job = self.named_job(args)?;
         if !job.abort() {
             return Err(CommandError::Refused(format!(

@@ -11,7 +11,9 @@ mod failover;
 mod group;
 mod inspect;
 mod job;
+mod kv;
 mod meta_store;
+mod reshard;
 mod router;
 mod rules;
 mod server;
@@ -19,6 +21,7 @@ mod sharding;
 mod shards;
 mod table;
 mod transaction;
+mod verb;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -27,8 +30,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use arguments::Arguments;
-pub(crate) use table::Verb;
+pub(crate) use shards::find_shard;
 pub use table::{ArgSpec, CommandSpec, TABLE};
+pub(crate) use verb::Verb;
 
 /// Longest name of an author.
 const BY_CHARS_MAX: usize = 200;
@@ -67,8 +71,8 @@ impl Call {
         }
     }
 
-    /// A call from words: group, command, arguments; a word `--name=value` gives an argument by name
-    /// (`--name` alone means `true`).
+    /// A call from words: group, command, arguments; `--name=value` or `--name value` gives an argument
+    /// by name. Of an argument that is true or false, `--name` alone means `true`.
     pub fn parse<S: AsRef<str>>(words: &[S]) -> Result<Call, CommandError> {
         let [group, command, rest @ ..] = words else {
             return Err(CommandError::Usage(
@@ -77,10 +81,24 @@ impl Call {
             ));
         };
         let mut call = Call::new(group.as_ref(), command.as_ref(), &[]);
-        for word in rest {
+        let spec = call.spec().ok();
+        let takes_value = |name: &str| {
+            let mut args = spec.iter().flat_map(|spec| spec.args);
+            args.any(|arg| arg.name == name && !arg.switch)
+        };
+        let mut rest = rest.iter().peekable();
+        while let Some(word) = rest.next() {
             match word.as_ref().strip_prefix("--") {
                 Some(option) if !option.is_empty() => {
-                    let (name, value) = option.split_once('=').unwrap_or((option, "true"));
+                    let behind = |word: &&S| !word.as_ref().starts_with("--");
+                    let (name, value) = match option.split_once('=') {
+                        Some(pair) => pair,
+                        None if takes_value(option) => {
+                            let value = rest.next_if(behind).map_or("", |word| word.as_ref());
+                            (option, value)
+                        }
+                        None => (option, "true"),
+                    };
                     call.options.insert(name.to_owned(), value.to_owned());
                 }
                 _ => call.args.push(word.as_ref().to_owned()),

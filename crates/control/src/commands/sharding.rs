@@ -10,7 +10,7 @@ use super::group::{done, find_group};
 use super::{Arguments, CommandError, Table, Verb};
 use crate::record::{Declared, KeyRecord, MapRecord, TableRecord};
 use crate::runtime::Control;
-use crate::sharding::belongs::key_type;
+use planner::belongs::key_type;
 
 /// Longest name of a map.
 const NAME_BYTES_MAX: usize = 64;
@@ -42,6 +42,8 @@ impl Control {
             Verb::ListTables => self.list_tables(args),
             Verb::ShardServers => self.shard_servers(args),
             Verb::PruneShard => self.prune_shard(args).await,
+            Verb::MoveShard => self.move_shard(args).await,
+            Verb::SplitShard => self.split_shard(args).await,
             Verb::AssignDatabase => self.assign_database(args).await,
             Verb::VerifyShards => self.verify(args).await,
             Verb::RefreshTables => self.refresh().await,
@@ -138,6 +140,7 @@ impl Control {
         let declared = self.state().records.declared.clone();
         let id = find_map(&declared, args.text("mapping_id"))?;
         record.map = id;
+        self.no_move(id)?;
         let name = (record.database.clone(), record.table.clone());
         let full = record.full_name();
         if let Some(there) = declared.tables.get(&name) {
@@ -199,6 +202,15 @@ impl Control {
                 "{full} is a view; declare the tables that it is made of"
             )));
         }
+        let (database, name) = (&table.database, &table.table);
+        let asked =
+            engine::tables::engine_without_transactions(&mut link, database, name, timeout_ms);
+        if let Some(engine) = asked.await? {
+            return Err(CommandError::Refused(format!(
+                "{full} is of engine {engine}, which keeps no transactions, and a transaction over \
+                 several groups could not be undone there; ALTER TABLE … ENGINE=InnoDB"
+            )));
+        }
         if schema.primary.is_empty() {
             return Err(CommandError::Refused(format!(
                 "{full} has no primary key, and without one its rows cannot be told apart on several \
@@ -211,6 +223,7 @@ impl Control {
     pub(super) async fn remove_table(&self, args: &Arguments) -> Result<Table, CommandError> {
         let declared = self.state().records.declared.clone();
         let record = find_table(&declared, args)?.clone();
+        self.no_move(record.map)?;
         let full = record.full_name();
         if record.key.is_some()
             && !args.switch("force")?

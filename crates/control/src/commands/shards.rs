@@ -27,6 +27,7 @@ impl Control {
         let id = find_map(declared, args.text("mapping_id"))?;
         let kind = declared.maps.get(&id).ok_or_else(|| no_map(id))?.kind;
         let enabled = state(args)?;
+        self.no_move(id)?;
         let mut next = declared.clone();
         let mut change = declared.change();
         let mut added = Vec::new();
@@ -93,6 +94,7 @@ impl Control {
     ) -> Result<Table, CommandError> {
         let declared = self.state().records.declared.clone();
         let (id, shard) = find_shard(&declared, args)?;
+        self.no_move(shard.map)?;
         if shard.enabled != enabled {
             let shard = ShardRecord {
                 enabled,
@@ -114,6 +116,7 @@ impl Control {
                  then on"
             )));
         }
+        self.no_move(shard.map)?;
         let kind = declared.maps.get(&shard.map).map(|map| map.kind);
         let mut next = declared.clone();
         next.shards.remove(&id);
@@ -181,6 +184,7 @@ impl Control {
     pub(super) async fn prune_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
         let declared = self.state().records.declared.clone();
         let record = find_table(&declared, args)?;
+        self.no_move(record.map)?;
         let map = declared.map(record.map).ok_or_else(|| no_map(record.map))?;
         if record.key.is_none() {
             return Err(CommandError::Refused(format!(
@@ -403,7 +407,8 @@ fn divide_slots(declared: &mut Declared, map: u32, kind: ShardKind) {
     }
 }
 
-fn find_shard<'a>(
+/// The shard that a call names.
+pub(crate) fn find_shard<'a>(
     declared: &'a Declared,
     args: &Arguments,
 ) -> Result<(u32, &'a ShardRecord), CommandError> {

@@ -1,12 +1,15 @@
 //! The table of commands: names, arguments, effects and help, in the order of `manage help`.
 
 use super::CommandError;
+use super::verb::Verb;
 
 /// One argument of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgSpec {
     pub name: &'static str,
     pub optional: bool,
+    /// True or false; without a value it is true.
+    pub switch: bool,
     pub help: &'static str,
 }
 
@@ -22,180 +25,11 @@ pub struct CommandSpec {
     pub(crate) verb: Verb,
 }
 
-/// What carries a command out; the dispatch is exhaustive over it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    GroupCreate,
-    GroupDestroy,
-    GroupDescription,
-    GroupAdd,
-    GroupRemove,
-    GroupActivate,
-    GroupDeactivate,
-    GroupPromote,
-    GroupDemote,
-    GroupHealth,
-    GroupEvents,
-    GroupLookupServers,
-    GroupLookupGroups,
-    ServerSetStatus,
-    ServerSetMode,
-    ServerSetWeight,
-    ServerLookupUuid,
-    ServerClone,
-    JobList,
-    JobShow,
-    JobAbort,
-    DumpServers,
-    DumpFabricNodes,
-    CreateDefinition,
-    RemoveDefinition,
-    AddTable,
-    AddGlobalTable,
-    RemoveTable,
-    AddShard,
-    EnableShard,
-    DisableShard,
-    RemoveShard,
-    PruneShard,
-    AssignDatabase,
-    LookupTable,
-    ListTables,
-    ListDefinitions,
-    ListShards,
-    ShardServers,
-    VerifyShards,
-    RefreshTables,
-    AddChange,
-    DropChange,
-    ListChanges,
-    ResumeChange,
-    DumpShardMaps,
-    DumpShardIndex,
-    DumpShardTables,
-    DumpShardingInformation,
-    ThreatReportError,
-    ThreatReportFailure,
-    TransactionList,
-    TransactionResolve,
-    SessionList,
-    SessionKill,
-    StatisticsList,
-    ConfigShow,
-    MetaExport,
-    RouterList,
-    ConfigDiff,
-    ConfigHistory,
-    ConfigSet,
-    ConfigRollback,
-    ConfigSettings,
-    ConfigRules,
-    ManagePing,
-    ManageHelp,
-}
-
-impl Verb {
-    /// All routers answer it, each for itself.
-    pub(crate) fn is_farm_wide(self) -> bool {
-        matches!(self, Verb::SessionList | Verb::StatisticsList)
-    }
-
-    /// Of an answer by all routers, the column in which it is said that one gave none.
-    pub(crate) fn note_column(self) -> &'static str {
-        match self {
-            Verb::StatisticsList => "name",
-            _ => "state",
-        }
-    }
-
-    /// Only the leader does it, so that all that changes servers or the farm is done by one router,
-    /// one after the other.
-    pub(crate) fn is_leaders(self) -> bool {
-        match self {
-            Verb::GroupCreate
-            | Verb::GroupDestroy
-            | Verb::GroupDescription
-            | Verb::GroupAdd
-            | Verb::GroupRemove
-            | Verb::GroupActivate
-            | Verb::GroupDeactivate
-            | Verb::GroupPromote
-            | Verb::GroupDemote
-            | Verb::ServerSetStatus
-            | Verb::ServerSetMode
-            | Verb::ServerSetWeight
-            | Verb::ServerClone
-            | Verb::ConfigSet
-            | Verb::ConfigRollback
-            | Verb::ThreatReportError
-            | Verb::ThreatReportFailure => true,
-            Verb::GroupHealth
-            | Verb::GroupEvents
-            | Verb::GroupLookupServers
-            | Verb::GroupLookupGroups
-            | Verb::ServerLookupUuid
-            | Verb::JobList
-            | Verb::JobShow
-            | Verb::JobAbort
-            | Verb::TransactionList
-            | Verb::TransactionResolve
-            | Verb::DumpServers
-            | Verb::DumpFabricNodes
-            | Verb::SessionList
-            | Verb::SessionKill
-            | Verb::StatisticsList
-            | Verb::ConfigShow
-            | Verb::MetaExport
-            | Verb::RouterList
-            | Verb::ConfigDiff
-            | Verb::ConfigHistory
-            | Verb::ConfigSettings
-            | Verb::ConfigRules
-            | Verb::ManagePing
-            | Verb::ManageHelp => false,
-            of_maps => of_maps.changes_maps(),
-        }
-    }
-
-    /// Those about shard maps.
-    fn changes_maps(self) -> bool {
-        matches!(
-            self,
-            Verb::CreateDefinition
-                | Verb::RemoveDefinition
-                | Verb::AddTable
-                | Verb::AddGlobalTable
-                | Verb::RemoveTable
-                | Verb::AddShard
-                | Verb::EnableShard
-                | Verb::DisableShard
-                | Verb::RemoveShard
-                | Verb::PruneShard
-                | Verb::AssignDatabase
-                | Verb::AddChange
-                | Verb::DropChange
-                | Verb::ResumeChange
-        )
-    }
-
-    /// It may take hours, so it does not keep other commands waiting: it takes turns by itself.
-    pub(crate) fn takes_turns(self) -> bool {
-        matches!(
-            self,
-            Verb::GroupAdd
-                | Verb::ServerClone
-                | Verb::JobAbort
-                | Verb::TransactionResolve
-                | Verb::AddChange
-                | Verb::DropChange
-        )
-    }
-}
-
 const fn required(name: &'static str, help: &'static str) -> ArgSpec {
     ArgSpec {
         name,
         optional: false,
+        switch: false,
         help,
     }
 }
@@ -204,24 +38,36 @@ const fn optional(name: &'static str, help: &'static str) -> ArgSpec {
     ArgSpec {
         name,
         optional: true,
+        switch: false,
         help,
+    }
+}
+
+const fn switch(name: &'static str, help: &'static str) -> ArgSpec {
+    ArgSpec {
+        switch: true,
+        ..optional(name, help)
     }
 }
 
 const GROUP: ArgSpec = required("group_id", "name of the group");
 const SERVER: ArgSpec = required("server_id", "the server's UUID, address or name");
-const SYNCHRONOUS: ArgSpec = optional(
+const SYNCHRONOUS: ArgSpec = switch(
     "synchronous",
     "false: return at once; the uuid is that of a job",
 );
 const ROUTER: ArgSpec = optional("router", "only this router: its name");
-const LOCAL: ArgSpec = optional("local", "true: only the router that is asked");
+const LOCAL: ArgSpec = switch("local", "true: only the router that is asked");
 const CONNECTOR_VERSION: ArgSpec =
     optional("connector_version", "ignored; Fabric's connectors send one");
 
 const MAP: ArgSpec = required("mapping_id", "the map's number or name");
 const MAPS: ArgSpec = optional("patterns", "comma list of maps' numbers");
 const SHARD: ArgSpec = required("shard_id", "number from `sharding list_shards`");
+const HOLD_MS: ArgSpec = optional(
+    "hold_ms",
+    "so long clients may wait at the end, at most; default 2000",
+);
 const CHANGE_ID: ArgSpec = required("change_id", "id from `sharding list_changes`");
 const TABLE_NAME: ArgSpec = required("table_name", "DATABASE.TABLE");
 
@@ -249,7 +95,7 @@ commands! {
     "group" "add" GroupAdd true
         [GROUP, required("address", "HOST:PORT of the server"),
          optional("timeout", "seconds to wait for the server"),
-         optional("update_only", "true: record the server, do not touch it"),
+         switch("update_only", "true: record the server, do not touch it"),
          optional("name", "a short name for people; default: the address"),
          SYNCHRONOUS]
         "Adds a server: the first becomes the primary, others replicate from it; an empty one that cannot catch up is filled first.";
@@ -284,8 +130,8 @@ commands! {
         "Lists the groups.";
     "server" "set_status" ServerSetStatus true
         [SERVER, required("status", "SPARE, SECONDARY or FAULTY"),
-         optional("update_only", "true: change the record only"),
-         optional("promotable", "false: it never becomes the primary, whatever happens; true again: it may")]
+         switch("update_only", "true: change the record only"),
+         switch("promotable", "false: it never becomes the primary, whatever happens; true again: it may")]
         "Changes a server's standing in its group, except from or to primary.";
     "server" "set_mode" ServerSetMode true
         [SERVER, required("mode", "OFFLINE, READ_ONLY, WRITE_ONLY or READ_WRITE")]
@@ -301,7 +147,7 @@ commands! {
         [GROUP, required("destn_address", "HOST:PORT of the server to fill"),
          optional("source_id", "the server to copy: UUID, address or name; default: a replica"),
          optional("timeout", "seconds to wait for the server"),
-         optional("force", "true: what the server holds may be lost"),
+         switch("force", "true: what the server holds may be lost"),
          SYNCHRONOUS]
         "Fills a server with the data of a group; a member of the group follows its primary afterwards.";
     "job" "list" JobList false
@@ -312,7 +158,38 @@ commands! {
         "Shows how far a job is.";
     "job" "abort" JobAbort true
         [required("job_id", "uuid from `job list`")]
-        "Ends a job; the server that it fills is emptied again.";
+        "Ends a job; the server that it fills is emptied again, what moved goes back.";
+    "job" "pause" JobPause true
+        [required("job_id", "uuid from `job list`, of a move")]
+        "Lets a move stand still; clients are not concerned.";
+    "job" "resume" JobResume true
+        [required("job_id", "uuid from `job list`, of a move")]
+        "Lets a move go on that stands still or failed.";
+    "kv" "create" KvCreate true
+        [required("name", "what key-value clients call it; `default` is what they have before they name one"),
+         optional("table", "its table, as DATABASE.TABLE; needed, like key and values"),
+         optional("key", "the column of the key, which alone makes a unique index"),
+         optional("values", "comma list of the columns of the value"),
+         optional("flags", "the column of memcached's flags"),
+         optional("cas", "the column of cas"),
+         optional("expire", "the column of the time of expiry, in seconds since 1970"),
+         optional("separator", "what is between the columns of a value; default |"),
+         switch("escape", "true: the separator may stand in a column, behind a backslash"),
+         switch("flush", "true: flush_all deletes the rows"),
+         optional("consistency", "eventual, session or strong; default: as the setting says"),
+         optional("cache_bytes", "how many bytes of its rows a router remembers, per group; default 0"),
+         optional("value_bytes_max", "larger values are refused; default 1048576"),
+         switch("make", "true: makes the table if it is not there, with all these columns")]
+        "Shows a table to key-value clients; a container of that name is replaced.";
+    "kv" "drop" KvDrop true
+        [required("name", "from `kv list`")]
+        "Shows a table to key-value clients no more; its rows stay.";
+    "kv" "list" KvList false
+        []
+        "Lists the containers.";
+    "kv" "cache" KvCache false
+        []
+        "Shows what this router remembers of each container's rows, and what became of gets since it began to.";
     "dump" "servers" DumpServers false
         [CONNECTOR_VERSION, optional("patterns", "comma list of group names or parts of them")]
         "Lists all servers that are not faulty, in numbers, for connectors.";
@@ -360,13 +237,13 @@ commands! {
         "Removes a disabled shard whose group has no rows of the map's sharded tables.";
     "sharding" "add_table" AddTable true
         [MAP, TABLE_NAME, required("column_name", "the shard key: a column of the table"),
-         optional("checked", "true: unique keys without the shard key are unique over all shards, the application sees to it")]
+         switch("checked", "true: unique keys without the shard key are unique over all shards, the application sees to it")]
         "Shards a table that exists on the map's global group; refused while rows are on other groups than the map says.";
     "sharding" "add_global_table" AddGlobalTable true
         [MAP, TABLE_NAME]
         "Keeps a table of the map's global group equal on all groups of the map.";
     "sharding" "remove_table" RemoveTable true
-        [TABLE_NAME, optional("force", "true: even if other groups have rows of it")]
+        [TABLE_NAME, switch("force", "true: even if other groups have rows of it")]
         "Takes a table from its map: it is on the global group only then.";
     "sharding" "lookup_table" LookupTable false
         [TABLE_NAME]
@@ -379,6 +256,14 @@ commands! {
          optional("key", "value of the shard key"),
          optional("hint", "LOCAL (the default): the key's shard; GLOBAL: the map's global group")]
         "Lists the servers that have a key's rows.";
+    "sharding" "move_shard" MoveShard true
+        [SHARD, required("group_id", "where it goes"), HOLD_MS, SYNCHRONOUS]
+        "Moves a shard with its rows to another group while clients use it; the result is the job's id.";
+    "sharding" "split_shard" SplitShard true
+        [SHARD, required("group_id", "where the part goes"),
+         optional("split_value", "RANGE and HASH: the lowest key that goes; LIST: KEY|KEY; SLOTS: how many, or FROM-TO|FROM-TO; default of HASH and SLOTS: a half"),
+         HOLD_MS, SYNCHRONOUS]
+        "Moves a part of a shard with its rows to another group, as a shard of its own; the result is the job's id.";
     "sharding" "prune_shard" PruneShard true
         [TABLE_NAME]
         "Deletes rows of a table that are on other groups than the map says; the result is their number.";
@@ -419,14 +304,14 @@ commands! {
     "transaction" "resolve" TransactionResolve true
         [required("transaction_id", "from `transaction list`"),
          optional("verdict", "commit or rollback: what became of it, when its decider is lost for good"),
-         optional("force", "true: the verdict counts, even if some of its branches ended otherwise")]
+         switch("force", "true: the verdict counts, even if some of its branches ended otherwise")]
         "Ends a transaction over several groups now.";
     "session" "list" SessionList false
         [ROUTER, LOCAL]
         "Lists the clients of all routers.";
     "session" "kill" SessionKill true
         [required("session_id", "id from `session list`"),
-         optional("query", "true: end only the statement that runs")]
+         switch("query", "true: end only the statement that runs")]
         "Ends a client's session or its statement, on whichever router it is.";
     "statistics" "list" StatisticsList false
         [optional("pattern", "only names like this, with % and _"), ROUTER, LOCAL]
@@ -447,7 +332,7 @@ commands! {
          optional("comment", "why, for the history"),
          optional("setting", "NAME=VALUE: changes this setting only"),
          optional("unset", "NAME: takes this setting out of the document"),
-         optional("check", "true: only says what would change")]
+         switch("check", "true: only says what would change")]
         "Writes a new version; checked whole, in force at once on all routers.";
     "config" "rollback" ConfigRollback true
         [required("version", "number from `config history`; 0 is the empty document"),
@@ -546,6 +431,6 @@ mod tests {
             .to_string();
         assert!(error.contains("lookup_servers"), "{error}");
         let error = find("grop", "add").expect_err("no such group").to_string();
-        assert!(error.contains("group, server, job, dump"), "{error}");
+        assert!(error.contains("group, server, job, kv, dump"), "{error}");
     }
 }

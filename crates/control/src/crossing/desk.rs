@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use engine::decisions;
 use farm::crossing::{Branch, GlobalId, Place, RouterLife, Verdict};
+use faults::Point;
 use machines::xa::recovery::Event;
 use tokio::time::Instant;
 
-use super::{Crossings, Order, Task, lock, now_ms};
+use super::{Crossings, Order, OwnAsked, Task, lock, now_ms};
 use crate::runtime::Control;
 
 /// Pause between two looks at a decider that does not say.
@@ -21,6 +22,8 @@ pub(crate) enum Asked {
     Settle(GlobalId, u64, Settled),
     /// The account, by user and host, may decide at the group of this number.
     LetDecide(u32, [String; 2], Allowed),
+    /// About XA transactions of clients' own.
+    Own(OwnAsked),
 }
 
 /// Takes a verdict, `None` when nobody can say, on the control thread; must not block.
@@ -34,6 +37,7 @@ impl Asked {
         match self {
             Asked::Settle(_, _, reply) => reply(None),
             Asked::LetDecide(_, _, reply) => reply(Err(why.to_owned())),
+            Asked::Own(asked) => asked.refuse(why),
         }
     }
 }
@@ -57,14 +61,15 @@ impl Crossings {
     /// The id of a transaction that crosses to a second group now. `at` is the connection whose
     /// COMMIT will decide.
     pub fn name(&self, farm: u64, decider: u32, at: Place) -> GlobalId {
-        GlobalId {
+        let id = GlobalId {
             farm,
             decider,
             at_ms: now_ms(),
             router: self.life(),
             sequence: self.named.fetch_add(1, Relaxed),
             at,
-        }
+        };
+        id.of_heddle()
     }
 
     /// A session is about to prepare the branches of this transaction.
@@ -110,6 +115,7 @@ impl Control {
             Asked::LetDecide(group, [user, host], reply) => {
                 reply(self.let_decide(group, &user, &host).await);
             }
+            Asked::Own(asked) => self.answer_own(asked).await,
         }
     }
 
@@ -118,6 +124,7 @@ impl Control {
     async fn settle(&self, id: &GlobalId, limit_ms: u64) -> Option<Verdict> {
         let until = Instant::now() + Duration::from_millis(limit_ms);
         let mut task = Task::Bar;
+        Point::Settle.pass();
         loop {
             task = match self.at_decider(id, task).await {
                 Ok(Event::Barred) => return Some(Verdict::Abort),

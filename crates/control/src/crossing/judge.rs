@@ -9,6 +9,7 @@ use engine::replication::ACK_WAIT_FOREVER_MS;
 use engine::{Error, Link, binlog, heartbeat};
 use farm::crossing::{Branch, GlobalId, Verdict};
 use farm::{Acks, Group, ServerId, Status};
+use faults::{Plant, Point};
 use machines::xa::Seat;
 use machines::xa::recovery::{Action, Event, Recovery};
 use tokio::sync::mpsc;
@@ -34,6 +35,8 @@ struct Case {
     branches: Vec<Found>,
     todo: VecDeque<Action>,
     wake: Option<Instant>,
+    /// Its client ends it.
+    held: bool,
 }
 
 impl Case {
@@ -69,6 +72,7 @@ impl Control {
             branches: Vec::new(),
             todo: VecDeque::new(),
             wake: None,
+            held: false,
         };
         loop {
             while let Ok(one) = found.try_recv() {
@@ -80,6 +84,9 @@ impl Control {
                 }
                 if let Some(event) = self.act(action, &mut case).await {
                     case.todo.extend(case.machine.step(event));
+                }
+                if case.held {
+                    return None;
                 }
                 let verdict = case.machine.verdict();
                 note(&self, &id, |shown| shown.verdict = verdict);
@@ -111,6 +118,11 @@ impl Control {
                 Ok(row) => row,
                 Err(why) => self.waits(&case.id, why),
             },
+            // To bar it would wait for its client.
+            Action::Bar if self.is_held(&case.id).await => {
+                case.held = true;
+                return None;
+            }
             Action::Bar => match self.at_decider(&case.id, Task::Bar).await {
                 Ok(row) => row,
                 Err(why) => self.waits(&case.id, why),
@@ -189,8 +201,13 @@ impl Control {
             })?;
         let mut link = self.link_for(id, server).await?;
         let timeout_ms = self.settings().step_timeout_ms;
+        match task {
+            Task::Look => Point::Look.pass(),
+            Task::Bar => Point::Bar.pass(),
+        }
         let answer = async {
             Ok(match task {
+                Task::Bar if Plant::ForgetsTombstone.is_made() => Event::Barred,
                 Task::Look => Event::Row(decisions::look(&mut link, id, timeout_ms).await?),
                 Task::Bar => match decisions::bar(&mut link, id, timeout_ms).await? {
                     Bar::Stands => Event::Barred,
@@ -200,6 +217,9 @@ impl Control {
             })
         }
         .await;
+        if matches!(answer, Ok(Event::Barred)) {
+            Point::Barred.pass();
+        }
         let safe = match answer {
             Ok(Event::Row(Some(_)) | Event::Barred) => self.is_safe(&group, &mut link).await,
             _ => true,
@@ -220,6 +240,7 @@ impl Control {
         let branch = &found.branch;
         let mut link = self.link_for(&branch.id, server).await?;
         let timeout_ms = self.settings().step_timeout_ms;
+        Point::End.pass();
         let answer = async {
             // Ids of connections are a server's own.
             if kill && branch.owner.server == server {
@@ -232,6 +253,7 @@ impl Control {
             engine::end_branch(&mut link, branch, verdict, timeout_ms).await
         }
         .await;
+        Point::Ended.pass();
         let safe = answer != Ok(true) || self.is_safe(&group, &mut link).await;
         let ended = link.keep(answer).map_err(|error| error.to_string())?;
         Ok(ended && safe)

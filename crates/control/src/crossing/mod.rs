@@ -8,6 +8,8 @@
 //! Two routers at once do no harm: the decider's row is the only judge, and each step can be done twice.
 
 mod desk;
+mod gates;
+mod held;
 mod judge;
 mod round;
 mod sweep;
@@ -24,6 +26,8 @@ use crate::events::Event;
 
 pub(crate) use desk::Asked;
 pub use desk::{Allowed, Settled};
+pub(crate) use held::OwnAsked;
+pub use held::{Ended, Found, Passed};
 pub(crate) use judge::Task;
 
 /// Transactions that sessions may hand over at once; what does not fit is found on the next tick.
@@ -31,6 +35,9 @@ const HANDED_MAX: usize = 4096;
 
 /// Links to one server that serve recoveries: one waits for another's row, or for a replica.
 pub(super) const LINKS: usize = 4;
+
+/// Links to one server on which gates are passed, each by one commit at a time.
+const PASSES: usize = 8;
 
 /// What somebody wants done about one transaction.
 pub(crate) struct Order {
@@ -60,6 +67,8 @@ pub(crate) enum State {
     /// Its router may still end it.
     Watched,
     Recovering,
+    /// It is its client's own, prepared: its client ends it.
+    Held,
     /// It does not come to an end; a human should look.
     Stuck,
 }
@@ -69,6 +78,7 @@ impl State {
         match self {
             State::Watched => "watched",
             State::Recovering => "recovering",
+            State::Held => "held",
             State::Stuck => "stuck",
         }
     }
@@ -86,8 +96,15 @@ pub struct Crossings {
     shown: Mutex<BTreeMap<GlobalId, Shown>>,
     pub(super) links: [WarmLinks; LINKS],
     orders: mpsc::Sender<Order>,
+    /// Those on which gates are passed.
+    passes: [WarmLinks; PASSES],
     /// Taken by the loop.
     queue: Mutex<Option<mpsc::Receiver<Order>>>,
+    /// Those on which gates are held.
+    gates: WarmLinks,
+    holds: mpsc::Sender<gates::Waiting>,
+    /// Taken by the task that holds the gates.
+    waiting: Mutex<Option<mpsc::Receiver<gates::Waiting>>>,
     pub(super) committed: AtomicU64,
     pub(super) rolled_back: AtomicU64,
 }
@@ -95,6 +112,7 @@ pub struct Crossings {
 impl Crossings {
     pub(crate) fn new() -> Crossings {
         let (orders, queue) = mpsc::channel(HANDED_MAX);
+        let (holds, waiting) = mpsc::channel(gates::WAITING_MAX);
         Crossings {
             slot: AtomicU16::new(0),
             started_ms: now_ms(),
@@ -102,8 +120,12 @@ impl Crossings {
             undertaken: Mutex::default(),
             shown: Mutex::default(),
             links: Default::default(),
+            passes: Default::default(),
             orders,
             queue: Mutex::new(Some(queue)),
+            gates: WarmLinks::default(),
+            holds,
+            waiting: Mutex::new(Some(waiting)),
             committed: AtomicU64::new(0),
             rolled_back: AtomicU64::new(0),
         }

@@ -126,7 +126,8 @@ impl Control {
                 }
             }
         }
-        self.sort(round, &lists, &silent);
+        let held = self.held(&lists).await;
+        self.sort(round, &lists, &silent, &held);
         round.looks += 1;
         if round.looks.is_multiple_of(SWEEP_EVERY) {
             self.sweep().await;
@@ -176,7 +177,13 @@ impl Control {
     }
 
     /// Shows what is in doubt, and queues what is due.
-    fn sort(&self, round: &mut Round, lists: &[(String, Prepared)], silent: &HashSet<String>) {
+    fn sort(
+        &self,
+        round: &mut Round,
+        lists: &[(String, Prepared)],
+        silent: &HashSet<String>,
+        held: &HashSet<GlobalId>,
+    ) {
         let now = Instant::now();
         let listed: HashSet<Branch> = lists
             .iter()
@@ -192,6 +199,11 @@ impl Control {
                     false => seen.1 + 1,
                 };
                 self.crossings.show(group, *branch);
+                if held.contains(&branch.id) {
+                    // When its client has decided, its router has the first turn.
+                    *seen = (now, 0);
+                    continue;
+                }
                 if self.is_due(branch, now.duration_since(seen.0), seen.1) {
                     let found = due.entry(branch.id).or_default();
                     found.push((group.clone(), *branch));

@@ -12,6 +12,7 @@ use engine::decisions::{self, Decision};
 use engine::heartbeat;
 use farm::crossing::{GlobalId, Verdict, farm_number};
 use farm::{Group, ServerId};
+use faults::Point;
 
 use super::{age_s, now_ms};
 use crate::runtime::Control;
@@ -56,8 +57,10 @@ impl Control {
             let useless = self.useless(server, &rows).await?;
             if !useless.is_empty() {
                 let mut link = self.link_for(&useless[0], server).await?;
+                Point::Sweep.pass();
                 let removed = decisions::remove(&mut link, &useless, timeout_ms).await;
                 link.keep(removed).map_err(text)?;
+                Point::Swept.pass();
                 tracing::debug!(
                     group = &*group.name,
                     rows = useless.len(),
@@ -89,7 +92,9 @@ impl Control {
 
     async fn is_finished(&self, row: &Decision, listed: &mut Listed) -> bool {
         let (router, own) = (row.id.router, self.crossings.life());
-        let knows = match router.slot == own.slot && router.started_ms <= own.started_ms {
+        // Of a client's own a repeated XA COMMIT asks.
+        let mine = router.slot == own.slot && router.started_ms <= own.started_ms;
+        let knows = match mine && !row.id.is_of_client() {
             true => !self.crossings.is_undertaken(&row.id),
             // Another router, which may be asking for the row as long as it asks for anything.
             false => now_ms().saturating_sub(row.id.at_ms) > self.settings().decisions_kept_ms,

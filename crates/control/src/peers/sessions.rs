@@ -20,6 +20,7 @@ pub(crate) const GROUP: &str = "peer";
 const SESSIONS: &str = "sessions";
 const KILL: &str = "kill";
 pub(crate) const RELEASE: &str = "release";
+pub(crate) const DRAINED: &str = "drained";
 
 /// Where an id has its router's slot.
 const NUMBER_BITS: u32 = 24;
@@ -84,6 +85,7 @@ impl Control {
                 })?;
                 column(&[self.sessions.kill(&kill)])
             }
+            (DRAINED, [job]) => column(&[self.is_drained(job)]),
             (RELEASE, [account]) => column(&[self.release_permits(account).await?]),
             (other, _) => Err(CommandError::Usage(format!(
                 "this router knows no question {other:?} of peers; run one version everywhere"

@@ -8,11 +8,12 @@ use engine::grants::Granted;
 use engine::{Link, Login, tables};
 use farm::shard::{ShardIx, ShardMap};
 use farm::sharding::Mapped;
+use futures_util::future::try_join_all;
 
-use super::belongs::belongs;
 use crate::commands::CommandError;
 use crate::record::TableRecord;
 use crate::runtime::Control;
+use planner::belongs::belongs;
 
 /// A table is counted for so long, at most.
 const COUNT_MS: u64 = 3_600_000;
@@ -45,6 +46,39 @@ pub(crate) fn rows_of(map: &ShardMap, group: &str, table: &TableRecord) -> Optio
         || "FALSE".to_owned(),
         |at| belongs(map, at, &key.column, key.key),
     ))
+}
+
+/// Accounts and definitions of a group, and the connection to its primary by which they were read.
+struct Has {
+    group: String,
+    accounts: Granted,
+    defined: Definitions,
+    link: Link,
+}
+
+impl Has {
+    /// Makes what `global` has and this group lacks; `bare` are all its databases without what is in
+    /// them.
+    async fn complete(
+        &mut self,
+        global: &Has,
+        bare: &Definitions,
+        timeout_ms: u64,
+    ) -> Result<(), CommandError> {
+        let link = &mut self.link;
+        global
+            .accounts
+            .make_missing(link, &self.accounts, timeout_ms)
+            .await?;
+        global
+            .defined
+            .make_missing(link, &self.defined, timeout_ms)
+            .await?;
+        // Some of the databases have just been made.
+        let there = Definitions::bare(link, timeout_ms).await?;
+        bare.make_missing(link, &there, timeout_ms).await?;
+        Ok(())
+    }
 }
 
 impl Control {
@@ -85,22 +119,23 @@ impl Control {
         map: &ShardMap,
         whole: &BTreeSet<String>,
     ) -> Result<(), CommandError> {
-        let timeout_ms = self.settings().step_timeout_ms;
         let mapped = Mapped::new(map.clone());
-        let mut global = self.ask_group(&map.global_group).await?;
-        let accounts = Granted::read(&mut global, timeout_ms).await?;
-        let bare = Definitions::bare(&mut global, timeout_ms).await?;
-        let defined = Definitions::read(&mut global, whole, timeout_ms).await?;
-        for group in &mapped.groups[1..] {
-            let mut link = self.reach_group(group).await?;
-            let there = Definitions::read(&mut link, whole, timeout_ms).await?;
-            let other: Vec<String> = defined
-                .differences(&there)
+        let others = mapped.groups[1..].iter();
+        // All of them are read at once: a database of many tables takes many trips.
+        let (global, others) = tokio::join!(
+            self.has(&map.global_group, whole),
+            try_join_all(others.map(|group| self.has(group, whole))),
+        );
+        let (mut global, mut others) = (global?, others?);
+        for there in &others {
+            let differences = global.defined.differences(&there.defined);
+            let other: Vec<String> = differences
                 .into_iter()
                 .filter(|it| it.kind == Drift::Different)
                 .map(|it| it.what)
                 .collect();
             if !other.is_empty() {
+                let group = &there.group;
                 return Err(CommandError::Refused(format!(
                     "group {group} has {} otherwise than group {}; make them alike (`SHOW CREATE`), \
                      or drop what is on {group}",
@@ -108,13 +143,27 @@ impl Control {
                     map.global_group
                 )));
             }
-            let has = Granted::read(&mut link, timeout_ms).await?;
-            accounts.make_missing(&mut link, &has, timeout_ms).await?;
-            defined.make_missing(&mut link, &there, timeout_ms).await?;
-            let there = Definitions::bare(&mut link, timeout_ms).await?;
-            bare.make_missing(&mut link, &there, timeout_ms).await?;
         }
+        let timeout_ms = self.settings().step_timeout_ms;
+        let bare = Definitions::bare(&mut global.link, timeout_ms).await?;
+        let (bare, global) = (&bare, &global);
+        let make = others
+            .iter_mut()
+            .map(|there| there.complete(global, bare, timeout_ms));
+        try_join_all(make).await?;
         Ok(())
+    }
+
+    /// Reads what a group has; these databases whole.
+    async fn has(&self, group: &str, whole: &BTreeSet<String>) -> Result<Has, CommandError> {
+        let timeout_ms = self.settings().step_timeout_ms;
+        let mut link = self.reach_group(group).await?;
+        Ok(Has {
+            group: group.to_owned(),
+            accounts: Granted::read(&mut link, timeout_ms).await?,
+            defined: Definitions::read(&mut link, whole, timeout_ms).await?,
+            link,
+        })
     }
 
     /// Counts the rows of these tables that are not where the map says, on its groups and on others

@@ -2,7 +2,6 @@
 //! tables, for the snapshot; and what the commands of `sharding` need.
 
 pub(crate) mod accept;
-pub(crate) mod belongs;
 pub(crate) mod bounds;
 pub(crate) mod catalog;
 mod global;
@@ -12,9 +11,10 @@ use std::sync::Arc;
 
 use farm::Sharding;
 use farm::shard::ShardedTable;
-use farm::sharding::{Placement, TableSchema};
+use farm::sharding::{Moving, Placement, TableSchema};
 
 use crate::record::Declared;
+use crate::reshard::{Holds, moving};
 use crate::runtime::State;
 
 /// The columns of tables, by database and table.
@@ -27,6 +27,8 @@ pub(crate) struct Layout {
     pub(crate) schemas: Arc<Schemas>,
     epoch: u64,
     sharding: Option<Arc<Sharding>>,
+    moves: Vec<Moving>,
+    holds: Holds,
 }
 
 impl Layout {
@@ -34,15 +36,23 @@ impl Layout {
     pub(crate) fn sharding(&self) -> Option<Arc<Sharding>> {
         self.sharding.clone()
     }
+
+    /// The epoch from which on a move holds clients; `None` while it does not.
+    pub(crate) fn held_since(&self, job: &str) -> Option<u64> {
+        self.holds.get(job).copied()
+    }
 }
 
 impl State {
     /// Puts it together anew where the records say something else than before; true then.
     pub(crate) fn lay_out(&mut self) -> bool {
-        let changed = self.layout.declared != self.records.declared;
-        if changed {
-            self.layout.declared = self.records.declared.clone();
-            self.layout.put_together();
+        let layout = &mut self.layout;
+        let changed = layout.declared != self.records.declared;
+        let moves = moving(&self.records.moves, &mut layout.holds, layout.epoch + 1);
+        if changed || moves != layout.moves {
+            layout.declared = self.records.declared.clone();
+            layout.moves = moves;
+            layout.put_together();
         }
         changed
     }
@@ -62,7 +72,11 @@ impl Layout {
     fn put_together(&mut self) {
         self.epoch += 1;
         let sharding = together(&self.declared, &self.schemas, self.epoch);
-        self.sharding = sharding.map(Arc::new);
+        self.sharding = sharding.map(|mut sharding| {
+            let moves = self.moves.iter().cloned();
+            moves.for_each(|moving| sharding.moving(moving));
+            Arc::new(sharding)
+        });
     }
 }
 
@@ -95,5 +109,6 @@ pub(crate) fn together(declared: &Declared, schemas: &Schemas, epoch: u64) -> Op
     for ((database, table), schema) in schemas {
         sharding.describe(database, table, Arc::clone(schema));
     }
+    planner::views::see(&mut sharding);
     Some(sharding)
 }

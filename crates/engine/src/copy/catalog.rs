@@ -2,11 +2,11 @@
 
 use farm::Engine;
 use mysql_async::Row;
+use sqltext::ticked;
 
 use super::{UNFINISHED, rows};
 use crate::error::Error;
 use crate::link::{Link, bytes_at, quoted, text, text_at};
-use crate::tables::ticked;
 
 /// All definitions of a server.
 pub(super) struct Catalog {
@@ -45,14 +45,14 @@ pub(crate) struct Table {
 
 /// One column that is written.
 #[derive(PartialEq)]
-pub(super) struct Column {
-    pub(super) name: String,
-    pub(super) form: Form,
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) form: Form,
 }
 
 /// How a value is read and written again without a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// Numbers, times and the like: ASCII text.
     Plain,
     /// FLOAT, whose text is rounded; read as a double.
@@ -322,7 +322,7 @@ fn elsewhere(engine: &str) -> bool {
 }
 
 /// The columns that are written: all but those that the server computes.
-async fn columns(
+pub(crate) async fn columns(
     link: &mut Link,
     schema: &str,
     table: &str,

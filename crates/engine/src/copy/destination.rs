@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use farm::Engine;
+use sqltext::ticked;
 
 use super::UNFINISHED;
 use super::catalog::{Catalog, Program, Schema, schemas};
@@ -12,7 +13,6 @@ use crate::error::Error;
 use crate::link::{Link, Login, bytes_at, quoted, text_at};
 use crate::replication::detach;
 use crate::retirement::take_no_writes;
-use crate::tables::ticked;
 
 /// ER_UNKNOWN_SYSTEM_VARIABLE and what a variable that cannot be set in a session gives.
 const NO_SUCH_VARIABLE: [u16; 3] = [1193, 1229, 1238];

@@ -28,9 +28,10 @@ use farm::Position;
 use crate::error::Error;
 use crate::link::{Link, Login};
 
-pub(crate) use catalog::{Program, Schema, bare_schema, schema, schemas};
+pub(crate) use catalog::{Column, Form, Program, Schema, bare_schema, columns, schema, schemas};
 pub use destination::{Contents, contents, wipe};
 pub(crate) use destination::{make, run_bytes};
+pub(crate) use rows::put_value;
 
 /// The database that marks a server whose copy has not ended.
 pub const UNFINISHED: &str = "heddle_unfinished_clone";

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row, Value};
+use sqltext::ticked;
 use tokio::sync::mpsc;
 
 use super::Progress;
 use super::catalog::{Form, Table};
 use crate::error::Error;
 use crate::link::Link;
-use crate::tables::ticked;
 
 /// A statement is sent when it has so many bytes; one row may make it longer.
 const STATEMENT_BYTES: usize = 1 << 20;
@@ -180,7 +180,7 @@ fn put_row(statement: &mut Vec<u8>, row: &Row, table: &Table) {
 
 /// Bytes above 127 need no escape: the statement is read as utf8mb4, where no part of a longer
 /// character looks like a quote or a backslash.
-fn put_value(statement: &mut Vec<u8>, bytes: &[u8], form: Form) {
+pub(crate) fn put_value(statement: &mut Vec<u8>, bytes: &[u8], form: Form) {
     match form {
         Form::Bytes => statement.extend_from_slice(b"_binary'"),
         Form::Json => statement.extend_from_slice(b"_utf8mb4'"),

@@ -9,13 +9,13 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use door_sql::Door;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
 use super::offer::{Later, Offer, Successor, Want, somebody_else};
 use super::take::{Predecessor, Relieved};
+use crate::doors::{Doors, shown};
 use crate::failure::Failure;
 use crate::listeners::OWN;
 use crate::printing::say;
@@ -34,7 +34,7 @@ const RECLAIM_MAX: Duration = Duration::from_secs(10);
 /// All that a serving router has.
 pub struct Life<'a> {
     pub router: &'a Router,
-    pub door: Door,
+    pub doors: Doors,
     pub http: Arc<TcpListener>,
     pub state: &'a Path,
     /// Who served before and may still have clients.
@@ -76,8 +76,9 @@ impl Life<'_> {
         if let Some(before) = before {
             self.before = Some(before.relieve().await?);
         }
-        let (sql, http) = (self.door.address(), self.router.http_address);
-        say(format!("ready sql={sql} kv=- http={http}"));
+        let (sql, http) = (self.doors.sql.address(), self.router.http_address);
+        let kv = shown(self.doors.kv_address());
+        say(format!("ready sql={sql} kv={kv} http={http}"));
         loop {
             let offer = self.open();
             let successor = match self.wait(offer.as_ref()).await {
@@ -99,11 +100,11 @@ impl Life<'_> {
             };
             drop(offer);
             match self.linger(successor).await {
-                After::End => return self.router.drain_at_once(self.door).await,
+                After::End => return self.router.drain_at_once(self.doors).await,
                 After::Resume => {
                     tracing::error!("process {process} took over and died; this one goes on");
                     self.take_back(process).await;
-                    self.door.resume();
+                    self.doors.resume();
                     self.router.serve_http(true);
                     say("serving again");
                 }
@@ -117,11 +118,11 @@ impl Life<'_> {
             let state = self.state.display();
             tracing::warn!("cannot offer a hand-over in {state}: {error}; a restart ends clients");
         });
-        if let Ok(sql) = self.door.listener() {
-            self.systemd.keep("sql", sql.as_fd());
+        for (name, socket) in self.doors.listeners().unwrap_or_default() {
+            self.systemd.keep(name, socket.as_fd());
         }
         self.systemd.keep("http", self.http.as_fd());
-        let sql = self.door.address();
+        let sql = self.doors.sql.address();
         self.systemd.ready(&format!("serving SQL on {sql}"));
         offer.ok()
     }
@@ -143,7 +144,7 @@ impl Life<'_> {
             asked = self.signals.asked() => Event::Signal(asked),
             successor = asked => Event::Successor(successor),
             () = inform => Event::Signal(Asked::End),
-            () = signs_of_life(&self.systemd, &self.door) => Event::Signal(Asked::End),
+            () = signs_of_life(&self.systemd, &self.doors.sql) => Event::Signal(Asked::End),
         }
     }
 
@@ -155,12 +156,12 @@ impl Life<'_> {
             successor.refuse(why).await;
             return Err(std::io::Error::other(why));
         }
-        let sql = self.door.listener()?;
-        let sockets = [
-            (format!("{OWN}sql"), sql.as_fd()),
-            (format!("{OWN}http"), self.http.as_fd()),
-        ];
-        let last_id = self.door.shared().registry.last_id();
+        let doors = self.doors.listeners()?;
+        let of_doors = doors.iter();
+        let of_doors = of_doors.map(|(name, socket)| (format!("{OWN}{name}"), socket.as_fd()));
+        let http = (format!("{OWN}http"), self.http.as_fd());
+        let sockets: Vec<_> = of_doors.chain([http]).collect();
+        let last_id = self.doors.sql.shared().registry.last_id();
         let lends = self.router.lends();
         successor.give(&sockets, lends, last_id).await?;
         loop {
@@ -174,7 +175,7 @@ impl Life<'_> {
             successor.grant().await?;
         }
         self.router.step_down().await;
-        self.door.rest();
+        self.doors.rest();
         self.router.serve_http(false);
         // The other one serves from here on, whether or not it hears this.
         if let Err(error) = successor.grant().await {
@@ -189,7 +190,7 @@ impl Life<'_> {
             before.pass_on().await;
         }
         let process = successor.process;
-        let clients = self.door.clients();
+        let clients = self.doors.sql.clients();
         say(format!(
             "process {process} has taken over; {clients} clients may stay here until they leave"
         ));
@@ -198,7 +199,7 @@ impl Life<'_> {
         tokio::pin!(limit, guard);
         let (mut is_watched, mut epoch) = (true, 0);
         loop {
-            let is_empty = self.door.clients() == 0;
+            let is_empty = self.doors.sql.clients() == 0;
             let now = self.router.published.load().epoch;
             if std::mem::replace(&mut epoch, now) != now {
                 self.router.turned();
@@ -247,13 +248,13 @@ impl Life<'_> {
         let status = "stopping: clients may finish their transactions";
         say(status);
         self.systemd.stopping(status);
-        self.router.drain(self.door, &mut self.signals).await
+        self.router.drain(self.doors, &mut self.signals).await
     }
 }
 
 /// Tells systemd again and again that this process lives, where that is wanted: that the control plane
 /// runs, and that all cores answer. Ends never.
-async fn signs_of_life(systemd: &Systemd, door: &Door) {
+async fn signs_of_life(systemd: &Systemd, door: &door_sql::Door) {
     let Some(limit) = systemd.watchdog else {
         return std::future::pending().await;
     };

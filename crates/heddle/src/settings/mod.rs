@@ -20,8 +20,8 @@ pub use file::{read, read_rules};
 pub use rules::names_are_unique;
 pub use value::{
     Atomic, Balance, CompressServers, Consistency, ErrorNumbers, EtcdPrefix, EtcdUrls, Io,
-    LogFormat, LogLevel, NearServers, OptionalPath, ReadFailover, Switch, TlsClients, TlsServers,
-    TrxStickiness, WithoutStore,
+    LogFormat, LogLevel, NearServers, OptionalAddress, OptionalPath, ReadFailover, Switch,
+    TlsClients, TlsServers, TrxStickiness, WithoutStore,
 };
 
 use value::{Raw, Value};
@@ -148,6 +148,16 @@ macro_rules! settings {
 settings! {
     sql_listen: SocketAddr = "127.0.0.1:6306" "" Restart
         "Where MySQL clients connect.";
+    kv_listen: OptionalAddress = "" "" Restart
+        "Where memcached clients connect (docs/KV.md); nothing listens without it.";
+    kv_auth: Switch = "on" "" Restart
+        "memcached clients must log in with the name and password of an account of the servers: their first command is a set whose value is `user password`.";
+    kv_sticky: Switch = "on" "" Restart
+        "A container that is named in front of a key (@@NAME.KEY) counts for what the client asks for next, too, as in MySQL's plugin.";
+    kv_delimiter: String = "." "" Restart
+        "What stands between the name of a container and a key.";
+    kv_value_bytes_max: u64 = "1048576" "bytes" [1, 1073741824] Restart
+        "The largest value that memcached clients may send; containers may allow less.";
     http_listen: SocketAddr = "127.0.0.1:6080" "" Restart
         "Where the web page, metrics and commands are.";
     http_hosts: Vec<String> = "" "" Restart
@@ -252,10 +262,20 @@ settings! {
         "What a transaction that touches a second group is: xa (all or nothing), single (refused), best-effort (the groups commit one after the other, and a crash between them leaves a part).";
     allow_unsafe_xa: Switch = "off" "" Live
         "on: servers take part in transactions over several groups whose XA does not survive every crash (MySQL before 8.0.30).";
+    snapshot_reads: Switch = "off" "" Live
+        "on: a SELECT over several groups outside a transaction sees all of them at one moment, each transaction over several groups whole or not at all; it is served by primaries, and costs a few trips more (docs/TRANSACTIONS.md).";
     gather_rows_max: u64 = "10000000" "rows" [1, 1000000000000] Live
         "A SELECT over several groups that no group can answer by itself fetches so many rows at most.";
     gather_bytes_max: u64 = "4294967296" "bytes" [1024, 1000000000000000] Live
         "The same in bytes.";
+    gather_time_max_ms: u64 = "600000" "ms" [0, 2592000000] Live
+        "It may take so long; 0 for no limit.";
+    scratch: String = "" "" Restart
+        "HOST:PORT of a server of the farm's own release that holds nothing: SELECTs over several groups that no group can answer run there, in temporary tables of its database heddle. Without one the primary of the group that has the session's database stands in, where the client's account must be allowed to make temporary tables in heddle. heddle up starts one by itself.";
+    scratch_user: String = "heddle_scratch" "" Restart
+        "Account at scratch with SELECT, INSERT, CREATE, DROP and CREATE TEMPORARY TABLES on heddle.*, and no more.";
+    scratch_password: String = "" "" Restart
+        "Its password.";
     failover_interval_ms: u64 = "0" "ms" [0, 86400000] Live
         "Least time between two failovers of a group for the same cause.";
     lossy_promotion_after_ms: u64 = "0" "ms" [0, 604800000] Live
@@ -371,6 +391,31 @@ impl Settings {
         let setting = find(name).expect("a row of the table");
         let given = self.give(setting, &Raw::Word(value), from.to_owned());
         given.expect("a value that the setting can have");
+    }
+
+    /// Where the scratch server is, where there is one.
+    ///
+    /// # Errors
+    /// What is wrong with the setting, by its name.
+    pub fn scratch_server(&self) -> Result<Option<session::ScratchServer>, String> {
+        if self.scratch.is_empty() {
+            return Ok(None);
+        }
+        let parts = self.scratch.rsplit_once(':');
+        let place = parts.and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let Some((host, port)) = place.filter(|(host, _)| !host.is_empty()) else {
+            let given = &self.scratch;
+            return Err(format!(
+                "scratch = {given}: write HOST:PORT of the scratch server"
+            ));
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        Ok(Some(session::ScratchServer {
+            host: host.into(),
+            port,
+            user: self.scratch_user.clone(),
+            password: self.scratch_password.clone(),
+        }))
     }
 
     /// Gives again what was not given by a file: its settings were read anew.

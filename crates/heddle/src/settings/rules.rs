@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use farm::crossing::Atomic;
 use routing::rules::{
     Actions, Conditions, Fallback, Hook, Network, Rewrite, Rule, Rules, ServerName, Servers, Side,
     UserDefaults,
@@ -268,6 +269,9 @@ impl<'a> Keys<'a> {
             max_lag_ms: self.number("max_lag_ms", 0, UNBOUNDED_MS),
             monotonic: self.one("monotonic", on_or_off),
             marks: self.one("marks", on_or_off),
+            atomic: self.one("atomic", |text: &str| {
+                Atomic::parse(text).ok_or("xa, single or best-effort")
+            }),
         }
     }
 
@@ -392,7 +396,7 @@ impl<'a> Keys<'a> {
     /// Keys that nobody has asked for.
     fn refuse_rest(&mut self) {
         let known = match self.table {
-            USER => "name, host, consistency, max_lag_ms, monotonic, marks",
+            USER => "name, host, consistency, max_lag_ms, monotonic, marks, atomic",
             _ => RULE_KEYS,
         };
         for (name, _) in self.keys {

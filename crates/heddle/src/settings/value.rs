@@ -148,6 +148,21 @@ impl Value for SocketAddr {
     }
 }
 
+/// An address that may be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionalAddress(pub Option<SocketAddr>);
+
+impl Value for OptionalAddress {
+    const KIND: &'static str = "address:port or nothing";
+
+    fn parse(raw: &Raw<'_>) -> Result<OptionalAddress, String> {
+        match text(raw, "an address")? {
+            "" => Ok(OptionalAddress(None)),
+            _ => SocketAddr::parse(raw).map(|address| OptionalAddress(Some(address))),
+        }
+    }
+}
+
 /// The data plane's way to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Io(pub reactor::Io);
@@ -242,14 +257,13 @@ impl Value for Consistency {
 
 /// What a transaction over several groups is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Atomic(pub session::Atomic);
+pub struct Atomic(pub farm::crossing::Atomic);
 
 impl Value for Atomic {
     const KIND: &'static str = "xa, single or best-effort";
 
     fn parse(raw: &Raw<'_>) -> Result<Atomic, String> {
-        use session::Atomic as Way;
-        let words = [Way::Xa, Way::Single, Way::BestEffort].map(|way| (way.name(), way));
+        let words = farm::crossing::Atomic::ALL.map(|way| (way.name(), way));
         choice(raw, &words).map(Atomic)
     }
 }

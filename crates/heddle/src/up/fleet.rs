@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use mysqld::{Binary, Options, Server};
 use serde_json::{Value, json};
 
 use super::place::{Place, replace};
+use super::supervisor::Addresses;
 use crate::failure::Failure;
 use crate::printing::say;
 
@@ -149,6 +150,14 @@ fn record(place: &Place, identity: &Identity) -> Result<(), Failure> {
     replace(&dir.join("server.json"), &format!("{value}\n"))
 }
 
+/// A port for one more server.
+///
+/// # Errors
+/// There is none.
+pub fn another_port(all: &[Identity]) -> Result<u16, Failure> {
+    free_port(&all.iter().map(|identity| identity.port).collect())
+}
+
 /// A port that nothing listens on and that is not planned for another server. The search starts at a
 /// place that depends on the process, so that farms which start side by side rarely meet.
 fn free_port(taken: &BTreeSet<u16>) -> Result<u16, Failure> {
@@ -245,11 +254,30 @@ fn bring_up(
     Ok(Member { identity, server })
 }
 
-/// Starts one server and waits until it answers; one that does not is ended again.
+/// Starts one server and waits until it answers; one that does not is ended again. One that cannot cut
+/// its log starts with all of it: it is found out when it is to follow, and filled anew.
 ///
 /// # Errors
 /// Those of `mysqld`.
 pub fn launch(recipe: &Recipe, options: Options) -> Result<Server, mysqld::Error> {
+    match launch_once(recipe, options.clone()) {
+        Err(error) if error.is_uncut_log() && !options.keeps_unacknowledged => {
+            say(format!(
+                "{} cannot take from its binary log what nobody acknowledged: it starts with it",
+                options.name
+            ));
+            let keeps_unacknowledged = true;
+            let options = Options {
+                keeps_unacknowledged,
+                ..options
+            };
+            launch_once(recipe, options)
+        }
+        other => other,
+    }
+}
+
+fn launch_once(recipe: &Recipe, options: Options) -> Result<Server, mysqld::Error> {
     let mut server = Server::start(&recipe.binary, &recipe.template, options)?;
     if let Err(error) = server.wait_ready(READY_PATIENCE) {
         server.kill()?;
@@ -277,12 +305,14 @@ pub fn stop(members: Vec<Member>) {
 
 /// The text of `farm.json`.
 pub fn describe(
-    addresses: (SocketAddr, SocketAddr),
+    addresses: Addresses,
     servers: &[(Identity, u32)],
+    scratch: Option<(u16, u32)>,
     place: &Place,
     binary: &Binary,
 ) -> String {
-    let (sql, http) = addresses;
+    let Addresses { sql, kv, http } = addresses;
+    let kv = kv.map(|kv| kv.to_string());
     let servers: Vec<Value> = servers
         .iter()
         .map(|(identity, pid)| {
@@ -306,7 +336,10 @@ pub fn describe(
             })
         })
         .collect();
-    let farm = json!({"sql": sql.to_string(), "kv": null, "http": http.to_string(), "fabric": null, "servers": servers});
+    let scratch = scratch.map(
+        |(port, pid)| json!({"address": format!("127.0.0.1:{port}"), "port": port, "pid": pid}),
+    );
+    let farm = json!({"sql": sql.to_string(), "kv": kv, "http": http.to_string(), "fabric": null, "servers": servers, "scratch": scratch});
     format!("{farm:#}\n")
 }
 

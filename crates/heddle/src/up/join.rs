@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use control::{Call, Control};
+use farm::container::DEFAULT;
 use farm::{Published, Snapshot};
 
 use super::fleet::Identity;
@@ -66,6 +67,32 @@ async fn execute(control: &Control, call: Call) -> Result<(), Failure> {
         Ok(_) => Ok(()),
         Err(error) => Err(Failure::new(format!("{words}: {error}"))),
     }
+}
+
+/// The container that key-value clients have before they name one, on a table of its own. A
+/// farm that has containers keeps those that it has.
+///
+/// # Errors
+/// The table cannot be made.
+pub async fn make_container(control: &Control) -> Result<(), Failure> {
+    if !control.snapshot().containers.is_empty() {
+        return Ok(());
+    }
+    let mut call = Call::new("kv", "create", &[DEFAULT]).by(BY);
+    let options = [
+        ("table", "heddle.kv"),
+        ("key", "k"),
+        ("values", "v"),
+        ("flags", "flags"),
+        ("cas", "cas"),
+        ("expire", "expire"),
+        ("flush", "true"),
+        ("make", "true"),
+    ];
+    for (name, value) in options {
+        call.options.insert(name.to_owned(), value.to_owned());
+    }
+    execute(control, call).await
 }
 
 fn knows(snapshot: &Snapshot, identity: &Identity) -> bool {

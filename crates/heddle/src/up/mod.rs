@@ -8,6 +8,7 @@ mod fence;
 mod fleet;
 mod join;
 mod place;
+mod scratch;
 mod supervisor;
 
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use mysqld::Binary;
 use tokio::sync::watch;
 
 use crate::cli;
+use crate::doors::shown;
 use crate::failure::Failure;
 use crate::listeners::Listeners;
 use crate::logging;
 use crate::printing::say;
 use crate::router::{Router, Signals, addresses_are_free, blocking, runtime};
-use crate::settings::{OptionalPath, Settings};
+use crate::settings::{OptionalAddress, OptionalPath, Settings};
 
 use fence::Guards;
 use fleet::{Identity, Member, Recipe};
@@ -32,7 +34,9 @@ use supervisor::{Record, Watch};
 pub use place::token;
 
 /// What a farm of this machine has different from the defaults.
-const PRESETS: [(&str, &str); 4] = [
+const PRESETS: [(&str, &str); 5] = [
+    // All doors are on loopback.
+    ("kv_auth", "off"),
     // In a group of two, a commit waits so long for the only replica.
     ("last_replica_wait_ms", "1000"),
     // The servers listen on loopback only, and their root has no password.
@@ -55,6 +59,7 @@ fn settings(flags: &cli::Up) -> Result<Settings, Failure> {
     let mut settings = Settings {
         sql_listen: flags.sql,
         http_listen: flags.http,
+        kv_listen: OptionalAddress(Some(flags.kv)),
         errant_dir: OptionalPath(Some(flags.data.join("errant"))),
         ..Settings::default()
     };
@@ -96,7 +101,8 @@ async fn farm(flags: cli::Up, mut settings: Settings) -> Result<(), Failure> {
     };
     let members = start(&recipe, &place, &all, &router).await?;
 
-    let record = Record::new(&place, &members);
+    let record = Arc::new(Record::new(&place, &members));
+    let scratch = scratch_plan(&router, &flags, &place, &recipe, &record, &all)?;
     let watch = Watch {
         control: Arc::clone(&router.control),
         place,
@@ -112,14 +118,43 @@ async fn farm(flags: cli::Up, mut settings: Settings) -> Result<(), Failure> {
         let _ = stop.send(true);
         outcome
     };
-    let both = async { tokio::join!(life, supervisor::guard_all(&watch, members, stopped)) };
-    let (outcome, members) = router.run_with(http, both).await;
+    let scratch = async {
+        if let Some(plan) = &scratch {
+            scratch::guard(plan, stopped.clone()).await;
+        }
+    };
+    let servers = supervisor::guard_all(&watch, members, stopped.clone());
+    let all = async { tokio::join!(life, servers, scratch) };
+    let (outcome, members, ()) = router.run_with(http, all).await;
 
     blocking(move || fleet::stop(members)).await?;
     if outcome.is_ok() {
         say("stopped");
     }
     outcome
+}
+
+/// What the scratch server is started by; `None` where none is wanted, or another is named.
+fn scratch_plan(
+    router: &Router,
+    flags: &cli::Up,
+    place: &Arc<Place>,
+    recipe: &Recipe,
+    record: &Arc<Record>,
+    all: &[Identity],
+) -> Result<Option<scratch::Plan>, Failure> {
+    if flags.no_scratch || router.scratch.server().is_some() {
+        return Ok(None);
+    }
+    Ok(Some(scratch::Plan {
+        published: Arc::clone(&router.published),
+        cell: Arc::clone(&router.scratch),
+        place: Arc::clone(place),
+        recipe: recipe.clone(),
+        record: Arc::clone(record),
+        all: all.to_vec(),
+        port: fleet::another_port(all)?,
+    }))
 }
 
 /// Says it where nobody can miss it: this farm is weaker than others.
@@ -141,21 +176,25 @@ fn warn_of_lost_commits(binary: &Binary, all: &[Identity]) {
 async fn live(router: &Router, watch: &Watch, signals: &mut Signals) -> Result<(), Failure> {
     let prepared = async {
         join::join(&router.control, &watch.all).await?;
-        join::serves(&router.published).await
+        join::serves(&router.published).await?;
+        join::make_container(&router.control).await
     };
     tokio::select! {
         outcome = prepared => outcome?,
         () = signals.end() => return Ok(()),
     }
-    let door = router.open_sql_door()?;
-    let (sql, http) = (door.address(), router.http_address);
-    watch.record.open(sql, http);
-    watch.record.write(watch)?;
+    let doors = router.open_doors()?;
+    let (sql, http) = (doors.sql.address(), router.http_address);
+    let kv = doors.kv_address();
+    watch.record.open(sql, kv, http);
+    watch
+        .record
+        .write(&watch.place, &watch.recipe, &watch.all)?;
     watch.place.keep();
-    say(format!("ready sql={sql} kv=- http={http}"));
+    say(format!("ready sql={sql} kv={} http={http}", shown(kv)));
     signals.end().await;
     say("stopping: clients may finish their transactions");
-    router.drain(door, signals).await
+    router.drain(doors, signals).await
 }
 
 /// Finds or makes the data directory that new servers get a copy of.

@@ -6,6 +6,7 @@
 //! DIR/farm.json          addresses, servers and pids, for tools
 //! DIR/state/             the farm's state store
 //! DIR/servers/g1-1/      one server: server.json, my.cnf, data/, error.log, socket, pid file
+//! DIR/scratch/           the scratch server, where the farm has needed one; nothing in it is kept
 //! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};

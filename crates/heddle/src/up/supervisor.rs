@@ -33,7 +33,7 @@ pub struct Watch {
     pub place: Arc<Place>,
     pub recipe: Recipe,
     pub all: Vec<Identity>,
-    pub record: Record,
+    pub record: Arc<Record>,
     pub guards: Guards,
 }
 
@@ -43,11 +43,21 @@ pub struct Record {
     known: Mutex<Known>,
 }
 
+/// Where the doors are.
+#[derive(Clone, Copy)]
+pub struct Addresses {
+    pub sql: SocketAddr,
+    pub kv: Option<SocketAddr>,
+    pub http: SocketAddr,
+}
+
 #[derive(Default)]
 struct Known {
-    /// SQL and HTTP; `None` before the doors are open, and then no file is written.
-    addresses: Option<(SocketAddr, SocketAddr)>,
+    /// `None` before the doors are open, and then no file is written.
+    addresses: Option<Addresses>,
     pids: BTreeMap<String, u32>,
+    /// Port and pid of the scratch server, once it has run.
+    scratch: Option<(u16, u32)>,
 }
 
 impl Record {
@@ -58,6 +68,7 @@ impl Record {
         let known = Mutex::new(Known {
             addresses: None,
             pids,
+            scratch: None,
         });
         Record {
             path: place.dir.join("farm.json"),
@@ -66,26 +77,31 @@ impl Record {
     }
 
     /// The doors are open.
-    pub fn open(&self, sql: SocketAddr, http: SocketAddr) {
-        self.known().addresses = Some((sql, http));
+    pub fn open(&self, sql: SocketAddr, kv: Option<SocketAddr>, http: SocketAddr) {
+        self.known().addresses = Some(Addresses { sql, kv, http });
     }
 
     fn set(&self, name: &str, pid: u32) {
         self.known().pids.insert(name.to_owned(), pid);
     }
 
+    /// The scratch server runs; the file says so when it is written next.
+    pub fn scratch(&self, port: u16, pid: u32) {
+        self.known().scratch = Some((port, pid));
+    }
+
     /// Replaces the file.
     ///
     /// # Errors
     /// The directory cannot be written any more.
-    pub fn write(&self, watch: &Watch) -> Result<(), Failure> {
+    pub fn write(&self, place: &Place, recipe: &Recipe, all: &[Identity]) -> Result<(), Failure> {
         let known = self.known();
         let Some(addresses) = known.addresses else {
             return Ok(());
         };
         let with_pid = |one: &Identity| Some((one.clone(), *known.pids.get(&one.name)?));
-        let servers: Vec<(Identity, u32)> = watch.all.iter().filter_map(with_pid).collect();
-        let text = fleet::describe(addresses, &servers, &watch.place, &watch.recipe.binary);
+        let servers: Vec<(Identity, u32)> = all.iter().filter_map(with_pid).collect();
+        let text = fleet::describe(addresses, &servers, known.scratch, place, &recipe.binary);
         replace(&self.path, &text)
     }
 
@@ -185,7 +201,9 @@ async fn restart(watch: &Watch, member: &mut Member) -> Result<(), Failure> {
     watch.guards.runs(identity.port, true);
     let pid = member.server.pid();
     watch.record.set(&identity.name, pid);
-    watch.record.write(watch)?;
+    watch
+        .record
+        .write(&watch.place, &watch.recipe, &watch.all)?;
     // Before this a primary is read-only, like every server that starts.
     let restored = watch.control.restore_primary(&identity.group).await;
     restored.map_err(|error| Failure::new(format!("group {}: {error}", identity.group)))?;

@@ -20,6 +20,9 @@ pub struct Work {
 pub enum Event {
     /// The client wants its work to stay.
     Commit,
+    /// The client wants its work prepared; a transaction manager of its own tells later, by one of
+    /// the other two, how it ends.
+    Hold,
     /// The client wants it undone.
     Rollback,
     /// The seat did what it was asked, and that is as safe as any acknowledged commit.
@@ -47,6 +50,9 @@ pub enum Action {
     Prepare(Seat),
     /// The decider's COMMIT; with `row` behind the row that names all branches, in one trip.
     Decide { row: bool },
+    /// The row that names all branches, and XA END, XA PREPARE of the client's own transaction at the
+    /// decider, in one trip: whoever commits that, decides.
+    Hold(Seat),
     /// XA END, XA COMMIT ONE PHASE: it alone wrote, so its commit is the decision.
     Single(Seat),
     /// XA COMMIT of a prepared branch.
@@ -73,6 +79,8 @@ pub enum Action {
 pub enum Reply {
     /// Decided. Reads of these seats must wait until recovery has ended their branches.
     Committed { unfinished: Vec<Seat> },
+    /// All of it is prepared; the machine waits for [`Event::Commit`] or [`Event::Rollback`].
+    Held,
     /// Nothing of it stays: on the client's wish, or for this reason.
     RolledBack(Option<Reason>),
     /// Nobody can say yet; recovery will end it one way or the other, whole.
@@ -115,6 +123,12 @@ enum Phase {
     Preparing,
     /// The commit of this seat is the decision.
     Deciding(Seat),
+    /// The client's own transaction is prepared at the decider.
+    Holding,
+    /// All is prepared. True once the client knows.
+    Held(bool),
+    /// The client's manager has told, and its own transaction ends so at the decider.
+    Releasing(Verdict),
     Settling(Seat),
     Finishing,
     Undoing(Option<Reason>),
@@ -128,6 +142,8 @@ pub struct Commit {
     phase: Phase,
     /// The decision stands in a row.
     row: bool,
+    /// The client's manager will decide.
+    holds: bool,
     unfinished: Vec<Seat>,
     out: Vec<Action>,
 }
@@ -144,6 +160,7 @@ impl Commit {
             seats,
             phase: Phase::Open,
             row: false,
+            holds: false,
             unfinished: Vec::new(),
             out: Vec::new(),
         }
@@ -154,7 +171,10 @@ impl Commit {
         match event {
             Event::Commit if self.phase == Phase::Open => self.commit(),
             Event::Rollback if self.phase == Phase::Open => self.undo(None),
-            Event::Commit | Event::Rollback => {}
+            Event::Hold if self.phase == Phase::Open => self.hold(),
+            Event::Commit if self.phase == Phase::Held(true) => self.release(Verdict::Commit),
+            Event::Rollback if self.phase == Phase::Held(true) => self.release(Verdict::Abort),
+            Event::Commit | Event::Rollback | Event::Hold => {}
             Event::Done(seat) => self.done(seat),
             Event::Refused(seat, refusal) => self.refused(seat, refusal),
             Event::Lost(seat) => self.lost(seat),
@@ -170,6 +190,10 @@ impl Commit {
 
     fn writers(&self) -> Vec<Seat> {
         self.seats_where(|seat, work| seat != Seat::DECIDER && work.wrote)
+    }
+
+    fn wrote(&self) -> bool {
+        self.seats.iter().any(|(work, _)| work.wrote)
     }
 
     fn seats_where(&self, wanted: impl Fn(Seat, Work) -> bool) -> Vec<Seat> {
@@ -216,6 +240,48 @@ impl Commit {
         }
     }
 
+    /// The client's manager decides, some time: all that must last until then is prepared, the
+    /// decider last.
+    fn hold(&mut self) {
+        self.holds = true;
+        self.row = true;
+        // Locks of what was only read must last as well, and the decider has the row.
+        for (work, _) in &mut self.seats {
+            work.wrote |= work.locked;
+        }
+        self.seats[0].0.wrote = true;
+        self.phase = Phase::Preparing;
+        for seat in self.writers() {
+            self.ask(seat, Question::Prepare, Action::Prepare(seat));
+        }
+        self.prepared();
+    }
+
+    /// It ends as the client's manager says. The decider goes first: its branch of the client's own
+    /// name is what others ask for.
+    fn release(&mut self, verdict: Verdict) {
+        self.phase = Phase::Releasing(verdict);
+        let action = match verdict {
+            Verdict::Commit => Action::Commit(Seat::DECIDER),
+            Verdict::Abort => Action::Rollback(Seat::DECIDER),
+        };
+        self.ask(Seat::DECIDER, Question::Decide, action);
+    }
+
+    /// Nobody knows how the decider stands: all that is prepared stays so until the client's manager
+    /// has made it end.
+    fn let_be(&mut self) {
+        for seat in self.all() {
+            match self.stand(seat) {
+                Stand::Prepared => self.hand_over(seat, None),
+                Stand::Active if seat == Seat::DECIDER => self.out.push(Action::Close(seat)),
+                Stand::Active => self.ask(seat, Question::Rollback, Action::Rollback(seat)),
+                _ => {}
+            }
+        }
+        self.reply(Reply::Unknown);
+    }
+
     /// All that must survive is prepared: this seat's commit decides. Who only read, without locks,
     /// has nothing to wait for.
     fn decide(&mut self, seat: Seat) {
@@ -248,6 +314,13 @@ impl Commit {
                 self.ask(seat, Question::Rollback, Action::Rollback(seat));
             }
             (Phase::Deciding(_), Question::Decide) => self.finish(),
+            (Phase::Holding, Question::Decide) => {
+                self.set(seat, Stand::Prepared);
+                self.phase = Phase::Held(false);
+                self.conclude();
+            }
+            (Phase::Releasing(Verdict::Commit), Question::Decide) => self.finish(),
+            (Phase::Releasing(Verdict::Abort), Question::Decide) => self.undo(None),
             _ => self.conclude(),
         }
     }
@@ -257,8 +330,19 @@ impl Commit {
             .writers()
             .into_iter()
             .all(|seat| self.stand(seat) == Stand::Prepared);
-        if ready {
-            self.decide(Seat::DECIDER);
+        match (ready, self.holds) {
+            (true, false) => self.decide(Seat::DECIDER),
+            (true, true) => {
+                self.phase = Phase::Holding;
+                for idle in self.seats_where(|_, work| !work.wrote) {
+                    if self.stand(idle) == Stand::Active {
+                        self.ask(idle, Question::Rollback, Action::Rollback(idle));
+                    }
+                }
+                let decider = Seat::DECIDER;
+                self.ask(decider, Question::Decide, Action::Hold(decider));
+            }
+            (false, _) => {}
         }
     }
 
@@ -269,6 +353,8 @@ impl Commit {
         self.set(seat, Stand::Active);
         match (&self.phase, question) {
             (_, Question::Finish) => self.hand_over(seat, Some(Verdict::Commit)),
+            // It may be prepared still, or somebody else has ended it.
+            (Phase::Releasing(_), Question::Decide) => self.let_be(),
             // A connection that cannot be rolled back is closed, and the server does it then; what is
             // prepared stays, and recovery ends it.
             (_, Question::Rollback) => self.gone(seat),
@@ -284,6 +370,13 @@ impl Commit {
         let before = self.set(seat, Stand::Gone);
         match (self.phase.clone(), before) {
             (_, Stand::Ended | Stand::Gone) => {}
+            (Phase::Holding | Phase::Releasing(_), Stand::Asked(Question::Decide)) => {
+                self.let_be();
+            }
+            // What is prepared stays so without its connection.
+            (Phase::Holding | Phase::Held(_) | Phase::Releasing(_), _) => {}
+            // Whatever became of it, nothing was there to be kept, and what it read held until then.
+            (Phase::Deciding(_), Stand::Asked(Question::Decide)) if !self.wrote() => self.finish(),
             (Phase::Deciding(decides), Stand::Asked(Question::Decide)) => {
                 self.phase = Phase::Settling(decides);
                 self.out.push(Action::Settle(decides));
@@ -386,6 +479,7 @@ impl Commit {
         // All others were prepared then; one whose connection broke since may stand.
         let decides = match self.phase {
             Phase::Deciding(decides) | Phase::Settling(decides) => Some(decides),
+            Phase::Holding | Phase::Releasing(_) => Some(Seat::DECIDER),
             _ => None,
         };
         self.phase = Phase::Undoing(reason);
@@ -420,6 +514,10 @@ impl Commit {
                 self.reply(Reply::Committed { unfinished });
             }
             Phase::Undoing(reason) => self.reply(Reply::RolledBack(reason)),
+            Phase::Held(false) => {
+                self.phase = Phase::Held(true);
+                self.out.push(Action::Reply(Reply::Held));
+            }
             other => self.phase = other,
         }
     }

@@ -16,7 +16,12 @@
 //! either is asked for until then.
 //!
 //! Branches that only read end when the others are prepared; those that read with locks end after the
-//! decision, so that what they read still held at that moment. One writing group needs no row.
+//! decision, so that what they read still held at that moment. One writing group needs no
+//! prepared branch; the row of its commit names none.
+//!
+//! A client's own XA transaction is prepared, decided and ended in three steps of its client: the row is
+//! written with the first, by the client's transaction at the decider, which is prepared last and ends
+//! first.
 
 pub mod commit;
 pub mod recovery;

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use farm::sharding::{Column, TableSchema};
-use sqltext::Dialect;
+use sqltext::{Dialect, ticked};
 
+use super::reduce::Reduced;
 use super::references::Reference;
 use super::{Words, unknown};
 use crate::answer::{Asked, Fragment, Part, Unanswered, Written};
 use crate::catalog::{Catalog, Kind};
-use crate::columns::{asked as asked_as, can_be_key, declared, engine, quoted};
+use crate::columns::{asked as asked_for, can_be_key, declared, engine};
 use crate::shards::{global_groups, groups};
 
 /// A scratch table has so many keys at most.
@@ -21,19 +22,19 @@ pub(super) fn fetched(
     reference: &Reference,
     words: &Words<'_>,
     at: usize,
-) -> Result<(Fragment, Part), Unanswered> {
+) -> Result<(Fragment, Part, Reduced), Unanswered> {
     let schema = schema(asked, reference)?;
     let primary = words.groups && asked.mode.dialect == Dialect::MySql;
     let columns = wanted(schema, words, primary);
     let (list, written): (Vec<String>, Vec<Written>) = columns
         .iter()
-        .map(|at| asked_as(&schema.columns[*at]))
+        .map(|at| asked_for(&schema.columns[*at]))
         .unzip();
     let mut from = format!(
         "FROM {}.{} AS {}",
-        quoted(&reference.database),
-        quoted(&reference.table),
-        quoted(reference.called())
+        ticked(&reference.database),
+        ticked(&reference.table),
+        ticked(reference.called())
     );
     for (at, (start, end)) in reference.pushed.iter().enumerate() {
         let word = if at == 0 { "WHERE" } else { "AND" };
@@ -41,11 +42,20 @@ pub(super) fn fetched(
         from.push_str(&format!(" {word} ({}\n)", &text[*start..*end]));
     }
     let (groups, any) = sources(asked, reference, &format!("SELECT 1 {from}"))?;
+    let list = list.join(", ");
+    let reduced = Reduced {
+        by: Vec::new(),
+        at: "SELECT ".len() + list.len() + 1 + from.len(),
+        word: match reference.pushed.is_empty() {
+            true => "WHERE",
+            false => "AND",
+        },
+    };
     if let Some(lock) = reference.lock {
         from.push(' ');
         from.push_str(lock);
     }
-    let name = format!("`heddle`.{}", quoted(&format!("{}{at}", asked.scratch)));
+    let name = format!("`heddle`.{}", ticked(&format!("{}{at}", asked.scratch)));
     let mut parts: Vec<String> = columns
         .iter()
         .map(|at| declared(&schema.columns[*at]))
@@ -70,11 +80,11 @@ pub(super) fn fetched(
         columns: written,
     };
     let fragment = Fragment {
-        text: format!("SELECT {} {from}", list.join(", ")),
+        text: format!("SELECT {list} {from}"),
         groups,
         any,
     };
-    Ok((fragment, part))
+    Ok((fragment, part, reduced))
 }
 
 /// The columns of the table.
@@ -83,10 +93,13 @@ fn schema<'a>(
     reference: &Reference,
 ) -> Result<&'a Arc<TableSchema>, Unanswered> {
     let told = format!("{}.{}", reference.database, reference.table);
-    match asked.sharding.schema(&reference.database, &reference.table) {
-        Some(schema) if schema.view => Err(unknown(&format!(
-            "{told} is a view: use its tables in a SELECT over several groups"
-        ))),
+    let (database, table) = (&reference.database, &reference.table);
+    match asked.sharding.schema(database, table) {
+        Some(schema) if schema.view && asked.sharding.look(database, table).is_none() => {
+            Err(unknown(&format!(
+                "what the view {told} is made of is not known here: use its tables"
+            )))
+        }
         Some(schema) if !schema.columns.is_empty() => Ok(schema),
         _ => Err(unknown(&format!(
             "the columns of {told} are not known here: SELECT from it by itself"
@@ -132,7 +145,7 @@ fn primary_key(schema: &TableSchema) -> Option<String> {
         .map(|at| &schema.columns[usize::from(*at)])
         .collect();
     let can = !columns.is_empty() && columns.iter().all(|column| can_be_key(column));
-    let names: Vec<String> = columns.iter().map(|column| quoted(&column.name)).collect();
+    let names: Vec<String> = columns.iter().map(|column| ticked(&column.name)).collect();
     can.then(|| format!("PRIMARY KEY ({})", names.join(", ")))
 }
 
@@ -144,6 +157,6 @@ fn keys(schema: &TableSchema, columns: &[usize], words: &Words<'_>) -> Vec<Strin
     };
     all.filter(joined)
         .take(KEYS_MAX)
-        .map(|column| format!("KEY ({})", quoted(&column.name)))
+        .map(|column| format!("KEY ({})", ticked(&column.name)))
         .collect()
 }

@@ -5,19 +5,32 @@
 mod conditions;
 mod fetch;
 mod pull;
+mod reduce;
 mod references;
 
 use sqlparser::ast::Query;
-use sqltext::{Dialect, Piece, PieceKind, pieces};
+use sqltext::{Dialect, Piece, PieceKind, pieces, spliced, ticked};
 
 use crate::answer::{Answer, Asked, Finish, Scratch, Tier, Unanswered};
-use crate::columns::quoted;
 use crate::functions;
-use crate::parse::Traits;
+use crate::parse::{self, Traits};
+use crate::views;
 
 use references::{Finder, Reference};
 
-pub(crate) use pull::pull;
+pub(crate) use pull::{follows_table, pull};
+pub use reduce::{Passed, Reduced, Reduction};
+
+/// Answers a query whose rows are changed afterwards, and which locks nothing by itself.
+///
+/// # Errors
+/// As [`gather`]; or the text is not read.
+pub fn to_change(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> {
+    let text = views::expanded(text, asked)?;
+    let query = parse::query(&text, asked.mode)
+        .map_err(|reason| unknown(&format!("it is not read: {reason}")))?;
+    gather(&text, &query, asked)
+}
 
 /// Answers a query that is read.
 ///
@@ -26,11 +39,26 @@ pub(crate) use pull::pull;
 pub(crate) fn gather(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Answer, Unanswered> {
     let traits = Traits::of(query);
     let mut finder = Finder::new(text, asked, &traits);
+    let lock = asked.changing.map(|_| "FOR UPDATE");
     finder
-        .query(query, None)
+        .query(query, lock)
         .map_err(|what| unknown(&format!("{what} is not known over several groups")))?;
-    let found = finder.found;
-    put_together(text, asked, &found, &traits, Tier::Gather)
+    if let Some(changing) = &asked.changing {
+        for reference in &mut finder.found {
+            let called = reference.called();
+            let target = changing.targets.iter().any(|target| target == called);
+            if reference.lock.is_none() || !target {
+                reference.lock = changing.shares.then_some("LOCK IN SHARE MODE");
+            }
+        }
+    }
+    let (found, pairs) = (finder.found, finder.reductions);
+    let mut answer = put_together(text, asked, &found, &traits, Tier::Gather)?;
+    if let Finish::Scratch(scratch) = &mut answer.finish {
+        reduce::reduce(&mut scratch.reduced, &found, pairs, asked);
+        scratch.order = reduce::order(&found, &answer.fragments);
+    }
+    Ok(answer)
 }
 
 fn put_together(
@@ -55,10 +83,11 @@ fn put_together(
             && all.iter().any(|it| it.is(text.as_bytes(), "WITH")),
     };
     let mut fragments = Vec::new();
-    let mut tables = Vec::new();
+    let (mut tables, mut reduced) = (Vec::new(), Vec::new());
     let mut cuts = Vec::new();
     for (at, reference) in found.iter().enumerate() {
-        let (fragment, part) = fetch::fetched(text, asked, reference, &words, at)?;
+        let (fragment, part, spot) = fetch::fetched(text, asked, reference, &words, at)?;
+        reduced.push(spot);
         cuts.extend(renamed(text, &all, asked, reference, &part.name));
         fragments.push(fragment);
         tables.push(part);
@@ -74,6 +103,8 @@ fn put_together(
             tables,
             text: spliced(text, cuts),
             variables,
+            order: (0..found.len()).collect(),
+            reduced,
         }),
     })
 }
@@ -132,11 +163,6 @@ fn travels(text: &str, all: &[Piece]) -> Result<Vec<String>, Unanswered> {
                     "SELECT … INTO over several groups: fetch the rows and store them by themselves",
                 ));
             }
-            _ if piece.is(bytes, "SQL_CALC_FOUND_ROWS") => {
-                return Err(unknown(
-                    "SQL_CALC_FOUND_ROWS over several groups: ask for COUNT(*) by itself",
-                ));
-            }
             _ => {}
         }
     }
@@ -171,7 +197,7 @@ fn renamed(
     let bytes = text.as_bytes();
     let alias = match &reference.alias {
         Some(_) => String::new(),
-        None => format!(" AS {}", quoted(&reference.table)),
+        None => format!(" AS {}", ticked(&reference.table)),
     };
     let mut cuts = vec![(reference.span, format!("{name}{alias}"))];
     let behind = |piece: &&Piece| piece.span.start as usize >= reference.span.1;
@@ -222,21 +248,4 @@ fn qualifiers(text: &str, all: &[Piece], asked: &Asked<'_>, found: &[Reference])
         }
     }
     cuts
-}
-
-/// The text with its cuts made.
-fn spliced(text: &str, mut cuts: Vec<Cut>) -> String {
-    cuts.sort_by_key(|((start, _), _)| *start);
-    let mut made = String::with_capacity(text.len() + 64);
-    let mut from = 0;
-    for ((start, end), with) in cuts {
-        if start < from {
-            continue;
-        }
-        made.push_str(&text[from..start]);
-        made.push_str(&with);
-        from = end;
-    }
-    made.push_str(&text[from..]);
-    made
 }

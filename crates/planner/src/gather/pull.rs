@@ -1,7 +1,7 @@
 //! A SELECT that no parser reads: its tables are found by the words in front of their names, and
 //! fetched whole.
 
-use sqltext::{PieceKind, pieces, tables};
+use sqltext::{Piece, PieceKind, pieces, tables};
 
 use super::put_together;
 use super::references::Reference;
@@ -23,6 +23,11 @@ const NO_ALIAS: [&str; 12] = [
     "END",
     "LOCK",
 ];
+
+/// A word behind a table's name that is no alias of it.
+pub(crate) fn follows_table(piece: &Piece, text: &str) -> bool {
+    NO_ALIAS.iter().any(|word| piece.is(text.as_bytes(), word))
+}
 
 /// Answers a text that is not read.
 ///
@@ -53,7 +58,7 @@ pub(crate) fn pull(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> 
         let next = rest.next();
         let alias = match next {
             Some(next) if next.is(bytes, "AS") => rest.next(),
-            Some(next) if NO_ALIAS.iter().any(|word| next.is(bytes, word)) => None,
+            Some(next) if follows_table(next, text) => None,
             next => next,
         };
         let alias = alias.and_then(|alias| alias.name(bytes, asked.mode));

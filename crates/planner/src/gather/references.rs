@@ -1,5 +1,6 @@
 //! The tables that a query names, where they stand, and which conditions speak of one of them only.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use farm::sharding::TableSchema;
@@ -7,6 +8,8 @@ use sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, LockType, NonBlock, ObjectName, Query, Select,
     SetExpr, TableFactor, TableWithJoins, Visit, Visitor,
 };
+
+use sqlparser::tokenizer::Location;
 
 use super::conditions;
 use crate::answer::Asked;
@@ -46,14 +49,21 @@ pub(crate) struct Finder<'a> {
     /// What WITH names, in lower case.
     named: Vec<String>,
     pub found: Vec<Reference>,
+    /// What is reduced, and by what: reference and column of each.
+    pub reductions: Vec<((usize, String), (usize, String))>,
+    /// The blocks around the place at hand, the innermost last; `None` hides those around it.
+    pub(super) scopes: Vec<Option<Block<'a>>>,
+    /// All blocks, by where their SELECTs stand.
+    pub(super) blocks: HashMap<Location, Block<'a>>,
 }
 
 /// What is known of the names of one query block.
-struct Block<'a> {
+#[derive(Clone)]
+pub(super) struct Block<'a> {
     /// Its references, and what is known of their columns.
-    own: Vec<(usize, Option<&'a TableSchema>)>,
+    pub own: Vec<(usize, Option<&'a TableSchema>)>,
     /// It has other tables, whose columns are not known.
-    others: bool,
+    pub others: bool,
 }
 
 impl<'a> Finder<'a> {
@@ -65,6 +75,9 @@ impl<'a> Finder<'a> {
             pushes: !traits.binds_oddly,
             named: Vec::new(),
             found: Vec::new(),
+            reductions: Vec::new(),
+            scopes: Vec::new(),
+            blocks: HashMap::new(),
         }
     }
 
@@ -76,6 +89,7 @@ impl<'a> Finder<'a> {
         lock: Option<&'static str>,
     ) -> Result<(), String> {
         let named = self.named.len();
+        self.scopes.push(None);
         if let Some(with) = &query.with {
             for table in &with.cte_tables {
                 let name = table.alias.name.value.to_lowercase();
@@ -88,6 +102,7 @@ impl<'a> Finder<'a> {
                 }
             }
         }
+        self.scopes.pop();
         let own = query
             .locks
             .first()
@@ -125,19 +140,28 @@ impl<'a> Finder<'a> {
             own: Vec::new(),
             others: false,
         };
+        self.scopes.push(None);
         for from in &select.from {
             self.from(from, false, lock, &mut block)?;
         }
-        if let Some(condition) = &select.selection
-            && self.pushes
-        {
+        self.scopes.pop();
+        self.scopes.push(Some(block.clone()));
+        let filter = select.selection.as_ref().filter(|_| self.pushes);
+        if let Some(condition) = filter {
             self.push(condition, select, &block);
+            self.equals(condition);
         }
+        self.blocks.insert(select.select_token.0.span.start, block);
         self.inner(&select.projection)?;
         self.inner(&select.selection)?;
         self.inner(&select.group_by)?;
         self.inner(&select.having)?;
-        self.inner(&select.named_window)
+        self.inner(&select.named_window)?;
+        if let Some(condition) = filter {
+            self.within(condition);
+        }
+        self.scopes.pop();
+        Ok(())
     }
 
     fn from(
@@ -164,9 +188,31 @@ impl<'a> Finder<'a> {
                     .iter_mut()
                     .for_each(|it| it.padded = true);
             }
+            let right = self.found.len();
             self.factor(&join.relation, right_padded, lock, block)?;
-            if let JoinConstraint::On(condition) = constraint {
-                self.inner(condition)?;
+            let outer = matches!(
+                &join.join_operator,
+                Join::Left(_) | Join::LeftOuter(_) | Join::Right(_) | Join::RightOuter(_)
+            );
+            // Beside outer joins tables are fetched whole.
+            let reduces = self.pushes && !outer;
+            match constraint {
+                JoinConstraint::On(condition) => {
+                    self.inner(condition)?;
+                    if reduces {
+                        self.scopes.push(Some(block.clone()));
+                        self.equals(condition);
+                        self.scopes.pop();
+                    }
+                }
+                JoinConstraint::Using(columns) if reduces => {
+                    self.scopes.push(Some(block.clone()));
+                    for column in columns.iter().filter_map(last_part) {
+                        self.using(column, block, right);
+                    }
+                    self.scopes.pop();
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -285,6 +331,11 @@ impl<'a> Finder<'a> {
             }
         }
     }
+}
+
+/// The column that a name of USING is.
+fn last_part(name: &ObjectName) -> Option<&str> {
+    Some(&name.0.last()?.as_ident()?.value)
 }
 
 /// Finds the one reference that a condition speaks of.

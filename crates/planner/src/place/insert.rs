@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use farm::error;
-use farm::shard::{Key, ShardMap, ShardedTable};
+use farm::shard::{Key, KeyType, ShardMap, ShardedTable};
 use farm::sharding::TableSchema;
 use farm::{ClientError, Sharding};
 use routing::Refusal;
 use routing::shard::{Nowhere, locate, stored};
-use sqltext::{Insert, Mode, Row, Slot, Source, Span};
+use sqltext::{Edit, Insert, Mode, Row, Slot, Source, Span, edited, ticked};
 
+use super::computed::computed;
+use super::fits::Fits;
 use super::make::{Maker, not_over_groups};
 use super::values::{Named, Value};
+use super::varying::{differs, varying};
 use super::{Goes, Spot, Statement, every, refusal, refused};
 use crate::catalog::{Catalog, Kind};
 
@@ -23,11 +26,17 @@ pub struct InsertPlan {
     pub auto: Option<Auto>,
     pub database: String,
     pub table: String,
+    /// `database.table`.
+    pub name: String,
     /// It has RETURNING.
     pub returns: bool,
     /// The one row's key, where it is one value and the statement has one row, whose id is given.
     single: Option<Single>,
     query: bool,
+    /// Queries stand among its values, of rows that its groups may not have.
+    inner: bool,
+    /// Into a table of all groups, with a function that would give each another value.
+    varies: Option<String>,
 }
 
 /// The values that decide over the only row of a statement.
@@ -50,54 +59,6 @@ enum Into {
     },
 }
 
-/// What a key's column can hold. A server that is not strict cuts other values to fit, behind the
-/// router's back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fits {
-    Any,
-    Integers(i128, i128),
-    /// So many characters, or bytes.
-    Length(usize),
-}
-
-impl Fits {
-    /// By the column's full type: `int(10) unsigned`, `varchar(20)`.
-    fn of(full_type: &str) -> Fits {
-        let full_type = full_type.to_ascii_lowercase();
-        let name = full_type.split(['(', ' ']).next().unwrap_or_default();
-        let bits = match name {
-            "tinyint" => 8,
-            "smallint" => 16,
-            "mediumint" => 24,
-            "int" => 32,
-            "bigint" => 64,
-            "char" | "varchar" | "binary" | "varbinary" => {
-                let length = full_type
-                    .split(['(', ')'])
-                    .nth(1)
-                    .and_then(|it| it.parse().ok());
-                return length.map_or(Fits::Any, Fits::Length);
-            }
-            _ => return Fits::Any,
-        };
-        match full_type.contains("unsigned") {
-            true => Fits::Integers(0, (1i128 << bits) - 1),
-            false => Fits::Integers(-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
-        }
-    }
-
-    fn holds(self, key: &Key) -> bool {
-        match (self, key) {
-            (Fits::Integers(low, high), Key::Int(number)) => (low..=high).contains(number),
-            (Fits::Length(most), Key::Bytes(bytes)) => match std::str::from_utf8(bytes) {
-                Ok(text) => text.chars().count() <= most,
-                Err(_) => bytes.len() <= most,
-            },
-            _ => true,
-        }
-    }
-}
-
 /// Where a row has the value of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
@@ -112,7 +73,11 @@ pub enum At {
 pub struct Auto {
     pub column: Arc<str>,
     pub at: At,
+    fits: Fits,
 }
+
+/// Above this no id is passed on: sums of it stay within 64 bits.
+const ID_MAX: u64 = 1 << 62;
 
 impl InsertPlan {
     /// The plan of an INSERT; `None` for one into a table of one group, which goes by its tables.
@@ -134,12 +99,14 @@ impl InsertPlan {
         let names = columns(text, insert, mode, schema.map(|it| &**it));
         let at = |column: &str| place_of(names.as_deref()?, column);
         let query = matches!(insert.source, Source::Query(_));
-        let auto = schema
-            .and_then(|schema| schema.auto_increment())
-            .map(|column| Auto {
-                column: column.name.clone(),
-                at: at(&column.name).unwrap_or(At::Absent),
-            });
+        let map = global.or(sharded.map(|table| table.map));
+        let inner = !query && reads_others(text, map, maker);
+        if inner && has_query(&text[insert.tail as usize..], mode) {
+            return Some(not_over_groups(
+                "ON DUPLICATE KEY UPDATE reads rows that other groups may have: SELECT them first",
+            ));
+        }
+        let auto = auto(schema.map(|it| &**it), &at);
         let into = match (sharded, global) {
             (Some(sharded), _) => {
                 let Some(key) = at(&sharded.column) else {
@@ -157,6 +124,15 @@ impl InsertPlan {
             }
             (None, map) => Into::Global { map: map? },
         };
+        let varies = match &into {
+            Into::Global { .. } if !query => varying(text, mode),
+            _ => None,
+        };
+        if let (Into::Global { .. }, Some(schema)) = (&into, schema)
+            && let Some(refusal) = varying_default(schema, names.as_deref(), mode)
+        {
+            return Some(Goes::Refused(refusal));
+        }
         let single = match (&into, &insert.source) {
             (Into::Sharded { key, .. }, _) => single(insert, *key, auto.as_ref(), maker),
             _ => None,
@@ -165,11 +141,40 @@ impl InsertPlan {
             into,
             auto,
             database: database.to_owned(),
+            name: format!("{database}.{table}"),
             table,
             returns: insert.returns,
-            single,
+            single: single.filter(|_| !inner),
             query,
+            inner,
+            varies,
         })))
+    }
+
+    /// The greatest id that a statement gives its rows itself, if the column can hold it.
+    pub fn chosen_id(&self, statement: &Statement<'_>) -> Option<u64> {
+        let auto = self.auto.as_ref()?;
+        let id = |value: Value<'_>| match stored(value.literal(), KeyType::Integer)? {
+            key if auto.fits.holds(&key) => match key {
+                Key::Int(id) => u64::try_from(id).ok().filter(|id| (1..ID_MAX).contains(id)),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(single) = &self.single {
+            return id(single.id?.of(statement.values)?);
+        }
+        let At::Place(at) = auto.at else { return None };
+        if self.query {
+            return None;
+        }
+        let insert = sqltext::insert(statement.text, statement.mode)?;
+        let slots = sqltext::slots(statement.text, statement.mode);
+        let of = |row: &[Span]| match literal(*row.get(at as usize)?, statement, &slots) {
+            Written::Value(value) => id(value),
+            Written::Default | Written::Expression => None,
+        };
+        Rows::of(&insert).iter().filter_map(of).max()
     }
 
     /// True for a row that has to be given an id.
@@ -216,29 +221,31 @@ impl InsertPlan {
         let auto = self.auto.as_ref()?;
         let slots = sqltext::slots(statement.text, statement.mode);
         // What is put in, for which bytes.
-        let mut edits: Vec<(u32, u32, String)> = Vec::new();
+        let mut edits: Vec<Edit> = Vec::new();
+        let place = |start: u32, end: u32| (start as usize, end as usize);
         let mut id = first;
         let rows = Rows::of(&insert);
         match (&insert.source, auto.at) {
             (Source::Set(_), At::Absent) => {
-                let set = format!(", `{}` = {id}", quoted(&auto.column));
-                edits.push((insert.tail, insert.tail, set));
+                let set = format!(", {} = {id}", ticked(&auto.column));
+                edits.push((place(insert.tail, insert.tail), set));
             }
             (Source::Rows { rows, .. }, At::Absent) => {
                 let named = insert.columns.is_some();
                 let none = insert.columns.as_ref().is_none_or(Vec::is_empty);
                 let comma = if none { "" } else { ", " };
-                let column = format!("{comma}`{}`", quoted(&auto.column));
+                let column = format!("{comma}{}", ticked(&auto.column));
                 let column = if named {
                     column
                 } else {
                     format!(" ({column})")
                 };
-                edits.push((insert.columns_at.end, insert.columns_at.end, column));
+                let at = insert.columns_at.end;
+                edits.push((place(at, at), column));
                 for row in rows {
                     let comma = if row.first == row.last { "" } else { ", " };
                     let at = row.whole.end - 1;
-                    edits.push((at, at, format!("{comma}{id}")));
+                    edits.push((place(at, at), format!("{comma}{id}")));
                     id += 1;
                 }
             }
@@ -246,21 +253,21 @@ impl InsertPlan {
                 for row in rows.iter() {
                     if self.wants_id(row, statement, &slots) {
                         let span = row.get(at as usize)?;
-                        edits.push((span.start, span.end, id.to_string()));
+                        edits.push((place(span.start, span.end), id.to_string()));
                         id += 1;
                     }
                 }
             }
             (Source::Query(_), At::Absent) => return None,
         }
-        Some(edited(statement.text, &edits))
+        Some(edited(statement.text, edits))
     }
 
     pub(super) fn spot(&self, statement: &Statement<'_>, sharding: &Sharding) -> Spot {
         if let Some(spot) = self.spot_of_single(statement, sharding) {
             return spot;
         }
-        if self.query {
+        if self.query || self.inner {
             return Spot::Select;
         }
         let Some(insert) = sqltext::insert(statement.text, statement.mode) else {
@@ -273,6 +280,14 @@ impl InsertPlan {
         if ids > 0 {
             return Spot::Ids(u32::try_from(ids).unwrap_or(u32::MAX));
         }
+        if let Some(call) = &self.varies {
+            let varies = |span: &&Span| varying(span.of(statement.text), statement.mode).is_some();
+            let spans: Vec<Span> = rows.iter().flatten().filter(varies).copied().collect();
+            return match spans.is_empty() {
+                true => refused(error::NOT_OVER_GROUPS, differs(call)),
+                false => Spot::Evaluate(spans),
+            };
+        }
         match &self.into {
             Into::Global { map } => match sharding.map(*map) {
                 Some(mapped) => every(mapped),
@@ -284,6 +299,37 @@ impl InsertPlan {
             },
         }
     }
+}
+
+/// The column that gives ids.
+fn auto(schema: Option<&TableSchema>, at: &impl Fn(&str) -> Option<At>) -> Option<Auto> {
+    let column = schema?.auto_increment()?;
+    Some(Auto {
+        column: column.name.clone(),
+        fits: Fits::of(&column.full_type),
+        at: at(&column.name).unwrap_or(At::Absent),
+    })
+}
+
+fn has_query(text: &[u8], mode: &Mode) -> bool {
+    let all = sqltext::pieces(text, mode).unwrap_or_default();
+    all.iter().any(|piece| piece.is(text, "SELECT"))
+}
+
+/// An INSERT of rows names other tables than its own that each of its groups does not have whole.
+fn reads_others(text: &[u8], map: Option<u32>, maker: &Maker<'_>) -> bool {
+    if !has_query(text, maker.asked.mode) {
+        return false;
+    }
+    // The first one is that of the INSERT.
+    let names = sqltext::tables(text, maker.asked.mode);
+    let mut others = names.iter().skip(1).map(|name| {
+        let database = name.database.as_deref().map(String::from_utf8_lossy);
+        let database = database.as_deref().unwrap_or(maker.asked.database);
+        let table = String::from_utf8_lossy(&name.name);
+        maker.tables.table(database, &table)
+    });
+    !others.all(|kind| matches!(kind, Kind::Global { map: theirs } if map == Some(theirs)))
 }
 
 /// The values of each row.
@@ -338,10 +384,13 @@ fn spread(
         let value = match literal(*span, statement, slots) {
             Written::Value(value) => value,
             Written::Default => return refused(error::SHARD_KEY_MISSING, &*table.column),
-            Written::Expression => {
-                unknown.push(*span);
-                continue;
-            }
+            Written::Expression => match computed(*span, statement, slots) {
+                Some(value) => value,
+                None => {
+                    unknown.push(*span);
+                    continue;
+                }
+            },
         };
         let shard = match key(&value, table, fits).map(|key| locate(map, &key)) {
             Ok(Ok(at)) => map.shard(at),
@@ -392,6 +441,7 @@ fn gives_id(value: &Value<'_>, statement: &Statement<'_>) -> bool {
         Value::Null => true,
         Value::Number(number) => number == "0" && !statement.zero_is_value,
         Value::Text(text) => **text == *b"0" && !statement.zero_is_value,
+        Value::Binary(_) | Value::Hex(_) => false,
     }
 }
 
@@ -401,9 +451,12 @@ fn key(value: &Value<'_>, table: &ShardedTable, fits: Fits) -> Result<Key, Refus
     if *value == Value::Null {
         return Err(refuse(error::SHARD_KEY_NULL));
     }
-    stored(value.literal(), table.key)
-        .filter(|key| fits.holds(key))
-        .ok_or_else(|| refuse(error::SHARD_KEY_BAD))
+    match stored(value.literal(), table.key) {
+        Some(key) if fits.holds(&key) => Ok(key),
+        Some(Key::Int(_)) => Err(refuse(error::SHARD_KEY_TOO_LARGE)),
+        Some(Key::Bytes(_)) => Err(refuse(error::SHARD_KEY_TOO_LONG)),
+        None => Err(refuse(error::SHARD_KEY_BAD)),
+    }
 }
 
 fn homeless(nowhere: Nowhere, value: &Value<'_>) -> Refusal {
@@ -413,7 +466,9 @@ fn homeless(nowhere: Nowhere, value: &Value<'_>) -> Refusal {
             let shown = match value {
                 Value::Null => "NULL".into(),
                 Value::Number(number) => number.clone(),
-                Value::Text(bytes) => String::from_utf8_lossy(bytes),
+                Value::Text(bytes) | Value::Binary(bytes) | Value::Hex(bytes) => {
+                    String::from_utf8_lossy(bytes)
+                }
             };
             refusal(error::SHARD_KEY_OUT_OF_RANGE, shown)
         }
@@ -444,6 +499,21 @@ fn columns(
 
 fn is_empty(insert: &Insert) -> bool {
     matches!(&insert.source, Source::Rows { values, .. } if values.is_empty())
+}
+
+/// A column of a table of all groups that is not given, and that each would fill with another value.
+fn varying_default(schema: &TableSchema, names: Option<&[String]>, mode: &Mode) -> Option<Refusal> {
+    let names = names?;
+    let given = |column: &str| names.iter().any(|name| name.eq_ignore_ascii_case(column));
+    let column = schema.columns.iter().find(|column| {
+        let default = column.default.as_deref().unwrap_or_default();
+        varying(default.as_bytes(), mode).is_some() && !given(&column.name)
+    })?;
+    let reason = format!(
+        "the default of {} would give each group another value: give it one in the INSERT",
+        column.name
+    );
+    Some(refusal(error::NOT_OVER_GROUPS, reason))
 }
 
 fn place_of(names: &[String], column: &str) -> Option<At> {
@@ -499,21 +569,4 @@ fn moves(text: &[u8], insert: &Insert, table: &ShardedTable, mode: &Mode) -> Opt
         let reason = "ON DUPLICATE KEY UPDATE cannot change the shard key of the row that is there";
         refusal(error::SHARD_KEY_MOVES, reason)
     })
-}
-
-fn quoted(name: &str) -> String {
-    name.replace('`', "``")
-}
-
-/// A text with other bytes in some places, which come in order.
-pub fn edited(text: &[u8], edits: &[(u32, u32, String)]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() + 16 * edits.len());
-    let mut from = 0;
-    for (start, end, new) in edits {
-        out.extend_from_slice(&text[from..*start as usize]);
-        out.extend_from_slice(new.as_bytes());
-        from = *end as usize;
-    }
-    out.extend_from_slice(&text[from..]);
-    out
 }

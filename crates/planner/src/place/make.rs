@@ -8,11 +8,20 @@ use sqltext::{Mode, Slot, slots};
 use super::insert::InsertPlan;
 use super::tables::Tables;
 use super::values::Named;
+use super::varying::{differs, limits, varying};
 use super::{Goes, Plan, Point, Tabled, refusal};
 use crate::analysis::{Analysis, Unread};
 use crate::catalog::{Catalog, Kind};
+use crate::fold::Constant;
 use crate::keys::{Condition, Term};
 use crate::read::read;
+
+/// A value that no statement has.
+const UNKNOWN: Constant = Constant::Value(Term {
+    at: u32::MAX,
+    negative: false,
+    computed: false,
+});
 
 /// What a plan depends on besides the text.
 #[derive(Clone, Copy, Debug)]
@@ -33,10 +42,12 @@ pub struct Asked<'a> {
 pub fn plan(text: &[u8], asked: &Asked<'_>) -> Plan {
     let slots = slots(text, asked.mode);
     let maker = Maker {
+        text,
         asked,
         tables: Tables {
             sharding: asked.sharding,
             home: asked.home,
+            reads: !asked.writes,
         },
         slots: &slots,
     };
@@ -48,6 +59,7 @@ pub fn plan(text: &[u8], asked: &Asked<'_>) -> Plan {
 }
 
 pub(super) struct Maker<'a> {
+    text: &'a [u8],
     pub asked: &'a Asked<'a>,
     pub tables: Tables<'a>,
     pub slots: &'a [Slot],
@@ -64,8 +76,7 @@ impl Maker<'_> {
         match self.read(text) {
             Ok(analysis) => match self.of_analysis(analysis) {
                 Goes::Tables(mut tabled) => {
-                    tabled.selects =
-                        self.asked.writes && sqltext::insert(text, self.asked.mode).is_some();
+                    tabled.selects = self.inserts();
                     Goes::Tables(tabled)
                 }
                 goes => goes,
@@ -106,6 +117,11 @@ impl Maker<'_> {
             return Goes::Unread(Unread { reason });
         }
         let mut terms = Vec::new();
+        for constant in &mut analysis.constants {
+            let known = constant.renamed(&mut |term| self.enter(term, &mut terms));
+            // What stands for it bounds nothing, like a value that is not there.
+            *constant = known.unwrap_or(UNKNOWN);
+        }
         for reference in &mut analysis.references {
             let condition = std::mem::take(&mut reference.condition);
             reference.condition = condition.renamed(&mut |term| self.enter(term, &mut terms));
@@ -125,11 +141,15 @@ impl Maker<'_> {
 
     /// Gives a term its place among the plan's.
     fn enter(&self, term: Term, terms: &mut Vec<Named>) -> Option<Term> {
+        if term.computed {
+            return Some(term);
+        }
         let named = self.named(term.at, term.negative)?;
         terms.push(named);
         Some(Term {
             at: u32::try_from(terms.len() - 1).ok()?,
             negative: false,
+            computed: false,
         })
     }
 
@@ -139,7 +159,8 @@ impl Maker<'_> {
         let place = behind.checked_sub(1)?;
         let slot = &self.slots[place];
         let signed = slot.span.start < at;
-        if at >= slot.span.end || slot.joined {
+        // A sign may also be an operator between this value and another.
+        if at >= slot.span.end || slot.joined || (signed && !negative) {
             return None;
         }
         Some(Named {
@@ -159,7 +180,7 @@ impl Maker<'_> {
                     Goes::Group(mapped.map.global_group.clone())
                 })
             }
-            ([], [map]) => Goes::Global { map: *map },
+            ([], [map]) => self.global(*map, analysis),
             ([group], maps) => {
                 let has = |map: &u32| {
                     let mapped = self.asked.sharding.map(*map);
@@ -167,9 +188,7 @@ impl Maker<'_> {
                 };
                 let writes_global = self.asked.writes && !maps.is_empty();
                 if writes_global && (analysis.writes.global || analysis.writes.unknown) {
-                    return not_over_groups(
-                        "a global table's rows cannot be changed by rows that one group has",
-                    );
+                    return Goes::Steps { inserts: false };
                 }
                 match maps.iter().all(has) {
                     true => Goes::Group(group.clone()),
@@ -180,10 +199,29 @@ impl Maker<'_> {
         }
     }
 
+    /// Tables that every group of a map has.
+    fn global(&self, map: u32, analysis: &Analysis) -> Goes {
+        let (text, mode) = (self.text, self.asked.mode);
+        let call = self.asked.writes.then(|| varying(text, mode)).flatten();
+        if let Some(call) = call {
+            return not_over_groups(&differs(&call));
+        }
+        let unread = self.asked.writes && analysis.writes.unknown && limits(text, mode);
+        let limited = analysis.writes.limited || unread;
+        Goes::Global { map, limited }
+    }
+
+    /// It is an INSERT.
+    fn inserts(&self) -> bool {
+        self.asked.writes && sqltext::insert(self.text, self.asked.mode).is_some()
+    }
+
     /// Tables of several groups.
     fn several(&self, analysis: &Analysis) -> Goes {
         match self.asked.writes {
-            true => not_over_groups("the tables that this statement changes are on several groups"),
+            true => Goes::Steps {
+                inserts: self.inserts(),
+            },
             false => Goes::Tables(Box::new(Tabled {
                 analysis: analysis.clone(),
                 terms: Vec::new(),
@@ -240,7 +278,8 @@ fn point(analysis: &Analysis, terms: &[Named]) -> Option<Point> {
         }),
         _ => None,
     };
-    let value = *terms.get(term?.at as usize)?;
+    let term = term.filter(|term| !term.computed)?;
+    let value = *terms.get(term.at as usize)?;
     plain.then_some(Point {
         map: one.table.map,
         key: one.table.key,

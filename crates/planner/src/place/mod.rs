@@ -3,10 +3,13 @@
 //! A [`Plan`] is made once per shape of a text and says which of the text's values decide; what those
 //! values are is looked up with every statement ([`Plan::spot`]), without reading the text again.
 
+mod computed;
+mod fits;
 mod insert;
 mod make;
 mod tables;
 mod values;
+mod varying;
 
 use std::sync::Arc;
 
@@ -19,7 +22,8 @@ use sqltext::Mode;
 
 use crate::analysis::{Analysis, Unread};
 use crate::keys::Term;
-pub use insert::{Auto, InsertPlan, edited};
+pub(crate) use fits::Fits;
+pub use insert::{Auto, InsertPlan};
 pub use make::{Asked, plan};
 pub use tables::Tables;
 use values::Named;
@@ -42,14 +46,20 @@ pub enum Goes {
     Nowhere,
     /// All its tables are on this group.
     Group(Arc<str>),
-    /// Its tables are on every group of the map.
-    Global { map: u32 },
+    /// Its tables are on every group of the map. `limited`: by a LIMIT, a write could choose other
+    /// rows on each.
+    Global { map: u32, limited: bool },
     /// The one value that a sharded table's key is equal to.
     Key(Point),
     /// Sharded tables, and others.
     Tables(Box<Tabled>),
     /// An INSERT or REPLACE into a sharded or global table.
     Insert(Box<InsertPlan>),
+    /// A write whose rows depend on those of other groups, whatever its values are.
+    Steps {
+        /// It is an INSERT.
+        inserts: bool,
+    },
     /// What the parser does not know, and which names sharded tables: all rows may be meant.
     Unread(Unread),
     /// It can run nowhere.
@@ -97,14 +107,16 @@ pub enum Spot {
     Rows(Vec<(Arc<str>, Vec<u32>)>),
     /// The values of these parts of the text must be known first: expressions that a server computes.
     Evaluate(Vec<sqltext::Span>),
-    /// So many ids are to be put in first.
+    /// So many ids are to be put in first; 0 for an INSERT that brings its own.
     Ids(u32),
     /// UPDATE of a shard key to one that lives elsewhere.
     Moves(Vec<Arc<str>>),
     /// UPDATE or DELETE … LIMIT over several groups.
     Limited(Vec<Arc<str>>),
-    /// INSERT … SELECT, whose rows are to be had first.
+    /// An INSERT of what queries give, which is to be had first.
     Select,
+    /// UPDATE or DELETE whose rows, or their values, depend on rows of other groups.
+    ByKeys,
     Refused(Refusal),
 }
 
@@ -140,14 +152,17 @@ impl Plan {
         match &self.goes {
             Goes::Nowhere => Spot::Anywhere,
             Goes::Group(group) => Spot::Group(group.clone()),
-            Goes::Global { map } if !self.writes => Spot::AnyOf(*map),
-            Goes::Global { map } => match sharding.map(*map) {
-                Some(mapped) => every(mapped),
+            Goes::Global { map, .. } if !self.writes => Spot::AnyOf(*map),
+            Goes::Global { map, limited } => match sharding.map(*map).map(|it| every(it)) {
+                Some(Spot::Same(groups)) if *limited => Spot::Limited(groups),
+                Some(spot) => spot,
                 None => Spot::Anywhere,
             },
             Goes::Key(point) => point.spot(self.writes, statement, sharding),
             Goes::Tables(tabled) => tabled.spot(self.writes, statement, sharding),
             Goes::Insert(insert) => insert.spot(statement, sharding),
+            Goes::Steps { inserts: true } => Spot::Select,
+            Goes::Steps { inserts: false } => Spot::ByKeys,
             Goes::Unread(unread) if self.writes => {
                 let reason = format!("the statement is not understood: {}", unread.reason);
                 refused(error::NOT_OVER_GROUPS, reason)
@@ -247,6 +262,17 @@ impl Tabled {
         self.analysis.shards_on(map, &value)
     }
 
+    /// What a term of the plan's is in a statement.
+    fn value<'v>(&self, term: Term, values: &'v dyn Values) -> Option<Value<'v>> {
+        let named = |term: Term| self.terms.get(term.at as usize)?.of(values);
+        if !term.computed {
+            return named(term);
+        }
+        let constant = self.analysis.constants.get(term.at as usize)?;
+        let leaves: Vec<Option<Value<'v>>> = self.terms.iter().map(|it| it.of(values)).collect();
+        constant.value(&|term| leaves.get(term.at as usize)?.as_ref().map(Value::literal))
+    }
+
     fn spot(&self, writes: bool, statement: &Statement<'_>, sharding: &Sharding) -> Spot {
         let analysis = &self.analysis;
         let sets = self.shards(statement.values, sharding);
@@ -263,8 +289,14 @@ impl Tabled {
                 groups.push(group.clone());
             }
         }
-        if writes && let Some(refusal) = self.refused(groups.len()) {
-            return Spot::Refused(refusal);
+        if writes && analysis.names_opaque && groups.len() > 1 {
+            return refused(
+                error::NOT_OVER_GROUPS,
+                "the statement names a view, or something else that is not understood",
+            );
+        }
+        if writes && analysis.writes.global {
+            return Spot::ByKeys;
         }
         if let Some(spot) = self.moves(&sets, &groups, statement, sharding) {
             return spot;
@@ -280,10 +312,7 @@ impl Tabled {
             (1, _) if self.has_globals(&groups[0], sharding) => Spot::Group(groups.remove(0)),
             (_, false) => Spot::Read(groups),
             _ if self.selects => Spot::Select,
-            _ if !self.changes_sharded() || !analysis.is_colocated() => refused(
-                error::NOT_OVER_GROUPS,
-                "the rows that this statement changes depend on rows of other groups",
-            ),
+            _ if !self.changes_sharded() || !analysis.is_colocated() => Spot::ByKeys,
             _ if analysis.writes.limited => Spot::Limited(groups),
             _ => Spot::Each(groups),
         }
@@ -303,21 +332,6 @@ impl Tabled {
         mapped.all(|mapped| mapped.groups.contains(group))
     }
 
-    /// A write that cannot be done on these many groups.
-    fn refused(&self, groups: usize) -> Option<Refusal> {
-        let writes = &self.analysis.writes;
-        let refuse = |reason: &str| Some(refusal(error::NOT_OVER_GROUPS, reason));
-        if self.analysis.names_opaque && groups > 1 {
-            return refuse("the statement names a view, or something else that is not understood");
-        }
-        if writes.global {
-            return refuse(
-                "a global table's rows cannot be changed by the rows of sharded tables: groups would differ",
-            );
-        }
-        None
-    }
-
     /// What an UPDATE of shard keys comes to, when its rows do not stay where they are.
     fn moves(
         &self,
@@ -329,10 +343,7 @@ impl Tabled {
         for moved in &self.analysis.writes.moves {
             let table = &self.analysis.references[moved.reference].table;
             let map = &sharding.map(table.map)?.map;
-            let value = moved.to.and_then(|term| {
-                let named = self.terms.get(term.at as usize)?;
-                named.of(statement.values)
-            });
+            let value = moved.to.and_then(|term| self.value(term, statement.values));
             if value == Some(Value::Null) {
                 let column = table.column.to_string();
                 return Some(refused(error::SHARD_KEY_NULL, column));

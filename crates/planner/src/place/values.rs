@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use routing::shard::Literal;
 use sqltext::{Mode, Span};
 
+use crate::fold::bytes_of;
+
 /// A value as the servers would read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
@@ -13,6 +15,10 @@ pub enum Value<'a> {
     Number(Cow<'a, str>),
     /// In UTF-8.
     Text(Cow<'a, [u8]>),
+    /// A string of bytes.
+    Binary(Cow<'a, [u8]>),
+    /// `0x…`: bytes, and a number where one is wanted.
+    Hex(Cow<'a, [u8]>),
 }
 
 impl Value<'_> {
@@ -22,10 +28,12 @@ impl Value<'_> {
             Value::Null => Literal::Null,
             Value::Number(number) => Literal::Number(number),
             Value::Text(bytes) => Literal::Text(bytes),
+            Value::Binary(bytes) => Literal::Binary(bytes),
+            Value::Hex(bytes) => Literal::Hex(bytes),
         }
     }
 
-    fn negated(self) -> Option<Value<'static>> {
+    pub(super) fn negated(self) -> Option<Value<'static>> {
         match self {
             Value::Number(number) => Some(Value::Number(match number.strip_prefix('-') {
                 Some(rest) => rest.to_owned().into(),
@@ -73,7 +81,14 @@ pub fn literal<'a>(token: &'a [u8], mode: &Mode, utf8: bool) -> Option<Value<'a>
             let bytes = sqltext::unquote(token, mode);
             (utf8 || bytes.is_ascii()).then_some(Value::Text(bytes))
         }
-        [b'0', b'x' | b'X' | b'b' | b'B', ..] => None,
+        [b'0', b'x', digits @ ..] => {
+            // An odd digit in front is a byte of its own.
+            let odd = (!digits.len().is_multiple_of(2)).then_some(b'0');
+            let digits: Vec<u8> = odd.into_iter().chain(digits.iter().copied()).collect();
+            Some(Value::Hex(bytes_of(&digits)?.into()))
+        }
+        [b'x' | b'X', b'\'', digits @ .., b'\''] => Some(Value::Binary(bytes_of(digits)?.into())),
+        [b'0', b'X' | b'b' | b'B', ..] => None,
         [b'0'..=b'9' | b'.' | b'-' | b'+', ..] => {
             let text = std::str::from_utf8(token).ok()?;
             Some(Value::Number(text.into()))

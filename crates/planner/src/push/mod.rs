@@ -4,8 +4,10 @@
 mod groups;
 mod kinds;
 mod names;
+mod partial;
 mod partition;
 mod shape;
+mod view;
 
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value, Visit,
@@ -21,6 +23,8 @@ use crate::text::Lines;
 use kinds::key;
 use partition::Partition;
 use shape::{Travels, Uses};
+
+pub(crate) use view::sharded_view;
 
 /// Why a SELECT is not pushed.
 pub(crate) enum Not {
@@ -95,9 +99,16 @@ pub(crate) fn push(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Answe
         partition: Partition::of(select, asked)?,
         lines: Lines::new(text),
     };
-    read.agree(query)?;
+    let agreed = read.agree(query);
     let groups = shards::groups(text, asked).map_err(Not::Unanswered)?;
-    let additions = read.additions(query)?;
+    let additions = match agreed.and_then(|()| read.additions(query)) {
+        Ok(additions) => additions,
+        Err(why) if groups.len() > 1 && !travels.clock && read.has_groups() => {
+            let partial = read.partial(query, groups, asked, why.clone());
+            return partial.map_err(|more| Not::Known(join(&why, &more)));
+        }
+        Err(why) => return Err(Not::Known(why)),
+    };
     let (tier, text, merging) = match groups.len() {
         0 | 1 => (Tier::One, text.to_owned(), Merging::default()),
         _ => {
@@ -121,7 +132,20 @@ pub(crate) fn push(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Answe
     })
 }
 
+/// Two reasons, which may be the same.
+fn join(why: &str, more: &str) -> String {
+    match why == more {
+        true => why.to_owned(),
+        false => format!("{why}; {more}"),
+    }
+}
+
 impl Read<'_> {
+    /// Rows become groups.
+    fn has_groups(&self) -> bool {
+        !self.clauses.groups.is_empty() || Uses::of_block(self.select).aggregates
+    }
+
     /// The parser and the tokenizer see the same clauses.
     fn agree(&mut self, query: &Query) -> Result<(), String> {
         let orders = orders(query)?;

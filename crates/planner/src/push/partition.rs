@@ -383,7 +383,10 @@ impl<'a> Partition<'a> {
         {
             return Err("a query inside has a WITH".to_owned());
         }
-        let has_key = |expr: &Expr| !self.names.keys(expr).is_empty();
+        // A key that an outer join made NULL is of no shard: whether NULL is IN a query depends on
+        // whether any shard has rows for it.
+        let is_whole = |at: &usize| !self.names.entries[*at].padded;
+        let has_key = |expr: &Expr| self.names.keys(expr).iter().any(is_whole);
         let tied: Vec<usize> = match compared {
             _ if query.limit_clause.is_some() => Vec::new(),
             Some(Expr::Tuple(items)) => {

@@ -21,7 +21,7 @@ impl Reader<'_> {
         self.found.writes = writes;
     }
 
-    fn assigned(&self, assignment: &Assignment, writes: &mut Writes) {
+    fn assigned(&mut self, assignment: &Assignment, writes: &mut Writes) {
         let columns = match &assignment.target {
             AssignmentTarget::ColumnName(column) => std::slice::from_ref(column),
             AssignmentTarget::Tuple(columns) => &columns[..],
@@ -42,17 +42,18 @@ impl Reader<'_> {
                 writes.unknown = true;
                 continue;
             };
+            let mut changed = Vec::from_iter(first.reference);
             if rest.is_some() {
                 // A column of one of several tables.
                 writes.unknown |= scope.iter().any(|name| name.reference.is_none());
-                for name in scope {
-                    self.moved(name, &column, &assignment.value, writes);
-                    writes.references.extend(name.reference);
-                }
-                continue;
+                changed = scope.iter().filter_map(|name| name.reference).collect();
+                writes.references.extend(&changed);
+            } else {
+                self.target(first, writes);
             }
-            self.target(first, writes);
-            self.moved(first, &column, &assignment.value, writes);
+            for reference in changed {
+                self.moved(reference, &column, &assignment.value, writes);
+            }
         }
     }
 
@@ -65,18 +66,13 @@ impl Reader<'_> {
     }
 
     /// The column is the shard key of this table.
-    fn moved(&self, name: &Name, column: &str, value: &Expr, writes: &mut Writes) {
-        let Some(reference) = name.reference else {
-            return;
-        };
+    fn moved(&mut self, reference: usize, column: &str, value: &Expr, writes: &mut Writes) {
         let key = &self.found.references[reference].table.column;
         if key.eq_ignore_ascii_case(column) {
             let same = self.key(value) == Some(reference);
             if !same {
-                writes.moves.push(Move {
-                    reference,
-                    to: self.term(value),
-                });
+                let to = self.constant(value);
+                writes.moves.push(Move { reference, to });
             }
         }
     }

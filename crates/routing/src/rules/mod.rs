@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use farm::crossing::Atomic;
 
 pub use action::{Actions, Fallback, Hook, Rewrite, ServerName, Servers, TooLong};
 pub use condition::{Conditions, Network, Question, Side};
@@ -43,6 +44,7 @@ pub struct UserDefaults {
     pub max_lag_ms: Option<u64>,
     pub monotonic: Option<bool>,
     pub marks: Option<bool>,
+    pub atomic: Option<Atomic>,
 }
 
 /// All rules in force. Immutable: changed ones are published whole.

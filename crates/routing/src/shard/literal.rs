@@ -14,6 +14,10 @@ pub enum Literal<'a> {
     Number(&'a str),
     /// A string's bytes without quotes and escapes, in UTF-8.
     Text(&'a [u8]),
+    /// A string of bytes.
+    Binary(&'a [u8]),
+    /// `0x…`: a number to integers, to others a string of bytes.
+    Hex(&'a [u8]),
 }
 
 /// Above this a double does not hold every integer, and a string compared with an integer column is
@@ -32,7 +36,17 @@ pub fn compared(literal: Literal<'_>, key: KeyType) -> Option<Key> {
         (KeyType::Text { .. } | KeyType::Bytes, Literal::Number(_)) => None,
         (KeyType::Date | KeyType::Datetime, Literal::Number(_)) => None,
         (_, Literal::Text(bytes)) => text(bytes, key),
-        (_, Literal::Null) => None,
+        (KeyType::Bytes, Literal::Binary(bytes) | Literal::Hex(bytes)) => {
+            Some(Key::Bytes(bytes.to_vec()))
+        }
+        (KeyType::Integer, Literal::Hex(bytes)) if bytes.len() <= 8 => {
+            let number = bytes
+                .iter()
+                .fold(0, |sum, byte| sum * 256 + i128::from(*byte));
+            Some(Key::Int(number))
+        }
+        // A column of text is compared with bytes as bytes, whatever its collation is.
+        (_, Literal::Null | Literal::Binary(_) | Literal::Hex(_)) => None,
     }
 }
 

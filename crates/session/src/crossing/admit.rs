@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use backend::ConnectionError;
-use farm::crossing::{Branch, Place, farm_number};
+use backend::{Connection, ConnectionError};
+use farm::crossing::{Atomic, Branch, Place, farm_number};
 use farm::{Engine, Group, GroupKind, error};
+use faults::Point;
 use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
-use super::terms::Atomic;
+use super::snapshot::REPEATABLE;
 use super::{Part, work_of};
 use crate::counters::count;
 use crate::end::End;
@@ -22,7 +23,10 @@ use crate::seat::group_of;
 use crate::session::{Held, Session};
 
 /// The first release of MySQL whose XA survives crashes at every step.
-const MYSQL_SAFE: u32 = 80_030;
+pub(super) const MYSQL_SAFE: u32 = 80_030;
+
+/// XAER_DUPID.
+const TAKEN: u16 = 1440;
 
 /// A fresh connection that breaks at once is tried again so often.
 const TRIES: usize = 2;
@@ -53,6 +57,11 @@ impl Session {
             return Ok(true);
         };
         let decider = crossing.parts.first().map(|part| part.group);
+        if self.own_is_closed().is_some() {
+            // It names no table, and is no part of the transaction.
+            self.sit_at_decider();
+            return Ok(true);
+        }
         let current = self.seat_number();
         let number = match crossing.parts.iter().any(|part| part.group == current) {
             true => current,
@@ -72,6 +81,10 @@ impl Session {
         job: Job,
     ) -> Result<bool, End> {
         let number = group.number;
+        if let Some(state) = self.own_is_closed() {
+            self.client.error(&error::XA_STATE, &[state]).await?;
+            return Ok(false);
+        }
         if shape.facts.contains(Facts::IMPLICIT_COMMIT) && !self.commit_before(number).await? {
             return Ok(false);
         }
@@ -94,13 +107,19 @@ impl Session {
         };
         let crossed = crossing.has_crossed();
         let decides = crossing.parts.first().is_some_and(|it| it.group == number);
-        if let Some(part) = crossing.part(number) {
-            part.work.wrote |= work.wrote;
-            part.work.locked |= work.locked;
+        if work.wrote && crossing.one_writer && !crossing.writes_only_on(number) {
+            let why = "it has written on another group, and its snapshot was opened by plain transactions: \
+                       begin it without READ ONLY and comments, on servers that have safe XA";
+            self.client.error(&error::CROSSING_REFUSED, &[why]).await?;
+            return Ok(false);
         }
         if crossed && let Some(why) = unfit(shape, decides) {
             self.client.error(&error::CROSSING_REFUSED, &[why]).await?;
             return Ok(false);
+        }
+        if let Some(part) = crossing.part(number) {
+            part.work.wrote |= work.wrote;
+            part.work.locked |= work.locked;
         }
         // What was set meanwhile was set on another group's connection.
         let state = self.state.clone();
@@ -125,7 +144,11 @@ impl Session {
     }
 
     /// The first group of the transaction: the client's BEGIN goes there.
-    async fn decide_here(&mut self, group: &Arc<Group>, shape: &Shape) -> Result<bool, End> {
+    pub(super) async fn decide_here(
+        &mut self,
+        group: &Arc<Group>,
+        shape: &Shape,
+    ) -> Result<bool, End> {
         let work = work_of(shape, self.is_serializable());
         let begun = self.crossing.as_mut().and_then(|it| it.begun.take());
         if let Some(begun) = begun {
@@ -136,6 +159,16 @@ impl Session {
             let ran = Box::pin(self.run_here(begun.shape, job)).await;
             self.client.end_play(kept);
             ran?;
+            if let Some(number) = self.own_refused() {
+                self.status = status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
+                self.crossing = None;
+                let why = format!("XA START was refused with error {number}");
+                match number {
+                    TAKEN => self.client.error(&error::XA_TAKEN, &[]).await?,
+                    _ => self.client.error(&error::XA_PENDING, &[&why]).await?,
+                }
+                return Ok(false);
+            }
             if self.held.is_none() {
                 self.status = status;
                 if let Some(crossing) = &mut self.crossing {
@@ -161,10 +194,8 @@ impl Session {
         }
         if let Some(crossing) = &mut self.crossing {
             crossing.parts.push(Part {
-                group: group.number,
-                name: group.name.clone(),
                 work,
-                branch: None,
+                ..Part::plain(group)
             });
         }
         Ok(true)
@@ -176,9 +207,7 @@ impl Session {
             self.client.error(&error::CROSSING_REFUSED, &[&why]).await?;
             return Ok(false);
         }
-        let terms = self.core.settings().crossings;
-        let read_only = self.crossing.as_ref().is_some_and(|it| it.read_only);
-        let plain = read_only || terms.atomic == Atomic::BestEffort;
+        let plain = self.has_plain_parts();
         if let Err(error) = self.name_crossing(plain).await {
             return self.lose_decider(&error).await;
         }
@@ -238,13 +267,21 @@ impl Session {
     }
 
     /// Why the transaction cannot take in this group for this statement.
-    fn bars(&mut self, group: &Group, shape: &Shape) -> Option<String> {
+    pub(super) fn bars(&mut self, group: &Group, shape: &Shape) -> Option<String> {
         if let Some(why) = unfit(shape, false) {
             return Some(why.to_owned());
         }
-        let terms = self.core.settings().crossings;
-        let read_only = self.crossing.as_ref().is_some_and(|it| it.read_only);
-        let decider = self.crossing.as_ref()?.parts.first()?;
+        let terms = self.cross_terms();
+        let crossing = self.crossing.as_ref()?;
+        if crossing.snapshot {
+            return Some(format!(
+                "group {} has come into the farm since its snapshot was opened",
+                group.name
+            ));
+        }
+        let read_only = crossing.read_only && crossing.own.is_none();
+        let own = crossing.own.is_some();
+        let decider = crossing.parts.first()?;
         let (decider, name) = (decider.group, decider.name.clone());
         if terms.atomic == Atomic::Single && !read_only {
             return Some(format!(
@@ -263,8 +300,19 @@ impl Session {
             return Some(format!("its connection to group {name} was lost"));
         };
         let tied = held.pins & (Pins::LOCK_TABLES | Pins::XA);
+        let tied = match own {
+            true => tied - Pins::XA,
+            false => tied,
+        };
         (!tied.is_empty())
             .then(|| format!("its connection to group {name} has {}", tied.describe()))
+    }
+
+    /// The transaction's parts are plain transactions, of which each ends by itself.
+    pub(super) fn has_plain_parts(&self) -> bool {
+        let best_effort = self.cross_terms().atomic == Atomic::BestEffort;
+        let crossing = self.crossing.as_ref();
+        crossing.is_some_and(|it| it.own.is_none() && (it.read_only || best_effort))
     }
 
     /// Takes a connection of the seat's primary, unless it holds one; waits for a primary as any
@@ -315,20 +363,35 @@ impl Session {
     }
 
     /// Begins the branch on the held connection.
-    async fn start_branch(
+    pub(super) async fn start_branch(
         &mut self,
         group: &Group,
         shape: &Shape,
         plain: bool,
     ) -> Result<(), ConnectionError> {
-        let terms = self.core.settings().crossings;
-        let read_only = self.crossing.as_ref().is_some_and(|it| it.read_only);
-        let work = work_of(shape, self.is_serializable());
-        let Some(crossing) = &self.crossing else {
+        let Some(start) = self.start_of_branch(group, plain)? else {
             return Ok(());
         };
-        let Some(held) = &self.held else {
-            return Ok(());
+        if let Some(held) = self.held.as_mut() {
+            start.run(held.lease.connection_mut()).await?;
+        }
+        self.branch_began(group, shape, start.branch);
+        Ok(())
+    }
+
+    /// What begins the branch on the held connection; `None` without one.
+    ///
+    /// # Errors
+    /// The server has no XA that is safe.
+    pub(super) fn start_of_branch(
+        &mut self,
+        group: &Group,
+        plain: bool,
+    ) -> Result<Option<Start>, ConnectionError> {
+        let terms = self.cross_terms();
+        let read_only = self.crossing.as_ref().is_some_and(|it| it.read_only);
+        let (Some(crossing), Some(held)) = (&self.crossing, &self.held) else {
+            return Ok(None);
         };
         if !plain
             && let (Engine::MySql, version) = self.version_of(&held.lease)
@@ -354,42 +417,47 @@ impl Session {
         if terms.lock_wait_ms > 0 {
             texts.push(shorten(terms.lock_wait_ms).into_bytes());
         }
-        texts.push(match branch {
-            Some(branch) => format!("XA START {branch}").into_bytes(),
-            None if read_only => b"START TRANSACTION READ ONLY".to_vec(),
-            None => b"START TRANSACTION".to_vec(),
+        texts.extend(crossing.next.iter().map(|text| text.to_vec()));
+        if crossing.snapshot && branch.is_some() {
+            texts.push(REPEATABLE.to_vec());
+        }
+        texts.extend(match branch {
+            Some(branch) => Some(format!("XA START {branch}").into_bytes()),
+            // The client's own statement begins it.
+            None if crossing.snapshot => None,
+            None if read_only => Some(b"START TRANSACTION READ ONLY".to_vec()),
+            None => Some(b"START TRANSACTION".to_vec()),
         });
         texts.extend(crossing.savepoints.iter().cloned());
-        let commands: Vec<(Command, &[u8])> = texts
-            .iter()
-            .map(|text| (Command::Query, &text[..]))
-            .collect();
-        if let Some(held) = &mut self.held {
-            held.lease.connection_mut().run(&commands).await?;
-        }
+        Ok(Some(Start { branch, texts }))
+    }
+
+    /// The branch has begun on the current seat.
+    pub(super) fn branch_began(&mut self, group: &Group, shape: &Shape, branch: Option<Branch>) {
+        Point::Enlisted.pass();
         self.replay = None;
         let part = Part {
-            group: group.number,
-            name: group.name.clone(),
-            work,
+            work: work_of(shape, self.is_serializable()),
             branch,
+            ..Part::plain(group)
         };
         if let Some(crossing) = &mut self.crossing {
             crossing.parts.push(part);
         }
-        Ok(())
     }
 
     /// The transaction crosses to its second group, if it did not before: it gets its name, and its
     /// decider waits for locks no longer than the others.
-    async fn name_crossing(&mut self, plain: bool) -> Result<(), ConnectionError> {
+    pub(super) async fn name_crossing(&mut self, plain: bool) -> Result<(), ConnectionError> {
         let Some(crossing) = self.crossing.as_ref().filter(|it| !it.has_crossed()) else {
             return Ok(());
         };
         let Some(decider) = crossing.parts.first().map(|part| part.group) else {
             return Ok(());
         };
-        count(&self.core.counters.xa_begin);
+        if !crossing.of_read {
+            count(&self.core.counters.xa_begin);
+        }
         let farm = farm_number(&self.core.shared.published.load().farm_id);
         let lock_wait_ms = self.core.settings().crossings.lock_wait_ms;
         // It could be done again on its own group only.
@@ -411,7 +479,10 @@ impl Session {
         let operator = &self.core.shared.operator;
         let id = (!plain).then(|| operator.name(farm, decider, at));
         if let Some(crossing) = &mut self.crossing {
-            crossing.id = id;
+            crossing.id = match crossing.own.is_some() {
+                true => id.map(farm::crossing::GlobalId::of_client),
+                false => id,
+            };
         }
         Ok(())
     }
@@ -421,6 +492,28 @@ impl Session {
         ["transaction_isolation", "tx_isolation"]
             .iter()
             .any(|name| self.state.variable(name) == Some(b"SERIALIZABLE"))
+    }
+}
+
+/// What begins a branch.
+pub(super) struct Start {
+    pub branch: Option<Branch>,
+    texts: Vec<Vec<u8>>,
+}
+
+impl Start {
+    /// Runs it, in one trip.
+    ///
+    /// # Errors
+    /// A part of it may stand there.
+    pub async fn run(&self, connection: &mut Connection) -> Result<(), ConnectionError> {
+        let texts = self.texts.iter();
+        let commands: Vec<(Command, &[u8])> =
+            texts.map(|text| (Command::Query, &text[..])).collect();
+        if commands.is_empty() {
+            return Ok(());
+        }
+        connection.run(&commands).await.map(drop)
     }
 }
 

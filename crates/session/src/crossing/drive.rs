@@ -8,12 +8,16 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use backend::{Lease, Told};
-use farm::crossing::{Branch, GlobalId, Verdict};
+use farm::Xid;
+use farm::crossing::{Branch, GlobalId, Place, Verdict};
+use faults::Point;
 use futures_channel::oneshot;
 use machines::xa::Seat;
 use machines::xa::commit::{Action, Commit, Event, Reply, Work};
 
-use super::question::{Question, Said};
+use super::Part;
+use super::keeper::Pass;
+use super::question::{Name, Question, Said};
 use crate::acks::Copies;
 use crate::operator::Operator;
 
@@ -23,8 +27,10 @@ pub(super) struct Side {
     pub group: u32,
     pub name: Arc<str>,
     pub work: Work,
-    /// `None` for a plain transaction.
+    /// `None` for a plain transaction, and for the client's own.
     pub branch: Option<Branch>,
+    /// The name of its XA transaction on its server.
+    pub xid: Option<Name>,
     /// `None` once the connection is gone.
     pub lease: Option<Lease>,
     /// Run behind the last statement, in its trip.
@@ -39,6 +45,20 @@ pub(super) struct Side {
 pub(super) struct Ended {
     pub reply: Reply,
     pub sides: Vec<Side>,
+    pub machine: Commit,
+}
+
+impl Side {
+    /// What stays in the transaction, and its connection.
+    pub fn into_part(self) -> (Part, Option<Lease>) {
+        let part = Part {
+            group: self.group,
+            name: self.name,
+            work: self.work,
+            branch: self.branch,
+        };
+        (part, self.lease)
+    }
 }
 
 /// A transaction while it ends.
@@ -47,6 +67,12 @@ pub(super) struct Drive {
     /// `None` where no group has a branch.
     pub id: Option<GlobalId>,
     pub sides: Vec<Side>,
+    /// The row of a commit that is the decision by itself, at its own group.
+    pub alone: Option<GlobalId>,
+    /// The client's own name of it.
+    pub own: Option<Xid>,
+    /// Of one that is prepared already.
+    pub machine: Option<Commit>,
     /// The commit of a plain transaction is looked for so long.
     pub settle_ms: u64,
     /// Knows when what was committed is safe.
@@ -93,10 +119,12 @@ type Asked = Pin<Box<dyn Future<Output = Answer>>>;
 impl Drive {
     /// Ends the transaction. Dropped before it is over, it leaves the rest to recovery.
     pub async fn run(mut self, event: Event) -> Ended {
-        let mut machine = Commit::new(self.sides.iter().map(|side| side.work));
+        let fresh = || Commit::new(self.sides.iter().map(|side| side.work));
+        let mut machine = self.machine.take().unwrap_or_else(fresh);
         let mut undertaken = self
             .id
             .map(|id| Undertaken::new(Arc::clone(&self.operator), id));
+        let mut alone = None;
         let mut open: Vec<Asked> = Vec::new();
         let mut todo = machine.step(event);
         let mut reply = None;
@@ -116,22 +144,26 @@ impl Drive {
                         }
                     }
                     Action::Settle(seat) => open.push(self.settle(seat)),
-                    Action::Prepare(seat) => self.ask(seat, &action, &mut open),
-                    Action::Decide { .. } | Action::Single(_) => {
-                        let seat = match action {
-                            Action::Single(seat) => seat,
-                            _ => Seat::DECIDER,
-                        };
-                        self.ask(seat, &action, &mut open);
+                    Action::Prepare(seat)
+                    | Action::Hold(seat)
+                    | Action::Commit(seat)
+                    | Action::Rollback(seat) => self.ask(seat, &action, &mut open),
+                    Action::Decide { row: true } => self.ask(Seat::DECIDER, &action, &mut open),
+                    Action::Decide { row: false } => {
+                        alone = self.decide_alone(Seat::DECIDER, &action, &mut open);
                     }
-                    Action::Commit(seat) | Action::Rollback(seat) => {
-                        self.ask(seat, &action, &mut open);
-                    }
+                    Action::Single(seat) => alone = self.decide_alone(seat, &action, &mut open),
                 }
             }
             if let Some(reply) = reply.take() {
+                Point::Answer.pass();
+                drop(alone);
                 let sides = self.sides;
-                return Ended { reply, sides };
+                return Ended {
+                    reply,
+                    sides,
+                    machine,
+                };
             }
             let answer = next(&mut open).await;
             let side = self.side(answer.seat);
@@ -156,65 +188,117 @@ impl Drive {
         &mut self.sides[usize::from(seat.0)]
     }
 
+    /// The row of this seat's commit, where it decides by itself over what others read.
+    fn alone_at(&mut self, seat: Seat) -> Option<GlobalId> {
+        let id = self.id?.of_heddle();
+        let side = self.side(seat);
+        let connection = side
+            .lease
+            .as_ref()
+            .filter(|_| side.work.wrote)?
+            .connection();
+        Some(GlobalId {
+            decider: side.group,
+            at: Place {
+                server: connection.server,
+                connection: connection.thread_id.into(),
+            },
+            ..id
+        })
+    }
+
+    /// Asks for a commit that is the decision by itself. Its row stays as long as what comes back.
+    fn decide_alone(
+        &mut self,
+        seat: Seat,
+        action: &Action,
+        open: &mut Vec<Asked>,
+    ) -> Option<Undertaken> {
+        self.alone = self.alone_at(seat);
+        self.ask(seat, action, open);
+        let operator = &self.operator;
+        self.alone
+            .map(|id| Undertaken::new(Arc::clone(operator), id))
+    }
+
+    /// What this action asks of the seat's group.
+    fn question(&self, seat: Seat, action: &Action) -> Question {
+        let id = self.id;
+        // What only read with locks is prepared as well where the client decides.
+        let holds = matches!(action, Action::Hold(_));
+        let stays = |side: &&Side| side.work.wrote || (holds && side.work.locked);
+        let branches = self.sides.iter().filter(|side| side.branch.is_some());
+        let groups = branches.filter(stays).map(|side| side.group);
+        let side = &self.sides[usize::from(seat.0)];
+        match (action, side.xid.clone(), id) {
+            (Action::Prepare(_), Some(xid), _) => Question::Prepare(xid),
+            (Action::Hold(_), Some(xid), _) => Question::Hold {
+                row: id
+                    .zip(self.own.as_ref())
+                    .map(|(id, own)| engine::decisions::hold(&id, groups, own)),
+                xid,
+            },
+            (Action::Decide { row: true }, own, Some(id)) => Question::Decide {
+                id,
+                groups: groups.collect(),
+                own,
+            },
+            // What it read of other groups must not be newer than a snapshot that sees it.
+            (Action::Decide { .. } | Action::Single(_), branch, _) => Question::Single {
+                branch,
+                row: self.alone,
+            },
+            (Action::Commit(_), Some(xid), _) => Question::Commit(xid),
+            (_, branch, _) => Question::Rollback(branch, side.prepared),
+        }
+    }
+
     /// Asks the seat's group what this action wants.
     fn ask(&mut self, seat: Seat, action: &Action, open: &mut Vec<Asked>) {
-        let id = self.id;
-        let groups = self.sides.iter().filter(|side| side.branch.is_some());
-        let groups: Vec<u32> = groups
-            .filter(|side| side.work.wrote)
-            .map(|side| side.group)
-            .collect();
+        let question = self.question(seat, action);
+        // The decision of the client's own; what is prepared can pass no gate itself.
+        let passes = match (&question, seat) {
+            (Question::Commit(_), Seat::DECIDER) => self.id,
+            _ => None,
+        };
         let operator = Arc::clone(&self.operator);
         let copies = Rc::clone(&self.copies);
+        let ends = !matches!(question, Question::Prepare(_) | Question::Hold { .. });
         let side = self.side(seat);
-        let question = match (action, side.branch) {
-            (Action::Prepare(_), Some(branch)) => Question::Prepare(branch),
-            (Action::Decide { row: true }, _) => Question::Decide(id.map(|id| (id, groups))),
-            (Action::Decide { row: false }, _) => Question::Decide(None),
-            (Action::Single(_), branch) => Question::Single(branch),
-            (Action::Commit(_), Some(branch)) => Question::Commit(branch),
-            (_, branch) => Question::Rollback(branch, side.prepared),
-        };
-        let ends = !matches!(question, Question::Prepare(_));
         let behind = side.behind.take_if(|_| ends);
         let group = side.group;
         let lease = side.lease.take();
         open.push(Box::pin(async move {
-            let mut gtid = Vec::new();
             let Some(mut lease) = lease else {
                 return lost(seat);
             };
-            let mut may_ask = true;
-            loop {
-                let mut told = Told::default();
-                let connection = lease.connection_mut();
-                let behind = behind.as_deref().map(str::as_bytes);
-                let said = question.ask(connection, behind, &mut told).await;
-                gtid.extend_from_slice(&told.gtid);
-                let event = match said {
-                    Said::Done if copies.have(group, connection, &gtid).await => Event::Done(seat),
-                    // Its primary was cut off before anybody else had it.
-                    Said::Done | Said::Lost => return lost(seat),
-                    Said::NotAllowed if may_ask => {
-                        may_ask = false;
-                        let allowed = allow(&*operator, group, connection).await;
-                        match allowed {
-                            Ok(()) => continue,
-                            Err(text) => Event::Refused(seat, refusal(text)),
-                        }
-                    }
-                    Said::NotAllowed => {
-                        let text = "the account may not decide".to_owned();
-                        Event::Refused(seat, refusal(text))
-                    }
-                    Said::Refused(refusal) => Event::Refused(seat, refusal),
-                };
-                return Answer {
+            let pass = match passes {
+                Some(id) => pass(&*operator, group, id.sequence).await,
+                None => Ok(None),
+            };
+            let mut gtid = Vec::new();
+            let event = match pass {
+                Err(why) => Event::Refused(seat, refusal(why)),
+                // Held until the answer is there.
+                Ok(_pass) => {
+                    let (connection, behind) = (lease.connection_mut(), behind.as_deref());
+                    let put = Put {
+                        seat,
+                        group,
+                        operator: &*operator,
+                        copies: &copies,
+                    };
+                    put.put(&question, connection, behind, &mut gtid).await
+                }
+            };
+            match event {
+                Event::Lost(seat) => lost(seat),
+                event => Answer {
                     seat,
                     lease: Some(lease),
                     event,
                     gtid,
-                };
+                },
             }
         }));
     }
@@ -227,7 +311,10 @@ impl Drive {
                 .sides
                 .iter()
                 .any(|side| side.branch.is_some() && side.work.wrote);
-        let id = self.id.filter(|_| row);
+        let id = match row {
+            true => self.id,
+            false => self.alone,
+        };
         Box::pin(async move {
             let mut verdict = None;
             if let Some(id) = id {
@@ -249,6 +336,52 @@ impl Drive {
     }
 }
 
+/// Where a question is put.
+struct Put<'a> {
+    seat: Seat,
+    group: u32,
+    operator: &'a dyn Operator,
+    copies: &'a Copies,
+}
+
+impl Put<'_> {
+    /// Puts it, and once more when the account had to be allowed to decide. `behind` is run in the same
+    /// trip.
+    async fn put(
+        &self,
+        question: &Question,
+        connection: &mut backend::Connection,
+        behind: Option<&str>,
+        gtid: &mut Vec<u8>,
+    ) -> Event {
+        let (seat, group) = (self.seat, self.group);
+        let mut may_ask = true;
+        loop {
+            let mut told = Told::default();
+            let said = question.ask(connection, behind.map(str::as_bytes), &mut told);
+            let said = said.await;
+            gtid.extend_from_slice(&told.gtid);
+            return match said {
+                Said::Done if self.copies.have(group, connection, gtid).await => Event::Done(seat),
+                // Its primary was cut off before anybody else had it.
+                Said::Done | Said::Lost => Event::Lost(seat),
+                Said::NotAllowed if may_ask => {
+                    may_ask = false;
+                    match allow(self.operator, group, connection).await {
+                        Ok(()) => continue,
+                        Err(text) => Event::Refused(seat, refusal(text)),
+                    }
+                }
+                Said::NotAllowed => {
+                    let text = "the account may not decide".to_owned();
+                    Event::Refused(seat, refusal(text))
+                }
+                Said::Refused(refusal) => Event::Refused(seat, refusal),
+            };
+        }
+    }
+}
+
 fn lost(seat: Seat) -> Answer {
     Answer {
         seat,
@@ -263,8 +396,20 @@ fn refusal(text: String) -> machines::xa::commit::Refusal {
     machines::xa::commit::Refusal { number: 1105, text }
 }
 
+/// Passes the gate of a group; it stays so until what comes back is dropped.
+async fn pass(operator: &dyn Operator, group: u32, of: u32) -> Result<Option<Pass>, String> {
+    let (tell, told) = oneshot::channel();
+    let reply = Box::new(move |passed| {
+        // The session may be gone.
+        let _ = tell.send(passed);
+    });
+    operator.pass_gate(group, of, reply);
+    let gone = || Err("the control plane has ended".to_owned());
+    told.await.unwrap_or_else(|_| gone()).map(Some)
+}
+
 /// Has the account of this connection allowed to decide.
-async fn allow(
+pub(super) async fn allow(
     operator: &dyn Operator,
     group: u32,
     connection: &mut backend::Connection,

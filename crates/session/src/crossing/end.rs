@@ -8,26 +8,29 @@ use std::time::Duration;
 use backend::ConnectionError;
 use farm::crossing::GlobalId;
 use farm::{ClientError, error};
-use machines::xa::commit::{Event, Reason, Reply};
+use machines::xa::commit::{Commit, Event, Reason, Reply};
 use mysql_wire::command::Command;
 use mysql_wire::relay::Outcome as Answered;
 use mysql_wire::status::Status;
+use sqltext::Verb;
 
 use super::drive::{Drive, Ended, Side};
+use super::xa::Own;
 use super::{Crossing, Part};
 use crate::counters::count;
 use crate::end::End;
-use crate::exec::Run;
+use crate::exec::{Job, Run, Shape};
+use crate::pin::Pins;
 use crate::refuse::ServerRefusal;
 use crate::seat::group_of;
 use crate::session::{Held, Session, is_free};
 
 /// Errors by which a server has rolled back all that its group had of the transaction, or Heddle has
 /// it rolled back: ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK.
-const UNDONE: [u16; 5] = [1213, 1205, 1402, 1613, 1614];
+pub(super) const UNDONE: [u16; 5] = [1213, 1205, 1402, 1613, 1614];
 
 /// A decision is asked for so long on top of the wait for a primary.
-const SETTLE_MS: u64 = 10_000;
+pub(super) const SETTLE_MS: u64 = 10_000;
 
 /// Pause between two looks whether recovery has ended a branch.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -72,25 +75,14 @@ impl Session {
             seat.replay = None;
         }
         let crossed = crossing.has_crossed();
+        let counted = crossed && !crossing.of_read;
         let id = crossing.id;
-        let mut pins = Vec::new();
-        let mut sides = Vec::new();
-        for part in crossing.parts {
-            let held = self.take_held_in(part.group);
-            let behind = crossed.then(|| self.give_back_waits());
-            let (lease, tied) = held.map_or((None, None), |it| (Some(it.lease), Some(it.pins)));
-            pins.push(tied);
-            sides.push(side(part, lease, behind));
-        }
+        let own = crossing.own.as_deref();
+        let (sides, pins) = self.sides_of(crossing.parts, own);
         let ended = match id.is_some() || !crossed {
+            true if sides.is_empty() => return Outcome::Undone(None),
             true => {
-                let drive = Drive {
-                    operator: Arc::clone(&self.core.shared.operator),
-                    id,
-                    sides,
-                    settle_ms: self.promises.failover_wait_ms + SETTLE_MS,
-                    copies: self.copies().into(),
-                };
+                let drive = self.drive_of(id, sides, own, None);
                 let event = match commit {
                     true => Event::Commit,
                     false => Event::Rollback,
@@ -100,7 +92,7 @@ impl Session {
             false => finish_plain(sides, commit).await,
         };
         let outcome = self.judge(id, &ended);
-        if crossed {
+        if counted {
             let counters = &self.core.counters;
             let groups = u64::try_from(ended.sides.len()).unwrap_or_default();
             counters.xa_participants.fetch_add(groups, Relaxed);
@@ -115,9 +107,56 @@ impl Session {
         outcome
     }
 
-    /// The session ends, or begins anew: what it has open over several groups is rolled back.
+    /// The parts with their connections, and what ties the session to each of these.
+    pub(super) fn sides_of(
+        &mut self,
+        parts: Vec<Part>,
+        own: Option<&Own>,
+    ) -> (Vec<Side>, Vec<Option<Pins>>) {
+        let crossed = parts.len() > 1;
+        let mut pins = Vec::with_capacity(parts.len());
+        let mut sides = Vec::with_capacity(parts.len());
+        for part in parts {
+            let held = self.take_held_in(part.group);
+            let behind = crossed.then(|| self.give_back_waits());
+            let (lease, tied) = held.map_or((None, None), |it| (Some(it.lease), Some(it.pins)));
+            pins.push(tied.map(|tied| match own {
+                Some(_) => tied - Pins::XA,
+                None => tied,
+            }));
+            sides.push(side(part, lease, behind, own));
+        }
+        (sides, pins)
+    }
+
+    /// What ends them.
+    pub(super) fn drive_of(
+        &self,
+        id: Option<GlobalId>,
+        sides: Vec<Side>,
+        own: Option<&Own>,
+        machine: Option<Commit>,
+    ) -> Drive {
+        Drive {
+            operator: Arc::clone(&self.core.shared.operator),
+            id,
+            sides,
+            alone: None,
+            own: own.map(|own| own.xid.clone()),
+            machine,
+            settle_ms: self.promises.failover_wait_ms + SETTLE_MS,
+            copies: self.copies().into(),
+        }
+    }
+
+    /// The session ends, or begins anew: what it has open over several groups is rolled back; what is
+    /// prepared stays so.
     pub(crate) async fn leave_crossing(&mut self) {
-        if self.is_crossing() {
+        if self.own_is_prepared() {
+            // Closed, they let others end it.
+            drop(self.take_all_held());
+        }
+        if self.is_crossing() && !self.own_is_prepared() {
             count(&self.core.counters.xa_rollback_on_close);
             let _ = self.finish(false).await;
         }
@@ -132,7 +171,7 @@ impl Session {
         format!("SET SESSION innodb_lock_wait_timeout={value}")
     }
 
-    fn judge(&mut self, id: Option<GlobalId>, ended: &Ended) -> Outcome {
+    pub(super) fn judge(&mut self, id: Option<GlobalId>, ended: &Ended) -> Outcome {
         let name = |seat: machines::xa::Seat| {
             let side = ended.sides.get(usize::from(seat.0));
             side.map_or("?", |side| &*side.name)
@@ -150,7 +189,7 @@ impl Session {
                 }
                 Outcome::Committed
             }
-            Reply::RolledBack(None) => Outcome::Undone(None),
+            Reply::RolledBack(None) | Reply::Held => Outcome::Undone(None),
             Reply::RolledBack(Some(Reason::Refused(seat, refusal))) => {
                 let (number, text) = (refusal.number, &refusal.text);
                 let why = format!("group {} refused: error {number}: {text}", name(*seat));
@@ -160,19 +199,18 @@ impl Session {
                 let why = format!("the connection to group {} was lost", name(*seat));
                 Outcome::Undone(Some(why))
             }
-            Reply::Unknown => {
-                let id = id.map_or_else(String::new, |id| format!(" ({id})"));
-                let why = format!(
-                    "the group that decides the transaction{id} does not answer; it will be ended as a \
-                     whole"
-                );
-                Outcome::Unknown(why)
-            }
+            Reply::Unknown => Outcome::Unknown(match id {
+                Some(id) => format!(
+                    "the group that decides the transaction ({id}) does not answer; it will be ended \
+                     as a whole"
+                ),
+                None => "the connection to a group was lost with its COMMIT".to_owned(),
+            }),
         }
     }
 
     /// The connections go where they belong, and the session's reads will have what was written.
-    fn settle_sides(&mut self, sides: Vec<Side>, pins: Vec<Option<crate::pin::Pins>>) {
+    pub(super) fn settle_sides(&mut self, sides: Vec<Side>, pins: Vec<Option<Pins>>) {
         let snapshot = self.core.snapshot();
         let back = self.seat_number();
         for (side, tied) in sides.into_iter().zip(pins) {
@@ -247,6 +285,9 @@ impl Session {
 
     /// After a command: a transaction of which a part is gone is rolled back everywhere.
     pub(crate) async fn after_command(&mut self) {
+        if Box::pin(self.after_own()).await {
+            return;
+        }
         let Some(crossing) = &mut self.crossing else {
             return;
         };
@@ -255,7 +296,7 @@ impl Session {
         let groups: Vec<u32> = crossing.parts.iter().map(|part| part.group).collect();
         let in_transaction = self.status.contains(Status::IN_TRANS);
         if groups.is_empty() {
-            if !in_transaction {
+            if !in_transaction && !crossing.lost {
                 self.crossing = None;
             }
             return;
@@ -267,7 +308,11 @@ impl Session {
                 whole = whole && self.is_open(*group).await;
             }
         }
+        // The client heard that the transaction is over: the command was lost with a server that had no
+        // part in it yet.
+        let told_over = whole && failed.is_some() && !in_transaction;
         match (whole, crossed) {
+            (true, _) if told_over => drop(self.finish(false).await),
             (true, true) => {}
             (true, false) => {
                 if !in_transaction && self.status.contains(Status::AUTOCOMMIT) {
@@ -284,6 +329,30 @@ impl Session {
                 self.let_go();
             }
         }
+        if !whole && failed.is_none() && in_transaction {
+            self.crossing = Some(Box::new(Crossing {
+                lost: true,
+                ..Crossing::default()
+            }));
+            self.status |= Status::IN_TRANS;
+        }
+    }
+
+    /// The client does not know that its transaction is undone: it hears so now. False: it is not, or
+    /// the statement says ROLLBACK.
+    pub(crate) async fn tell_undone(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+        let lost = self.crossing.as_ref().is_some_and(|it| it.lost);
+        if !lost || matches!(job, Job::Prepare(_)) {
+            return Ok(false);
+        }
+        self.crossing = None;
+        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        if matches!(shape.verb, Verb::Rollback { .. }) {
+            return Ok(false);
+        }
+        let why = "the connection to a group was lost behind its last statement";
+        self.client.error(&error::CROSSING_UNDONE, &[why]).await?;
+        Ok(true)
     }
 
     /// The server has rolled the transaction of one group back by itself.
@@ -299,7 +368,7 @@ impl Session {
     }
 
     /// The group's connection says that its transaction is still open.
-    async fn is_open(&mut self, group: u32) -> bool {
+    pub(super) async fn is_open(&mut self, group: u32) -> bool {
         let Some(held) = self.held_in(group) else {
             return true;
         };
@@ -333,12 +402,17 @@ impl Session {
     /// What the client hears of a lock that a transaction over several groups waited for too long: it
     /// may be a deadlock that no server sees.
     pub(crate) fn waited_across(&self, run: &Run, outcome: &Answered) -> Option<ServerRefusal> {
-        let waits = self.core.settings().crossings.lock_wait_ms > 0;
-        if outcome.error != Some(LOCK_WAIT) || !waits || !self.is_crossing() {
-            return None;
-        }
         // Those behind it in the same trip are answered one by one.
         if !run.train.cars.is_empty() {
+            return None;
+        }
+        self.waited_for(outcome.error)
+    }
+
+    /// The same of an error of one group's part.
+    pub(crate) fn waited_for(&self, number: Option<u16>) -> Option<ServerRefusal> {
+        let waits = self.core.settings().crossings.lock_wait_ms > 0;
+        if number != Some(LOCK_WAIT) || !waits || !self.is_crossing() {
             return None;
         }
         count(&self.core.counters.xa_lock_waits);
@@ -351,8 +425,19 @@ impl Session {
     }
 }
 
-fn side(part: Part, lease: Option<backend::Lease>, behind: Option<String>) -> Side {
+fn side(
+    part: Part,
+    lease: Option<backend::Lease>,
+    behind: Option<String>,
+    own: Option<&Own>,
+) -> Side {
+    let xid = match (part.branch, own) {
+        (Some(branch), _) => Some(branch.to_string().into()),
+        (None, Some(own)) => Some(own.xid.to_string().into()),
+        (None, None) => None,
+    };
     Side {
+        xid,
         group: part.group,
         name: part.name,
         work: part.work,
@@ -367,6 +452,7 @@ fn side(part: Part, lease: Option<backend::Lease>, behind: Option<String>) -> Si
 /// Ends plain transactions one after the other: those that only read, and those that need not be whole.
 async fn finish_plain(mut sides: Vec<Side>, commit: bool) -> Ended {
     let mut committed = false;
+    let mut unclear = false;
     let mut reason = None;
     for (seat, side) in (0u16..).map(machines::xa::Seat).zip(&mut sides) {
         let Some(lease) = &mut side.lease else {
@@ -398,6 +484,8 @@ async fn finish_plain(mut sides: Vec<Side>, commit: bool) -> Ended {
                 side.lease = None;
             }
             Err(_) => {
+                // Its COMMIT may have been done.
+                unclear |= commits && side.work.wrote;
                 reason.get_or_insert(Reason::Lost(seat));
                 side.lease = None;
             }
@@ -409,10 +497,15 @@ async fn finish_plain(mut sides: Vec<Side>, commit: bool) -> Ended {
             unfinished: Vec::new(),
         },
         _ if !commit => Reply::RolledBack(None),
-        Some(_) if committed => Reply::Unknown,
+        Some(_) if committed || unclear => Reply::Unknown,
         reason => Reply::RolledBack(reason),
     };
-    Ended { reply, sides }
+    let machine = Commit::new(sides.iter().map(|side| side.work));
+    Ended {
+        reply,
+        sides,
+        machine,
+    }
 }
 
 impl Crossing {

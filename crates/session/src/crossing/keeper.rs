@@ -1,6 +1,7 @@
 //! What sessions need of the control plane for transactions over several groups.
 
-use farm::crossing::{Branch, GlobalId, Place, Verdict};
+use farm::Xid;
+use farm::crossing::{Branch, GlobalId, Owned, Place, Verdict};
 
 /// Takes what became of a decision; `None` when nobody can say in time.
 pub type Settled = Box<dyn FnOnce(Option<Verdict>) + Send>;
@@ -8,9 +9,30 @@ pub type Settled = Box<dyn FnOnce(Option<Verdict>) + Send>;
 /// Takes whether an account may decide now, or why not.
 pub type Allowed = Box<dyn FnOnce(Result<(), String>) + Send>;
 
+/// Takes whether the gates were held all the time, or why nobody can say so.
+pub type Verified = Box<dyn FnOnce(Result<(), String>) + Send>;
+
+/// Lets the gates go. Dropped, it does so too.
+pub type LetGo = Box<dyn FnOnce(Verified) + Send>;
+
+/// Takes the gates, or the reason why there are none.
+pub type GatesHeld = Box<dyn FnOnce(Result<LetGo, String>) + Send>;
+
+/// Takes the names of groups.
+pub type OwnFound = Box<dyn FnOnce(Vec<String>) + Send>;
+
+/// Keeps a gate from being taken until it is dropped.
+pub type Pass = Box<dyn Send>;
+
+/// Takes it, or the reason why there is none.
+pub type GatePassed = Box<dyn FnOnce(Result<Pass, String>) + Send>;
+
+/// Takes what became of the attempt to end a client's own transaction.
+pub type OwnEnded = Box<dyn FnOnce(Owned) + Send>;
+
 /// Names transactions over several groups, and ends what sessions leave of them. Implemented by the
 /// control plane, whose recovery stays away from a transaction between [`Keeper::undertake`] and
-/// [`Keeper::leave`].
+/// [`Keeper::leave`]. What a trait has bodies for is so where there is no control plane, and no gate.
 pub trait Keeper: Send + Sync {
     /// The id of a transaction of this farm that crosses to a second group now. `at` is the
     /// connection whose COMMIT will decide.
@@ -33,4 +55,30 @@ pub trait Keeper: Send + Sync {
     /// Gives an account, by user and host, the right to decide at the group of this number; calls
     /// `reply` from any thread.
     fn let_decide(&self, group: u32, account: [String; 2], reply: Allowed);
+
+    /// Holds up all commits over several groups, when what was decided before can be seen everywhere:
+    /// from the moment of `reply`, which comes from any thread after at most so long, until they are
+    /// let go; for a second at most.
+    fn hold(&self, limit_ms: u64, reply: GatesHeld);
+
+    /// The groups where an XA transaction of a client's own with this name is prepared; of those that
+    /// answer. Calls `reply` from any thread.
+    fn find_own(&self, xid: Xid, reply: OwnFound) {
+        drop(xid);
+        reply(Vec::new());
+    }
+
+    /// Passes the gate of the group of this number, for a commit that cannot do so on its own
+    /// connection; `of` is any number that spreads them. Calls `reply` from any thread.
+    fn pass_gate(&self, group: u32, of: u32, reply: GatePassed) {
+        let _ = (group, of);
+        reply(Ok(Box::new(())));
+    }
+
+    /// Ends a prepared XA transaction of a client's own, whichever session it was of, within so long;
+    /// calls `reply` from any thread.
+    fn end_own(&self, xid: Xid, verdict: Verdict, limit_ms: u64, reply: OwnEnded) {
+        let _ = (xid, verdict, limit_ms);
+        reply(Owned::Pending("no control plane is here".to_owned()));
+    }
 }

@@ -15,14 +15,18 @@ mod drive;
 mod end;
 mod keeper;
 mod own;
+mod positions;
 mod question;
 mod savepoint;
+mod snapshot;
 mod terms;
 mod verb;
+mod xa;
 
 use std::sync::Arc;
 
 use backend::Lease;
+use farm::Group;
 use farm::crossing::{Branch, GlobalId};
 use machines::xa::commit::Work;
 use mysql_wire::status::Status;
@@ -32,9 +36,11 @@ use crate::exec::Shape;
 use crate::session::{Held, Session};
 
 pub(crate) use end::Unfinished;
-pub use keeper::{Allowed, Keeper, Settled};
+pub use keeper::{
+    Allowed, GatePassed, GatesHeld, Keeper, LetGo, OwnEnded, OwnFound, Pass, Settled, Verified,
+};
 pub(crate) use own::Across;
-pub use terms::{Atomic, CrossTerms};
+pub use terms::CrossTerms;
 
 /// A transaction that is open, or will be with its first statement.
 #[derive(Default)]
@@ -43,12 +49,26 @@ pub(crate) struct Crossing {
     begun: Option<Begun>,
     /// It says READ ONLY.
     read_only: bool,
+    /// What its client has set for it alone, as texts: on the first group's connection it stands.
+    next: Vec<Box<[u8]>>,
+    /// Each group has a view of the same moment.
+    snapshot: bool,
+    /// The second group that it writes on is refused.
+    one_writer: bool,
+    /// Heddle began it for one SELECT.
+    of_read: bool,
+    /// What groups had executed before their views were opened, by their numbers; of MySQL.
+    executed: Vec<(u32, String)>,
     /// The groups that it touched, in this order; the first decides.
     parts: Vec<Part>,
     /// Once it touched a second group.
     id: Option<GlobalId>,
     /// The texts of the savepoints that are set, in this order.
     savepoints: Vec<Vec<u8>>,
+    /// It is an XA transaction of the client's own.
+    own: Option<Box<xa::Own>>,
+    /// A part was lost behind a statement that had been answered with OK, and nothing of it is left.
+    lost: bool,
     /// The last statement's error.
     failed: Option<u16>,
 }
@@ -71,10 +91,38 @@ struct Part {
     branch: Option<Branch>,
 }
 
+impl Part {
+    /// One that has done nothing yet, in a plain transaction.
+    fn plain(group: &Group) -> Part {
+        Part {
+            group: group.number,
+            name: group.name.clone(),
+            work: Work::default(),
+            branch: None,
+        }
+    }
+}
+
 impl Crossing {
+    /// It has reached a group.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
     /// It touched a second group.
     fn has_crossed(&self) -> bool {
         self.parts.len() > 1
+    }
+
+    /// Heddle began it for one SELECT: its client is in no transaction.
+    pub(crate) fn is_of_read(&self) -> bool {
+        self.of_read
+    }
+
+    /// No group but this one has changed anything.
+    fn writes_only_on(&self, group: u32) -> bool {
+        let mut parts = self.parts.iter();
+        parts.all(|part| part.group == group || !part.work.wrote)
     }
 
     fn part(&mut self, group: u32) -> Option<&mut Part> {
@@ -127,6 +175,13 @@ impl Session {
         if let Some(hold) = self.hold_of(group) {
             *hold = Some(held);
         }
+    }
+
+    /// The open transaction may have touched the current seat's group.
+    pub(crate) fn has_part_here(&self) -> bool {
+        let here = self.seat_number();
+        let crossing = self.crossing.as_ref();
+        crossing.is_none_or(|it| it.parts.iter().any(|part| part.group == here))
     }
 
     /// The open transaction has touched several groups.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use farm::Group;
 use mysql_wire::status::Status;
 
+use super::drive::all;
 use super::end::Outcome;
 use super::verb::begin_of_own;
 use crate::counters::count;
@@ -43,7 +44,11 @@ impl Session {
             count(&self.core.counters.xa_of_statements);
         }
         let across = Across { own };
-        for group in groups {
+        for (at, group) in groups.iter().enumerate() {
+            if at == 1 && !self.enlist_together(&groups[1..], shape, job).await? {
+                self.drop_across(Some(across)).await;
+                return Ok(None);
+            }
             // Without autocommit nothing has begun on the first group yet: a statement for it alone
             // would take its connection by itself.
             if !self.admit(group, shape, job).await? || !self.take_primary(shape, job).await? {
@@ -52,6 +57,58 @@ impl Session {
             }
         }
         Ok(Some(across))
+    }
+
+    /// Begins the branches of these groups at the same time. A group where that fails, or that may not
+    /// come in, is left to [`Session::admit`], which tells the client. False: the client has been answered.
+    async fn enlist_together(
+        &mut self,
+        groups: &[Arc<Group>],
+        shape: &Shape,
+        job: Job,
+    ) -> Result<bool, End> {
+        let Some(crossing) = &self.crossing else {
+            return Ok(true);
+        };
+        let has_part = |group: &Group| crossing.parts.iter().any(|it| it.group == group.number);
+        let new = groups.iter().filter(|group| !has_part(group));
+        let new: Vec<Arc<Group>> = new.cloned().collect();
+        let plain = self.has_plain_parts();
+        let barred = new.iter().any(|group| self.bars(group, shape).is_some());
+        if new.len() < 2 || barred || self.name_crossing(plain).await.is_err() {
+            return Ok(true);
+        }
+        let mut asked = Vec::new();
+        for (at, group) in new.iter().enumerate() {
+            if !self.unfinished.is_empty() {
+                Box::pin(self.await_ends(group.number)).await;
+            }
+            self.sit(group);
+            if !self.take_primary(shape, job).await? {
+                return Ok(false);
+            }
+            let Ok(Some(start)) = self.start_of_branch(group, plain) else {
+                continue;
+            };
+            let Some(mut held) = self.held.take() else {
+                continue;
+            };
+            asked.push(Box::pin(async move {
+                let began = start.run(held.lease.connection_mut()).await;
+                (at, held, start.branch, began.is_ok())
+            }));
+        }
+        let mut begun = all(asked).await;
+        begun.sort_by_key(|(at, ..)| *at);
+        for (at, held, branch, good) in begun {
+            // Closed, what stands there of a branch is undone.
+            if good {
+                self.sit(&new[at]);
+                self.held = Some(held);
+                self.branch_began(&new[at], shape, branch);
+            }
+        }
+        Ok(true)
     }
 
     /// The statement does not run: a transaction of its own is over.

@@ -2,7 +2,6 @@
 
 use backend::ConnectionError;
 use farm::error;
-use mysql_wire::command::Command;
 use sqltext::Verb;
 
 use crate::end::End;
@@ -84,34 +83,8 @@ impl Session {
         groups: &[u32],
         text: &[u8],
     ) -> Result<(), ConnectionError> {
-        let mut asked = Vec::new();
-        for group in groups {
-            let Some(mut held) = self.take_held_in(*group) else {
-                continue;
-            };
-            let text = text.to_vec();
-            let group = *group;
-            asked.push(Box::pin(async move {
-                let connection = held.lease.connection_mut();
-                let ran = connection.run(&[(Command::Query, &text)]).await;
-                (group, held, ran)
-            }));
-        }
-        let mut first = Ok(());
-        for (group, held, ran) in super::drive::all(asked).await {
-            match ran {
-                Ok(_) => self.put_held_in(group, held),
-                Err(error) => {
-                    if matches!(error, ConnectionError::Refused { .. }) {
-                        self.put_held_in(group, held);
-                    }
-                    if first.is_ok() {
-                        first = Err(error);
-                    }
-                }
-            }
-        }
-        first
+        let texts = groups.iter().map(|group| (*group, vec![text.to_vec()]));
+        self.run_each(texts.collect()).await
     }
 }
 

@@ -1,27 +1,8 @@
 //! What an operator chose for transactions over several groups.
 
-/// What a transaction that touches a second group is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Atomic {
-    /// All or nothing.
-    #[default]
-    Xa,
-    /// Refused.
-    Single,
-    /// The groups commit one after the other.
-    BestEffort,
-}
+use farm::crossing::Atomic;
 
-impl Atomic {
-    /// As settings write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Atomic::Xa => "xa",
-            Atomic::Single => "single",
-            Atomic::BestEffort => "best-effort",
-        }
-    }
-}
+use crate::session::Session;
 
 /// The settings of transactions over several groups.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +12,8 @@ pub struct CrossTerms {
     pub lock_wait_ms: u64,
     /// Servers take part whose XA does not survive every crash.
     pub unsafe_xa: bool,
+    /// A SELECT over several groups outside transactions sees them all at one moment.
+    pub snapshot_reads: bool,
 }
 
 impl Default for CrossTerms {
@@ -39,6 +22,19 @@ impl Default for CrossTerms {
             atomic: Atomic::Xa,
             lock_wait_ms: 2000,
             unsafe_xa: false,
+            snapshot_reads: false,
         }
+    }
+}
+
+impl Session {
+    /// The terms of this session: what it has chosen itself, its user's, or the farm's.
+    pub(crate) fn cross_terms(&self) -> CrossTerms {
+        let mut terms = self.core.settings().crossings;
+        let user = &self.identity.pass.profile().user;
+        let own = self.promises.atomic;
+        let own = own.or_else(|| self.core.atomic_of(user, self.peer.ip()));
+        terms.atomic = own.unwrap_or(terms.atomic);
+        terms
     }
 }

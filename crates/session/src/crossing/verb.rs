@@ -21,10 +21,20 @@ impl Session {
             return Ok(false);
         }
         match shape.verb {
+            Verb::Begin {
+                read_only,
+                snapshot: true,
+            } if self.begin_snapshot(shape, job, read_only).await? => Ok(true),
             Verb::Begin { read_only, .. } => self.begin_later(shape, job, read_only).await,
             Verb::Commit { chain, release } => self.end_open(shape, true, (chain, release)).await,
             Verb::Rollback { chain, release } => {
                 self.end_open(shape, false, (chain, release)).await
+            }
+            Verb::Savepoint if self.may_begin_with_savepoint() => {
+                // Its first statement tells on which group.
+                self.crossing = Some(Box::new(begin_of_own(self.status)));
+                self.status |= Status::IN_TRANS;
+                self.savepoint(shape, job).await
             }
             Verb::Savepoint | Verb::RollbackTo | Verb::ReleaseSavepoint => {
                 self.savepoint(shape, job).await
@@ -73,20 +83,32 @@ impl Session {
         Ok(true)
     }
 
+    /// Without autocommit a transaction may begin with a savepoint.
+    fn may_begin_with_savepoint(&self) -> bool {
+        let open = Status::AUTOCOMMIT | Status::IN_TRANS;
+        let next = Pins::NEXT_TRANSACTION;
+        let tied = self.held.as_ref().is_some_and(|it| it.pins.contains(next));
+        self.crossing.is_none() && !self.status.intersects(open) && !tied
+    }
+
     /// The current seat's group is the transaction's first.
-    fn begin_here(&mut self, read_only: bool) {
+    pub(super) fn begin_here(&mut self, read_only: bool) {
         let snapshot = self.core.snapshot();
         let Some(group) = self.group(&snapshot) else {
             return;
         };
-        let part = Part {
-            group: group.number,
-            name: group.name.clone(),
-            work: Default::default(),
-            branch: None,
+        let part = Part::plain(group);
+        let next = std::mem::take(&mut self.next_transaction);
+        let says = |text: &[u8], word: &[u8]| {
+            let mut words = text.split(|byte| !byte.is_ascii_alphanumeric());
+            words.any(|it| it.eq_ignore_ascii_case(word))
         };
+        let reads = next
+            .iter()
+            .any(|text| says(text, b"READ") && says(text, b"ONLY"));
         self.crossing = Some(Box::new(Crossing {
-            read_only,
+            read_only: read_only || reads,
+            next,
             parts: vec![part],
             ..Crossing::default()
         }));
@@ -160,6 +182,22 @@ impl Session {
         }
     }
 
+    /// Answers UNLOCK TABLES where no table is locked: it leaves the open transaction as it is. False:
+    /// it is something else.
+    pub(crate) async fn unlock_nothing(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+        let asked = shape.verb == Verb::UnlockTables && !matches!(job, Job::Prepare(_));
+        let several = shape.facts.contains(Facts::MULTIPLE);
+        if !asked || several || self.crossing.is_none() {
+            return Ok(false);
+        }
+        let others = self.seats.iter().filter_map(|seat| seat.held.as_ref());
+        let mut all = others.chain(&self.held);
+        if all.any(|held| held.pins.contains(Pins::LOCK_TABLES)) {
+            return Ok(false);
+        }
+        self.say_done(shape).await.map(|()| true)
+    }
+
     /// Answers the current statement with OK.
     pub(super) async fn say_done(&mut self, shape: &Shape) -> Result<(), End> {
         self.note_own(shape, None);
@@ -179,7 +217,7 @@ impl Session {
 }
 
 /// COM_QUERY of a text.
-fn frame_of(text: &[u8]) -> Vec<u8> {
+pub(super) fn frame_of(text: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(text.len() + 1);
     payload.push(Command::Query as u8);
     payload.extend_from_slice(text);

@@ -49,7 +49,8 @@ impl Inserts {
     fn info(self, affected_rows: u64, warnings: u16) -> Vec<u8> {
         let duplicate = match affected_rows {
             0 => self.ignores,
-            rows => rows > 1,
+            // With IGNORE a row that ON DUPLICATE KEY has changed is no duplicate.
+            rows => rows > 1 && !self.ignores,
         };
         let duplicates = u8::from(duplicate);
         format!("Records: 1  Duplicates: {duplicates}  Warnings: {warnings}").into_bytes()

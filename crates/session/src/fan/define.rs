@@ -99,6 +99,9 @@ impl Session {
             return Ok(());
         }
         let Definition { groups, text, then } = definition;
+        if let Some(why) = self.is_fixed(groups) {
+            return self.client.error(&error::COMMAND_REFUSED, &[&why]).await;
+        }
         let (first, others) = groups.split_at(1.min(groups.len()));
         let mut run = self.new_run(shape, job);
         let written = match self.write_down(text, groups).await {

@@ -19,7 +19,9 @@ use mysql_wire::packet::{self, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 use mysql_wire::query::NO_ATTRIBUTES;
 use mysql_wire::relay::Outcome;
 use mysql_wire::reply::{ErrPacket, OkPacket, session_changes};
-use mysql_wire::result::ColumnCount;
+use mysql_wire::result::{
+    Column, ColumnCount, Value, ValueKind, decode_binary_row, encode_text_row,
+};
 
 use crate::attempt::make_room;
 use crate::exec::Changes;
@@ -37,6 +39,9 @@ pub(crate) struct Order {
     /// Statements in front of it, which must go well.
     pub before: Vec<Vec<u8>>,
     pub text: Vec<u8>,
+    /// The text is prepared on the connection, under this id: it is executed, for the sake of
+    /// numbers' digits, and closed. Its rows are shown as text rows all the same.
+    pub prepared: Option<u32>,
     /// Statements behind it, which run whatever becomes of it.
     pub after: Vec<Vec<u8>>,
 }
@@ -46,17 +51,13 @@ impl Order {
     fn encode(&self, capabilities: Capabilities) -> Vec<u8> {
         let attributes = capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
         let mut request = Vec::new();
-        let mut put = |text: &[u8]| {
-            packet::write_with(&mut request, &mut 0, |out| {
-                out.push(Command::Query as u8);
-                if attributes {
-                    out.extend_from_slice(&NO_ATTRIBUTES);
-                }
-                out.extend_from_slice(text);
-            });
-        };
+        let mut put = |text: &[u8]| put_query(&mut request, text, attributes);
         self.before.iter().for_each(|text| put(text));
-        put(&self.text);
+        match self.prepared {
+            None => put(&self.text),
+            Some(id) => execute(&mut request, id),
+        }
+        let mut put = |text: &[u8]| put_query(&mut request, text, attributes);
         self.after.iter().for_each(|text| put(text));
         request
     }
@@ -69,6 +70,30 @@ impl Order {
         dues.extend(self.after.iter().map(|_| Due::Own));
         dues
     }
+}
+
+fn put_query(request: &mut Vec<u8>, text: &[u8], attributes: bool) {
+    packet::write_with(request, &mut 0, |out| {
+        out.push(Command::Query as u8);
+        if attributes {
+            out.extend_from_slice(&NO_ATTRIBUTES);
+        }
+        out.extend_from_slice(text);
+    });
+}
+
+/// Executes a statement without parameters once, and closes it.
+fn execute(request: &mut Vec<u8>, id: u32) {
+    packet::write_with(request, &mut 0, |out| {
+        out.push(Command::StmtExecute as u8);
+        out.extend_from_slice(&id.to_le_bytes());
+        // No cursor, one execution.
+        out.extend_from_slice(&[0, 1, 0, 0, 0]);
+    });
+    packet::write_with(request, &mut 0, |out| {
+        out.push(Command::StmtClose as u8);
+        out.extend_from_slice(&id.to_le_bytes());
+    });
 }
 
 /// What a reply is to.
@@ -130,22 +155,38 @@ pub(crate) struct Feed {
     dues: VecDeque<Due>,
     state: State,
     pub columns: Vec<Box<[u8]>>,
+    /// Rows are binary ones, of columns of these kinds.
+    binary: Option<Vec<ValueKind>>,
     pub outcome: Outcome,
     pub info: Vec<u8>,
     pub changes: Changes,
     /// The first error of the server.
     pub refusal: Option<ServerRefusal>,
+    /// The reply ended with the wish for the client's file; what it says then comes by
+    /// [`Feed::resume`].
+    pub wants_file: bool,
     /// The connection broke.
     pub lost: bool,
 }
 
 impl Feed {
     /// Sends an order, as soon as the feed is polled.
-    pub fn start(mut lease: Lease, order: &Order, buffer: Vec<u8>) -> Feed {
+    pub fn start(lease: Lease, order: &Order, buffer: Vec<u8>) -> Feed {
+        let request = order.encode(lease.connection().capabilities);
+        let mut feed = Feed::send(lease, request, order.dues(), buffer);
+        feed.binary = order.prepared.map(|_| Vec::new());
+        feed
+    }
+
+    /// Sends the rest of the file that the server has asked for, in packets, whose answer comes then.
+    pub fn resume(lease: Lease, request: Vec<u8>, buffer: Vec<u8>) -> Feed {
+        Feed::send(lease, request, VecDeque::from([Due::Answer]), buffer)
+    }
+
+    fn send(mut lease: Lease, request: Vec<u8>, dues: VecDeque<Due>, buffer: Vec<u8>) -> Feed {
         let connection = lease.connection();
         let on = (connection.server, connection.thread_id);
         let capabilities = connection.capabilities | Capabilities::DEPRECATE_EOF;
-        let request = order.encode(connection.capabilities);
         let sending = async move {
             let bytes = request.len();
             let connection = lease.connection_mut();
@@ -166,13 +207,15 @@ impl Feed {
             payload: 0..0,
             joined: Vec::new(),
             is_joined: false,
-            dues: order.dues(),
+            dues,
             state: State::First,
             columns: Vec::new(),
+            binary: None,
             outcome: Outcome::default(),
             info: Vec::new(),
             changes: Changes::default(),
             refusal: None,
+            wants_file: false,
             lost: false,
         }
     }
@@ -259,6 +302,16 @@ impl Feed {
         }
     }
 
+    /// The same of a feed that another one takes the place of.
+    pub fn give_up(&mut self) -> (Option<Lease>, Vec<u8>) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        match std::mem::replace(&mut self.line, Line::Between) {
+            Line::Ready(lease) if !self.lost => (Some(lease), buffer),
+            _ => (None, buffer),
+        }
+    }
+
     fn lose(&mut self) {
         self.lost = true;
         self.state = State::Done;
@@ -318,6 +371,9 @@ impl Feed {
                     1 => State::Rows,
                     _ => State::Columns(left - 1),
                 };
+                if left == 1 {
+                    self.learn_kinds()?;
+                }
                 Ok((left == 1).then_some(Event::Columns))
             }
             (_, Some(0xFF)) => self.error().map(|()| None),
@@ -330,10 +386,39 @@ impl Feed {
             }
             (State::Rows, Some(_)) => {
                 self.outcome.rows += 1;
+                self.show_as_text()?;
                 Ok(Some(Event::Row))
             }
             (_, None) | (State::Columns(_), _) => Err(odd()),
         }
+    }
+
+    fn learn_kinds(&mut self) -> Result<(), Malformed> {
+        if let Some(kinds) = &mut self.binary {
+            for column in &self.columns {
+                kinds.push(Column::decode(column, self.capabilities)?.value_kind());
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a text row of a binary one, with all digits.
+    fn show_as_text(&mut self) -> Result<(), Malformed> {
+        let Some(kinds) = &self.binary else {
+            return Ok(());
+        };
+        let values = decode_binary_row(self.row(), kinds)?;
+        let text = |(value, kind): (&Value<'_>, &ValueKind)| {
+            let mut text = Vec::new();
+            value.put_text(*kind, &mut text);
+            (*value != Value::Null).then_some(text)
+        };
+        let texts: Vec<Option<Vec<u8>>> = values.iter().zip(kinds).map(text).collect();
+        let texts: Vec<Option<&[u8]>> = texts.iter().map(Option::as_deref).collect();
+        let mut row = Vec::new();
+        encode_text_row(&mut row, &texts);
+        (self.joined, self.is_joined) = (row, true);
+        Ok(())
     }
 
     /// The first packet of a reply that is no error.
@@ -344,6 +429,10 @@ impl Feed {
                 self.next_due();
             }
             (Some(Due::Own), 0) => self.next_due(),
+            (Some(Due::Answer), 0xFB) if self.dues.len() == 1 => {
+                self.wants_file = true;
+                self.next_due();
+            }
             (Some(Due::Answer), 1..=0xFA | 0xFC..) => {
                 let count = ColumnCount::decode(self.row(), self.capabilities)?;
                 self.state = match count.defined {

@@ -1,42 +1,44 @@
 //! A SELECT over rows that are fetched first: the rows of each table go from the groups into temporary
 //! tables of a scratch server, a piece at a time, and the statement runs there.
 //!
-//! The scratch server is the primary of the home group, on a connection of its own: what is there
-//! ends with it. Rows are fetched on the session's own connections, so that a transaction sees what
-//! it wrote.
+//! Rows are fetched on the session's own connections, so that a transaction sees what it wrote, and an
+//! account gets what it may see.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use backend::{ConnectionError, Lease, PoolError};
+use backend::{ConnectionError, Lease, PoolError, Questions};
 use farm::{ServerId, error};
 use mysql_wire::command::Command;
 use mysql_wire::relay::Outcome;
 use planner::{Answer, Finish, Fragment, Merging, Scratch};
 
+use super::bench::Bench;
 use super::feed::{Event, Feed, Order};
 use super::feeds::Feeds;
 use super::load::Loader;
-use super::parts::{Done, TEXT};
+use super::parts::{Done, prepared};
+use super::reduce::Known;
 use super::rows::Trouble;
 use super::sheet::{Form, Sheet};
 use super::{Fan, Part, Wanted, Word};
 use crate::end::End;
 use crate::exec::{Job, Run, Shape};
+use crate::per_core::Core;
 use crate::refuse::ServerRefusal;
 use crate::session::Session;
-use crate::target::target;
+use crate::settings::Gathering;
 
-/// What the session has set, so that it can be set again when the rows are there.
-const KEEP: &[u8] = b"SET @heddle_mode = @@sql_mode, @heddle_zone = @@time_zone, \
-    @heddle_client = @@character_set_client, @heddle_results = @@character_set_results, \
-    @heddle_collation = @@collation_connection";
-const RESTORE: &[u8] = b"SET sql_mode = @heddle_mode, time_zone = @heddle_zone, \
-    character_set_client = @heddle_client, character_set_results = @heddle_results, \
-    collation_connection = @heddle_collation";
-/// Values are taken as they are.
-const PLAIN: &[u8] = b"SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'";
-const LETTERS: &[u8] = b"SET NAMES utf8mb4";
-const BYTES: &[u8] = b"SET NAMES binary";
+/// A function that only the farm's own servers have: there is none, there is none and it is no word of
+/// the language, the scratch server's account may not run any.
+const NO_FUNCTION: [u16; 3] = [1305, 1630, 1370];
+/// MySQL before 8.0.13 takes it for a table that an account needs rights on all databases for.
+const JSON_TABLE: &[u8] = b"JSON_TABLE";
+/// A statement ran for longer than it may: MariaDB's number, MySQL's.
+const TOO_LONG: [u16; 2] = [1969, 3024];
+/// The account may not do it, on this database, table, column.
+const DENIED: [u16; 4] = [1044, 1142, 1143, 1227];
 
 /// Why rows are not where they should be.
 enum Stop {
@@ -46,6 +48,8 @@ enum Stop {
     Scratch(ConnectionError),
     /// Too many: the setting, and what it allows.
     Bound(&'static str, u64),
+    /// It takes too long.
+    Late,
 }
 
 /// What became of a step.
@@ -57,11 +61,31 @@ enum Step {
     Answered,
 }
 
-/// Rows and bytes so far.
-#[derive(Default)]
+/// The statement has run over the tables.
+struct Ran {
+    feed: Feed,
+    sheet: Sheet,
+    trouble: Option<Trouble>,
+    is_own: bool,
+    /// The time is over.
+    late: bool,
+}
+
+/// Rows and bytes so far, and what bounds them.
 struct Fetched {
     rows: u64,
     bytes: u64,
+    bounds: Gathering,
+    /// By the core's clock; `None` without a bound.
+    deadline_us: Option<u64>,
+}
+
+impl Fetched {
+    /// What is left of the time.
+    fn left(&self, core: &Core) -> Option<Duration> {
+        let left_us = self.deadline_us?.saturating_sub(core.now_us());
+        Some(Duration::from_micros(left_us))
+    }
 }
 
 impl Session {
@@ -78,51 +102,44 @@ impl Session {
         self.recording = None;
         let mut run = self.new_run(shape, job);
         let mut avoid = Vec::new();
+        let bounds = self.core.settings().gathering;
+        let limit_us = Some(bounds.time_max_ms * 1000).filter(|limit| *limit > 0);
+        let deadline_us = limit_us.map(|limit| self.core.now_us() + limit);
+        let mut on_farm = needs_farm(&scratch.text);
         loop {
-            let mut lease = match self.scratch(scratch, &run).await {
-                Ok(lease) => lease,
-                Err(why) => return self.tell_scratch(why).await,
+            let mut fetched = Fetched {
+                rows: 0,
+                bytes: 0,
+                bounds,
+                deadline_us,
             };
-            let step = self.fetch_all(answer, scratch, &mut lease, &mut run, &mut avoid);
-            match Box::pin(step).await? {
-                Step::Again => {}
-                Step::Answered => return Ok(()),
-                Step::Done => {
-                    return Box::pin(self.finish_gather(scratch, lease, &run)).await;
+            let mut bench = match Box::pin(self.bench(scratch, &run, on_farm)).await {
+                Ok(bench) => bench,
+                Err(why) => return self.tell_scratch(why, true).await,
+            };
+            let step = self.fetch_all(
+                answer,
+                scratch,
+                &mut bench.lease,
+                &mut fetched,
+                &mut run,
+                &mut avoid,
+            );
+            match Box::pin(step).await {
+                Ok(Step::Done) => {
+                    match Box::pin(self.finish_gather(scratch, bench, &run, &fetched)).await? {
+                        Step::Again => on_farm = true,
+                        Step::Answered | Step::Done => return Ok(()),
+                    }
+                }
+                other => {
+                    self.clear(bench, scratch).await;
+                    if let Step::Answered = other? {
+                        return Ok(());
+                    }
                 }
             }
         }
-    }
-
-    /// A connection of the scratch server with empty tables, ready for rows.
-    async fn scratch(&mut self, scratch: &Scratch, run: &Run) -> Result<Lease, PoolError> {
-        let snapshot = self.core.snapshot();
-        let primary = snapshot.home().and_then(|home| home.primary().cloned());
-        let found = primary.and_then(|primary| target(&snapshot, primary.id, false));
-        let found = found.ok_or(PoolError::Connection(ConnectionError::Timeout {
-            operation: "looking for a scratch server",
-        }))?;
-        let key = self
-            .core
-            .pools
-            .key(found.server, false, &self.identity.pass);
-        let taken = self.core.pools.take(&found, key, &self.state, 0);
-        let mut lease = Box::pin(taken).await?;
-        self.bring_values(lease.connection_mut(), &run.shape, TEXT)
-            .await?;
-        self.bring_lasting(lease.connection_mut()).await?;
-        let mut commands: Vec<(Command, &[u8])> = vec![
-            (Command::Query, KEEP),
-            (Command::Query, PLAIN),
-            (Command::Query, LETTERS),
-        ];
-        for part in &scratch.tables {
-            commands.push((Command::Query, part.drop.as_bytes()));
-            commands.push((Command::Query, part.create.as_bytes()));
-        }
-        commands.push((Command::Query, BYTES));
-        lease.connection_mut().run(&commands).await?;
-        Ok(lease)
     }
 
     /// Fills all tables.
@@ -131,22 +148,52 @@ impl Session {
         answer: &Answer,
         scratch: &Scratch,
         lease: &mut Lease,
+        fetched: &mut Fetched,
         run: &mut Run,
         avoid: &mut Vec<ServerId>,
     ) -> Result<Step, End> {
-        let mut fetched = Fetched::default();
-        for (fragment, part) in answer.fragments.iter().zip(&scratch.tables) {
-            let fan = pulled(fragment);
-            if fan.parts.is_empty() {
+        let mut known = Known::default();
+        for (place, &at) in scratch.order.iter().enumerate() {
+            let reduced = &scratch.reduced[at];
+            let Some((fragment, narrows)) = known.reduced(&answer.fragments[at], reduced) else {
+                known
+                    .learn(
+                        scratch,
+                        (at, 0),
+                        &scratch.order[place + 1..],
+                        lease.connection_mut(),
+                    )
+                    .await;
                 continue;
+            };
+            let fragment = match narrows {
+                true => self.narrowed(fragment),
+                false => fragment,
+            };
+            let mut fan = pulled(&fragment);
+            if let Err(why) = self.sift(&mut fan.parts) {
+                self.client.error(&error::NOT_OVER_GROUPS, &[&why]).await?;
+                return Ok(Step::Answered);
             }
-            let loader = Loader::new(part);
-            let step = self.fill(&fan, loader, lease, &mut fetched, run, avoid);
-            match Box::pin(step).await? {
-                Step::Done => {}
-                other => return Ok(other),
+            let before = fetched.rows;
+            if !fan.parts.is_empty() {
+                let loader = Loader::new(&scratch.tables[at]);
+                let step = self.fill(&fan, loader, lease, fetched, run, avoid);
+                match Box::pin(step).await? {
+                    Step::Done => {}
+                    other => return Ok(other),
+                }
             }
+            let rows = fetched.rows - before;
+            let left = &scratch.order[place + 1..];
+            known
+                .learn(scratch, (at, rows), left, lease.connection_mut())
+                .await;
         }
+        self.core
+            .counters
+            .gathered_rows
+            .fetch_add(fetched.rows, Ordering::Relaxed);
         Ok(Step::Done)
     }
 
@@ -179,14 +226,7 @@ impl Session {
             }
         };
         let mut feeds = self.start_parts(fan, &mut taken, run, false);
-        let stop = pour(
-            &mut feeds,
-            loader,
-            lease,
-            fetched,
-            self.core.settings().gathering,
-        )
-        .await;
+        let stop = self.core.pour(&mut feeds, loader, lease, fetched).await;
         self.end_feeds(&mut feeds, stop.is_err()).await;
         self.end_attempt();
         self.handle.running_elsewhere.borrow_mut().clear();
@@ -223,34 +263,42 @@ impl Session {
                 let details = [name, &*most];
                 self.client.error(&error::GATHER_TOO_LARGE, &details).await
             }
-            Stop::Scratch(why) => self.tell_scratch(why.into()).await,
+            Stop::Late => self.tell_late().await,
+            Stop::Scratch(why) => self.tell_scratch(why.into(), false).await,
             Stop::Groups(_) => Ok(()),
         }
+    }
+
+    async fn tell_late(&mut self) -> Result<(), End> {
+        let most_ms = self.core.settings().gathering.time_max_ms.to_string();
+        self.client
+            .error(&error::GATHER_TOO_LONG, &[&most_ms])
+            .await
     }
 
     /// Runs the statement over the tables.
     async fn finish_gather(
         &mut self,
         scratch: &Scratch,
-        mut lease: Lease,
+        bench: Bench,
         run: &Run,
-    ) -> Result<(), End> {
-        let restored = lease
-            .connection_mut()
-            .run(&[(Command::Query, RESTORE)])
-            .await;
-        if let Err(why) = restored {
-            return self.tell_scratch(why.into()).await;
+        fetched: &Fetched,
+    ) -> Result<Step, End> {
+        let Bench { mut lease, is_own } = bench;
+        let left = fetched.left(&self.core);
+        let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
+        if let Err(why) = self.set_to_work(lease.connection_mut(), left_ms).await {
+            self.tell_scratch(why.into(), false).await?;
+            return Ok(Step::Answered);
         }
+        let prepared = match self.wants_digits(run.job) {
+            true => prepared(&mut lease, scratch.text.as_bytes()).await,
+            false => None,
+        };
         self.begin_attempt(lease.connection(), run);
         let order = Order {
+            prepared,
             text: scratch.text.clone().into_bytes(),
-            after: scratch
-                .tables
-                .iter()
-                .filter(|part| !part.is_temporary)
-                .map(|part| part.drop.clone().into_bytes())
-                .collect(),
             ..Order::default()
         };
         let feed = Feed::start(lease, &order, self.core.take_buffer());
@@ -269,10 +317,30 @@ impl Session {
             .err();
         self.end_feeds(&mut feeds, trouble.is_some()).await;
         self.end_attempt();
-        let Some(mut feed) = feeds.all.pop() else {
-            return Ok(());
+        let Some(feed) = feeds.all.pop() else {
+            return Ok(Step::Answered);
         };
+        let ran = Ran {
+            feed,
+            sheet,
+            trouble,
+            is_own,
+            late: left_ms.is_some() && fetched.left(&self.core).is_some_and(|left| left.is_zero()),
+        };
+        self.end_gather(scratch, ran, run).await
+    }
+
+    /// Tells the client how it ended, and takes the tables away.
+    async fn end_gather(&mut self, scratch: &Scratch, ran: Ran, run: &Run) -> Result<Step, End> {
+        let Ran {
+            mut feed,
+            mut sheet,
+            trouble,
+            is_own,
+            late,
+        } = ran;
         let refusal = feed.refusal.take();
+        let error = refusal.as_ref().map(|it| it.number);
         let mut outcome = Outcome {
             status: Some(self.status),
             warnings: feed.outcome.warnings,
@@ -280,15 +348,50 @@ impl Session {
             rows: sheet.rows,
             ..Outcome::default()
         };
-        outcome.error = refusal.as_ref().map(|it| it.number);
-        // The connection's tables and variables end with it.
-        let (_, buffer) = feed.finish();
+        outcome.error = error;
+        let (lease, buffer) = feed.finish();
         self.core.give_buffer(buffer);
+        let mut bench = lease.map(|lease| Bench { lease, is_own });
+        let is_number = |numbers: &[u16]| error.is_some_and(|it| numbers.contains(&it));
+        let not_there =
+            is_number(&NO_FUNCTION) || is_number(&DENIED) && names(&scratch.text, JSON_TABLE);
+        if is_own && !sheet.begun && not_there {
+            if let Some(bench) = bench {
+                self.clear(bench, scratch).await;
+            }
+            return Ok(Step::Again);
+        }
         self.statement += 1;
         self.diagnostics
             .note(&run.shape, &outcome, self.mode.dialect);
-        self.tell_gathered(sheet, outcome.warnings, trouble, refusal)
-            .await
+        let questions = Questions {
+            warnings: outcome.warnings > 0,
+            found_rows: error.is_none() && self.diagnostics.counted(&run.shape),
+            ..Questions::default()
+        };
+        if let Some(bench) = bench.as_mut().filter(|_| !questions.is_empty()) {
+            self.ask(&mut bench.lease, &questions).await;
+        }
+        // The session's own bound is told of by the server.
+        if late && is_number(&TOO_LONG) {
+            self.flush(&mut sheet).await?;
+            self.client.sequence = sheet.sequence;
+            self.tell_late().await?;
+        } else {
+            self.tell_gathered(sheet, outcome.warnings, trouble, refusal)
+                .await?;
+        }
+        if let Some(bench) = bench {
+            self.clear(bench, scratch).await;
+        }
+        Ok(Step::Answered)
+    }
+
+    /// Before the tables are taken away, which forgets them.
+    async fn ask(&mut self, lease: &mut Lease, questions: &Questions) {
+        if let Ok(mut residue) = lease.connection_mut().residue(questions).await {
+            self.diagnostics.learn(&mut residue);
+        }
     }
 
     /// Ends the client's result.
@@ -321,14 +424,18 @@ impl Session {
         }
     }
 
-    /// The scratch server does not do its part.
-    async fn tell_scratch(&mut self, why: PoolError) -> Result<(), End> {
+    /// The scratch server does not do its part. `making`: its tables could not be made.
+    async fn tell_scratch(&mut self, why: PoolError, making: bool) -> Result<(), End> {
         match why {
             PoolError::Connection(ConnectionError::Refused {
                 number,
                 sqlstate,
                 message,
             }) => {
+                if making && DENIED.contains(&number) {
+                    let message = String::from_utf8_lossy(&message);
+                    return self.client.error(&error::GATHER_DENIED, &[&message]).await;
+                }
                 let refusal = ServerRefusal {
                     number,
                     sqlstate,
@@ -348,6 +455,17 @@ impl Session {
     }
 }
 
+/// The statement asks for what the farm's servers were filled with: the names of time zones.
+fn needs_farm(text: &str) -> bool {
+    names(text, b"CONVERT_TZ")
+}
+
+/// The word stands somewhere in the text.
+fn names(text: &str, word: &[u8]) -> bool {
+    let mut windows = text.as_bytes().windows(word.len());
+    windows.any(|at| at.eq_ignore_ascii_case(word))
+}
+
 /// A fragment, as it is sent to its groups.
 fn pulled(fragment: &Fragment) -> Fan {
     let groups: &[Arc<str>] = match fragment.any {
@@ -365,48 +483,58 @@ fn pulled(fragment: &Fragment) -> Fan {
     }
 }
 
-/// Puts the rows of all parts into the table, as they come.
-async fn pour(
-    feeds: &mut Feeds,
-    mut loader: Loader<'_>,
-    lease: &mut Lease,
-    fetched: &mut Fetched,
-    bounds: crate::settings::Gathering,
-) -> Result<(), Stop> {
-    let (rows, bytes) = (fetched.rows, fetched.bytes);
-    loop {
-        for at in 0..feeds.all.len() {
-            loop {
-                let feed = &mut feeds.all[at];
-                match feed.step() {
-                    Event::Row => {
-                        let full = loader.add(feed.row());
-                        let full = full.map_err(|odd| Stop::Groups(odd.into()))?;
-                        (fetched.rows, fetched.bytes) = (rows + loader.rows, bytes + loader.bytes);
-                        bounds
-                            .allow(fetched.rows, fetched.bytes)
-                            .map_err(|(name, most)| Stop::Bound(name, most))?;
-                        if full {
-                            feeds.nudge().await;
-                            store(&mut loader, lease).await?;
+impl Core {
+    /// Puts the rows of all parts into the table, as they come.
+    async fn pour(
+        &self,
+        feeds: &mut Feeds,
+        mut loader: Loader<'_>,
+        lease: &mut Lease,
+        fetched: &mut Fetched,
+    ) -> Result<(), Stop> {
+        let (rows, bytes) = (fetched.rows, fetched.bytes);
+        loop {
+            for at in 0..feeds.all.len() {
+                loop {
+                    let feed = &mut feeds.all[at];
+                    match feed.step() {
+                        Event::Row => {
+                            let full = loader.add(feed.row());
+                            let full = full.map_err(|odd| Stop::Groups(odd.into()))?;
+                            (fetched.rows, fetched.bytes) =
+                                (rows + loader.rows, bytes + loader.bytes);
+                            fetched
+                                .bounds
+                                .allow(fetched.rows, fetched.bytes)
+                                .map_err(|(name, most)| Stop::Bound(name, most))?;
+                            if full {
+                                feeds.nudge().await;
+                                store(&mut loader, lease).await?;
+                            }
                         }
+                        Event::Columns => {}
+                        Event::Wait | Event::End => break,
                     }
-                    Event::Columns => {}
-                    Event::Wait | Event::End => break,
+                }
+            }
+            if let Some(trouble) = feeds.trouble() {
+                return Err(Stop::Groups(trouble));
+            }
+            if feeds.all.iter().all(Feed::is_done) {
+                break;
+            }
+            match fetched.left(self) {
+                None => feeds.any().await,
+                Some(left) => {
+                    let more = reactor::timeout(left, feeds.any()).await;
+                    more.filter(|()| !left.is_zero()).ok_or(Stop::Late)?;
                 }
             }
         }
-        if let Some(trouble) = feeds.trouble() {
-            return Err(Stop::Groups(trouble));
+        match loader.is_empty() {
+            true => Ok(()),
+            false => store(&mut loader, lease).await,
         }
-        if feeds.all.iter().all(Feed::is_done) {
-            break;
-        }
-        feeds.any().await;
-    }
-    match loader.is_empty() {
-        true => Ok(()),
-        false => store(&mut loader, lease).await,
     }
 }
 

@@ -3,6 +3,7 @@
 use mysql_wire::Malformed;
 use mysql_wire::result::TextRow;
 use planner::{Part, Written};
+use sqltext::put_string;
 
 /// An INSERT is sent when it is as long; a row that is longer goes alone.
 const INSERT_BYTES: usize = 1 << 20;
@@ -82,11 +83,11 @@ impl<'p> Loader<'p> {
 fn write(out: &mut Vec<u8>, how: &Written, value: &[u8]) {
     match how {
         Written::Plain => out.extend_from_slice(value),
-        Written::Quoted => quote(out, value),
+        Written::Quoted => put_string(value, false, out),
         Written::Text(charset) => {
             out.push(b'_');
             out.extend_from_slice(charset.as_bytes());
-            quote(out, value);
+            put_string(value, false, out);
         }
         Written::Hex => {
             out.extend_from_slice(b"x'");
@@ -105,18 +106,6 @@ fn write(out: &mut Vec<u8>, how: &Written, value: &[u8]) {
             out.push(b')');
         }
     }
-}
-
-fn quote(out: &mut Vec<u8>, value: &[u8]) {
-    out.push(b'\'');
-    for &byte in value {
-        match byte {
-            b'\'' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-            0 => out.extend_from_slice(b"\\0"),
-            _ => out.push(byte),
-        }
-    }
-    out.push(b'\'');
 }
 
 #[cfg(test)]
@@ -155,7 +144,7 @@ mod tests {
         encode_text_row(&mut row, &[None, None, None, Some(b"1.5"), Some(b"")]);
         assert_eq!(loader.add(&row), Ok(false));
         let expected = "INSERT INTO `s`.t VALUES \
-            (-1.5,'2024-01-01',_utf8mb4'it\\'s \\\\ \\0','0000-00-00 00:00:00',x'00ff'),\
+            (-1.5,'2024-01-01',_utf8mb4'it''s \\\\ \\0','0000-00-00 00:00:00',x'00ff'),\
             (NULL,NULL,NULL,FROM_UNIXTIME(1.5),x'')";
         assert_eq!(String::from_utf8_lossy(loader.text()), expected);
         assert_eq!(loader.rows, 2);

@@ -8,15 +8,19 @@
 //! A part that fails ends the others. What was written outside transactions is committed on all groups
 //! or on none; inside one, the statement is undone on the groups where it went well.
 
+mod bench;
 mod counts;
 mod define;
 mod feed;
 mod feeds;
+mod file;
 mod gather;
 mod load;
 mod parts;
+mod reduce;
 mod rows;
 mod sheet;
+mod sift;
 mod stop;
 mod tell;
 
@@ -59,6 +63,15 @@ pub(crate) struct Part {
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
     Rows(Merging),
+    /// The same of XA RECOVER: without branches of Heddle's own.
+    Prepared(Merging),
+    /// The rows of a write, in the order of the rows that were written: the part of each, where it is
+    /// known.
+    Returned {
+        turns: Vec<usize>,
+        /// The parts do the same, to copies of the same rows: the first one's rows are the answer.
+        same: bool,
+    },
     /// The numbers of the OKs are added up. The session's LAST_INSERT_ID() becomes `insert_id`, where
     /// it is given.
     Counts {
@@ -109,6 +122,22 @@ impl Session {
         }
     }
 
+    /// The same for a statement that commits by itself on each group.
+    pub(crate) async fn fan_alone(
+        &mut self,
+        fan: &Fan,
+        mut shape: Shape,
+        job: Job,
+    ) -> Result<(), End> {
+        self.recording = None;
+        // There is no transaction that it could be undone in.
+        shape.writes = false;
+        let mut run = self.new_run(shape, job);
+        let mut avoid = Vec::new();
+        while self.try_fan(fan, &mut run, &mut avoid, None).await? {}
+        Ok(())
+    }
+
     /// All groups are in one transaction, the client's or the statement's own. `None`: the client has
     /// been answered.
     async fn begin_fan(
@@ -149,6 +178,7 @@ impl Session {
             }
         };
         let own = across.as_ref().is_some_and(Across::is_own);
+        self.prepare_parts(fan, &mut taken, run.job).await;
         let mut feeds = self.start_parts(fan, &mut taken, run, !own);
         let form = match run.job {
             Job::Execute(_) => Form::Binary,
@@ -158,8 +188,19 @@ impl Session {
         let mut counts = Counts::default();
         let trouble = match &fan.answer {
             Wanted::Rows(merging) => self.fan_rows(&mut feeds, merging, &mut sheet).await?,
+            Wanted::Prepared(merging) => {
+                sheet.hide_branches();
+                self.fan_rows(&mut feeds, merging, &mut sheet).await?
+            }
+            Wanted::Returned { turns, same } => {
+                self.returned(&mut feeds, turns, *same, &mut sheet).await?
+            }
             Wanted::Counts { same, .. } => {
-                counts.inserts = Inserts::of(run.shape.verb, &fan.parts);
+                // Of copies one answer counts, which is whole.
+                counts.inserts = match same {
+                    true => None,
+                    false => Inserts::of(run.shape.verb, &fan.parts),
+                };
                 feeds.count(&mut counts, *same).await
             }
         };
@@ -180,7 +221,7 @@ impl Session {
         };
         let word = match (&fan.answer, trouble) {
             (_, Some(trouble)) => Word::Trouble(trouble),
-            (Wanted::Rows(_), None) => Word::Rows {
+            (Wanted::Rows(_) | Wanted::Prepared(_) | Wanted::Returned { .. }, None) => Word::Rows {
                 warnings: done.warnings(),
             },
             (Wanted::Counts { insert_id, .. }, None) => {
@@ -228,6 +269,7 @@ impl Session {
     ) -> Result<bool, End> {
         let outcome = self.fan_outcome(&done, &sheet, &word);
         let warnings = done.told.take();
+        let undone = done.undone;
         let (mut lost, mut refusal) = (None, None);
         match &word {
             Word::Trouble(Trouble::Lost(at)) => lost = Some(done.tried(*at)),
@@ -238,7 +280,7 @@ impl Session {
         self.note_failure(outcome.error);
         if let Some(tried) = lost {
             self.flush(&mut sheet).await?;
-            return self.fan_lost(run, avoid, &tried, &sheet).await;
+            return self.fan_lost(run, avoid, &tried, &sheet, undone).await;
         }
         self.statement += 1;
         self.diagnostics

@@ -18,7 +18,7 @@ use super::stop::all;
 use super::{Fan, Part, Stuck};
 use crate::counters::count;
 use crate::crossing::Across;
-use crate::exec::{Changes, Job, Run, Tried};
+use crate::exec::{Changes, Job, Run, Shape, Tried};
 use crate::pin::Pins;
 use crate::session::{Held, Session};
 
@@ -34,7 +34,9 @@ pub(super) const TEXT: Job = Job::Frame(Expect::Results);
 /// A part's connection, and how it was chosen.
 pub(super) struct Taken {
     group: Arc<str>,
-    lease: Option<Lease>,
+    /// Its text is prepared there under this id.
+    prepared: Option<u32>,
+    pub lease: Option<Lease>,
     pins: Pins,
     tried: Tried,
 }
@@ -58,6 +60,8 @@ pub(super) struct Done {
     pub told: Option<Warnings>,
     /// Their connections have the statement's time still.
     clocked: bool,
+    /// The transaction was the statement's own, and is rolled back on all groups.
+    pub undone: bool,
 }
 
 impl Done {
@@ -83,6 +87,7 @@ impl Done {
             parts: parts.collect(),
             told: None,
             clocked,
+            undone: false,
         }
     }
 
@@ -175,6 +180,7 @@ impl Session {
         let mut order: Vec<usize> = (0..fan.parts.len()).collect();
         order.sort_by(|&a, &b| fan.parts[a].group.cmp(&fan.parts[b].group));
         let mut taken: Vec<Option<Taken>> = fan.parts.iter().map(|_| None).collect();
+        self.warm_parts(fan, &run.shape, avoid).await;
         run.alone = true;
         for at in order {
             match self.take_part(&fan.parts[at], run, avoid).await {
@@ -191,6 +197,34 @@ impl Session {
             }
         }
         Ok(taken.into_iter().flatten().collect())
+    }
+
+    /// Has connections made at the same time where several parts would have to wait for theirs.
+    async fn warm_parts(&mut self, fan: &Fan, shape: &Shape, avoid: &[ServerId]) {
+        let mut cold = Vec::new();
+        for part in fan.parts.iter().filter(|_| fan.parts.len() > 1) {
+            if !self.sit_at(&part.group) || self.held.is_some() {
+                continue;
+            }
+            let Ok((plan, target)) = self.route(shape, avoid) else {
+                continue;
+            };
+            let pools = &self.core.pools;
+            let key = pools.key(plan.server, plan.read_only, &self.identity.pass);
+            if !pools.is_warm(key, &self.state) {
+                cold.push((target, key));
+            }
+        }
+        if cold.len() < 2 {
+            return;
+        }
+        let warming = cold.into_iter().map(|(target, key)| {
+            let (pools, state) = (self.core.pools.clone(), self.state.clone());
+            let one = async move { pools.warm(&target, key, &state).await };
+            Box::pin(one) as Pin<Box<dyn Future<Output = ()>>>
+        });
+        let warming = warming.collect();
+        Box::pin(all(warming)).await;
     }
 
     /// Sits at the group of that name; false when there is none.
@@ -241,6 +275,7 @@ impl Session {
         }
         Ok(Taken {
             group: part.group.clone(),
+            prepared: None,
             lease: Some(lease),
             pins,
             tried,
@@ -253,6 +288,30 @@ impl Session {
         if let Some(lease) = part.lease {
             self.give_back_after_error(lease, part.pins);
         }
+    }
+
+    /// The client's command is an EXECUTE whose rows have numbers that text rows would cut.
+    pub(super) fn wants_digits(&self, job: Job) -> bool {
+        let Job::Execute(id) = job else { return false };
+        let statement = self.statements.get(&id);
+        statement.is_some_and(|statement| statement.cuts_digits)
+    }
+
+    /// Prepares the texts of rows with numbers that text rows would cut, on all servers at the same
+    /// time. One that cannot be prepared runs as text, and its server says what is wrong.
+    pub(super) async fn prepare_parts(&self, fan: &Fan, taken: &mut [Taken], job: Job) {
+        if !self.wants_digits(job) {
+            return;
+        }
+        let mut runs: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+        for (part, taken) in fan.parts.iter().zip(taken) {
+            runs.push(Box::pin(async move {
+                if let Some(lease) = &mut taken.lease {
+                    taken.prepared = prepared(lease, &part.text).await;
+                }
+            }));
+        }
+        all(runs).await;
     }
 
     /// Sends all parts. `marked`: within the client's transaction, where it may have to be undone alone.
@@ -276,6 +335,7 @@ impl Session {
             count(&self.core.counters.statements);
             let mut order = Order {
                 text: part.text.clone(),
+                prepared: taken.prepared,
                 ..Order::default()
             };
             if let Some(clock) = &clock {
@@ -310,10 +370,17 @@ impl Session {
 
     /// Undoes what a statement did that failed somewhere.
     pub(super) async fn undo_parts(&mut self, done: &mut Done, run: &Run, across: Option<Across>) {
+        for part in &mut done.parts {
+            let number = part.refusal.as_ref().map(|refusal| refusal.number);
+            if let Some(refusal) = self.waited_for(number) {
+                part.refusal = Some(refusal);
+            }
+        }
         match across {
             Some(across) if across.is_own() => {
                 self.seat_parts(done);
-                let _ = self.end_across(across, false).await;
+                let ended = self.end_across(across, false).await;
+                done.undone = ended.error().is_none();
             }
             _ if run.shape.writes => {
                 done.run(UNDO, |part| part.refusal.is_none()).await;
@@ -369,6 +436,13 @@ impl Session {
             }
         }
     }
+}
+
+/// Prepares a text; `None` where the server does not.
+pub(super) async fn prepared(lease: &mut Lease, text: &[u8]) -> Option<u32> {
+    let commands = [(Command::StmtPrepare, text)];
+    let outcome = lease.connection_mut().run(&commands).await.ok()?;
+    outcome.prepared.map(|reply| reply.statement_id)
 }
 
 /// The time of a statement, the same for all servers.

@@ -25,6 +25,8 @@ pub(crate) enum Trouble {
     Odd(String),
     /// All went well, but it was not committed, or nobody knows.
     Uncommitted(ClientError, String),
+    /// Heddle itself refused what the client sent for it.
+    Unfit(ClientError, String),
 }
 
 impl From<Odd> for Trouble {
@@ -133,6 +135,50 @@ impl Session {
             }
             feeds.any().await;
         }
+    }
+
+    /// Rows that a write returns: each part's in its turns, then what is left of them; of copies of the
+    /// same rows, one.
+    pub(super) async fn returned(
+        &mut self,
+        feeds: &mut Feeds,
+        turns: &[usize],
+        same: bool,
+        sheet: &mut Sheet,
+    ) -> Result<Result<(), Trouble>, End> {
+        feeds.begin().await;
+        if let Some(trouble) = feeds.trouble() {
+            return Ok(Err(trouble));
+        }
+        if let Err(trouble) = self.begin_rows(feeds, &Merging::default(), sheet) {
+            return Ok(Err(trouble));
+        }
+        let turns = turns.iter().filter(|_| !same).map(|at| (*at, false));
+        let rest = (0..feeds.all.len()).map(|at| (at, true));
+        for (at, all) in turns.chain(rest) {
+            loop {
+                let row = match feeds.row_of(at).await {
+                    Ok(Some(row)) => row,
+                    Ok(None) => break,
+                    Err(trouble) => return Ok(Err(trouble)),
+                };
+                if same && at > 0 {
+                    continue;
+                }
+                let values: Vec<Option<&[u8]>> = row.iter().map(Option::as_deref).collect();
+                if let Err(odd) = sheet.row(&values) {
+                    return Ok(Err(odd.into()));
+                }
+                if sheet.out.len() >= PIECE_BYTES {
+                    feeds.nudge().await;
+                    self.flush(sheet).await?;
+                }
+                if !all {
+                    break;
+                }
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// Rows in order, or groups.

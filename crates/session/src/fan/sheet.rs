@@ -30,8 +30,10 @@ pub(crate) struct Sheet {
     kinds: Vec<ValueKind>,
     /// Rows so far.
     pub rows: u64,
-    /// The client's result has begun.
+    /// The client's result has begun, or the client was asked for its file.
     pub begun: bool,
+    /// Branches of Heddle's own are left out.
+    hides: bool,
 }
 
 impl Sheet {
@@ -45,7 +47,19 @@ impl Sheet {
             kinds: Vec::new(),
             rows: 0,
             begun: false,
+            hides: false,
         }
+    }
+
+    /// Leaves out rows of XA RECOVER that are branches of Heddle's own.
+    pub fn hide_branches(&mut self) {
+        self.hides = true;
+    }
+
+    fn is_hidden(&self, row: &[u8]) -> bool {
+        let mut first = TextRow::new(row);
+        let format = farm::crossing::FORMAT.to_string();
+        self.hides && matches!(first.next(), Some(Ok(Some(text))) if text == format.as_bytes())
     }
 
     /// Writes the count and the definitions, which were read by `from`.
@@ -88,6 +102,9 @@ impl Sheet {
 
     /// Writes a server's text row, of which the client sees the first columns.
     pub fn text_row(&mut self, row: &[u8], whole: bool) -> Result<(), Malformed> {
+        if self.hides && self.is_hidden(row) {
+            return Ok(());
+        }
         if whole && self.form == Form::Text {
             self.rows += 1;
             packet::write_with(&mut self.out, &mut self.sequence, |out| {

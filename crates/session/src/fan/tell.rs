@@ -1,15 +1,21 @@
 //! What the client hears in the end of a statement on several groups.
 
+use backend::Target;
 use farm::{ServerId, error};
 use mysql_wire::relay::Outcome;
 use mysql_wire::reply::OkPacket;
+use mysql_wire::status::Status;
+use sqltext::Facts;
 
 use super::Word;
 use super::parts::Done;
 use super::rows::Trouble;
 use super::sheet::Sheet;
+use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Loss, Run, Tried};
+use crate::hold::{Cause, Turn};
+use crate::operator::Fault;
 use crate::session::Session;
 
 impl Session {
@@ -33,7 +39,9 @@ impl Session {
                 let refusal = done.parts[*at].refusal.as_ref();
                 outcome.error = refusal.map(|refusal| refusal.number);
             }
-            Word::Trouble(Trouble::Uncommitted(error, _)) => outcome.error = Some(error.number),
+            Word::Trouble(Trouble::Uncommitted(error, _) | Trouble::Unfit(error, _)) => {
+                outcome.error = Some(error.number);
+            }
             Word::Trouble(Trouble::Odd(_)) => outcome.error = Some(error::PARTS_DIFFER.number),
             Word::Trouble(Trouble::Lost(_)) => outcome.error = Some(error::SERVER_LOST.number),
         }
@@ -67,7 +75,7 @@ impl Session {
                     (Trouble::Odd(text), _) => {
                         self.client.error(&error::PARTS_DIFFER, &[&text]).await
                     }
-                    (Trouble::Uncommitted(error, why), _) => {
+                    (Trouble::Uncommitted(error, why) | Trouble::Unfit(error, why), _) => {
                         self.client.error(&error, &[&why]).await
                     }
                     (_, Some(refusal)) => self.client.pass_refusal(&refusal).await,
@@ -81,22 +89,41 @@ impl Session {
         }
     }
 
-    /// A part's connection broke. True when the statement is to be tried again; else the client has
-    /// been answered.
+    /// A part's connection broke; `undone`: nothing of the statement is left anywhere. True when the
+    /// statement is to be tried again; else the client has been answered.
     pub(super) async fn fan_lost(
         &mut self,
         run: &mut Run,
         avoid: &mut Vec<ServerId>,
         tried: &Tried,
         sheet: &Sheet,
+        undone: bool,
     ) -> Result<bool, End> {
         let loss = Loss {
             forwarded: sheet.begun,
+            file: sheet.begun && run.shape.facts.contains(Facts::LOCAL_INFILE),
             ..Loss::within(Some(sheet.sequence), None)
         };
+        if run.shape.writes && undone && !sheet.begun {
+            self.suspect(tried.plan.server, Fault::Reset);
+            match Box::pin(self.hold(run, Cause::Failure)).await? {
+                Turn::Again => {
+                    count(&self.core.counters.retries);
+                    avoid.clear();
+                    return Ok(true);
+                }
+                Turn::Answered => return Ok(false),
+                Turn::Over { .. } => {}
+            }
+        }
         if run.shape.writes {
-            // Nothing of it is left on the other groups.
-            Box::pin(self.tell_loss(run, &tried.target, loss, None)).await?;
+            // What the other groups did of it is undone, with the transaction that it was in.
+            let told = self.status.contains(Status::IN_TRANS).then(|| {
+                let Target { host, port, .. } = &tried.target;
+                let why = format!("the connection to server {host}:{port} was lost");
+                (error::CROSSING_UNDONE, why)
+            });
+            Box::pin(self.tell_loss(run, &tried.target, loss, told)).await?;
             return Ok(false);
         }
         Box::pin(self.after_loss(run, avoid, tried, loss)).await

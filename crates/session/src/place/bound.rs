@@ -6,7 +6,7 @@ use mysql_wire::command::Command;
 use mysql_wire::result::{ColumnKind, DateTime, TimeSpan, Value, ValueKind};
 use mysql_wire::statement::Execute;
 use planner::place::{self, Values, literal};
-use sqltext::{Mode, Multibyte, Slot};
+use sqltext::{Mode, Multibyte, Slot, put_string};
 
 use crate::prepared::Statement;
 
@@ -165,7 +165,7 @@ fn written_time(time: &TimeSpan) -> String {
 }
 
 /// Appends a value as a literal of its type.
-fn put(
+pub(super) fn put(
     out: &mut Vec<u8>,
     value: &Value<'_>,
     kind: ValueKind,
@@ -221,22 +221,8 @@ fn put_bytes(
         // A byte of a character could pass for a quote.
         return None;
     }
-    quote(bytes, mode, out);
+    put_string(bytes, mode.no_backslash_escapes, out);
     Some(())
-}
-
-/// Writes a string literal. No byte of a character may pass for a quote.
-pub(super) fn quote(bytes: &[u8], mode: &Mode, out: &mut Vec<u8>) {
-    out.push(b'\'');
-    for &byte in bytes {
-        match byte {
-            b'\'' => out.extend_from_slice(b"''"),
-            b'\\' if !mode.no_backslash_escapes => out.extend_from_slice(b"\\\\"),
-            0 if !mode.no_backslash_escapes => out.extend_from_slice(b"\\0"),
-            _ => out.push(byte),
-        }
-    }
-    out.push(b'\'');
 }
 
 #[cfg(test)]

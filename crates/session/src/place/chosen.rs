@@ -54,7 +54,7 @@ impl Session {
         sharding: &Sharding,
     ) -> Option<Where> {
         let about = match &plan.goes {
-            Goes::Group(_) | Goes::Refused(_) => false,
+            Goes::Group(_) | Goes::Refused(_) | Goes::Steps { .. } => false,
             Goes::Global { .. } => !plan.writes,
             Goes::Nowhere | Goes::Key(_) | Goes::Tables(_) | Goes::Insert(_) | Goes::Unread(_) => {
                 true

@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
+use farm::{Sharding, Snapshot};
+use mysql_wire::relay::Expect;
+use planner::load::LoadPlan;
 use planner::place::{Literals, Spot};
 use planner::{Answer as Planned, Finish, Tier};
-use sqltext::Span;
+use sqltext::{Mode, Span};
 
 use super::{Where, is_planned};
-use crate::exec::Shape;
+use crate::exec::{Job, Shape};
 use crate::operator::Answer;
 use crate::session::Session;
 
@@ -28,11 +31,7 @@ impl Session {
         let snapshot = self.core.snapshot();
         let sharding = snapshot.sharding.as_ref()?;
         if !is_planned(shape) {
-            return match self.place_by_names(text, shape, &snapshot, sharding) {
-                Where::Group(group) => Some(Explained::Group(group)),
-                Where::Refuse(error, detail) => Some(refused(error.text(&[&detail]))),
-                _ => None,
-            };
+            return self.explain_unplanned(text, shape, &snapshot, sharding);
         }
         let plan = self.make_plan(text, shape, &snapshot, sharding)?;
         let slots = sqltext::slots(text, &self.mode);
@@ -43,7 +42,7 @@ impl Session {
             mode: &self.mode,
             utf8: self.is_utf8(),
         };
-        let spot = self.spot(&plan, text, &literals, sharding);
+        let spot = plan.spot(&self.statement_of(text, &literals), sharding);
         if self.has_chosen(shape)
             && let Some(Where::Group(group)) =
                 self.place_chosen(&plan, &spot, shape, text, &snapshot, sharding)
@@ -60,6 +59,7 @@ impl Session {
             Spot::Limited(_) => {
                 Some("the keys of the rows are read with locks, then they are changed".to_owned())
             }
+            Spot::ByKeys => return Some(self.explain_by_keys(text)),
             Spot::Select => Some("the query's rows are read, then inserted".to_owned()),
             _ => None,
         };
@@ -83,7 +83,7 @@ impl Session {
                 };
                 Some(rows(writing.parts.iter().map(row).collect()))
             }
-            Where::Rows(text) => Some(match self.answer_of(&text) {
+            Where::Rows(text) => Some(match self.answer_of(&without_values(text, &self.mode)) {
                 Ok(planned) => rows(planned_rows(&planned)),
                 Err((error, detail)) => refused(error.text(&[&detail])),
             }),
@@ -91,6 +91,69 @@ impl Session {
             _ => None,
         }
     }
+
+    fn explain_by_keys(&self, text: &[u8]) -> Explained {
+        let text = without_values(text.to_vec(), &self.mode);
+        match self.planned(&text, |text, asked| {
+            planner::by_keys(text, asked, self.shares())
+        }) {
+            Ok(plan) => {
+                let then = "the rows that are meant are read with locks, then they are changed by their keys";
+                let mut all = planned_rows(&plan.read);
+                all.iter_mut().for_each(|row| row[4] = then.to_owned());
+                rows(all)
+            }
+            Err((error, detail)) => refused(error.text(&[&detail])),
+        }
+    }
+
+    /// The same of a statement whose keys are not looked for.
+    fn explain_unplanned(
+        &self,
+        text: &[u8],
+        shape: &Shape,
+        snapshot: &Snapshot,
+        sharding: &Sharding,
+    ) -> Option<Explained> {
+        let job = Job::Frame(Expect::Results);
+        let place = match self.place_load(shape, text, job, snapshot, sharding) {
+            Some(place) => place,
+            None => self.place_by_names(text, shape, snapshot, sharding),
+        };
+        match place {
+            Where::Load(plan) => Some(loaded(&plan)),
+            Where::Group(group) => Some(Explained::Group(group)),
+            Where::Refuse(error, detail) => Some(refused(error.text(&[&detail]))),
+            Where::Upkeep(parts) => {
+                let groups = parts.iter().map(|part| part.group.to_string());
+                let groups = groups.collect::<Vec<_>>().join(",");
+                let row = ["each group", &groups, &shown(text), "rows are appended", ""];
+                Some(rows(vec![row.map(str::to_owned)]))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The session's own values are not asked for: NULL stands for them.
+fn without_values(text: Vec<u8>, mode: &Mode) -> Vec<u8> {
+    let Ok(read) = std::str::from_utf8(&text) else {
+        return text;
+    };
+    let values = planner::session_values(read, mode);
+    let nulls = vec!["NULL".to_owned(); values.len()];
+    planner::with_values(read, &values, &nulls).into_bytes()
+}
+
+fn loaded(plan: &LoadPlan) -> Explained {
+    let then = match (plan.same, plan.cuts()) {
+        (true, false) => "the whole file goes to each group",
+        (true, true) => "all rows go to each group, with the same ids",
+        (false, _) => "each row goes to the group of its key",
+    };
+    let text = shown(&plan.text);
+    let row = ["each group", &plan.groups.join(","), &text, then, ""];
+    rows(vec![row.map(str::to_owned)])
 }
 
 fn planned_rows(planned: &Planned) -> Vec<[String; 5]> {

@@ -5,7 +5,10 @@ use mysql_wire::capability::Capabilities;
 use mysql_wire::packet::{self, HEADER_BYTES, Header};
 use mysql_wire::relay::Expect;
 use mysql_wire::reply::{self, ErrPacket, OkPacket};
-use mysql_wire::result::{Column, ColumnCount, ColumnKind, TextRow};
+use mysql_wire::result::{
+    Column, ColumnCount, ColumnKind, TextRow, Value, ValueKind, decode_binary_row,
+};
+use planner::Answer;
 use sqltext::{Mode, Multibyte};
 
 use crate::client::HEARD_BYTES_MAX;
@@ -15,7 +18,7 @@ use crate::refuse::ServerRefusal;
 use crate::session::Session;
 
 /// What a statement answered.
-pub(super) enum Heard {
+pub enum Heard {
     Ok {
         affected_rows: u64,
         insert_id: u64,
@@ -28,7 +31,7 @@ pub(super) enum Heard {
 
 /// Rows of a statement, as text.
 #[derive(Default)]
-pub(super) struct Sheet {
+pub struct Sheet {
     pub names: Vec<String>,
     forms: Vec<Form>,
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
@@ -38,6 +41,10 @@ pub(super) struct Sheet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Plain,
+    /// A number of floating point.
+    Double,
+    /// The same, of which its text has six digits only.
+    Float,
     Quoted,
     Bytes,
 }
@@ -45,6 +52,15 @@ enum Form {
 impl Session {
     /// Runs a statement of Heddle's own for the client's command, in the client's transaction.
     pub(super) async fn inner(&mut self, text: &[u8]) -> Result<Heard, End> {
+        self.inner_as(text, None).await
+    }
+
+    /// The same; a query is answered in this way, where one is given.
+    pub(super) async fn inner_as(
+        &mut self,
+        text: &[u8],
+        answer: Option<Answer>,
+    ) -> Result<Heard, End> {
         let interrupted = self.client.begin_play();
         self.client.hear(Some(Vec::new()));
         let mut payload = Vec::with_capacity(text.len() + 1);
@@ -54,13 +70,27 @@ impl Session {
         packet::write(&mut frame, &mut 0, &payload);
         self.client.play(&frame);
         let shape = self.query_shape();
-        let done = Box::pin(self.run_free(shape, Job::Frame(Expect::Results))).await;
+        let job = Job::Frame(Expect::Results);
+        let done = match answer {
+            Some(answer) => Box::pin(self.answer_rows(answer, shape, job)).await,
+            None => Box::pin(self.run_free(shape, job)).await,
+        };
         let heard = self.client.hear(None).unwrap_or_default();
         self.client.end_play(interrupted);
         done?;
         let capabilities = self.client.capabilities;
-        Ok(read(&heard, capabilities).unwrap_or_else(|| odd("an answer that is not understood")))
+        Ok(self::heard(&heard, capabilities))
     }
+}
+
+/// Reads the packets of an answer.
+pub(crate) fn heard(packets: &[u8], capabilities: Capabilities) -> Heard {
+    read(packets, capabilities, false).unwrap_or_else(|| odd("an answer that is not understood"))
+}
+
+/// Reads the packets of the answer to an EXECUTE. Its values become texts.
+pub(crate) fn executed(packets: &[u8], capabilities: Capabilities) -> Heard {
+    read(packets, capabilities, true).unwrap_or_else(|| odd("an answer that is not understood"))
 }
 
 fn odd(why: &str) -> Heard {
@@ -72,7 +102,7 @@ fn odd(why: &str) -> Heard {
 }
 
 /// The payloads of whole packets.
-fn payloads(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn packets(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let header = Header::parse(bytes)?;
         let rest = bytes.get(HEADER_BYTES..)?;
@@ -83,13 +113,13 @@ fn payloads(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-fn read(bytes: &[u8], capabilities: Capabilities) -> Option<Heard> {
+fn read(bytes: &[u8], capabilities: Capabilities, binary: bool) -> Option<Heard> {
     if bytes.len() >= HEARD_BYTES_MAX {
         return Some(odd(
             "the rows that this statement needs are more than 64 MB",
         ));
     }
-    let mut packets = payloads(bytes);
+    let mut packets = self::packets(bytes);
     let first = packets.next()?;
     if let Some(refused) = refusal(first, capabilities) {
         return Some(refused);
@@ -105,8 +135,10 @@ fn read(bytes: &[u8], capabilities: Capabilities) -> Option<Heard> {
     }
     let count = ColumnCount::decode(first, capabilities).ok()?.columns;
     let mut sheet = Sheet::default();
+    let mut kinds = Vec::new();
     for _ in 0..count {
         let column = Column::decode(packets.next()?, capabilities).ok()?;
+        kinds.push(column.value_kind());
         sheet
             .names
             .push(String::from_utf8_lossy(column.name).into_owned());
@@ -122,10 +154,31 @@ fn read(bytes: &[u8], capabilities: Capabilities) -> Option<Heard> {
         if let Some(refused) = refusal(packet, capabilities) {
             return Some(refused);
         }
-        let cells = TextRow::new(packet).map(|cell| Some(cell.ok()?.map(<[u8]>::to_vec)));
-        sheet.rows.push(cells.collect::<Option<_>>()?);
+        sheet.rows.push(match binary {
+            true => {
+                let values = decode_binary_row(packet, &kinds).ok()?;
+                values.iter().zip(&kinds).map(text_of).collect()
+            }
+            false => {
+                let cells = TextRow::new(packet).map(|cell| Some(cell.ok()?.map(<[u8]>::to_vec)));
+                cells.collect::<Option<_>>()?
+            }
+        });
     }
     None
+}
+
+/// A value of a binary row as a text row has it.
+fn text_of((value, kind): (&Value<'_>, &ValueKind)) -> Option<Vec<u8>> {
+    match value {
+        Value::Null => None,
+        Value::Bytes(bytes) => Some(bytes.to_vec()),
+        other => {
+            let mut text = Vec::with_capacity(20);
+            other.put_text(*kind, &mut text);
+            Some(text)
+        }
+    }
 }
 
 fn refusal(packet: &[u8], capabilities: Capabilities) -> Option<Heard> {
@@ -146,6 +199,8 @@ const BINARY: u16 = 63;
 fn form(column: &Column<'_>) -> Form {
     match column.kind {
         ColumnKind::Bit | ColumnKind::Geometry => Form::Bytes,
+        ColumnKind::Float => Form::Float,
+        ColumnKind::Double => Form::Double,
         kind if kind.is_number() => Form::Plain,
         ColumnKind::TinyBlob
         | ColumnKind::Blob
@@ -163,6 +218,11 @@ fn form(column: &Column<'_>) -> Form {
 }
 
 impl Sheet {
+    /// The values of a column are not whole.
+    pub fn is_short(&self, column: usize) -> bool {
+        self.forms.get(column) == Some(&Form::Float)
+    }
+
     /// A row's values as literals between commas; `None` where the client's character set does not
     /// let them be written.
     pub fn literals(
@@ -190,6 +250,13 @@ fn put(out: &mut Vec<u8>, value: Option<&[u8]>, form: Form, mode: &Mode) -> Opti
     };
     match form {
         Form::Plain => out.extend_from_slice(value),
+        Form::Double | Form::Float => {
+            out.extend_from_slice(value);
+            // Without an exponent it would be a DECIMAL.
+            if !value.contains(&b'e') && !value.contains(&b'E') {
+                out.extend_from_slice(b"e0");
+            }
+        }
         Form::Bytes => {
             out.extend_from_slice(b"x'");
             for byte in value {
@@ -202,7 +269,7 @@ fn put(out: &mut Vec<u8>, value: Option<&[u8]>, form: Form, mode: &Mode) -> Opti
             if !single && !value.is_ascii() {
                 return None;
             }
-            super::bound::quote(value, mode, out);
+            sqltext::put_string(value, mode.no_backslash_escapes, out);
         }
     }
     Some(())

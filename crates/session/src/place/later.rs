@@ -2,8 +2,8 @@
 //! server computes.
 
 use farm::{ClientError, error};
-use planner::place::{Goes, Literals, Spot, Statement, edited};
-use sqltext::Span;
+use planner::place::{Goes, Literals, Spot, Statement};
+use sqltext::{Span, edited};
 
 use super::{Where, Writing};
 use crate::exec::{Job, Shape};
@@ -65,11 +65,16 @@ impl Session {
                     let edits: Vec<_> = spans
                         .iter()
                         .zip(values)
-                        .map(|(span, value)| (span.start, span.end, value))
+                        .map(|(span, value)| ((span.start as usize, span.end as usize), value))
                         .collect();
-                    edited(&text, &edits)
+                    edited(&text, edits)
                 }
                 _ => {
+                    if let Some(id) = self.unheard_id(&plan, &spot, &statement)
+                        && let Goes::Insert(insert) = &plan.goes
+                    {
+                        self.raise_ids(insert, id).await?;
+                    }
                     let returns = plan.returns();
                     return Ok(self.ready(spot, text, insert_id, returns, &snapshot, sharding));
                 }

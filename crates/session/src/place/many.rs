@@ -4,38 +4,49 @@
 //! Their rows are read first, with locks where they are to be changed, and then written by their
 //! keys, all in the client's transaction or in one of their own: all or none of it happens.
 
-use farm::error;
 use farm::sharding::TableSchema;
+use farm::{ClientError, error};
 use planner::place::Spot;
-use sqltext::{Change, Span};
+use sqltext::{Change, Span, ticked};
 
+use super::bulk::Bulk;
 use super::inner::{Heard, Sheet};
 use crate::end::End;
 use crate::exec::Job;
 use crate::refuse::ServerRefusal;
 use crate::session::{Session, is_free};
 
+/// A statement of several steps within a transaction is undone to here when one of them fails. The
+/// statements of its steps have a savepoint of their own on each server, with another name.
+const SAVEPOINT: &[u8] = b"SAVEPOINT `heddle.steps`";
+const UNDO: &[u8] = b"ROLLBACK TO SAVEPOINT `heddle.steps`";
+const RELEASE: &[u8] = b"RELEASE SAVEPOINT `heddle.steps`";
+
 /// Rows in one statement, and its bytes.
-const BATCH_ROWS: usize = 500;
-const BATCH_BYTES: usize = 512 * 1024;
+pub(super) const BATCH_ROWS: usize = 500;
+pub(super) const BATCH_BYTES: usize = 512 * 1024;
 
 /// What came of all of it.
 #[derive(Default)]
-struct Tally {
-    affected_rows: u64,
+pub(super) struct Tally {
+    pub affected_rows: u64,
     /// The first id that was given.
     insert_id: u64,
     matched: u64,
-    records: u64,
+    pub records: u64,
     duplicates: u64,
     warnings: u16,
+    /// The last OK's.
+    pub info: Vec<u8>,
 }
 
 /// Why it ends.
-enum Stop {
+pub(super) enum Stop {
     End(End),
     Server(ServerRefusal),
     Refused(&'static str),
+    /// With what the error's text says of it.
+    Told(ClientError, String),
 }
 
 impl From<End> for Stop {
@@ -44,7 +55,32 @@ impl From<End> for Stop {
     }
 }
 
-type Step<T> = Result<T, Stop>;
+pub(super) type Step<T> = Result<T, Stop>;
+
+impl Tally {
+    /// What an INSERT of many rows says of itself.
+    pub fn insert_info(&self) -> String {
+        format!(
+            "Records: {}  Duplicates: {}  Warnings: {}",
+            self.records, self.duplicates, self.warnings
+        )
+    }
+
+    /// What an UPDATE says of itself.
+    pub fn update_info(&self) -> String {
+        format!(
+            "Rows matched: {}  Changed: {}  Warnings: {}",
+            self.matched, self.affected_rows, self.warnings
+        )
+    }
+}
+
+/// What is done in several steps.
+#[derive(Clone, Copy)]
+pub(super) enum Work<'a> {
+    Spot(&'a Spot, &'a [u8]),
+    Bulk(&'a Bulk),
+}
 
 impl Session {
     /// Carries such a write out and answers the client.
@@ -53,9 +89,14 @@ impl Session {
             let why = "the statement's parameters cannot be written out";
             return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await;
         };
+        self.in_steps(Work::Spot(spot, &text)).await
+    }
+
+    /// Does all of it in the client's transaction or in one of its own, or nothing, and answers the
+    /// client.
+    pub(super) async fn in_steps(&mut self, work: Work<'_>) -> Result<(), End> {
         let alone = is_free(self.status);
-        let done = self.write_in_transaction(spot, &text, alone).await;
-        match done {
+        match self.steps(work, alone).await {
             Ok((tally, info)) => {
                 let mut ok = mysql_wire::reply::OkPacket::new(self.status_now());
                 ok.affected_rows = tally.affected_rows;
@@ -66,49 +107,55 @@ impl Session {
             }
             Err(Stop::End(end)) => Err(end),
             Err(stop) => {
-                if alone {
-                    self.inner(b"ROLLBACK").await?;
-                }
+                let undo: &[u8] = if alone { b"ROLLBACK" } else { UNDO };
+                self.inner(undo).await?;
                 match stop {
                     Stop::Server(refusal) => self.client.pass_refusal(&refusal).await,
                     Stop::Refused(why) => self.client.error(&error::NOT_OVER_GROUPS, &[why]).await,
+                    Stop::Told(error, detail) => self.client.error(&error, &[&detail]).await,
                     Stop::End(end) => Err(end),
                 }
             }
         }
     }
 
-    async fn write_in_transaction(
-        &mut self,
-        spot: &Spot,
-        text: &[u8],
-        alone: bool,
-    ) -> Step<(Tally, String)> {
-        if alone {
-            self.run_inner(b"START TRANSACTION").await?;
-        }
+    async fn steps(&mut self, work: Work<'_>, alone: bool) -> Step<(Tally, String)> {
+        let begin: &[u8] = if alone {
+            b"START TRANSACTION"
+        } else {
+            SAVEPOINT
+        };
+        self.run_inner(begin).await?;
         let mut tally = Tally::default();
-        let info = match spot {
+        let info = match work {
+            Work::Bulk(bulk) => self.write_bulk(bulk, &mut tally).await?,
+            Work::Spot(spot, text) => self.write_spot(spot, text, &mut tally).await?,
+        };
+        let end: &[u8] = if alone { b"COMMIT" } else { RELEASE };
+        self.run_inner(end).await?;
+        Ok((tally, info))
+    }
+
+    /// Gives what the OK says.
+    async fn write_spot(&mut self, spot: &Spot, text: &[u8], tally: &mut Tally) -> Step<String> {
+        let delete = match spot {
             Spot::Select => {
-                self.insert_selected(text, &mut tally).await?;
-                format!(
-                    "Records: {}  Duplicates: {}  Warnings: {}",
-                    tally.records, tally.duplicates, tally.warnings
-                )
+                return Ok(match self.insert_selected(text, tally).await? {
+                    true => String::from_utf8_lossy(&tally.info).into_owned(),
+                    false => tally.insert_info(),
+                });
             }
-            Spot::Limited(_) => {
-                let delete = self.change_limited(text, &mut tally).await?;
-                update_info(&tally, delete)
-            }
+            Spot::ByKeys => self.change_by_rows(text, tally).await?,
+            Spot::Limited(_) => self.change_limited(text, tally).await?,
             _ => {
-                self.move_rows(text, &mut tally).await?;
-                update_info(&tally, false)
+                self.move_rows(text, tally).await?;
+                false
             }
         };
-        if alone {
-            self.run_inner(b"COMMIT").await?;
-        }
-        Ok((tally, info))
+        Ok(match delete {
+            true => String::new(),
+            false => tally.update_info(),
+        })
     }
 
     /// A statement whose counts do not matter.
@@ -117,7 +164,7 @@ impl Session {
     }
 
     /// A write, whose counts are added.
-    async fn write_inner(&mut self, text: &[u8], tally: &mut Tally) -> Step<()> {
+    pub(super) async fn write_inner(&mut self, text: &[u8], tally: &mut Tally) -> Step<()> {
         match self.inner(text).await? {
             Heard::Ok {
                 affected_rows,
@@ -132,6 +179,7 @@ impl Session {
                 tally.warnings = tally.warnings.saturating_add(warnings);
                 tally.duplicates += number_behind(&info, "Duplicates: ").unwrap_or(0);
                 tally.matched += number_behind(&info, "Rows matched: ").unwrap_or(affected_rows);
+                tally.info = info;
                 Ok(())
             }
             Heard::Rows(_) => Err(Stop::Refused("rows came where none were expected")),
@@ -139,7 +187,7 @@ impl Session {
         }
     }
 
-    async fn rows_inner(&mut self, text: &[u8]) -> Step<Sheet> {
+    pub(super) async fn rows_inner(&mut self, text: &[u8]) -> Step<Sheet> {
         match self.inner(text).await? {
             Heard::Rows(sheet) => Ok(sheet),
             Heard::Ok { .. } => Err(Stop::Refused("no rows came where some were expected")),
@@ -147,13 +195,15 @@ impl Session {
         }
     }
 
-    /// The rows of the query first, then they are inserted as if they were written out.
-    async fn insert_selected(&mut self, text: &[u8], tally: &mut Tally) -> Step<()> {
+    /// The rows of the query first, then they are inserted as if they were written out. True for an
+    /// INSERT of rows with queries among their values.
+    async fn insert_selected(&mut self, text: &[u8], tally: &mut Tally) -> Step<bool> {
         let mode = self.mode;
         let insert =
             sqltext::insert(text, &mode).ok_or(Stop::Refused("the INSERT is not understood"))?;
         let sqltext::Source::Query(at) = insert.source else {
-            return Err(Stop::Refused("the INSERT is not understood"));
+            self.insert_computed(text, &insert, tally).await?;
+            return Ok(true);
         };
         if insert.returns {
             return Err(Stop::Refused(
@@ -171,7 +221,8 @@ impl Session {
         let tail = tail.strip_suffix(b";").unwrap_or(tail);
         let all: Vec<usize> = (0..sheet.names.len()).collect();
         tally.records = sheet.rows.len() as u64;
-        self.insert_rows(&head, tail, &sheet, &all, tally).await
+        self.insert_rows(&head, tail, &sheet, &all, tally).await?;
+        Ok(false)
     }
 
     async fn insert_rows(
@@ -208,7 +259,12 @@ impl Session {
         Ok(())
     }
 
-    fn written(&self, sheet: &Sheet, row: &[Option<Vec<u8>>], columns: &[usize]) -> Step<Vec<u8>> {
+    pub(super) fn written(
+        &self,
+        sheet: &Sheet,
+        row: &[Option<Vec<u8>>],
+        columns: &[usize],
+    ) -> Step<Vec<u8>> {
         sheet
             .literals(row, columns, &self.mode)
             .ok_or(Stop::Refused(
@@ -248,7 +304,7 @@ impl Session {
         let keys: Vec<String> = schema
             .primary
             .iter()
-            .map(|at| quoted(&schema.columns[usize::from(*at)].name))
+            .map(|at| ticked(&schema.columns[usize::from(*at)].name))
             .collect();
         let mut query = format!("SELECT {} FROM ", keys.join(", ")).into_bytes();
         clauses(text, &change, &mut query);
@@ -310,7 +366,7 @@ impl Session {
         let keys: Vec<String> = schema
             .primary
             .iter()
-            .map(|at| quoted(&schema.columns[usize::from(*at)].name))
+            .map(|at| ticked(&schema.columns[usize::from(*at)].name))
             .collect();
         let stored: Vec<&str> = schema
             .columns
@@ -324,7 +380,7 @@ impl Session {
             match set.iter().find(|(set, _)| set.eq_ignore_ascii_case(column)) {
                 // An alias of its own: two columns of one name cannot be gathered.
                 Some((_, value)) => query.extend_from_slice(&[b"(", *value, b")"].concat()),
-                None => query.extend_from_slice(quoted(column).as_bytes()),
+                None => query.extend_from_slice(ticked(column).as_bytes()),
             }
             query.extend_from_slice(format!(" AS `to {column}`").as_bytes());
         }
@@ -339,7 +395,7 @@ impl Session {
         let head = [b"DELETE FROM ", table].concat();
         self.change_by_keys(&head, &keys, &sheet, &mut unseen)
             .await?;
-        let names: Vec<String> = stored.iter().map(|column| quoted(column)).collect();
+        let names: Vec<String> = stored.iter().map(|column| ticked(column)).collect();
         let mut head = [b"INSERT INTO ", table].concat();
         head.extend_from_slice(format!(" ({}) VALUES ", names.join(", ")).as_bytes());
         let columns: Vec<usize> = (keys.len()..keys.len() + stored.len()).collect();
@@ -391,24 +447,10 @@ fn clauses(text: &[u8], change: &Change, out: &mut Vec<u8>) {
     out.extend_from_slice(b" FOR UPDATE");
 }
 
-fn update_info(tally: &Tally, delete: bool) -> String {
-    match delete {
-        true => String::new(),
-        false => format!(
-            "Rows matched: {}  Changed: {}  Warnings: {}",
-            tally.matched, tally.affected_rows, tally.warnings
-        ),
-    }
-}
-
 /// The number behind a word of an OK's info.
 fn number_behind(info: &[u8], word: &str) -> Option<u64> {
     let info = std::str::from_utf8(info).ok()?;
     let (_, rest) = info.split_once(word)?;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok()
-}
-
-fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }

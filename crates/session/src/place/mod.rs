@@ -5,21 +5,32 @@
 //! is not asked at all.
 
 mod bound;
+mod bulk;
+mod by_keys;
 mod chosen;
+mod discard;
+mod estimate;
 mod explain;
 mod ids;
+mod in_text;
 mod inner;
+mod into;
 mod later;
+mod load;
 mod many;
+mod own;
 mod plans;
 mod run;
+mod several;
 mod split;
+mod upkeep;
 
 use std::sync::Arc;
 
 use farm::{ClientError, Group, Sharding, Snapshot, error};
 use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
+use planner::load::LoadPlan;
 use planner::place::{Asked, Goes, Literals, Plan, Spot, Statement, Tables, Values};
 use planner::{Catalog, Kind};
 use sqltext::{Class, Facts, Slot, Verb};
@@ -32,6 +43,9 @@ use bound::Bound;
 pub(crate) use chosen::Chosen;
 pub(crate) use explain::Explained;
 pub(crate) use ids::Blocks;
+pub(crate) use in_text::{InText, Texts};
+pub use inner::{Heard, Sheet};
+pub(crate) use inner::{executed, heard, packets};
 pub(crate) use plans::Plans;
 
 /// Where a statement goes.
@@ -46,8 +60,18 @@ pub(crate) enum Where {
     Parts(Writing),
     /// A query over several groups: its text, with parameters written out.
     Rows(Vec<u8>),
+    /// LOAD DATA, whose rows go to several groups.
+    Load(Box<LoadPlan>),
+    /// The same text on several groups, outside transactions; their rows are the answer.
+    Upkeep(Vec<Part>),
     /// Something must be asked or allocated first: see [`Session::place_later`].
     Later(Box<Spot>),
+    /// A text of several statements, which run one after the other, each where its tables are.
+    Several,
+    /// A statement about one that is prepared in SQL.
+    InText(Box<InText>),
+    /// Many rows of a prepared statement at once.
+    Bulk(u32),
     Refuse(ClientError, String),
 }
 
@@ -59,6 +83,8 @@ pub(crate) struct Writing {
     pub insert_id: Option<u64>,
     /// It answers with rows: RETURNING.
     pub returns: bool,
+    /// Of an INSERT of rows: the part that each of them went to.
+    pub turns: Vec<usize>,
     /// The groups change copies of the same rows.
     pub same: bool,
 }
@@ -107,7 +133,7 @@ impl Session {
             return self.place_prepare(text, snapshot, sharding);
         }
         if shape.facts.contains(Facts::MULTIPLE) {
-            return self.place_several(text, snapshot, sharding);
+            return self.place_several(text, job, snapshot, sharding);
         }
         if !is_planned(shape) {
             if self.has_chosen(shape)
@@ -115,13 +141,21 @@ impl Session {
             {
                 return place;
             }
-            return self.place_by_names(text, shape, snapshot, sharding);
+            return match self.place_load(shape, text, job, snapshot, sharding) {
+                Some(place) => place,
+                None => self.place_by_names(text, shape, snapshot, sharding),
+            };
         }
         let Some(plan) = self.plan(text, shape, snapshot, sharding) else {
             return Where::Stay;
         };
         let spot = match job {
-            Job::Execute(_) if self.is_command(Command::StmtBulkExecute) => spot_of_bulk(&plan),
+            Job::Execute(id) if self.is_command(Command::StmtBulkExecute) => {
+                match place_of_bulk(&plan, snapshot) {
+                    Some(place) => return place,
+                    None => return Where::Bulk(id),
+                }
+            }
             Job::Execute(id) => match self.bound(id, text) {
                 Some(bound) => self.spot(&plan, text, &bound, sharding),
                 None => return Where::Stay,
@@ -140,7 +174,9 @@ impl Session {
     fn spot_of_text(&self, plan: &Plan, shape: &Shape, text: &[u8], sharding: &Sharding) -> Spot {
         let scan = self.core.scan.borrow();
         let read;
-        let spans = match scan.number == shape.scan && !self.client.is_split() {
+        // CONNECTION_ID() was replaced in the text behind the scan.
+        let scanned = scan.number == shape.scan && !shape.facts.contains(Facts::CONNECTION_ID);
+        let spans = match scanned && !self.client.is_split() {
             true => &scan.literals[..],
             false => {
                 let slots = sqltext::slots(text, &self.mode).into_iter();
@@ -179,14 +215,23 @@ impl Session {
         }
     }
 
+    /// Where a statement goes that is about to run: the ids that it brings are made known first.
     fn spot(&self, plan: &Plan, text: &[u8], values: &dyn Values, sharding: &Sharding) -> Spot {
-        let statement = Statement {
+        let statement = self.statement_of(text, values);
+        let spot = plan.spot(&statement, sharding);
+        match self.unheard_id(plan, &spot, &statement) {
+            Some(_) => Spot::Ids(0),
+            None => spot,
+        }
+    }
+
+    fn statement_of<'a>(&'a self, text: &'a [u8], values: &'a dyn Values) -> Statement<'a> {
+        Statement {
             text,
             mode: &self.mode,
             values,
             zero_is_value: self.keeps_zeros(),
-        };
-        plan.spot(&statement, sharding)
+        }
     }
 
     /// A zero in an AUTO_INCREMENT column is stored as it is.
@@ -211,6 +256,7 @@ impl Session {
                 parts,
                 insert_id: None,
                 returns,
+                turns: Vec::new(),
                 same,
             })
         };
@@ -234,8 +280,12 @@ impl Session {
                 let Some(text) = text() else {
                     return unwritable();
                 };
+                let turns = split::turns(&parts);
                 match split::rows(&text, &self.mode, &parts) {
-                    Some(parts) => writing(parts),
+                    Some(parts) => match writing(parts) {
+                        Where::Parts(writing) => Where::Parts(Writing { turns, ..writing }),
+                        other => other,
+                    },
                     None => refuse("the rows of this INSERT cannot be taken apart"),
                 }
             }
@@ -243,6 +293,7 @@ impl Session {
             | Spot::Ids(_)
             | Spot::Moves(_)
             | Spot::Limited(_)
+            | Spot::ByKeys
             | Spot::Select) => Where::Later(Box::new(later)),
         }
     }
@@ -290,6 +341,9 @@ impl Session {
             Defining::Refused(why) => return Where::Refuse(error::COMMAND_REFUSED, why),
             Defining::Elsewhere => {}
         }
+        if let Some(place) = self.upkeep(text, shape, snapshot, sharding) {
+            return place;
+        }
         let own = matches!(
             shape.class,
             Class::Transaction | Class::Set | Class::Ddl | Class::Local | Class::Empty
@@ -305,8 +359,8 @@ impl Session {
                 None => Where::Stay,
             };
         }
-        if matches!(shape.verb, Verb::Prepare | Verb::ExecuteImmediate) {
-            return self.place_text_prepare(text, snapshot, sharding);
+        if let Some(found) = self.in_text(shape, text) {
+            return Where::InText(Box::new(found));
         }
         let rows_matter = !matches!(shape.class, Class::Show);
         match self.by_names(text, snapshot, sharding) {
@@ -317,25 +371,6 @@ impl Session {
         }
     }
 
-    /// PREPARE … FROM: the statement inside runs on one connection.
-    fn place_text_prepare(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        let slots = sqltext::slots(text, &self.mode);
-        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
-        let why = "a statement that is prepared by PREPARE in SQL works on tables of one group only: prepare it by the protocol";
-        let Some(slot) = slots.first() else {
-            return match sharding.has_declared(&database) {
-                true => refuse(why),
-                false => self.in_database(snapshot, sharding),
-            };
-        };
-        let inner = sqltext::unquote(slot.span.of(text), &self.mode);
-        match self.by_names(&inner, snapshot, sharding) {
-            Names::None => self.in_database(snapshot, sharding),
-            Names::Whole(name) => group(&name, snapshot),
-            Names::Part(_) => refuse(why),
-        }
-    }
-
     fn by_names(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Names {
         let Some(home) = snapshot.home() else {
             return Names::None;
@@ -343,6 +378,7 @@ impl Session {
         let tables = Tables {
             sharding,
             home: &home.name,
+            reads: true,
         };
         let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
         let mut found = Names::None;
@@ -379,50 +415,6 @@ impl Session {
             Names::None => self.in_database(snapshot, sharding),
             Names::Whole(name) | Names::Part(name) => group(&name, snapshot),
         }
-    }
-
-    /// Several statements in one text, which one server has to run.
-    fn place_several(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        let mut all: Option<Arc<Group>> = None;
-        for span in sqltext::statements(text, &self.mode) {
-            let one = span.of(text);
-            let shape = self.core.shape(one, &self.mode);
-            let place = match is_planned(&shape) {
-                true => {
-                    let plan = self.make_plan(one, &shape, snapshot, sharding);
-                    let slots = sqltext::slots(one, &self.mode);
-                    let spans: Vec<_> = slots.iter().map(|slot| slot.span).collect();
-                    let literals = Literals {
-                        text: one,
-                        spans: &spans,
-                        mode: &self.mode,
-                        utf8: self.is_utf8(),
-                    };
-                    match plan.map(|plan| self.spot(&plan, one, &literals, sharding)) {
-                        Some(Spot::Group(name)) => group(&name, snapshot),
-                        Some(Spot::Anywhere | Spot::AnyOf(_)) | None => Where::Stay,
-                        Some(Spot::Refused(refusal)) => {
-                            Where::Refuse(refusal.error, refusal.detail)
-                        }
-                        Some(_) => refuse(
-                            "a text of several statements must be for one group: send them one by one",
-                        ),
-                    }
-                }
-                false => self.place_by_names(one, &shape, snapshot, sharding),
-            };
-            match (place, &all) {
-                (Where::Group(group), None) => all = Some(group),
-                (Where::Group(group), Some(first)) if group.name != first.name => {
-                    return refuse(
-                        "the statements of this text are for several groups: send them one by one",
-                    );
-                }
-                (refused @ Where::Refuse(..), _) => return refused,
-                _ => {}
-            }
-        }
-        all.map_or(Where::Stay, Where::Group)
     }
 
     /// The plan of a text's shape.
@@ -494,16 +486,12 @@ enum Names {
     Part(Arc<str>),
 }
 
-/// Many rows in one execution, whose keys are not looked at.
-fn spot_of_bulk(plan: &Plan) -> Spot {
-    let why = "many rows in one execution work on tables of one group only: execute row by row";
+/// Where many rows in one execution go when their keys do not matter.
+fn place_of_bulk(plan: &Plan, snapshot: &Snapshot) -> Option<Where> {
     match &plan.goes {
-        Goes::Group(name) => Spot::Group(name.clone()),
-        Goes::Nowhere => Spot::Anywhere,
-        _ => Spot::Refused(routing::Refusal {
-            error: error::NOT_OVER_GROUPS,
-            detail: why.to_owned(),
-        }),
+        Goes::Group(name) => Some(group(name, snapshot)),
+        Goes::Nowhere => Some(Where::Stay),
+        _ => None,
     }
 }
 

@@ -1,9 +1,12 @@
 //! Runs a command where its tables are: on one group, on several, or answers why it runs nowhere.
 
+use std::sync::Arc;
+
 use farm::{ClientError, error};
+use mysql_wire::relay::Expect;
 use planner::place::Spot;
-use planner::{Answer, Finish, Merging, Unanswered};
-use sqltext::Class;
+use planner::{Answer, Finish, Unanswered};
+use sqltext::{Class, Facts, Verb};
 
 use super::Where;
 use crate::end::End;
@@ -17,13 +20,25 @@ impl Session {
         if shape.bad_hint {
             return Box::pin(self.refuse_hint()).await;
         }
-        let ends = shape.class == Class::Transaction;
+        let ends = shape.class == Class::Transaction || shape.verb == Verb::Xa;
+        if ends && !self.await_views(&shape, job).await? {
+            return Ok(());
+        }
         if (ends || self.crossing.is_some()) && Box::pin(self.open_ends(&shape, job)).await? {
             return Ok(());
         }
+        let kept = self.begin_stint(&shape, job);
         let mut place = self.place(&shape, job);
+        if let Some(snapshot) = kept
+            && self.is_kept_from(&place, &shape, &snapshot)
+        {
+            match Box::pin(self.wait_for_move(&shape, job)).await? {
+                Some(free) => place = free,
+                None => return Ok(()),
+            }
+        }
         if let Where::Later(spot) = &place {
-            if let Spot::Select | Spot::Limited(_) | Spot::Moves(_) = **spot {
+            if let Spot::Select | Spot::ByKeys | Spot::Limited(_) | Spot::Moves(_) = **spot {
                 let spot = spot.clone();
                 return Box::pin(self.write_rows(&spot, job)).await;
             }
@@ -57,6 +72,14 @@ impl Session {
     /// The same on the current seat.
     pub(crate) async fn run_here(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         self.recording = None;
+        if self.promises.row_cache && job == Job::Frame(Expect::Results) {
+            if Box::pin(self.answer_by_row(&shape)).await? {
+                return Ok(());
+            }
+            if self.point.is_some() {
+                return self.run_on_servers(shape, job).await;
+            }
+        }
         if self.may_be_cached(&shape, job) && Box::pin(self.answer_from_cache(&shape)).await? {
             return Ok(());
         }
@@ -66,7 +89,19 @@ impl Session {
     /// In a farm of several groups, answers what begins and ends transactions over them. True when it
     /// did.
     async fn open_ends(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+        if self.tell_positions(shape, job).await? || self.unlock_nothing(shape, job).await? {
+            return Ok(true);
+        }
+        if self.tell_undone(shape, job).await? || self.own_bars(shape).await? {
+            return Ok(true);
+        }
         let sharded = self.core.shared.published.load().sharding.is_some();
+        if shape.verb == Verb::Xa {
+            return match sharded || self.crossing.is_some() {
+                true => self.own_xa(shape, job).await,
+                false => Ok(false),
+            };
+        }
         if shape.class != Class::Transaction || !(sharded || self.crossing.is_some()) {
             return Ok(false);
         }
@@ -79,9 +114,15 @@ impl Session {
             Where::Stay | Where::Group(_) => self.run_here(shape, job).await,
             Where::Refuse(error, detail) => self.client.error(&error, &[&detail]).await,
             Where::Define(definition) => self.define(&definition, shape, job).await,
-            Where::Parts(writing) => {
+            Where::Parts(mut writing) => {
+                if let Err(why) = self.sift(&mut writing.parts) {
+                    return self.client.error(&error::NOT_OVER_GROUPS, &[&why]).await;
+                }
                 let answer = match writing.returns {
-                    true => Wanted::Rows(Merging::default()),
+                    true => Wanted::Returned {
+                        turns: writing.turns,
+                        same: writing.same,
+                    },
                     false => Wanted::Counts {
                         insert_id: writing.insert_id,
                         same: writing.same,
@@ -94,10 +135,27 @@ impl Session {
                 };
                 self.fan_out(&fan, shape, job).await
             }
-            Where::Rows(text) => match self.answer_of(&text) {
-                Ok(answer) => self.answer_rows(answer, shape, job).await,
-                Err((error, detail)) => self.client.error(&error, &[&detail]).await,
-            },
+            Where::Rows(text) if shape.verb == Verb::Do => self.discard(&text).await,
+            Where::InText(found) => Box::pin(self.run_in_text(&found, shape, job)).await,
+            Where::Bulk(id) => Box::pin(self.run_bulk(id)).await,
+            Where::Upkeep(parts) => self.keep_up(parts, shape, job).await,
+            Where::Rows(text) => {
+                if shape.facts.contains(Facts::INTO)
+                    && let Some(into) = self.variables_of(&text)
+                {
+                    return Box::pin(self.select_into(&text, &into)).await;
+                }
+                let text = match Box::pin(self.with_own_values(text)).await? {
+                    Ok(text) => text,
+                    Err(refusal) => return self.client.pass_refusal(&refusal).await,
+                };
+                match self.answer_of(&text) {
+                    Ok(answer) => self.answer_rows(answer, shape, job).await,
+                    Err((error, detail)) => self.client.error(&error, &[&detail]).await,
+                }
+            }
+            Where::Several => Box::pin(self.run_several()).await,
+            Where::Load(plan) => Box::pin(self.load_file(&plan, shape, job)).await,
             // It was asked for already.
             Where::Later(_) => Ok(()),
         }
@@ -105,6 +163,15 @@ impl Session {
 
     /// How a query over several groups is answered, or why it is not.
     pub(super) fn answer_of(&self, text: &[u8]) -> Result<Answer, (ClientError, String)> {
+        self.planned(text, planner::answer)
+    }
+
+    /// What the planner makes of a text that needs several groups, or why it makes nothing of it.
+    pub(super) fn planned<T>(
+        &self,
+        text: &[u8],
+        plan: impl FnOnce(&str, &planner::Asked<'_>) -> Result<T, Unanswered>,
+    ) -> Result<T, (ClientError, String)> {
         let refused = |why: String| (error::NOT_OVER_GROUPS, why);
         let text = std::str::from_utf8(text)
             .map_err(|_| refused("its text is not UTF-8; use SET NAMES utf8mb4".to_owned()))?;
@@ -119,14 +186,40 @@ impl Session {
             database: &database,
             mode: &self.mode,
             scratch: &format!("h{}_", self.handle.id),
+            changing: None,
         };
-        planner::answer(text, &asked).map_err(|unanswered| match unanswered {
+        plan(text, &asked).map_err(|unanswered| match unanswered {
             Unanswered::Unknown(why) => refused(why),
             Unanswered::Disabled(shard) => (error::SHARD_DISABLED, shard.to_string()),
         })
     }
 
-    async fn answer_rows(&mut self, answer: Answer, shape: Shape, job: Job) -> Result<(), End> {
+    pub(super) async fn answer_rows(
+        &mut self,
+        answer: Answer,
+        shape: Shape,
+        job: Job,
+    ) -> Result<(), End> {
+        if !self.core.settings().crossings.snapshot_reads {
+            return self.answer_rows_now(answer, shape, job).await;
+        }
+        let mut groups: Vec<Arc<str>> = Vec::new();
+        for group in answer.fragments.iter().flat_map(|it| &it.groups) {
+            if !groups.contains(group) {
+                groups.push(group.clone());
+            }
+        }
+        let Some(opened) = Box::pin(self.begin_read(&groups, &shape, job)).await? else {
+            return Ok(());
+        };
+        let answered = Box::pin(self.answer_rows_now(answer, shape, job)).await;
+        if opened {
+            self.end_read().await;
+        }
+        answered
+    }
+
+    async fn answer_rows_now(&mut self, answer: Answer, shape: Shape, job: Job) -> Result<(), End> {
         let merging = match answer.finish {
             Finish::Merge(merging) => merging,
             Finish::Scratch(_) => return Box::pin(self.gather(&answer, shape, job)).await,
@@ -141,6 +234,9 @@ impl Session {
                 group: group.clone(),
                 text: fragment.text.clone().into_bytes(),
             }));
+        }
+        if let Err(why) = self.sift(&mut parts) {
+            return self.client.error(&error::NOT_OVER_GROUPS, &[&why]).await;
         }
         let fan = Fan {
             parts,

@@ -34,6 +34,16 @@ pub(super) fn rows(text: &[u8], mode: &Mode, parts: &[(Arc<str>, Vec<u32>)]) -> 
     parts.iter().map(part).collect()
 }
 
+/// The part of each row, in the order of the rows.
+pub(super) fn turns(parts: &[(Arc<str>, Vec<u32>)]) -> Vec<usize> {
+    let mut turns = Vec::new();
+    for (at, (_, numbers)) in parts.iter().enumerate() {
+        turns.extend(numbers.iter().map(|number| (*number, at)));
+    }
+    turns.sort_unstable();
+    turns.into_iter().map(|(_, at)| at).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +54,7 @@ mod tests {
         let text = "INSERT INTO t (a, b) VALUES (1, 'x,('), (2, 'y') , (3, DEFAULT) ON DUPLICATE KEY UPDATE b = 1";
         let mode = Mode::new(Dialect::MariaDb, 101_100);
         let parts = [("g1".into(), vec![0, 2]), ("g2".into(), vec![1])];
+        assert_eq!(turns(&parts), [0, 1, 0]);
         let parts = rows(text.as_bytes(), &mode, &parts).unwrap_or_default();
         let texts = parts.iter().map(|part| String::from_utf8_lossy(&part.text));
         assert_eq!(

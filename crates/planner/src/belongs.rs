@@ -1,12 +1,12 @@
 //! The rows of a shard as a condition in SQL, for the servers to count and delete others by. It must
 //! say what `routing::shard::locate` says.
 
-use engine::tables::{literal, ticked};
 use farm::shard::{Bound, Key, KeyType, SLOTS, ShardIx, ShardKind, ShardMap};
 use farm::sharding::Column;
+use sqltext::ticked;
 
 /// True for the rows whose key in `column` is of the shard at this place.
-pub(crate) fn belongs(map: &ShardMap, at: ShardIx, column: &str, key: KeyType) -> String {
+pub fn belongs(map: &ShardMap, at: ShardIx, column: &str, key: KeyType) -> String {
     let column = ticked(column);
     let text = text(&column, key);
     let next = || map.shards.get(usize::from(at.0) + 1);
@@ -84,7 +84,7 @@ fn value(key: &Key) -> String {
 
 fn hex(digest: &[u8; 16]) -> String {
     let text: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
-    literal(&text)
+    format!("'{text}'")
 }
 
 fn slots(map: &ShardMap, at: ShardIx, text: &str) -> String {
@@ -108,7 +108,7 @@ fn slots(map: &ShardMap, at: ShardIx, text: &str) -> String {
 ///
 /// # Errors
 /// It cannot, and what could.
-pub(crate) fn key_type(kind: ShardKind, column: &Column) -> Result<KeyType, String> {
+pub fn key_type(kind: ShardKind, column: &Column) -> Result<KeyType, String> {
     let found = comparison(column)?;
     let fits = match kind {
         ShardKind::Range | ShardKind::RangeInteger => found == KeyType::Integer,

@@ -1,26 +1,20 @@
-//! How many clients there are: for the limit, and to know when a drained door is empty.
+//! How many clients there are, of all doors: for the limit, and to know when drained doors are empty.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The count. Its lock is taken when a client comes and when one goes.
+#[derive(Debug, Default)]
 pub struct Clients {
     now: Mutex<usize>,
     empty: Condvar,
 }
 
 /// One client's place; dropped, it is free.
+#[derive(Debug)]
 pub struct Seat(Arc<Clients>);
 
 impl Clients {
-    /// Nobody yet.
-    pub fn new() -> Clients {
-        Clients {
-            now: Mutex::new(0),
-            empty: Condvar::new(),
-        }
-    }
-
     /// Counts a client; false when there are `max` already. Who enters must leave, or be seated.
     pub fn enter(&self, max: usize) -> bool {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_limit_holds_and_a_seat_frees_its_place() {
-        let clients = Arc::new(Clients::new());
+        let clients = Arc::new(Clients::default());
         assert!(clients.enter(1));
         assert!(!clients.enter(1));
         let seat = clients.seat();

@@ -1,0 +1,374 @@
+//! Which part of a map moves: the map behind the move, and the rows that are meant, as a condition in
+//! SQL.
+
+use farm::shard::{Bound, SLOTS, ShardKind};
+use planner::belongs::belongs;
+
+use crate::record::{Declared, PartRecord, ShardRecord, TableRecord};
+use crate::sharding::bounds;
+
+/// The group of the part while it is asked for; no group has such a name.
+const PART: &str = "\0part";
+
+/// What a move makes of a map.
+pub(super) struct Next {
+    pub(super) puts: Vec<(u32, ShardRecord)>,
+    pub(super) removes: Vec<u32>,
+    pub(super) tables: Vec<PartRecord>,
+    pub(super) fresh: bool,
+    pub(super) keeps: bool,
+}
+
+/// The whole shard goes to the group; onto the shard that it has, where the map has slots.
+pub(super) fn of_move(declared: &Declared, id: u32, to: &str) -> Result<Next, String> {
+    let shard = &declared.shards[&id];
+    let part = ShardRecord {
+        group: PART.to_owned(),
+        ..shard.clone()
+    };
+    let mut puts = Vec::new();
+    let mut removes = Vec::new();
+    match declared
+        .shards_of(shard.map)
+        .find(|(_, other)| other.group == to)
+    {
+        None => puts.push((
+            id,
+            ShardRecord {
+                group: to.to_owned(),
+                ..shard.clone()
+            },
+        )),
+        Some((other, there)) if is_slots(declared, shard.map) => {
+            let slots = numbers(&there.slots).chain(numbers(&shard.slots));
+            let slots = ranges(slots.collect());
+            puts.push((
+                other,
+                ShardRecord {
+                    slots,
+                    ..there.clone()
+                },
+            ));
+            removes.push(id);
+        }
+        Some((other, _)) => return Err(taken(shard.map, other, to)),
+    }
+    next(declared, shard.map, to, &[(id, part)], puts, removes, false)
+}
+
+/// A part of the shard goes to the group, as a shard `new` of its own.
+pub(super) fn of_split(
+    declared: &Declared,
+    id: u32,
+    new: u32,
+    to: &str,
+    value: Option<&str>,
+) -> Result<Next, String> {
+    let shard = &declared.shards[&id];
+    let kind = declared
+        .maps
+        .get(&shard.map)
+        .map_or(ShardKind::Slots, |map| map.kind);
+    let there = declared
+        .shards_of(shard.map)
+        .find(|(_, other)| other.group == to);
+    let (stays, goes) = divided(declared, kind, id, shard, value)?;
+    let mut puts = Vec::new();
+    if stays != *shard {
+        puts.push((id, stays.clone()));
+    }
+    match there {
+        None => puts.push((
+            new,
+            ShardRecord {
+                group: to.to_owned(),
+                ..goes.clone()
+            },
+        )),
+        Some((other, there)) if kind == ShardKind::Slots => {
+            let slots = numbers(&there.slots).chain(numbers(&goes.slots));
+            let slots = ranges(slots.collect());
+            puts.push((
+                other,
+                ShardRecord {
+                    slots,
+                    ..there.clone()
+                },
+            ));
+        }
+        Some((other, _)) => return Err(taken(shard.map, other, to)),
+    }
+    let part = ShardRecord {
+        group: PART.to_owned(),
+        ..goes
+    };
+    let parts = [(id, stays), (new, part)];
+    next(declared, shard.map, to, &parts, puts, Vec::new(), true)
+}
+
+fn taken(map: u32, shard: u32, group: &str) -> String {
+    format!(
+        "group {group} has shard {shard} of map {map} already, and a group has one shard of a map: \
+         name a group that has none"
+    )
+}
+
+fn is_slots(declared: &Declared, map: u32) -> bool {
+    declared
+        .maps
+        .get(&map)
+        .is_some_and(|map| map.kind == ShardKind::Slots)
+}
+
+/// What stays of a shard, and what goes.
+fn divided(
+    declared: &Declared,
+    kind: ShardKind,
+    id: u32,
+    shard: &ShardRecord,
+    value: Option<&str>,
+) -> Result<(ShardRecord, ShardRecord), String> {
+    let with = |bound: String| ShardRecord {
+        bound,
+        ..shard.clone()
+    };
+    if kind == ShardKind::Slots {
+        let all: Vec<u16> = numbers(&shard.slots).collect();
+        let goes = slots_that_go(&all, value)?;
+        let stays = all
+            .into_iter()
+            .filter(|slot| !goes.contains(slot))
+            .collect();
+        let of = |slots| ShardRecord {
+            slots: ranges(slots),
+            ..shard.clone()
+        };
+        return Ok((of(stays), of(goes)));
+    }
+    if kind == ShardKind::List {
+        return divided_list(shard, value);
+    }
+    let value = match (value, kind) {
+        (Some(value), _) => value.to_owned(),
+        (None, ShardKind::Hash) => middle(declared, id, shard)?,
+        (None, _) => {
+            return Err(format!(
+                "a map of the kind {} is split where --split_value says: the lowest key that goes",
+                kind.name()
+            ));
+        }
+    };
+    let (old, new) = (
+        bounds::read(kind, &shard.bound)?,
+        bounds::read(kind, &value)?,
+    );
+    let others = declared.shards_of(shard.map);
+    let above_old = others
+        .filter_map(|(_, record)| bounds::read(kind, &record.bound).ok())
+        .filter(|bound| bounds::order(bound, &old).is_gt());
+    let next = above_old.min_by(bounds::order);
+    let above = bounds::order(&new, &old).is_gt();
+    let below = next
+        .as_ref()
+        .is_none_or(|next| bounds::order(&new, next).is_lt());
+    // The last hash of a map has also what is below the lowest.
+    let wraps = kind == ShardKind::Hash && next.is_none();
+    if !(above && below || wraps && bounds::order(&new, &old).is_ne()) {
+        return Err(format!(
+            "{value} is not within shard {id}, which begins with {}; `sharding list_shards` shows their \
+             bounds",
+            shard.bound
+        ));
+    }
+    Ok((shard.clone(), with(value)))
+}
+
+/// LIST: the keys that are named go.
+fn divided_list(
+    shard: &ShardRecord,
+    value: Option<&str>,
+) -> Result<(ShardRecord, ShardRecord), String> {
+    let shown = "a LIST is split by --split_value=KEY|KEY|…: the keys that go";
+    let value = value.ok_or(shown)?;
+    let all: Vec<&str> = shard.bound.split('|').map(str::trim).collect();
+    let goes: Vec<&str> = value.split('|').map(str::trim).collect();
+    if let Some(strange) = goes.iter().find(|key| !all.contains(key)) {
+        return Err(format!(
+            "the shard has no key {strange:?}; it has {}",
+            shard.bound
+        ));
+    }
+    let stays: Vec<&str> = all.into_iter().filter(|key| !goes.contains(key)).collect();
+    if stays.is_empty() {
+        return Err("all its keys would go: that is `sharding move_shard`".to_owned());
+    }
+    let with = |keys: Vec<&str>| ShardRecord {
+        bound: keys.join("|"),
+        ..shard.clone()
+    };
+    Ok((with(stays), with(goes)))
+}
+
+/// The hash in the middle between a shard's and the next one's.
+fn middle(declared: &Declared, id: u32, shard: &ShardRecord) -> Result<String, String> {
+    let number = |text: &str| match bounds::read(ShardKind::Hash, text) {
+        Ok(Bound::Digest(bytes)) => Some(u128::from_be_bytes(bytes)),
+        _ => None,
+    };
+    let low = number(&shard.bound).ok_or_else(|| format!("the bound of shard {id} is damaged"))?;
+    let others = declared.shards_of(shard.map);
+    let distance = others
+        .filter(|(other, _)| *other != id)
+        .filter_map(|(_, record)| Some(number(&record.bound)?.wrapping_sub(low)))
+        .min();
+    let half = distance.map_or(1 << 127, |distance| distance / 2);
+    let bytes = low.wrapping_add(half).to_be_bytes();
+    Ok(bytes.iter().map(|byte| format!("{byte:02X}")).collect())
+}
+
+/// SLOTS: the upper half, so many of the highest, or those that are named.
+fn slots_that_go(all: &[u16], value: Option<&str>) -> Result<Vec<u16>, String> {
+    let bad = || {
+        format!(
+            "a map of the kind SLOTS is split by --split_value=NUMBER (so many of the shard's {} slots), \
+             or by slots: FROM-TO|FROM-TO|…",
+            all.len()
+        )
+    };
+    let goes: Vec<u16> = match value {
+        None => all[all.len().div_ceil(2)..].to_vec(),
+        Some(text) if text.contains('-') => {
+            let mut some = Vec::new();
+            for part in text.split('|') {
+                let (from, to) = part.trim().split_once('-').ok_or_else(bad)?;
+                let (from, to) = (from.parse::<u16>(), to.parse::<u16>());
+                let (from, to) = (from.map_err(|_| bad())?, to.map_err(|_| bad())?);
+                some.extend(from..=to);
+            }
+            if let Some(slot) = some.iter().find(|slot| !all.contains(slot)) {
+                return Err(format!("slot {slot} is not of this shard; {}", bad()));
+            }
+            some
+        }
+        Some(text) => {
+            let count: usize = text.parse().map_err(|_| bad())?;
+            all[all.len().saturating_sub(count)..].to_vec()
+        }
+    };
+    if goes.is_empty() || goes.len() >= all.len() {
+        return Err(format!(
+            "one slot must go at least, and one stay; {}",
+            bad()
+        ));
+    }
+    Ok(goes)
+}
+
+fn numbers(ranges: &[(u16, u16)]) -> impl Iterator<Item = u16> {
+    ranges.iter().flat_map(|&(from, to)| from..=to)
+}
+
+/// Numbers as ranges.
+fn ranges(mut numbers: Vec<u16>) -> Vec<(u16, u16)> {
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut all: Vec<(u16, u16)> = Vec::new();
+    for number in numbers
+        .into_iter()
+        .filter(|slot| usize::from(*slot) < SLOTS)
+    {
+        match all.last_mut() {
+            Some((_, last)) if u32::from(*last) + 1 == u32::from(number) => *last = number,
+            _ => all.push((number, number)),
+        }
+    }
+    all
+}
+
+fn next(
+    declared: &Declared,
+    map: u32,
+    to: &str,
+    parts: &[(u32, ShardRecord)],
+    puts: Vec<(u32, ShardRecord)>,
+    removes: Vec<u32>,
+    keeps: bool,
+) -> Result<Next, String> {
+    let mut divided = declared.clone();
+    for (id, record) in parts {
+        divided.shards.insert(*id, record.clone());
+    }
+    let whole = divided.map(map).ok_or("the map cannot be read")?;
+    let at = whole.places().find(|at| &*whole.shard(*at).group == PART);
+    let at = at.ok_or("the part cannot be found in its map")?;
+    let has = declared.map(map).ok_or("the map cannot be read")?;
+    let fresh = !farm::sharding::Mapped::new(has)
+        .groups
+        .iter()
+        .any(|group| **group == *to);
+    let mut tables = Vec::new();
+    let part = |table: &TableRecord, only: String, global| PartRecord {
+        database: table.database.clone(),
+        table: table.table.clone(),
+        only,
+        global,
+    };
+    for table in declared
+        .tables_of(map)
+        .filter(|table| table.key.is_none() && fresh)
+    {
+        tables.push(part(table, "TRUE".to_owned(), true));
+    }
+    for table in declared.tables_of(map) {
+        if let Some(key) = &table.key {
+            let only = belongs(&whole, at, &key.column, key.key);
+            tables.push(part(table, only, false));
+        }
+    }
+    Ok(Next {
+        puts,
+        removes,
+        tables,
+        fresh,
+        keeps,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_divided_by_number_and_by_name() {
+        let all: Vec<u16> = (0..10).collect();
+        let goes = |value| slots_that_go(&all, value);
+        assert_eq!(goes(None), Ok(vec![5, 6, 7, 8, 9]));
+        assert_eq!(goes(Some("2")), Ok(vec![8, 9]));
+        assert_eq!(goes(Some("1-2|4-4")), Ok(vec![1, 2, 4]));
+        for bad in ["0", "10", "x", "9-10", "1-"] {
+            assert!(goes(Some(bad)).is_err(), "{bad}");
+        }
+        assert_eq!(ranges(vec![3, 1, 2, 7]), [(1, 3), (7, 7)]);
+    }
+
+    #[test]
+    fn a_hash_is_divided_in_the_middle() {
+        let mut declared = Declared::default();
+        let shard = |bound: &str| ShardRecord {
+            map: 1,
+            group: "g".to_owned(),
+            bound: bound.to_owned(),
+            enabled: true,
+            slots: Vec::new(),
+        };
+        let low = shard("20000000000000000000000000000000");
+        declared.shards.insert(1, low.clone());
+        let found = middle(&declared, 1, &low).expect("one");
+        assert_eq!(found, "A0000000000000000000000000000000");
+        declared
+            .shards
+            .insert(2, shard("40000000000000000000000000000000"));
+        let found = middle(&declared, 1, &low).expect("one");
+        assert_eq!(found, "30000000000000000000000000000000");
+    }
+}

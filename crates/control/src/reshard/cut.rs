@@ -1,0 +1,186 @@
+//! The cut of a move: new transactions wait, those that began before end, the last changes are brought,
+//! both sides are proved equal, and the map is changed.
+
+use std::time::{Duration, Instant};
+
+use engine::{Link, heartbeat, part};
+use farm::Status;
+use machines::reshard::Phase;
+
+use super::run::{Crew, Trouble};
+use crate::commands::Call;
+use crate::peers::sessions::{DRAINED, GROUP};
+use crate::record::{MOVE, json};
+use crate::runtime::Control;
+
+/// How often it is looked whether transactions have ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Between two tries to find out what became of a change of the map.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+
+impl Control {
+    /// True when no session of this router works any more by the map from before a cut.
+    pub(crate) fn is_drained(&self, job: &str) -> bool {
+        let since = self.state().layout.held_since(job);
+        since.is_some_and(|since| self.sessions.stints_before(since) == Some(0))
+    }
+
+    /// Waits until nothing is left, on any router, that began before the cut.
+    pub(super) async fn drain_part(&self, job: &str, crew: &mut Crew) -> Result<(), Trouble> {
+        let record = self.moved(job)?;
+        let began = *crew.held_since.get_or_insert_with(Instant::now);
+        let limit = Duration::from_millis(record.hold_ms);
+        let timeout_ms = self.settings().step_timeout_ms;
+        let mut source = self.ask_group(&record.from).await?;
+        let late =
+            |what: &str| Trouble::Late(format!("{what} did not end within {} ms", record.hold_ms));
+        loop {
+            if self.is_drained(job) {
+                if let Some(why) = self.undrained_peer(job).await {
+                    if began.elapsed() > limit {
+                        return Err(late(&why));
+                    }
+                } else if part::prepared_now(&mut source, timeout_ms)
+                    .await?
+                    .is_empty()
+                {
+                    return Ok(());
+                } else if began.elapsed() > limit {
+                    return Err(late("prepared transactions"));
+                }
+            }
+            if began.elapsed() > limit {
+                return Err(late("transactions that began before"));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// A router whose sessions may still work by the old map.
+    async fn undrained_peer(&self, job: &str) -> Option<String> {
+        if self.office.is_alone() {
+            return None;
+        }
+        if !self.role().strays.is_empty() {
+            return Some("a router that has left without being seen to be gone".to_owned());
+        }
+        let others = self.roster().others.clone();
+        let call = Call::new(GROUP, DRAINED, &[job]);
+        for (peer, answer) in self.ask_these(others, &call).await {
+            let drained = answer.is_ok_and(|table| {
+                table.rows.first().and_then(|row| row.first()?.as_bool()) == Some(true)
+            });
+            if !drained {
+                return Some(format!("transactions of router {}", peer.name));
+            }
+        }
+        None
+    }
+
+    /// Brings the last changes and proves that both sides are equal, while nobody writes.
+    pub(super) async fn settle_part(&self, job: &str, crew: &mut Crew) -> Result<(), Trouble> {
+        let record = self.moved(job)?;
+        let began = *crew.held_since.get_or_insert_with(Instant::now);
+        let limit = Duration::from_millis(record.hold_ms * 2);
+        let late = || Trouble::Late(format!("the last changes took longer than {limit:?}"));
+        let left = || limit.saturating_sub(began.elapsed());
+        if let Some(feed) = &mut crew.feed {
+            feed.repeat_branches();
+        }
+        if !self.catch_up(job, crew, left()).await? {
+            return Err(late());
+        }
+        self.verify_hot(crew).await?;
+        // They were taken away for the move.
+        if record.fresh && self.have_triggers(&record).await? {
+            self.make_alike(&record).await?;
+        }
+        let timeout_ms = self.settings().step_timeout_ms;
+        let mut target = self.ask_group(&record.to).await?;
+        let wanted = heartbeat::beat(&mut target, "move", timeout_ms).await?;
+        for replica in self.replicas_of(&record.to) {
+            let mut link = Link::open(&replica, timeout_ms).await?;
+            while !heartbeat::position(&mut link, timeout_ms)
+                .await?
+                .covers(&wanted)
+            {
+                if left().is_zero() {
+                    return Err(Trouble::Late(format!(
+                        "replica {} of group {} was too far behind",
+                        link.address(),
+                        record.to
+                    )));
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+        match left().is_zero() {
+            true => Err(late()),
+            false => Ok(()),
+        }
+    }
+
+    /// The replicas of a group that serve reads.
+    fn replicas_of(&self, group: &str) -> Vec<engine::Login> {
+        let state = self.state();
+        let members = state.records.members(group);
+        let serving = members.filter(|(id, server)| {
+            let alive = state.seen.get(id).is_some_and(|seen| seen.health.alive);
+            server.status == Status::Replica && alive
+        });
+        serving
+            .map(|(_, server)| self.login(&server.host, server.port))
+            .collect()
+    }
+
+    /// Changes the map. Ends only when it is known whether it was changed.
+    pub(super) async fn flip(&self, job: &str, crew: &mut Crew) -> Result<(), Trouble> {
+        let Some(kept) = self.move_record(job) else {
+            return Err(Trouble::Failed("it is forgotten".to_owned()));
+        };
+        let began = crew.held_since;
+        let mut record = kept.value;
+        if record.aborted || record.phase() != Phase::Cut {
+            return Err(Trouble::Failed("somebody wants it otherwise".to_owned()));
+        }
+        record.phase = Phase::Prune.name().to_owned();
+        record.error = String::new();
+        let held =
+            began.map(|began| u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        record.held_ms = held;
+        let mut change = self.state().records.declared.change();
+        for id in &record.removes {
+            change = change.remove_shard(*id);
+        }
+        for (id, shard) in &record.puts {
+            change = change.put_shard(*id, shard);
+        }
+        let key = format!("{MOVE}{job}");
+        let transaction = change
+            .finish()
+            .when_revision(&key, kept.revision)
+            .put(&key, &json(&record));
+        let mut outcome = self.commit(transaction).await;
+        // An error may come from a store that has done it.
+        while outcome.is_err() {
+            if self.reload().await.is_ok() {
+                let now = self.move_record(job).map(|kept| kept.value.phase());
+                if now == Some(Phase::Prune) {
+                    outcome = Ok(());
+                }
+                break;
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+        outcome?;
+        self.sessions.turned();
+        let waited = held.map_or(String::new(), |ms| {
+            format!(", for which clients waited {ms} ms")
+        });
+        let detail = format!("map {} has changed{waited}", record.map);
+        self.tell_move(job, &record, "move_flipped", detail);
+        crew.held_since = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! Moves of parts of shard maps between groups: who works on them, and what the snapshot says of them.
+//!
+//! A move is a record in the store ([`MoveRecord`]); the router that leads works on it, one task per
+//! move, as [`machines::reshard`] says. Whatever a task knows beyond the record it can find out again,
+//! so that another router, or the same one after a crash, goes on where it stopped.
+
+mod condition;
+mod cut;
+mod feed;
+pub(crate) mod order;
+mod run;
+mod verify;
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use farm::sharding::Moving;
+use machines::reshard::Phase;
+use tokio::task::JoinSet;
+
+use crate::commands::CommandError;
+use crate::record::{Kept, MOVE, MoveRecord, Moves, json};
+use crate::runtime::Control;
+
+/// How often it is looked whether there is a move to work on.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The epochs from which on moves hold clients, by their jobs.
+pub(crate) type Holds = BTreeMap<String, u64>;
+
+/// What the snapshot says of moves. `holds` keeps since when they hold clients; new ones do so from
+/// `epoch` on.
+pub(crate) fn moving(moves: &Moves, holds: &mut Holds, epoch: u64) -> Vec<Moving> {
+    holds.retain(|job, _| moves.get(job).is_some_and(|kept| kept.value.holds()));
+    let under_way = moves
+        .iter()
+        .filter(|(_, kept)| !kept.value.phase().is_over());
+    let told = under_way.map(|(job, kept)| {
+        let record = &kept.value;
+        Moving {
+            job: job.as_str().into(),
+            map: record.map,
+            from: record.from.as_str().into(),
+            to: record.to.as_str().into(),
+            held_since: record
+                .holds()
+                .then(|| *holds.entry(job.clone()).or_insert(epoch)),
+            defined: !matches!(record.phase(), Phase::Prune | Phase::Clean),
+            mixed: record.mixed().map(Arc::from),
+        }
+    });
+    told.collect()
+}
+
+impl Control {
+    /// Works on all moves for as long as the control plane runs.
+    pub(crate) async fn tend_moves(self: Arc<Self>) {
+        let mut running: JoinSet<String> = JoinSet::new();
+        let mut busy: BTreeSet<String> = BTreeSet::new();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                Some(ended) = running.join_next() => match ended {
+                    Ok(job) => drop(busy.remove(&job)),
+                    Err(error) => {
+                        tracing::error!(%error, "a move's task ended");
+                        busy.clear();
+                    }
+                },
+            }
+            if self.right().is_none() {
+                continue;
+            }
+            let waiting: Vec<String> = {
+                let state = self.state();
+                let moves = state.records.moves.iter();
+                let open = moves.filter(|(_, kept)| wants_work(&kept.value));
+                open.map(|(job, _)| job.clone()).collect()
+            };
+            for job in waiting {
+                if busy.insert(job.clone()) {
+                    let control = Arc::clone(&self);
+                    running.spawn(async move {
+                        control.run_move(&job).await;
+                        job
+                    });
+                }
+            }
+        }
+    }
+
+    /// A move as it is recorded; `None` when it is forgotten.
+    pub(crate) fn move_record(&self, job: &str) -> Option<Kept<MoveRecord>> {
+        self.state().records.moves.get(job).cloned()
+    }
+
+    /// Changes a move's record, unless somebody else has changed it since it was read.
+    pub(crate) async fn change_move(
+        &self,
+        job: &str,
+        change: impl Fn(&mut MoveRecord),
+    ) -> Result<(), CommandError> {
+        const TRIES: usize = 5;
+        for tried in 0.. {
+            let Some(kept) = self.move_record(job) else {
+                return Err(CommandError::Refused(format!(
+                    "there is no job {job} any more"
+                )));
+            };
+            let mut record = kept.value.clone();
+            change(&mut record);
+            if record == kept.value {
+                return Ok(());
+            }
+            let key = format!("{MOVE}{job}");
+            let transaction = meta::Transaction::new()
+                .when_revision(&key, kept.revision)
+                .put(&key, &json(&record));
+            match self.commit(transaction).await {
+                Err(CommandError::Refused(_)) if tried < TRIES && self.right().is_some() => {}
+                other => return other,
+            }
+        }
+        Ok(())
+    }
+
+    /// The move that keeps a map from being changed otherwise.
+    pub(crate) fn no_move(&self, map: u32) -> Result<(), CommandError> {
+        let state = self.state();
+        let moves = state.records.moves.iter();
+        let mut of_map = moves.filter(|(_, kept)| kept.value.map == map);
+        match of_map.find(|(_, kept)| !kept.value.phase().is_over()) {
+            None => Ok(()),
+            Some((job, kept)) => Err(CommandError::Refused(format!(
+                "job {job} moves a part of map {map} from group {} to group {}; wait until it has \
+                 ended (`job show {job}`), or `job abort {job}`",
+                kept.value.from, kept.value.to
+            ))),
+        }
+    }
+}
+
+fn wants_work(record: &MoveRecord) -> bool {
+    let still = record.paused || record.stuck;
+    !record.phase().is_over() && (!still || (record.aborted && !record.stuck))
+}

@@ -1,0 +1,166 @@
+//! The key-value door: memcached clients on the data plane's cores, next to those of the SQL door.
+//!
+//! Job: accept clients, log them in where that is asked for, read their requests in batches, hand these
+//! to the containers of their core ([`kv::Kv`]), and write the replies in the order of the requests.
+//!
+//! Invariants: what a client has under way is bounded in number and bytes, and while the bound is
+//! reached nothing is read from it; a request is answered once, unless it asked for silence; bytes
+//! that are no request end the connection or are skipped, as memcached does, and are never carried
+//! out in part. Clients count in `clients_max` together with those of the SQL door.
+//!
+//! Must not know: SQL, tables, where keys lie.
+
+mod answer;
+mod change;
+mod client;
+mod counts;
+mod intake;
+mod order;
+mod pending;
+mod rights;
+mod stats;
+mod turns;
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Instant;
+
+use reactor::{Acceptor, Dealer};
+use session::{Message, Own, Shared, Visit};
+
+pub use crate::counts::Counts;
+
+/// What does not change while the door is open.
+#[derive(Clone)]
+pub struct Settings {
+    /// Clients must log in with the name and password of an account.
+    pub auth: bool,
+    /// Naming a container in front of a key chooses it for the requests that follow, too.
+    pub sticky: bool,
+    /// Between the name of a container and a key.
+    pub delimiter: String,
+    /// The largest value that is read; containers may allow less.
+    pub value_bytes_max: usize,
+    /// The account that the containers' statements run by.
+    pub own: Own,
+}
+
+/// All that the door needs to know.
+pub struct Options {
+    /// Where clients come; made by [`reactor::listen`] or taken over from elsewhere.
+    pub listener: TcpListener,
+    /// The cores.
+    pub dealer: Dealer<Message>,
+    pub shared: Arc<Shared>,
+    pub settings: Settings,
+}
+
+/// The open door.
+pub struct Door {
+    acceptor: Acceptor,
+    house: Arc<House>,
+}
+
+/// What all clients of the door share.
+pub(crate) struct House {
+    pub settings: Settings,
+    pub shared: Arc<Shared>,
+    /// One for each core.
+    pub counts: Vec<Counts>,
+    pub turns: turns::Turns,
+    pub opened: Instant,
+}
+
+/// Opens the door.
+///
+/// # Errors
+/// The listening socket cannot be used.
+pub fn start(options: Options) -> io::Result<Door> {
+    let house = Arc::new(House {
+        settings: options.settings,
+        counts: (0..options.dealer.cores())
+            .map(|_| Counts::default())
+            .collect(),
+        shared: options.shared,
+        turns: turns::Turns::default(),
+        opened: Instant::now(),
+    });
+    let (of_acceptor, dealer) = (house.clone(), options.dealer);
+    let acceptor = Acceptor::start(options.listener, move |stream, peer| {
+        take(&of_acceptor, &dealer, stream, peer);
+    })?;
+    Ok(Door { acceptor, house })
+}
+
+/// On the acceptor's thread: one client more, or one too many.
+fn take(house: &Arc<House>, dealer: &Dealer<Message>, stream: TcpStream, peer: SocketAddr) {
+    let clients = &house.shared.clients;
+    if !clients.enter(house.shared.live.load().settings.clients_max) {
+        return turn_away(stream);
+    }
+    // The seat goes with the visit, so it is given up wherever the visit ends.
+    let (seat, house) = (clients.seat(), house.clone());
+    let visit = Visit::new(move |core| {
+        let life = async move {
+            client::serve(core, house, stream, peer).await;
+            drop(seat);
+        };
+        reactor::spawn(life).detach();
+    });
+    dealer.deal(Message::Visit(visit));
+}
+
+/// memcached's own words. They fit any fresh socket's buffer, so the acceptor does not wait.
+fn turn_away(mut stream: TcpStream) {
+    let _ = stream.set_nonblocking(true);
+    let _ = stream.write_all(b"ERROR Too many open connections\r\n");
+}
+
+impl Door {
+    /// The address that clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.acceptor.address()
+    }
+
+    /// The listening socket once more, to be given to another process.
+    pub fn listener(&self) -> io::Result<TcpListener> {
+        self.acceptor.listener()
+    }
+
+    /// Takes no more clients, and serves those that are there as before.
+    pub fn rest(&self) {
+        self.acceptor.rest();
+    }
+
+    /// Takes clients again after a rest.
+    pub fn resume(&self) {
+        self.acceptor.resume();
+    }
+
+    /// What the door's clients did, for metrics: names, what they count, numbers.
+    pub fn counted(&self) -> Vec<(&'static str, &'static str, u64)> {
+        counts::sum(&self.house.counts)
+    }
+
+    /// A handle that tells the counters for as long as anybody asks.
+    pub fn counter(&self) -> Counter {
+        Counter(self.house.clone())
+    }
+
+    /// Takes no more clients. Those that are there end with the cores' drain.
+    pub fn close(self) {
+        drop(self.acceptor);
+    }
+}
+
+/// Tells what the door's clients did.
+#[derive(Clone)]
+pub struct Counter(Arc<House>);
+
+impl Counter {
+    /// As [`Door::counted`].
+    pub fn counted(&self) -> Vec<(&'static str, &'static str, u64)> {
+        counts::sum(&self.0.counts)
+    }
+}

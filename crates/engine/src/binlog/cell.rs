@@ -1,0 +1,384 @@
+//! Cells of rows in a binlog, and how they are written as SQL.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use flate2::read::{DeflateDecoder, ZlibDecoder};
+use mysql_common::binlog::jsonb;
+use mysql_common::binlog::jsonb::{JsonContainer, JsonDom, JsonNumber, JsonScalar};
+use mysql_common::io::ParseBuf;
+
+use super::table::{Bytes, Column, code};
+
+/// What a row has in one column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell<'a> {
+    Null,
+    /// The bits of an integer, sign-extended from its width: see [`super::unsigned_value`].
+    Integer(i64),
+    Float(f32),
+    Double(f64),
+    /// Text, in the column's own character set, or bytes. What pads CHAR is not there, and on MariaDB
+    /// neither are zeros at the end of BINARY.
+    Bytes(Cow<'a, [u8]>),
+    /// DECIMAL, DATE, TIME, DATETIME and YEAR as the servers write them.
+    Text(String),
+    /// A TIMESTAMP: seconds since 1970, and the digits behind the point with a point in front.
+    Instant(u32, String),
+    Bits(u64),
+    /// Members are counted from 1; 0 is the wrong one.
+    Enum(u16),
+    /// The first member has the lowest bit.
+    Set(u64),
+    /// The text of a JSON document of MySQL.
+    Json(String),
+}
+
+impl Cell<'_> {
+    /// Writes the cell as a literal that stores just this in a column of the same type, where the
+    /// session's time zone is UTC and its `sql_mode` empty. `unsigned` is said of integers, and of how
+    /// many bytes they have.
+    pub fn literal(&self, unsigned: bool, column: &Column, out: &mut Vec<u8>) {
+        match self {
+            Cell::Null => out.extend_from_slice(b"NULL"),
+            Cell::Integer(value) => {
+                let bits = column.integer_bits();
+                let text = match unsigned {
+                    true if bits < 64 => (*value as u64 & ((1 << bits) - 1)).to_string(),
+                    true => (*value as u64).to_string(),
+                    false => value.to_string(),
+                };
+                out.extend_from_slice(text.as_bytes());
+            }
+            Cell::Float(value) => out.extend_from_slice(format!("{value:e}").as_bytes()),
+            Cell::Double(value) => out.extend_from_slice(format!("{value:e}").as_bytes()),
+            Cell::Bytes(bytes) => hex(bytes, out),
+            Cell::Text(text) => out.extend_from_slice(format!("'{text}'").as_bytes()),
+            Cell::Instant(0, _) => out.extend_from_slice(b"'0000-00-00 00:00:00'"),
+            Cell::Instant(seconds, fraction) => {
+                let text = format!("'{}{fraction}'", moment(*seconds));
+                out.extend_from_slice(text.as_bytes());
+            }
+            Cell::Bits(bits) | Cell::Set(bits) => {
+                out.extend_from_slice(bits.to_string().as_bytes());
+            }
+            Cell::Enum(member) => out.extend_from_slice(member.to_string().as_bytes()),
+            Cell::Json(text) => {
+                out.extend_from_slice(b"CONVERT(");
+                hex(text.as_bytes(), out);
+                out.extend_from_slice(b" USING utf8mb4)");
+            }
+        }
+    }
+}
+
+/// A hexadecimal literal; the empty one is a string.
+fn hex(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    out.extend_from_slice(b"x'");
+    for byte in bytes {
+        out.push(DIGITS[usize::from(byte >> 4)]);
+        out.push(DIGITS[usize::from(byte & 15)]);
+    }
+    out.push(b'\'');
+}
+
+/// A second since 1970 as a date and a time in UTC.
+fn moment(seconds: u32) -> String {
+    let (days, rest) = (i64::from(seconds / 86_400), seconds % 86_400);
+    // Years that begin in March, so that a leap day is a year's last.
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let of_era = shifted % 146_097;
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+impl Column {
+    /// How many bits an integer of the column has.
+    fn integer_bits(&self) -> u32 {
+        match self.code {
+            code::TINY => 8,
+            code::SHORT => 16,
+            code::INT24 => 24,
+            code::LONG => 32,
+            _ => 64,
+        }
+    }
+
+    /// Reads a cell of the column that is not NULL; `None` where the bytes are not what they should be.
+    pub(super) fn read<'a>(&self, from: &mut Bytes<'a>) -> Option<Cell<'a>> {
+        use code as c;
+        let (low, high) = (self.metadata & 0xFF, self.metadata >> 8);
+        let digits = u32::from(low);
+        Some(match self.code {
+            c::TINY | c::SHORT | c::INT24 | c::LONG | c::LONGLONG => {
+                let bits = self.integer_bits();
+                let raw = from.number(bits as usize / 8)?;
+                Cell::Integer((raw << (64 - bits)) as i64 >> (64 - bits))
+            }
+            c::FLOAT => Cell::Float(f32::from_le_bytes(from.take(4)?.try_into().ok()?)),
+            c::DOUBLE => Cell::Double(f64::from_le_bytes(from.take(8)?.try_into().ok()?)),
+            c::YEAR => Cell::Text(match from.number(1)? {
+                0 => "0000".to_owned(),
+                year => (1900 + year).to_string(),
+            }),
+            c::DATE | c::NEWDATE => Cell::Text(date(from.number(3)?)),
+            c::TIME => Cell::Text(old_time(from.number(3)?)),
+            c::DATETIME => Cell::Text(old_datetime(from.number(8)?)),
+            c::TIMESTAMP => Cell::Instant(u32::try_from(from.number(4)?).ok()?, String::new()),
+            c::TIMESTAMP2 => {
+                let seconds = u32::try_from(from.big(4)?).ok()?;
+                Cell::Instant(seconds, fraction(from, digits)?)
+            }
+            c::DATETIME2 => Cell::Text(datetime(from, digits)?),
+            c::TIME2 => Cell::Text(time(from, digits)?),
+            c::DECIMAL => Cell::Text(decimal(from, usize::from(low), usize::from(high))?),
+            c::BIT => Cell::Bits(from.big((usize::from(high) * 8 + usize::from(low)).div_ceil(8))?),
+            c::ENUM => Cell::Enum(u16::try_from(from.number(usize::from(high))?).ok()?),
+            c::SET => Cell::Set(from.number(usize::from(high))?),
+            c::VARCHAR | c::VAR_STRING => bytes(from.counted(wide(self.metadata))?),
+            c::STRING => bytes(from.counted(wide(char_bytes(low, high)))?),
+            c::VARCHAR_COMPRESSED => inflated(from.counted(wide(self.metadata))?)?,
+            c::BLOB_COMPRESSED => inflated(from.counted(usize::from(low))?)?,
+            c::JSON => Cell::Json(json(from.counted(usize::from(low))?)?),
+            c::GEOMETRY | c::VECTOR | c::TINY_BLOB..=c::BLOB => {
+                bytes(from.counted(usize::from(low))?)
+            }
+            c::NULL => Cell::Null,
+            _ => return None,
+        })
+    }
+}
+
+fn bytes(bytes: &[u8]) -> Cell<'_> {
+    Cell::Bytes(Cow::Borrowed(bytes))
+}
+
+/// How many bytes a length has in front of a text of at most so many.
+fn wide(bytes_max: u16) -> usize {
+    if bytes_max > 255 { 2 } else { 1 }
+}
+
+/// The most bytes of a CHAR: two bits of them stand in the byte of its type.
+fn char_bytes(kind: u16, length: u16) -> u16 {
+    length | ((kind & 0x30) ^ 0x30) << 4
+}
+
+fn date(raw: u64) -> String {
+    format!("{:04}-{:02}-{:02}", raw >> 9, raw >> 5 & 15, raw & 31)
+}
+
+fn old_time(raw: u64) -> String {
+    // Three bytes with a sign.
+    let signed = ((raw << 40) as i64) >> 40;
+    let sign = if signed < 0 { "-" } else { "" };
+    let raw = signed.unsigned_abs();
+    format!(
+        "{sign}{:02}:{:02}:{:02}",
+        raw / 10_000,
+        raw / 100 % 100,
+        raw % 100
+    )
+}
+
+fn old_datetime(raw: u64) -> String {
+    let (day, time) = (raw / 1_000_000, raw % 1_000_000);
+    format!(
+        "{:04}-{:02}-{:02} {:02}:{:02}:{:02}",
+        day / 10_000,
+        day / 100 % 100,
+        day % 100,
+        time / 10_000,
+        time / 100 % 100,
+        time % 100
+    )
+}
+
+/// The digits behind the point, with a point in front; nothing where the type has none.
+fn fraction(from: &mut Bytes<'_>, digits: u32) -> Option<String> {
+    let raw = from.big(digits.div_ceil(2) as usize)?;
+    Some(point(raw, digits))
+}
+
+/// An odd number of digits is stored as one more.
+fn point(raw: u64, digits: u32) -> String {
+    let shown = if digits % 2 == 1 { raw / 10 } else { raw };
+    match digits {
+        0 => String::new(),
+        _ => format!(".{shown:0width$}", width = digits as usize),
+    }
+}
+
+fn datetime(from: &mut Bytes<'_>, digits: u32) -> Option<String> {
+    let raw = from.big(5)?.checked_sub(0x80_0000_0000)?;
+    let fraction = fraction(from, digits)?;
+    let (day, time) = (raw >> 17, raw & 0x1_FFFF);
+    let months = day >> 5;
+    Some(format!(
+        "{:04}-{:02}-{:02} {:02}:{:02}:{:02}{fraction}",
+        months / 13,
+        months % 13,
+        day & 31,
+        time >> 12,
+        time >> 6 & 63,
+        time & 63
+    ))
+}
+
+fn time(from: &mut Bytes<'_>, digits: u32) -> Option<String> {
+    let bytes = digits.div_ceil(2);
+    let raw = from.big(3 + bytes as usize)?;
+    // Whole and fraction are one number, negative as a whole.
+    let offset = 0x80_0000_u64 << (8 * bytes);
+    let sign = if raw < offset { "-" } else { "" };
+    let raw = raw.abs_diff(offset);
+    let (whole, part) = (raw >> (8 * bytes), raw & ((1 << (8 * bytes)) - 1));
+    Some(format!(
+        "{sign}{:02}:{:02}:{:02}{}",
+        whole >> 12 & 0x3FF,
+        whole >> 6 & 63,
+        whole & 63,
+        point(part, digits)
+    ))
+}
+
+/// Groups of nine digits have four bytes, what is left of them fewer; a negative number has all bits
+/// the other way round, and the first bit is the sign.
+fn decimal(from: &mut Bytes<'_>, precision: usize, scale: usize) -> Option<String> {
+    const BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
+    let whole = precision.checked_sub(scale)?;
+    let groups = [
+        (whole % 9, 1),
+        (9, whole / 9),
+        (0, usize::MAX),
+        (9, scale / 9),
+        (scale % 9, 1),
+    ];
+    let total = (whole / 9 + scale / 9) * 4 + BYTES[whole % 9] + BYTES[scale % 9];
+    let mut raw = from.take(total)?.to_vec();
+    let first = raw.first_mut()?;
+    let negative = *first & 0x80 == 0;
+    *first ^= 0x80;
+    if negative {
+        raw.iter_mut().for_each(|byte| *byte = !*byte);
+    }
+    let mut rest = Bytes(&raw);
+    let mut text = String::new();
+    for (digits, times) in groups {
+        if times == usize::MAX {
+            let trimmed = text.trim_start_matches('0');
+            text = if trimmed.is_empty() { "0" } else { trimmed }.to_owned();
+            if scale > 0 {
+                text.push('.');
+            }
+            continue;
+        }
+        for _ in 0..times {
+            let group = rest.big(BYTES[digits])?;
+            if digits > 0 {
+                text.push_str(&format!("{group:0digits$}"));
+            }
+        }
+    }
+    Some(if negative { format!("-{text}") } else { text })
+}
+
+/// A value of one of MariaDB's compressed columns.
+fn inflated(raw: &[u8]) -> Option<Cell<'_>> {
+    let (&head, rest) = match raw.split_first() {
+        Some(parts) => parts,
+        None => return Some(bytes(raw)),
+    };
+    if head == 0 {
+        return Some(bytes(rest));
+    }
+    let mut rest = Bytes(rest);
+    rest.take(usize::from(head & 7))?;
+    let mut whole = Vec::new();
+    let read = match head & 8 {
+        0 => ZlibDecoder::new(rest.0).read_to_end(&mut whole),
+        _ => DeflateDecoder::new(rest.0).read_to_end(&mut whole),
+    };
+    read.ok()?;
+    Some(Cell::Bytes(Cow::Owned(whole)))
+}
+
+fn json(raw: &[u8]) -> Option<String> {
+    if raw.is_empty() {
+        return Some("null".to_owned());
+    }
+    let value: jsonb::Value<'_> = ParseBuf(raw).parse(()).ok()?;
+    let mut text = String::new();
+    print(&value.parse().ok()?, &mut text);
+    Some(text)
+}
+
+fn print(json: &JsonDom, out: &mut String) {
+    match json {
+        JsonDom::Container(JsonContainer::Array(all)) => {
+            out.push('[');
+            for (at, one) in all.iter().enumerate() {
+                out.push_str(if at > 0 { ", " } else { "" });
+                print(one, out);
+            }
+            out.push(']');
+        }
+        JsonDom::Container(JsonContainer::Object(all)) => {
+            out.push('{');
+            for (at, (name, one)) in all.iter().enumerate() {
+                out.push_str(if at > 0 { ", " } else { "" });
+                out.push_str(&serde_json::Value::from(name.as_str()).to_string());
+                out.push_str(": ");
+                print(one, out);
+            }
+            out.push('}');
+        }
+        // As a number, not as the text that other readers make of it.
+        JsonDom::Scalar(JsonScalar::Number(JsonNumber::Decimal(number))) => {
+            out.push_str(&number.to_string());
+        }
+        JsonDom::Scalar(scalar) => {
+            out.push_str(&serde_json::Value::from(scalar.clone()).to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_dates() {
+        assert_eq!(moment(0), "1970-01-01 00:00:00");
+        assert_eq!(moment(951_827_696), "2000-02-29 12:34:56");
+        assert_eq!(moment(u32::MAX), "2106-02-07 06:28:15");
+    }
+
+    #[test]
+    fn decimals_keep_all_their_digits() {
+        // 1234567890.1234 as DECIMAL(14,4), and the same below zero.
+        let raw = [0x81, 0x0D, 0xFB, 0x38, 0xD2, 0x04, 0xD2];
+        let read = |raw: &[u8]| decimal(&mut Bytes(raw), 14, 4);
+        assert_eq!(read(&raw).as_deref(), Some("1234567890.1234"));
+        let below: Vec<u8> = raw.iter().map(|byte| !byte).collect();
+        assert_eq!(read(&below).as_deref(), Some("-1234567890.1234"));
+        assert_eq!(read(&raw[..6]), None);
+    }
+
+    #[test]
+    fn times_below_zero_are_one_number() {
+        let read = |raw: &[u8], digits| time(&mut Bytes(raw), digits);
+        assert_eq!(
+            read(&[0x7F, 0xFF, 0xFF, 0x00], 2).as_deref(),
+            Some("-00:00:01.00")
+        );
+        assert_eq!(read(&[0x80, 0x10, 0x83], 0).as_deref(), Some("01:02:03"));
+    }
+}

@@ -1,0 +1,250 @@
+//! Events of rows: which table, and each row as it was and as it became.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use flate2::read::ZlibDecoder;
+
+use super::cell::Cell;
+use super::table::{Bytes, Table, bit};
+
+/// What became of the rows of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// A row's cells by the places of their columns; `None` for a column that the server did not log,
+/// where its `binlog_row_image` is not FULL.
+pub type Image<'a> = Vec<Option<Cell<'a>>>;
+
+/// One row's change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change<'a> {
+    /// None of an insert.
+    pub before: Option<Image<'a>>,
+    /// None of a delete.
+    pub after: Option<Image<'a>>,
+}
+
+/// Rows of one table that were changed in the same way.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    pub table: Arc<Table>,
+    pub kind: Kind,
+    /// Which columns are in the image before, and in the one after.
+    before: Vec<u8>,
+    after: Vec<u8>,
+    data: Vec<u8>,
+    /// The images after tell of JSON documents what has changed, only.
+    partial: bool,
+}
+
+/// Kinds of events as the servers number them.
+mod code {
+    pub const WRITE: [u8; 2] = [23, 30];
+    pub const UPDATE: [u8; 2] = [24, 31];
+    pub const DELETE: [u8; 2] = [25, 32];
+    pub const PARTIAL_UPDATE: u8 = 39;
+    pub const COMPRESSED: [u8; 6] = [166, 167, 168, 169, 170, 171];
+}
+
+/// True for events that hold rows.
+pub(super) fn are_rows(event: u8) -> bool {
+    form(event).is_some()
+}
+
+/// What an event of this kind has: its rows' kind, whether bytes of no interest stand in front, and
+/// whether it is compressed.
+fn form(event: u8) -> Option<(Kind, bool, bool)> {
+    let plain = |kinds: [u8; 2]| kinds.contains(&event).then_some(event == kinds[1]);
+    if let Some(extra) = plain(code::WRITE) {
+        return Some((Kind::Insert, extra, false));
+    }
+    if let Some(extra) = plain(code::UPDATE) {
+        return Some((Kind::Update, extra, false));
+    }
+    if let Some(extra) = plain(code::DELETE) {
+        return Some((Kind::Delete, extra, false));
+    }
+    if event == code::PARTIAL_UPDATE {
+        return Some((Kind::Update, true, false));
+    }
+    let at = code::COMPRESSED.iter().position(|kind| *kind == event)?;
+    let kind = [Kind::Insert, Kind::Update, Kind::Delete][at % 3];
+    Some((kind, at > 2, true))
+}
+
+/// The id of the table that an event's rows are of. A made-up one ends a statement and has no rows.
+pub(super) fn table_id(data: &[u8]) -> Option<u64> {
+    Bytes(data).number(6)
+}
+
+impl Rows {
+    /// From an event of rows.
+    pub(super) fn of(event: u8, data: &[u8], table: Arc<Table>) -> Option<Rows> {
+        let (kind, extra, compressed) = form(event)?;
+        let mut rest = Bytes(data);
+        rest.take(8)?;
+        if extra {
+            let bytes = usize::try_from(rest.number(2)?).ok()?;
+            rest.take(bytes.checked_sub(2)?)?;
+        }
+        let columns = usize::try_from(rest.length()?).ok()?;
+        if columns != table.columns.len() {
+            return None;
+        }
+        let map = columns.div_ceil(8);
+        let (before, after) = match kind {
+            Kind::Insert => (&[][..], rest.take(map)?),
+            Kind::Update => (rest.take(map)?, rest.take(map)?),
+            Kind::Delete => (rest.take(map)?, &[][..]),
+        };
+        let data = match compressed {
+            true => inflated(rest.0)?,
+            false => rest.0.to_vec(),
+        };
+        Some(Rows {
+            table,
+            kind,
+            before: before.to_vec(),
+            after: after.to_vec(),
+            data,
+            partial: event == code::PARTIAL_UPDATE,
+        })
+    }
+
+    /// The changes, one row after the other. An error is the last item: what is behind it cannot be
+    /// read, and the text says why.
+    pub fn changes(&self) -> impl Iterator<Item = Result<Change<'_>, String>> {
+        let mut rest = Bytes(&self.data);
+        let mut failed = false;
+        std::iter::from_fn(move || {
+            if failed || rest.0.is_empty() {
+                return None;
+            }
+            let change = self.change(&mut rest);
+            failed = change.is_err();
+            Some(change)
+        })
+    }
+
+    fn change<'a>(&'a self, rest: &mut Bytes<'a>) -> Result<Change<'a>, String> {
+        if self.partial {
+            return Err(format!(
+                "rows of {}.{} tell only what changed in their JSON documents; set \
+                 binlog_row_value_options='' on the servers",
+                self.table.database, self.table.name
+            ));
+        }
+        let unread = || {
+            format!(
+                "rows of {}.{} are not what their table map says",
+                self.table.database, self.table.name
+            )
+        };
+        let mut image = |map: &[u8]| self.image(map, rest).ok_or_else(unread);
+        Ok(match self.kind {
+            Kind::Insert => Change {
+                before: None,
+                after: Some(image(&self.after)?),
+            },
+            Kind::Update => Change {
+                before: Some(image(&self.before)?),
+                after: Some(image(&self.after)?),
+            },
+            Kind::Delete => Change {
+                before: Some(image(&self.before)?),
+                after: None,
+            },
+        })
+    }
+
+    fn image<'a>(&'a self, map: &[u8], rest: &mut Bytes<'a>) -> Option<Image<'a>> {
+        let columns = &self.table.columns;
+        let present = (0..columns.len()).filter(|&at| bit(map, at)).count();
+        let nulls = rest.take(present.div_ceil(8))?;
+        let mut place = 0;
+        let mut cells = Vec::with_capacity(columns.len());
+        for (at, column) in columns.iter().enumerate() {
+            if !bit(map, at) {
+                cells.push(None);
+                continue;
+            }
+            cells.push(Some(match bit(nulls, place) {
+                true => Cell::Null,
+                false => column.read(rest)?,
+            }));
+            place += 1;
+        }
+        Some(cells)
+    }
+}
+
+/// What MariaDB has compressed: a byte that says how long the length is, the length, and a stream of
+/// zlib.
+pub(super) fn inflated(raw: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = Bytes(raw);
+    let head = rest.number(1)?;
+    // Only zlib, which is 0, is known.
+    if head & 0x70 != 0 {
+        return None;
+    }
+    let bytes = usize::try_from(rest.big(usize::try_from(head & 7).ok()?)?).ok()?;
+    let mut whole = Vec::new();
+    let limit = u64::try_from(bytes).ok()?;
+    let read = ZlibDecoder::new(rest.0).take(limit).read_to_end(&mut whole);
+    (read.ok()? == bytes).then_some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::table;
+    use super::*;
+
+    /// A table map of `d.t (a INT, b VARCHAR(10))`.
+    fn map() -> Vec<u8> {
+        let mut data = vec![7, 0, 0, 0, 0, 0, 1, 0];
+        data.extend(b"\x01d\0\x01t\0");
+        data.extend([2, 3, 15, 2, 10, 0, 0b10]);
+        // The sign of `a`, and both names.
+        data.extend([1, 1, 0x80, 4, 4, 1, b'a', 1, b'b']);
+        data
+    }
+
+    #[test]
+    fn rows_are_read_by_their_table_map() {
+        let (id, table) = table(&map()).expect("a table map");
+        assert_eq!((id, &*table.database, &*table.name), (7, "d", "t"));
+        let names: Vec<_> = table.columns.iter().map(|c| c.name.as_deref()).collect();
+        assert_eq!(names, [Some("a"), Some("b")]);
+        assert_eq!(table.columns[0].unsigned, Some(true));
+        assert!(table.columns[1].nullable && !table.columns[0].nullable);
+        let mut event = vec![7, 0, 0, 0, 0, 0, 1, 0, 2, 0, 2, 3, 3];
+        event.extend([0b00, 1, 0, 0, 0, 1, b'x']);
+        event.extend([0b10, 0xFE, 0xFF, 0xFF, 0xFF]);
+        let rows = Rows::of(31, &event, Arc::new(table)).expect("an update");
+        let changes: Vec<_> = rows.changes().collect();
+        let [Ok(change)] = &changes[..] else {
+            panic!("{changes:?}")
+        };
+        let before = change.before.as_ref().expect("it was there");
+        assert_eq!(before[0], Some(Cell::Integer(1)));
+        assert_eq!(before[1], Some(Cell::Bytes(b"x"[..].into())));
+        let after = change.after.as_ref().expect("it is there");
+        assert_eq!(after[..], [Some(Cell::Integer(-2)), Some(Cell::Null)]);
+    }
+
+    #[test]
+    fn rows_that_end_too_early_are_an_error() {
+        let (_, table) = table(&map()).expect("a table map");
+        let table = Arc::new(table);
+        let event = [7, 0, 0, 0, 0, 0, 1, 0, 2, 3, 0, 1, 0];
+        let rows = Rows::of(23, &event, table.clone()).expect("an insert");
+        let all: Vec<_> = rows.changes().collect();
+        assert!(matches!(&all[..], [Err(why)] if why.contains("d.t")));
+        assert!(Rows::of(23, &event[..8], table).is_none());
+    }
+}

@@ -1,0 +1,103 @@
+//! Containers as MySQL's InnoDB memcached plugin had them: the rows of `innodb_memcache.containers`.
+
+use farm::Container;
+
+use crate::error::Error;
+use crate::link::{Link, text_at};
+
+const OPERATION: &str = "read innodb_memcache.containers";
+
+/// The separator holds for all of them.
+const ROWS: &str = "SELECT name, db_schema, db_table, key_columns, value_columns, flags, cas_column, \
+     expire_time_column, (SELECT o.value FROM innodb_memcache.config_options o \
+     WHERE o.name = 'separator' LIMIT 1) FROM innodb_memcache.containers ORDER BY name";
+
+/// There is no such table, column or database, or it may not be read.
+const NONE: [u16; 5] = [1044, 1049, 1054, 1142, 1146];
+
+/// The containers of a server that has, or had, the plugin; none of another. A row with a NULL that it
+/// must not have is passed over, as by the plugin.
+pub async fn containers(link: &mut Link, timeout_ms: u64) -> Result<Vec<Container>, Error> {
+    let rows = match link.rows(OPERATION, ROWS, timeout_ms).await {
+        Err(error) if error.number().is_some_and(|number| NONE.contains(&number)) => {
+            return Ok(Vec::new());
+        }
+        rows => rows?,
+    };
+    let cells = rows.iter().map(|row| {
+        let mut cells: [Option<String>; 9] = Default::default();
+        for (at, cell) in cells.iter_mut().enumerate() {
+            *cell = text_at(row, at);
+        }
+        container(cells)
+    });
+    Ok(cells.flatten().collect())
+}
+
+fn container(cells: [Option<String>; 9]) -> Option<Container> {
+    let [
+        name,
+        database,
+        table,
+        key,
+        values,
+        flags,
+        cas,
+        expiry,
+        separator,
+    ] = cells;
+    let (values, key) = (values?, key?);
+    let divides = |c: char| c.is_whitespace() || matches!(c, ';' | ',' | '|');
+    let values: Vec<&str> = values.split(divides).filter(|v| !v.is_empty()).collect();
+    if values.is_empty() {
+        return None;
+    }
+    let mut container = Container::new(&name?, &database?, &table?, key.trim(), &values);
+    container.flags = Some(flags?);
+    container.cas = Some(cas?);
+    container.expiry = Some(expiry?);
+    if let Some(separator) = separator.filter(|text| !text.is_empty()) {
+        container.separator = separator;
+    }
+    Some(container)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(cells: [&str; 9]) -> [Option<String>; 9] {
+        cells.map(|cell| (cell != "NULL").then(|| cell.to_owned()))
+    }
+
+    #[test]
+    fn rows_are_read_as_the_plugin_did() {
+        let shipped = [
+            "aaa",
+            "test",
+            "demo_test",
+            "c1",
+            "c2",
+            "c3",
+            "c4",
+            "c5",
+            "|",
+        ];
+        let read = container(row(shipped)).expect("it is whole");
+        assert_eq!((&*read.name, &*read.key), ("aaa", "c1"));
+        assert_eq!(read.flags.as_deref(), Some("c3"));
+        let mut several = shipped;
+        several[4] = "c2,c6; c7|c8";
+        several[8] = "NULL";
+        let read = container(row(several)).expect("it is whole");
+        assert_eq!(
+            (read.values.join(" "), &*read.separator),
+            ("c2 c6 c7 c8".to_owned(), "|")
+        );
+        for missing in 0..8 {
+            let mut cells = shipped;
+            cells[missing] = "NULL";
+            assert_eq!(container(row(cells)), None, "{missing}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Gets that the row cache answers, and rows for it.
+//!
+//! What a store's own clients wrote is a token: until all of it has been read in the group's binlog the
+//! cache answers none of their gets. After an answer from the cache the next read has what the primary
+//! had then, so that reads of a key do not go back in time.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Instant;
+
+use farm::rowcache::{Lease, Remembered, Space};
+use farm::sharding::Placed;
+use farm::{Group, ServerId, Snapshot};
+use routing::Level;
+use session::{Core, Lane};
+
+use crate::columns::Columns;
+use crate::item::Row;
+use crate::op::Item;
+use crate::store::{Line, Store, now};
+
+/// An answer from the cache is not older.
+const BOUND_US: u64 = 1_000_000;
+
+/// What a line knows of its space.
+#[derive(Default)]
+pub(crate) struct Recall {
+    /// The version of the cache of which this is.
+    version: Cell<u64>,
+    space: RefCell<Option<Arc<Space>>>,
+    /// How many of the store's writings have been read in the binlog.
+    covered: Cell<u64>,
+    /// The cache has answered since the line's reader read last.
+    answered: Cell<bool>,
+}
+
+/// Rows of a read on their way to the cache.
+pub(crate) struct Filling {
+    space: Arc<Space>,
+    lease: Lease,
+    origin: Instant,
+}
+
+/// Since the origin of the farm's snapshots.
+fn now_us(origin: Instant) -> u64 {
+    u64::try_from(origin.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+impl Filling {
+    /// Rows that this server gave, with their keys as the table has them.
+    pub(crate) fn put(&self, server: Option<ServerId>, columns: &Columns, rows: &[(Vec<u8>, Row)]) {
+        let read_us = now_us(self.origin);
+        for (key, row) in rows {
+            let remembered = Remembered {
+                value: columns.layout.joined(&row.parts).into(),
+                flags: row.flags,
+                cas: row.fingerprint(),
+                expiry: row.expiry,
+            };
+            let row = (key.as_slice(), remembered);
+            self.space.put(&self.lease, server.as_slice(), row, read_us);
+        }
+    }
+}
+
+impl Store {
+    /// The key's item, if it is remembered and may be shown.
+    pub(crate) fn recall(&self, line: &Line, key: &[u8]) -> Option<Item> {
+        if self.declared.cache_bytes == 0 {
+            return None;
+        }
+        let core = self.core.upgrade()?;
+        let snapshot = core.snapshot();
+        let group = self.group_of(line, &snapshot)?;
+        let space = self.space(line, &snapshot, group)?;
+        let bound_us = self.bound_us(&core)?;
+        let primary = group.primary().filter(|_| !group.paused)?.id;
+        let now_us = now_us(snapshot.origin);
+        if !space.feed.answers(primary, now_us, bound_us) || !self.own_are_read(line, group, &space)
+        {
+            return None;
+        }
+        let row = space.get(key)?;
+        let ttl_s = match row.expiry {
+            0 => None,
+            expiry => Some(
+                expiry
+                    .checked_sub(now().as_secs())
+                    .filter(|&left| left > 0)?,
+            ),
+        };
+        line.recall.answered.set(true);
+        Some(Item {
+            value: row.value.to_vec(),
+            flags: row.flags,
+            cas: row.cas,
+            ttl_s,
+        })
+    }
+
+    /// Before a read by the line's reader: where its rows go, if they are to be remembered.
+    pub(crate) fn filling(&self, line: &Line, lane: &mut Lane) -> Option<Filling> {
+        if self.declared.cache_bytes == 0 {
+            return None;
+        }
+        let snapshot = self.core.upgrade()?.snapshot();
+        let group = self.group_of(line, &snapshot)?;
+        if line.recall.answered.take() {
+            lane.has_read_primary(group);
+        }
+        let space = self.space(line, &snapshot, group)?;
+        let lease = space.begin()?;
+        Some(Filling {
+            space,
+            lease,
+            origin: snapshot.origin,
+        })
+    }
+
+    /// These keys have been written: what is remembered of them is old.
+    pub(crate) fn forget<'k>(&self, line: &Line, keys: impl Iterator<Item = &'k [u8]>) {
+        if let Some(space) = &*line.recall.space.borrow() {
+            keys.for_each(|key| space.void(key));
+        }
+    }
+
+    /// The group that has all keys of the line, if one has.
+    fn group_of<'s>(&self, line: &Line, snapshot: &'s Snapshot) -> Option<&'s Arc<Group>> {
+        if !line.group.is_empty() {
+            return snapshot.group(&line.group);
+        }
+        let Some(sharding) = &snapshot.sharding else {
+            return snapshot.home();
+        };
+        match sharding.placed(&self.declared.database, &self.declared.table) {
+            Placed::Home => snapshot.home(),
+            Placed::Group(name) => snapshot.group(name),
+            Placed::Sharded(_) | Placed::Global(_) => None,
+        }
+    }
+
+    fn space(&self, line: &Line, snapshot: &Snapshot, group: &Group) -> Option<Arc<Space>> {
+        let version = snapshot.rows.version();
+        if line.recall.version.replace(version) != version {
+            let found = snapshot.rows.space(&self.declared, &group.name);
+            line.recall.space.replace(found);
+        }
+        line.recall.space.borrow().clone()
+    }
+
+    /// How old an answer may be; `None` where only the primary may answer.
+    fn bound_us(&self, core: &Core) -> Option<u64> {
+        let settings = core.settings().consistency;
+        let eventual = || BOUND_US.min(settings.max_lag_ms.saturating_mul(1000));
+        match (self.declared.consistency.as_deref(), settings.level) {
+            (Some("eventual"), _) | (None, Level::Eventual { .. }) => Some(eventual()),
+            (Some("session"), _) | (None, Level::Session) => Some(BOUND_US),
+            _ => None,
+        }
+    }
+
+    /// True when everything that the store has written has been read in the group's binlog.
+    fn own_are_read(&self, line: &Line, group: &Group, space: &Space) -> bool {
+        let writings = self.writings.get();
+        if line.recall.covered.get() == writings {
+            return true;
+        }
+        let written = self.written.borrow();
+        let read = written.iter().all(|one| one.is_read(group, &space.feed));
+        if read {
+            line.recall.covered.set(writings);
+        }
+        read
+    }
+}

@@ -1,0 +1,534 @@
+//! A container on one core: what waits for it, and the tasks that carry it out.
+//!
+//! Gets and changes have a lane each and per group of servers. While a lane is busy what comes waits,
+//! and is its next batch: without load a command goes out at once, under load batches grow.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use farm::Container;
+use farm::sharding::Placed;
+use routing::shard::{Literal, compared, locate};
+use rustc_hash::FxHashMap;
+use session::{Core, Lane, Lost, Own, Written};
+
+use crate::change::{Moment, seen};
+use crate::columns::Columns;
+use crate::linger::{LONGEST, Linger};
+use crate::op::{Change, Op, Outcome, Refusal};
+use crate::reading::{Prepared, Reader, Rows, run};
+use crate::recall::Recall;
+use crate::ticket::{Ticket, Waiting};
+use crate::writing::Batch;
+
+/// Commands of one batch.
+const GETS_MAX: usize = 256;
+const CHANGES_MAX: usize = 256;
+/// Bytes of the values of one batch: a statement must fit the servers' `max_allowed_packet`.
+const CHANGED_BYTES_MAX: usize = 4 << 20;
+/// Between two purges of expired rows, and rows of one DELETE.
+const PURGE: Duration = Duration::from_secs(60);
+const PURGED_AT_ONCE: u32 = 1000;
+
+/// So that text means the same whatever the servers' defaults are.
+const SETTINGS: [&str; 2] = [
+    "SET SESSION sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO'",
+    // A locked read of a key that is not there must not lock its neighbours.
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+];
+
+/// A container on one core.
+pub struct Store {
+    pub(crate) core: Weak<Core>,
+    own: Own,
+    pub(crate) declared: Arc<Container>,
+    columns: RefCell<Option<Rc<Columns>>>,
+    /// By the name of the group that has the keys; empty where one statement may need several.
+    lines: RefCell<FxHashMap<Arc<str>, Rc<Line>>>,
+    /// What its changes have written, and how often that grew.
+    pub(crate) written: RefCell<Vec<Written>>,
+    pub(crate) writings: Cell<u64>,
+    last_cas: Cell<u64>,
+}
+
+/// What waits for one group.
+#[derive(Default)]
+pub(crate) struct Line {
+    pub(crate) group: Arc<str>,
+    pub(crate) recall: Recall,
+    gets: RefCell<VecDeque<(Op, Waiting)>>,
+    changes: RefCell<VecDeque<(Work, Waiting)>>,
+    /// Keys of changes that are not done, and how many there are of each.
+    changing: RefCell<FxHashMap<Box<[u8]>, usize>>,
+    reader: Side,
+    writer: Side,
+}
+
+/// A task at most, and its lane while there is none.
+#[derive(Default)]
+struct Side {
+    runs: Cell<bool>,
+    lane: RefCell<Option<Open>>,
+    linger: RefCell<Linger>,
+    /// What the next batch waits for.
+    wanted: Cell<usize>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// A lane, and which writings its reads have.
+struct Open {
+    lane: Lane,
+    sees: u64,
+    prepared: Prepared,
+}
+
+enum Work {
+    Op(Op),
+    Flush,
+}
+
+impl Side {
+    /// Waits for commands of those who were answered, where that is worth it.
+    async fn gather(&self, answered: usize, waiting: impl Fn() -> usize) {
+        let wanted = self.linger.borrow_mut().wanted(answered, waiting());
+        let Some(wanted) = wanted else { return };
+        self.wanted.set(wanted);
+        let all_here = std::future::poll_fn(|context| match waiting() >= wanted {
+            true => Poll::Ready(()),
+            false => {
+                self.waker.replace(Some(context.waker().clone()));
+                Poll::Pending
+            }
+        });
+        let full = reactor::timeout(LONGEST, all_here).await.is_some();
+        self.wanted.set(usize::MAX);
+        self.linger.borrow_mut().ended(full);
+    }
+
+    /// There are so many commands now.
+    fn heed(&self, waiting: usize) {
+        if waiting < self.wanted.get() {
+            return;
+        }
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Store {
+    pub(crate) fn new(core: &Rc<Core>, own: &Own, declared: Arc<Container>) -> Rc<Store> {
+        let store = Rc::new(Store {
+            core: Rc::downgrade(core),
+            own: own.clone(),
+            declared,
+            columns: RefCell::default(),
+            lines: RefCell::default(),
+            written: RefCell::default(),
+            writings: Cell::new(0),
+            last_cas: Cell::new(0),
+        });
+        // One of the cores is enough.
+        if core.index == 0 && store.declared.expiry.is_some() {
+            reactor::spawn(purge(Rc::downgrade(&store))).detach();
+        }
+        store
+    }
+
+    /// The container as it was declared.
+    pub fn declared(&self) -> &Arc<Container> {
+        &self.declared
+    }
+
+    /// Has a command carried out. Commands on one key take effect in the order in which they are
+    /// submitted here.
+    pub fn submit(self: &Rc<Store>, op: Op) -> Ticket {
+        let line = match self.line(&op.key) {
+            Ok(line) => line,
+            Err(why) => return Ticket::done(Outcome::Refused(why)),
+        };
+        let (waiting, ticket) = Ticket::new();
+        let reads = op.change.is_read() && !line.changing.borrow().contains_key(&op.key);
+        if reads {
+            if op.change == Change::Get
+                && let Some(item) = self.recall(&line, &op.key)
+            {
+                return Ticket::done(Outcome::Hit(item));
+            }
+            line.gets.borrow_mut().push_back((op, waiting));
+            self.start(&line, true);
+        } else {
+            *line
+                .changing
+                .borrow_mut()
+                .entry(op.key.clone())
+                .or_default() += 1;
+            line.changes.borrow_mut().push_back((Work::Op(op), waiting));
+            self.start(&line, false);
+        }
+        ticket
+    }
+
+    /// Deletes all rows, where the container allows it.
+    pub fn flush(self: &Rc<Store>) -> Ticket {
+        if !self.declared.flush {
+            let name = &self.declared.name;
+            let text = format!("flush_all is not allowed: container {name} is without flush");
+            return Ticket::done(Outcome::Refused(Refusal::client(text)));
+        }
+        let (waiting, ticket) = Ticket::new();
+        let line = self.line_of(&Arc::from(""));
+        line.changes.borrow_mut().push_back((Work::Flush, waiting));
+        self.start(&line, false);
+        ticket
+    }
+
+    /// The line of a key's group.
+    fn line(&self, key: &[u8]) -> Result<Rc<Line>, Refusal> {
+        let Some(core) = self.core.upgrade() else {
+            return Err(Refusal::server("the router ends"));
+        };
+        let anywhere = Arc::from("");
+        let snapshot = core.snapshot();
+        let Some(sharding) = &snapshot.sharding else {
+            return Ok(self.line_of(&anywhere));
+        };
+        let container = &self.declared;
+        let Placed::Sharded(table) = sharding.placed(&container.database, &container.table) else {
+            return Ok(self.line_of(&anywhere));
+        };
+        let map = sharding.map(table.map);
+        if !table.column.eq_ignore_ascii_case(&container.key) {
+            return Ok(self.line_of(&anywhere));
+        }
+        let key = compared(Literal::Text(key), table.key);
+        let Some((mapped, key)) = map.zip(key) else {
+            return Ok(self.line_of(&anywhere));
+        };
+        match locate(&mapped.map, &key) {
+            Ok(at) => Ok(self.line_of(&mapped.map.shard(at).group)),
+            Err(nowhere) => Err(Refusal::server(format!(
+                "{nowhere:?}: the key has no shard"
+            ))),
+        }
+    }
+
+    fn line_of(&self, group: &Arc<str>) -> Rc<Line> {
+        let mut lines = self.lines.borrow_mut();
+        let line = lines.entry(group.clone()).or_insert_with(|| {
+            Rc::new(Line {
+                group: group.clone(),
+                ..Line::default()
+            })
+        });
+        line.clone()
+    }
+
+    fn start(self: &Rc<Store>, line: &Rc<Line>, reads: bool) {
+        let (side, waiting) = match reads {
+            true => (&line.reader, line.gets.borrow().len()),
+            false => (&line.writer, line.changes.borrow().len()),
+        };
+        if side.runs.replace(true) {
+            return side.heed(waiting);
+        }
+        let (store, line) = (self.clone(), line.clone());
+        reactor::spawn(async move {
+            match reads {
+                true => store.read_all(&line).await,
+                false => store.change_all(&line).await,
+            }
+        })
+        .detach();
+    }
+
+    /// Carries out gets until none waits.
+    async fn read_all(&self, line: &Line) {
+        let mut answered = 0;
+        loop {
+            line.reader
+                .gather(answered, || line.gets.borrow().len())
+                .await;
+            let batch: Vec<(Op, Waiting)> = {
+                let mut gets = line.gets.borrow_mut();
+                let some = gets.len().min(GETS_MAX);
+                gets.drain(..some).collect()
+            };
+            if batch.is_empty() {
+                line.reader.runs.set(false);
+                return;
+            }
+            answered = batch.len();
+            let mut keys: Vec<&[u8]> = batch.iter().map(|(op, _)| &*op.key).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            let each_once = keys.len() == answered;
+            let columns_and_rows = self.read_batch(line, keys).await;
+            let now_s = now().as_secs();
+            match columns_and_rows {
+                Ok((columns, mut rows)) => {
+                    for (op, waiting) in batch {
+                        let row = match each_once {
+                            true => rows.remove(&op.key),
+                            false => rows.get(&op.key).cloned(),
+                        };
+                        waiting.answer(seen(&op.change, row, &columns.layout, now_s));
+                    }
+                }
+                Err(why) => {
+                    for (_, waiting) in batch {
+                        waiting.answer(Outcome::Refused(why.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn read_batch(
+        &self,
+        line: &Line,
+        mut keys: Vec<&[u8]>,
+    ) -> Result<(Rc<Columns>, Rows), Refusal> {
+        let mut open = self.open(&line.reader).await?;
+        let columns = self.columns(&mut open.lane).await?;
+        if open.sees != self.writings.get() {
+            open.sees = self.writings.get();
+            open.lane.must_see(&self.written.borrow());
+        }
+        keys.retain(|key| columns.check_key(key).is_ok());
+        if keys.is_empty() {
+            line.reader.lane.replace(Some(open));
+            return Ok((columns, Default::default()));
+        }
+        let filling = self.filling(line, &mut open.lane);
+        let mut reader = Reader {
+            lane: &mut open.lane,
+            prepared: &mut open.prepared,
+            columns: &columns,
+            filling: filling.as_ref(),
+        };
+        match reader.read(&keys).await {
+            Ok(rows) => {
+                line.reader.lane.replace(Some(open));
+                self.heed(rows.is_err());
+                Ok((columns, rows?))
+            }
+            Err(lost) => Err(told(&lost)),
+        }
+    }
+
+    /// Carries out changes until none waits.
+    async fn change_all(&self, line: &Line) {
+        let mut answered = 0;
+        loop {
+            line.writer
+                .gather(answered, || line.changes.borrow().len())
+                .await;
+            let batch = take_changes(&mut line.changes.borrow_mut());
+            if batch.is_empty() {
+                line.writer.runs.set(false);
+                return;
+            }
+            answered = batch.len();
+            let outcomes = self.change_batch(line, &batch).await;
+            let mut outcomes = outcomes.into_iter();
+            for (work, waiting) in batch {
+                if let Work::Op(op) = &work {
+                    let mut changing = line.changing.borrow_mut();
+                    if let Some(left) = changing.get_mut(&op.key) {
+                        *left -= 1;
+                        if *left == 0 {
+                            changing.remove(&op.key);
+                        }
+                    }
+                }
+                let lacking = || Outcome::Refused(Refusal::server("no outcome"));
+                waiting.answer(outcomes.next().unwrap_or_else(lacking));
+            }
+        }
+    }
+
+    async fn change_batch(&self, line: &Line, batch: &[(Work, Waiting)]) -> Vec<Outcome> {
+        let all = |why: Refusal| vec![Outcome::Refused(why); batch.len()];
+        let mut open = match self.open(&line.writer).await {
+            Ok(open) => open,
+            Err(why) => return all(why),
+        };
+        let columns = match self.columns(&mut open.lane).await {
+            Ok(columns) => columns,
+            Err(why) => {
+                line.writer.lane.replace(Some(open));
+                return all(why);
+            }
+        };
+        let done = match &batch[0].0 {
+            Work::Flush => flush(&mut open.lane, &columns).await,
+            Work::Op(_) => {
+                let ops = batch.iter().filter_map(|(work, _)| match work {
+                    Work::Op(op) => Some(op),
+                    Work::Flush => None,
+                });
+                let moment = Moment {
+                    now_s: now().as_secs(),
+                    cas: self.next_cas(),
+                };
+                let batch = Batch {
+                    columns: &columns,
+                    ops: ops.collect(),
+                    moment,
+                };
+                Box::pin(batch.carry_out(&mut open.lane)).await
+            }
+        };
+        match done {
+            Ok(outcomes) => {
+                *self.written.borrow_mut() = open.lane.written();
+                self.writings.set(self.writings.get() + 1);
+                let keys = batch.iter().filter_map(|(work, _)| match work {
+                    Work::Op(op) => Some(&*op.key),
+                    Work::Flush => None,
+                });
+                self.forget(line, keys);
+                line.writer.lane.replace(Some(open));
+                self.heed(
+                    outcomes
+                        .iter()
+                        .any(|one| matches!(one, Outcome::Refused(_))),
+                );
+                outcomes
+            }
+            Err(lost) => all(told(&lost)),
+        }
+    }
+
+    /// After a refusal the table is looked at anew: it may have other columns.
+    fn heed(&self, refused: bool) {
+        if refused {
+            self.columns.take();
+        }
+    }
+
+    async fn columns(&self, lane: &mut Lane) -> Result<Rc<Columns>, Refusal> {
+        if let Some(columns) = &*self.columns.borrow() {
+            return Ok(columns.clone());
+        }
+        let found = Columns::find(lane, &self.declared).await;
+        let columns = Rc::new(found.map_err(|lost| told(&lost))??);
+        self.columns.replace(Some(columns.clone()));
+        Ok(columns)
+    }
+
+    /// The side's lane, or a new one.
+    async fn open(&self, side: &Side) -> Result<Open, Refusal> {
+        if let Some(open) = side.lane.take().filter(|open| open.lane.is_good()) {
+            return Ok(open);
+        }
+        let core = self.core.upgrade();
+        let core = core.ok_or_else(|| Refusal::server("the router ends"))?;
+        let opened = Lane::open(&core, &self.own);
+        let mut lane = opened.map_err(|error| Refusal::server(error.to_string()))?;
+        let level = self.declared.consistency.as_ref();
+        let level = level.map(|level| format!("SET heddle_consistency='{level}'"));
+        let all = SETTINGS.iter().copied().chain(level.as_deref());
+        for text in all {
+            let done = run(&mut lane, text.as_bytes()).await;
+            if let Err(refused) = done.map_err(|lost| told(&lost))? {
+                return Err(refused.for_client());
+            }
+        }
+        Ok(Open {
+            lane,
+            sees: 0,
+            prepared: Prepared::default(),
+        })
+    }
+
+    /// Larger than all before, and another one than on other cores and routers.
+    fn next_cas(&self) -> u64 {
+        let core = self.core.upgrade().map_or(0, |core| core.index as u64);
+        let micros = u64::try_from(now().as_micros()).unwrap_or(u64::MAX >> 8);
+        let cas = (micros << 8 | (core & 0xFF)) & (u64::MAX >> 1);
+        let cas = cas.max(self.last_cas.get() + 1);
+        self.last_cas.set(cas);
+        cas
+    }
+}
+
+/// What the next batch has: commands up to a bound, or one flush.
+fn take_changes(changes: &mut VecDeque<(Work, Waiting)>) -> Vec<(Work, Waiting)> {
+    let mut batch = Vec::new();
+    let mut bytes = 0;
+    while let Some((work, _)) = changes.front() {
+        bytes += match work {
+            Work::Flush if batch.is_empty() => {
+                batch.extend(changes.pop_front());
+                break;
+            }
+            Work::Flush => break,
+            Work::Op(op) => op.key.len() + value_bytes(&op.change),
+        };
+        let full = batch.len() == CHANGES_MAX || bytes > CHANGED_BYTES_MAX;
+        if full && !batch.is_empty() {
+            break;
+        }
+        batch.extend(changes.pop_front());
+    }
+    batch
+}
+
+fn value_bytes(change: &Change) -> usize {
+    match change {
+        Change::Store { value, .. } => value.len(),
+        Change::Write { parts, .. } => parts.iter().flatten().map(Vec::len).sum(),
+        _ => 0,
+    }
+}
+
+async fn flush(lane: &mut Lane, columns: &Columns) -> Result<Vec<Outcome>, Lost> {
+    let done = run(lane, &columns.flush()).await?;
+    let refused = |refused: crate::reading::Refused| Outcome::Refused(refused.for_client());
+    Ok(vec![done.map_or_else(refused, |()| Outcome::Done)])
+}
+
+/// Deletes what has expired, while the store lives.
+async fn purge(store: Weak<Store>) {
+    loop {
+        reactor::sleep(PURGE).await;
+        let Some(store) = store.upgrade() else {
+            return;
+        };
+        let side = Side::default();
+        let Ok(mut open) = store.open(&side).await else {
+            continue;
+        };
+        let Ok(columns) = store.columns(&mut open.lane).await else {
+            continue;
+        };
+        let Some(text) = columns.purge(now().as_secs(), PURGED_AT_ONCE) else {
+            continue;
+        };
+        while let Ok(session::Heard::Ok { affected_rows, .. }) = open.lane.ask(&text).await {
+            if affected_rows < u64::from(PURGED_AT_ONCE) {
+                break;
+            }
+        }
+    }
+}
+
+fn told(lost: &Lost) -> Refusal {
+    let why = &lost.0;
+    Refusal::server(format!(
+        "the session of the container ended ({why}); the command may or may not have been carried out"
+    ))
+}
+
+/// Since 1970.
+pub(crate) fn now() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}

@@ -1,0 +1,285 @@
+//! Which rows of a table cannot meet any row of another one that is there already: columns that a
+//! statement compares so that rows without an equal are never seen.
+//!
+//! Values go from one server to another as literals, so they are only of types that mean the same
+//! there: integers, dates, text of one collation.
+
+use farm::sharding::{Column, Placed, TableSchema};
+use sqlparser::ast::{BinaryOperator, Expr, SelectItem, SetExpr};
+use sqltext::ticked;
+
+use super::references::{Block, Finder, Reference};
+use crate::answer::{Asked, Fragment};
+use crate::columns::charset;
+use crate::parse::conjuncts;
+
+/// Rows of one table matter only where their column has a value that a column of another has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reduction {
+    /// The fragment that has the values, and its column in the scratch table, in quotes.
+    pub by: usize,
+    pub from: String,
+    /// What has them in the fragment that is reduced.
+    pub to: String,
+    pub passed: Passed,
+    /// It is the shard key: groups without these values need not be asked.
+    pub is_key: bool,
+}
+
+/// What leaves rows out of a fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reduced {
+    pub by: Vec<Reduction>,
+    /// Where in the fragment's text a condition more is put, and the word in front of it.
+    pub at: usize,
+    pub word: &'static str,
+}
+
+impl Reduced {
+    /// The fragment's text with these conditions more.
+    pub fn text(&self, text: &str, conditions: &[String]) -> String {
+        match conditions.is_empty() {
+            true => text.to_owned(),
+            false => {
+                let (before, behind) = text.split_at(self.at);
+                let all = conditions.join(" AND ");
+                format!("{before} {} {all}{behind}", self.word)
+            }
+        }
+    }
+}
+
+/// How a value becomes a literal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Passed {
+    Number,
+    Date,
+    /// Bytes in this character set.
+    Text(String),
+}
+
+/// Equal columns: reference and column of each.
+type Pair = [(usize, String); 2];
+
+/// How the values of two columns pass; `None` when equal values may be written differently.
+pub(super) fn passed(one: &Column, other: &Column) -> Option<Passed> {
+    const WHOLE: [&str; 6] = [
+        "tinyint",
+        "smallint",
+        "mediumint",
+        "int",
+        "integer",
+        "bigint",
+    ];
+    let whole = |column: &Column| WHOLE.contains(&&*column.data_type);
+    if whole(one) && whole(other) {
+        return Some(Passed::Number);
+    }
+    let text = |column: &Column| matches!(&*column.data_type, "char" | "varchar");
+    if text(one) && text(other) && one.collation == other.collation {
+        return Some(Passed::Text(charset(one)?));
+    }
+    let dates = &*one.data_type == "date" && &*other.data_type == "date";
+    dates.then_some(Passed::Date)
+}
+
+/// Tells what reduces each reference. Rows that are to be locked stay.
+pub(super) fn reduce(
+    all: &mut [Reduced],
+    found: &[Reference],
+    pairs: Vec<((usize, String), (usize, String))>,
+    asked: &Asked<'_>,
+) {
+    let column = |at: usize, name: &str| {
+        let (database, table) = (&found[at].database, &found[at].table);
+        let schema = asked.sharding.schema(database, table)?;
+        Some(&schema.columns[schema.column(name)?])
+    };
+    for ((target, to), (by, from)) in pairs {
+        let (Some(theirs), Some(own)) = (column(by, &from), column(target, &to)) else {
+            continue;
+        };
+        // A write locks what it changes, and no more than it must.
+        let may = found[target].lock.is_none() || asked.changing.is_some();
+        let Some(passed) = passed(own, theirs).filter(|_| may) else {
+            continue;
+        };
+        let reference = &found[target];
+        let placed = asked.sharding.placed(&reference.database, &reference.table);
+        let is_key =
+            matches!(placed, Placed::Sharded(table) if table.column.eq_ignore_ascii_case(&to));
+        let reduction = Reduction {
+            by,
+            from: ticked(&theirs.name),
+            to: format!("{}.{}", ticked(reference.called()), ticked(&own.name)),
+            passed,
+            is_key,
+        };
+        if !all[target].by.contains(&reduction) {
+            all[target].by.push(reduction);
+        }
+    }
+}
+
+/// Those with conditions of their own first: they are likely to be small. Then those of one group.
+pub(super) fn order(found: &[Reference], fragments: &[Fragment]) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..found.len()).collect();
+    all.sort_by_key(|&at| (found[at].pushed.is_empty(), !fragments[at].any));
+    all
+}
+
+impl Finder<'_> {
+    /// Takes note of the equal columns that a condition demands. Not for one of an outer join: beside
+    /// it rows came that one server does not give.
+    pub(super) fn equals(&mut self, condition: &Expr) {
+        for part in conjuncts(condition) {
+            self.equal(part);
+        }
+    }
+
+    fn equal(&mut self, part: &Expr) {
+        match part {
+            Expr::Nested(inner) => self.equals(inner),
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::Eq,
+                right,
+            } => {
+                if let (Some(left), Some(right)) = (self.meant(left), self.meant(right)) {
+                    self.pair([left, right]);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn pair(&mut self, pair: Pair) {
+        let [(one, _), (other, _)] = &pair;
+        if one == other {
+            return;
+        }
+        // What a block around is compared with here does not choose its rows.
+        let both = [self.is_here(*one), self.is_here(*other)];
+        let [left, right] = pair;
+        if both[0] {
+            self.reductions.push((left.clone(), right.clone()));
+        }
+        if both[1] {
+            self.reductions.push((right, left));
+        }
+    }
+
+    /// It is a table of the innermost block.
+    fn is_here(&self, at: usize) -> bool {
+        let block = self.scopes.last().and_then(Option::as_ref);
+        block.is_some_and(|block| block.own.iter().any(|(own, _)| *own == at))
+    }
+
+    /// `column IN (SELECT column FROM …)`: rows of the first matter only where the second has an equal.
+    pub(super) fn within(&mut self, condition: &Expr) {
+        for part in conjuncts(condition) {
+            let Expr::InSubquery {
+                expr,
+                subquery,
+                negated: false,
+            } = part
+            else {
+                continue;
+            };
+            let (SetExpr::Select(select), None) = (&*subquery.body, &subquery.with) else {
+                continue;
+            };
+            let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
+                &select.projection[..]
+            else {
+                continue;
+            };
+            // The tables of the query inside have been found by now.
+            let inner = self.blocks.get(&select.select_token.0.span.start);
+            let inner = inner.and_then(|block| column_in(item, block, &self.found));
+            if let (Some(left), Some(right)) = (self.meant(expr), inner)
+                && self.is_here(left.0)
+            {
+                self.reductions.push((left, right));
+            }
+        }
+    }
+
+    /// JOIN … USING: columns of one name, of references from `first` on and from `right` on.
+    pub(super) fn using(&mut self, column: &str, block: &Block<'_>, right: usize) {
+        let has = |(at, schema): &(usize, Option<&TableSchema>)| {
+            schema
+                .is_none_or(|it| it.column(column).is_some())
+                .then_some((*at, schema.is_some()))
+        };
+        let having: Vec<(usize, bool)> = block.own.iter().filter_map(has).collect();
+        if let [(one, true), (other, true)] = having[..]
+            && !block.others
+            && (one < right) != (other < right)
+        {
+            let side = |at| (at, column.to_owned());
+            self.pair([side(one), side(other)]);
+        }
+    }
+
+    /// The column of a table that an expression is, of this block or of one around.
+    fn meant(&self, expr: &Expr) -> Option<(usize, String)> {
+        for scope in self.scopes.iter().rev() {
+            let scope = scope.as_ref()?;
+            match look_up(expr, scope, &self.found)? {
+                Found::Here(found) => return Some(found),
+                Found::NotHere => {}
+            }
+        }
+        None
+    }
+}
+
+enum Found {
+    Here((usize, String)),
+    NotHere,
+}
+
+/// The column among a block's; `None` when it is not sure.
+fn look_up(expr: &Expr, block: &Block<'_>, found: &[Reference]) -> Option<Found> {
+    match expr {
+        Expr::Nested(inner) => look_up(inner, block, found),
+        Expr::Identifier(column) => {
+            if block.others {
+                return None;
+            }
+            let mut having = Vec::new();
+            for (at, schema) in &block.own {
+                let schema: &TableSchema = (*schema)?;
+                if schema.column(&column.value).is_some() {
+                    having.push(*at);
+                }
+            }
+            match having[..] {
+                [] => Some(Found::NotHere),
+                [at] => Some(Found::Here((at, column.value.clone()))),
+                _ => None,
+            }
+        }
+        Expr::CompoundIdentifier(path) => {
+            let [table, column] = &path[..] else {
+                return None;
+            };
+            let called = |at: &usize| found[*at].called() == table.value;
+            let mut having = block.own.iter().map(|(at, _)| *at).filter(called);
+            match (having.next(), having.next()) {
+                (Some(at), None) => Some(Found::Here((at, column.value.clone()))),
+                (None, _) if !block.others => Some(Found::NotHere),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+fn column_in(expr: &Expr, block: &Block<'_>, found: &[Reference]) -> Option<(usize, String)> {
+    match look_up(expr, block, found)? {
+        Found::Here(found) => Some(found),
+        Found::NotHere => None,
+    }
+}

@@ -1,0 +1,500 @@
+//! Groups of which every shard has a part, and that the merge cannot finish: the statement computes with
+//! aggregates, sorts or chooses groups by them, or has a ROLLUP. Each shard sends the parts of its groups,
+//! and the statement runs on the scratch server over those: COUNT and SUM are added up, MIN and MAX taken
+//! once more, AVG is a sum by a count.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use farm::sharding::Column;
+use sqlparser::ast::{
+    BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, GroupByExpr, Ident, Query, SelectItem, UnaryOperator, Value, Visit, Visitor,
+};
+use sqltext::{Edit, Piece, PieceKind, Span, edited, pieces, ticked};
+
+use super::kinds::{self, Kind, arguments};
+use super::{Read, is_constant};
+use crate::answer::{Answer, Asked, Finish, Fragment, Part, Scratch, Tier, Written};
+use crate::columns::{asked_as, declared_as, engine};
+use crate::functions;
+use crate::gather::Reduced;
+
+/// A DECIMAL has so many digits behind its point at most.
+const SCALE_MAX: usize = 30;
+
+/// A column of the parts' table.
+struct Sent {
+    /// What the shards are asked for.
+    text: String,
+    declared: String,
+    written: Written,
+}
+
+impl Read<'_> {
+    /// Answers a statement with groups by their parts. `why` no better way will do.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn partial(
+        &self,
+        query: &Query,
+        groups: Vec<Arc<str>>,
+        asked: &Asked<'_>,
+        why: String,
+    ) -> Result<Answer, String> {
+        if self.clauses.distinct || self.clauses.locks.is_some() || self.text.contains('@') {
+            return Err(why);
+        }
+        let counts = [
+            (self.select.projection.len(), self.clauses.items.len()),
+            (self.ordered.len(), self.clauses.orders.len()),
+        ];
+        if counts.iter().any(|(one, other)| one != other) {
+            return Err("its clauses are not sure".to_owned());
+        }
+        let all = pieces(self.text.as_bytes(), asked.mode)
+            .ok_or_else(|| "the text's quotes are not sure to end".to_owned())?;
+        let mut maker = Maker {
+            read: self,
+            all: &all,
+            sent: Vec::new(),
+            keys: Vec::new(),
+            edits: Vec::new(),
+            depth: 0,
+            selects: true,
+        };
+        maker.groups()?;
+        maker.items()?;
+        maker.selects = false;
+        for (span, order) in self.clauses.orders.iter().zip(self.ordered) {
+            if !self.names_item(order) && !is_constant(order) {
+                maker.expression(order, span.0)?;
+            }
+        }
+        if let (Some(having), Some(span)) = (&self.select.having, self.clauses.having) {
+            maker.expression(having, span)?;
+        }
+        maker.finish(query, groups, asked, why)
+    }
+
+    /// It is the name of an item of the select list, by which ORDER BY means the item.
+    fn names_item(&self, order: &Expr) -> bool {
+        let Expr::Identifier(name) = order else {
+            return false;
+        };
+        self.select.projection.iter().any(|item| {
+            matches!(item, SelectItem::ExprWithAlias { alias, .. }
+                if alias.value.eq_ignore_ascii_case(&name.value))
+        })
+    }
+}
+
+impl Read<'_> {
+    /// The item of this name is the column of this name.
+    fn names_itself(&self, expr: &Expr) -> bool {
+        let Expr::Identifier(name) = expr else {
+            return false;
+        };
+        self.select.projection.iter().all(|item| match item {
+            SelectItem::ExprWithAlias { alias, expr: of } => {
+                !alias.value.eq_ignore_ascii_case(&name.value) || self.same(of, expr)
+            }
+            _ => true,
+        })
+    }
+}
+
+struct Maker<'r, 'a> {
+    read: &'r Read<'a>,
+    all: &'r [Piece],
+    sent: Vec<Sent>,
+    /// The columns of GROUP BY, by table and name, and what they are called in the parts' table.
+    keys: Vec<(usize, Arc<str>)>,
+    edits: Vec<Edit>,
+    /// How deep within an aggregate a visit is.
+    depth: usize,
+    /// The visit is of the select list, where items have no names yet.
+    selects: bool,
+}
+
+fn bytes(span: Span) -> (usize, usize) {
+    (span.start as usize, span.end as usize)
+}
+
+impl Maker<'_, '_> {
+    fn not(what: &str) -> String {
+        format!("{what} of parts is not known")
+    }
+
+    /// GROUP BY: plain columns only.
+    fn groups(&mut self) -> Result<(), String> {
+        let read = self.read;
+        let GroupByExpr::Expressions(groups, _) = &read.select.group_by else {
+            return Err("GROUP BY ALL".to_owned());
+        };
+        if groups.len() != read.clauses.groups.len() {
+            return Err("its clauses are not sure".to_owned());
+        }
+        for (group, span) in groups.iter().zip(&read.clauses.groups) {
+            let (expr, _) = read.meant_by_group(group)?;
+            let (table, column) = read
+                .partition
+                .names
+                .column(expr)
+                .ok_or_else(|| "it is grouped by what is no column".to_owned())?;
+            if kinds::of_column(column).is_none() {
+                return Err("it is grouped by a column of another type".to_owned());
+            }
+            let at = self.key(table, column, expr)?;
+            self.edits.push((bytes(*span), format!("g{at}")));
+        }
+        Ok(())
+    }
+
+    /// The place of a column among those of GROUP BY, which it comes into.
+    fn key(&mut self, table: usize, column: &Column, expr: &Expr) -> Result<usize, String> {
+        let name = column.name.clone();
+        if let Some(at) = self.keys.iter().position(|it| *it == (table, name.clone())) {
+            return Ok(at);
+        }
+        let text = self.text_of(expr)?.to_owned();
+        let (text, written) = asked_as(column, &text);
+        let at = self.keys.len();
+        self.sent.insert(
+            at,
+            Sent {
+                text,
+                declared: declared_as(column, &format!("g{at}"), true),
+                written,
+            },
+        );
+        self.keys.push((table, name));
+        Ok(at)
+    }
+
+    /// Where a column stands.
+    fn place(&self, expr: &Expr) -> Option<(usize, usize)> {
+        let (first, last): (&Ident, &Ident) = match expr {
+            Expr::Identifier(name) => (name, name),
+            Expr::CompoundIdentifier(path) => (path.first()?, path.last()?),
+            Expr::Nested(inner) => return self.place(inner),
+            _ => return None,
+        };
+        let start = self.read.lines.byte(first.span.start)?;
+        let end = self.read.lines.end(last.span.end)?;
+        Some((start as usize, end as usize))
+    }
+
+    fn text_of(&self, expr: &Expr) -> Result<&str, String> {
+        let (start, end) = self
+            .place(expr)
+            .ok_or_else(|| "a column is not found in the text".to_owned())?;
+        Ok(&self.read.text[start..end])
+    }
+
+    /// The select list. Items keep their names.
+    fn items(&mut self) -> Result<(), String> {
+        let read = self.read;
+        for (item, span) in read.select.projection.iter().zip(&read.clauses.items) {
+            let span = *span;
+            let expr = super::expr_of(item).ok_or_else(|| "it selects * of groups".to_owned())?;
+            self.expression(expr, span)?;
+            if let SelectItem::UnnamedExpr(_) = item {
+                let name = match expr {
+                    Expr::Identifier(name) => name.value.clone(),
+                    Expr::CompoundIdentifier(path) => {
+                        path.last().map(|it| it.value.clone()).unwrap_or_default()
+                    }
+                    _ => read.piece(span)?.to_owned(),
+                };
+                let end = span.end as usize;
+                self.edits
+                    .push(((end, end), format!(" AS {}", ticked(&name))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the parts' columns into an expression.
+    fn expression(&mut self, expr: &Expr, span: Span) -> Result<(), String> {
+        self.read.piece(span)?;
+        match expr.visit(self) {
+            ControlFlow::Break(why) => Err(why),
+            ControlFlow::Continue(()) => Ok(()),
+        }
+    }
+
+    fn column(&mut self, expr: &Expr) -> Result<(), String> {
+        let found = self.read.partition.names.column(expr);
+        if !self.selects && self.read.names_item(expr) {
+            // Whether the item or a column is meant depends on the clause.
+            return match found.is_none() || self.read.names_itself(expr) {
+                true => Ok(()),
+                false => Err("a name is that of a column and of an item".to_owned()),
+            };
+        }
+        let (table, column) =
+            found.ok_or_else(|| "a name is used that is no column of its groups".to_owned())?;
+        let same = |it: &(usize, Arc<str>)| *it == (table, column.name.clone());
+        let at = self.keys.iter().position(same);
+        let at = at.ok_or_else(|| "a column is used that it is not grouped by".to_owned())?;
+        let place = self.place(expr);
+        let place = place.ok_or_else(|| "a column is not found in the text".to_owned())?;
+        self.edits.push((place, format!("g{at}")));
+        Ok(())
+    }
+
+    /// The bytes of a call, from its name to its parenthesis.
+    fn call(&self, function: &Function) -> Option<(usize, usize)> {
+        let name = function.name.0.first()?.as_ident()?;
+        let start = self.read.lines.byte(name.span.start)?;
+        let first = self.all.iter().position(|it| it.span.start == start)?;
+        let mut depth = 0usize;
+        for piece in &self.all[first + 1..] {
+            match piece.kind {
+                PieceKind::Open => depth += 1,
+                PieceKind::Close if depth == 1 => {
+                    return Some((start as usize, piece.span.end as usize));
+                }
+                PieceKind::Close => depth = depth.checked_sub(1)?,
+                _ if depth == 0 => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// A new column of the parts' table.
+    fn send(&mut self, text: String, kind: &str, written: Written) -> String {
+        let name = format!("p{}", self.sent.len());
+        self.sent.push(Sent {
+            text,
+            declared: format!("{name} {kind} NULL"),
+            written,
+        });
+        name
+    }
+
+    fn aggregate(&mut self, function: &Function) -> Result<(), String> {
+        let name = function.name.to_string().to_ascii_lowercase();
+        let not = || Self::not(&name);
+        let FunctionArguments::List(list) = &function.args else {
+            return Err(not());
+        };
+        let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+        if distinct || function.over.is_some() || !list.clauses.is_empty() {
+            return Err(not());
+        }
+        let place = self.call(function).ok_or_else(not)?;
+        let text = self.read.text[place.0..place.1].to_owned();
+        let wild = matches!(
+            list.args[..],
+            [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]
+        );
+        let arguments = arguments(function);
+        let with = match (&*name, &arguments[..]) {
+            ("count", [_]) => self.counted(text),
+            ("count", _) if wild => self.counted(text),
+            ("sum" | "avg", [argument]) => {
+                let scale = self.scale(argument).filter(|it| *it <= SCALE_MAX);
+                let scale = scale.ok_or_else(not)?;
+                let behind = text[name.len()..].to_owned();
+                let kind = format!("DECIMAL(65,{scale})");
+                let sum = self.send(format!("SUM{behind}"), &kind, Written::Plain);
+                match &*name {
+                    "sum" => format!("SUM({sum})"),
+                    _ => {
+                        let kind = "BIGINT";
+                        let count = self.send(format!("COUNT{behind}"), kind, Written::Plain);
+                        format!("(SUM({sum}) / SUM({count}))")
+                    }
+                }
+            }
+            ("min" | "max", [argument]) => {
+                let (_, column) = self.read.partition.names.column(argument).ok_or_else(not)?;
+                if matches!(kinds::of_column(column), None | Some(Kind::Numbered)) {
+                    return Err(not());
+                }
+                let (text, written) = asked_as(column, &text);
+                let sent = format!("p{}", self.sent.len());
+                let declared = declared_as(column, &sent, true);
+                self.sent.push(Sent {
+                    text,
+                    declared,
+                    written,
+                });
+                format!("{name}({sent})")
+            }
+            _ => return Err(not()),
+        };
+        self.edits.push((place, with));
+        Ok(())
+    }
+
+    fn counted(&mut self, text: String) -> String {
+        let sent = self.send(text, "BIGINT", Written::Plain);
+        format!("CAST(COALESCE(SUM({sent}), 0) AS SIGNED)")
+    }
+
+    /// How many digits a sum of these has behind its point; `None` for what is not exact.
+    fn scale(&self, expr: &Expr) -> Option<usize> {
+        match expr {
+            Expr::Nested(inner) => self.scale(inner),
+            Expr::UnaryOp {
+                op: UnaryOperator::Minus | UnaryOperator::Plus,
+                expr,
+            } => self.scale(expr),
+            Expr::Value(value) => match &value.value {
+                Value::Number(digits, _) if !digits.contains(['e', 'E']) => {
+                    Some(digits.split_once('.').map_or(0, |(_, behind)| behind.len()))
+                }
+                _ => None,
+            },
+            Expr::BinaryOp { left, op, right } => {
+                let (left, right) = (self.scale(left)?, self.scale(right)?);
+                match op {
+                    BinaryOperator::Plus | BinaryOperator::Minus => Some(left.max(right)),
+                    BinaryOperator::Multiply => Some(left + right),
+                    _ => None,
+                }
+            }
+            _ => {
+                let (_, column) = self.read.partition.names.column(expr)?;
+                match &*column.data_type {
+                    "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" => Some(0),
+                    "decimal" | "numeric" => {
+                        let (_, behind) = column.full_type.split_once(',')?;
+                        behind.split(')').next()?.trim().parse().ok()
+                    }
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    fn finish(
+        mut self,
+        query: &Query,
+        groups: Vec<Arc<str>>,
+        asked: &Asked<'_>,
+        why: String,
+    ) -> Result<Answer, String> {
+        let clauses = self.read.clauses;
+        let (Some(from), false) = (clauses.from, self.sent.is_empty()) else {
+            return Err(why);
+        };
+        if query.fetch.is_some() || groups.len() < 2 {
+            return Err(why);
+        }
+        let name = format!("`heddle`.{}", ticked(&format!("{}0", asked.scratch)));
+        let end = clauses.filter.unwrap_or(from).end as usize;
+        let rows = &self.read.text[from.start as usize..end];
+        let sent: Vec<String> = self
+            .sent
+            .iter()
+            .enumerate()
+            .map(|(at, sent)| format!("{} AS h{at}", sent.text))
+            .collect();
+        let mut text = format!("SELECT {} FROM {rows}", sent.join(", "));
+        let keys = clauses.groups.iter().zip(self.group_texts()?);
+        for (at, (_, group)) in keys.enumerate() {
+            let word = if at == 0 { "\nGROUP BY" } else { "," };
+            text.push_str(&format!("{word} {group}"));
+        }
+        let at = text.len();
+        let declared: Vec<&str> = self.sent.iter().map(|sent| &*sent.declared).collect();
+        let create = format!(
+            "CREATE TEMPORARY TABLE {name} ({}) {}",
+            declared.join(", "),
+            engine(asked.mode.dialect)
+        );
+        let part = Part {
+            drop: format!("DROP TEMPORARY TABLE IF EXISTS {name}"),
+            create,
+            is_temporary: true,
+            columns: self.sent.iter().map(|sent| sent.written.clone()).collect(),
+            name: name.clone(),
+        };
+        self.edits
+            .push(((from.start as usize, end), format!("{name} AS heddle")));
+        let whole = edited(self.read.text.as_bytes(), self.edits);
+        let whole = String::from_utf8(whole).map_err(|_| why.clone())?;
+        Ok(Answer {
+            tier: Tier::Gather,
+            fragments: vec![Fragment {
+                text,
+                groups,
+                any: false,
+            }],
+            finish: Finish::Scratch(Scratch {
+                tables: vec![part],
+                text: whole,
+                variables: Vec::new(),
+                order: vec![0],
+                reduced: vec![Reduced {
+                    by: Vec::new(),
+                    at,
+                    word: "AND",
+                }],
+            }),
+            locks: false,
+            clock: false,
+            reasons: vec![why],
+        })
+    }
+
+    /// What stands in GROUP BY, with columns in place of names of the select list.
+    fn group_texts(&self) -> Result<Vec<String>, String> {
+        let GroupByExpr::Expressions(groups, _) = &self.read.select.group_by else {
+            return Err("GROUP BY ALL".to_owned());
+        };
+        let text = |group: &Expr| {
+            let (expr, _) = self.read.meant_by_group(group)?;
+            Ok(self.text_of(expr)?.to_owned())
+        };
+        groups.iter().map(text).collect()
+    }
+}
+
+impl Visitor for Maker<'_, '_> {
+    type Break = String;
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
+        ControlFlow::Break("a subquery stands among its groups".to_owned())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {
+        let aggregate = is_aggregate(expr);
+        let done = match expr {
+            Expr::Function(function) if aggregate && self.depth == 0 => self.aggregate(function),
+            Expr::Function(function) if aggregate => Err(Self::not(&function.name.to_string())),
+            Expr::Function(function) if self.depth == 0 => {
+                match functions::is_pure(&function.name.to_string()) && function.over.is_none() {
+                    true => Ok(()),
+                    false => Err(Self::not(&function.name.to_string())),
+                }
+            }
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) if self.depth == 0 => {
+                self.column(expr)
+            }
+            // Its type depends on what is around it.
+            Expr::TypedString(_) if self.depth == 0 => Err(Self::not("a literal with its type")),
+            _ => Ok(()),
+        };
+        self.depth += usize::from(aggregate);
+        match done {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(why) => ControlFlow::Break(why),
+        }
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {
+        self.depth -= usize::from(is_aggregate(expr));
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_aggregate(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(function) if functions::is_aggregate(&function.name.to_string()))
+}

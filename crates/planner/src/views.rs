@@ -1,0 +1,229 @@
+//! Views. One of which each group has its part stands as a table where it is read; of the others the
+//! body stands in place of the name, so that they are gathered from their tables.
+//!
+//! Who reads a view of the first kind needs rights on it only, as on one server. One of the second kind
+//! is read with the client's own rights on its tables.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use farm::Sharding;
+use farm::sharding::{Look, Placement, TableSchema};
+use sqlparser::ast::{SelectItem, SetExpr};
+use sqltext::{Dialect, Mode, PieceKind, pieces, spliced, tables, ticked};
+
+use crate::answer::{Asked, Unanswered};
+use crate::catalog::{Catalog, Kind};
+use crate::parse;
+use crate::place::Tables;
+use crate::push;
+
+/// Views of views are looked through so often.
+const DEPTH_MAX: usize = 16;
+
+/// Finds out what all views of the farm are like.
+pub fn see(sharding: &mut Sharding) {
+    // A view of views is known after them.
+    for _ in 0..DEPTH_MAX {
+        let unseen = |(database, name, schema): (&Arc<str>, &Arc<str>, &Arc<TableSchema>)| {
+            let look = match (schema.view, sharding.look(database, name)) {
+                (true, None) => look(database, name, schema, sharding)?,
+                _ => return None,
+            };
+            Some((database.clone(), name.clone(), look))
+        };
+        let found: Vec<_> = sharding.described().filter_map(unseen).collect();
+        if found.is_empty() {
+            return;
+        }
+        for (database, name, look) in found {
+            sharding.see(&database, &name, look);
+        }
+    }
+}
+
+/// What a view is like, if it is like anything.
+fn look(database: &str, view: &str, schema: &TableSchema, sharding: &Sharding) -> Option<Look> {
+    let body = schema.body.as_deref()?;
+    let mode = Mode::new(Dialect::MariaDb, 101_100);
+    // What is there only is no matter of its name.
+    let home: Arc<str> = "".into();
+    let catalog = Tables {
+        sharding,
+        home: &home,
+        reads: true,
+    };
+    let own = sharding.database(database).unwrap_or(&home);
+    let (mut sharded, mut alone, mut maps) = (false, false, Vec::new());
+    for table in tables(body.as_bytes(), &mode) {
+        let of = table.database.as_deref().map(String::from_utf8_lossy);
+        let of = of.as_deref().unwrap_or(database);
+        match catalog.table(of, &String::from_utf8_lossy(&table.name)) {
+            Kind::Opaque => return None,
+            Kind::Single { group } if group == own => alone = true,
+            Kind::Single { .. } => return None,
+            Kind::Global { map } => maps.push(map),
+            Kind::Sharded(table) => {
+                sharded = true;
+                maps.push(table.map);
+            }
+        }
+    }
+    maps.dedup();
+    let there = sharding.groups_of(database, &home);
+    let everywhere = |map: u32| {
+        let mapped = sharding.map(map);
+        mapped.is_some_and(|it| it.groups.iter().all(|group| there.contains(group)))
+    };
+    match (maps[..].as_ref(), alone, sharded) {
+        ([], _, _) => Some(Look::Plain),
+        ([map], false, false) if everywhere(*map) => {
+            Some(Look::Placed(Placement::Global { map: *map }))
+        }
+        // Global tables are on the global group, too.
+        (_, true, false) => {
+            let has = |map: &u32| sharding.map(*map).is_some_and(|it| it.groups.contains(own));
+            maps.iter().all(has).then_some(Look::Plain)
+        }
+        ([map], false, true) if everywhere(*map) => {
+            let query = parse::query(body, &mode).ok()?;
+            let asked = Asked {
+                sharding,
+                home: &home,
+                database,
+                mode: &mode,
+                scratch: "",
+                changing: None,
+            };
+            let table = push::sharded_view(view, schema, &query, &asked)?;
+            Some(Look::Placed(Placement::Sharded(table)))
+        }
+        _ => None,
+    }
+}
+
+/// The text with the bodies of views that are like no table in place of their names.
+///
+/// # Errors
+/// A view's body is not known, or its rows are to be locked.
+pub(crate) fn expanded<'t>(text: &'t str, asked: &Asked<'_>) -> Result<Cow<'t, str>, Unanswered> {
+    let mut text = Cow::Borrowed(text);
+    for _ in 0..DEPTH_MAX {
+        match expand(&text, asked)? {
+            Some(more) => text = Cow::Owned(more),
+            None => return Ok(text),
+        }
+    }
+    Err(unknown("its views are made of each other too deeply"))
+}
+
+/// Puts in the views that the text itself names; `None` when there are none.
+fn expand(text: &str, asked: &Asked<'_>) -> Result<Option<String>, Unanswered> {
+    let bytes = text.as_bytes();
+    let catalog = asked.tables();
+    let mut cuts: Vec<((usize, usize), String)> = Vec::new();
+    let mut names: Vec<(String, String)> = Vec::new();
+    for table in tables(bytes, asked.mode) {
+        let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let database = table.database.as_deref().map(name);
+        let database = database.unwrap_or_else(|| asked.database.to_owned());
+        let view = name(&table.name);
+        if !matches!(catalog.table(&database, &view), Kind::Opaque) {
+            continue;
+        }
+        let schema = asked.sharding.schema(&database, &view);
+        let body = schema.and_then(|schema| Some((schema, schema.body.as_deref()?)));
+        let (schema, body) = body.ok_or_else(|| {
+            unknown(&format!(
+                "what the view {database}.{view} is made of is not known here: use its tables"
+            ))
+        })?;
+        let (start, end) = (table.span.start as usize, table.span.end as usize);
+        let mut with = format!("({})", named(body, &view, schema, asked.mode));
+        if !has_alias(text, end, asked.mode) {
+            with.push_str(&format!(" AS {}", ticked(&view)));
+        }
+        cuts.push(((start, end), with));
+        names.push((database, view));
+    }
+    if cuts.is_empty() {
+        return Ok(None);
+    }
+    let Some(all) = pieces(bytes, asked.mode) else {
+        return Err(unknown("the text's quotes are not sure to end"));
+    };
+    let locks = all.windows(2).any(|two| {
+        let [first, second] = two else { return false };
+        first.is(bytes, "FOR") && (second.is(bytes, "UPDATE") || second.is(bytes, "SHARE"))
+            || first.is(bytes, "LOCK") && second.is(bytes, "IN")
+    });
+    if locks {
+        return Err(unknown(
+            "the rows of a view over several groups cannot be locked: lock those of its tables",
+        ));
+    }
+    // `database.view.column` becomes `view.column`.
+    for four in all.windows(4) {
+        let [database, dot, view, second] = four else {
+            continue;
+        };
+        let name = |at: usize| four[at].name(bytes, asked.mode);
+        let is = |both: &(String, String)| {
+            name(0).is_some_and(|it| *it == *both.0.as_bytes())
+                && name(2).is_some_and(|it| *it == *both.1.as_bytes())
+        };
+        if dot.kind == PieceKind::Dot && second.kind == PieceKind::Dot && names.iter().any(is) {
+            let (start, end) = (database.span.start as usize, view.span.start as usize);
+            cuts.push(((start, end), String::new()));
+        }
+    }
+    Ok(Some(spliced(text, cuts)))
+}
+
+fn unknown(reason: &str) -> Unanswered {
+    Unanswered::Unknown(reason.to_owned())
+}
+
+/// A name, or AS, follows.
+fn has_alias(text: &str, end: usize, mode: &Mode) -> bool {
+    let all = pieces(text.as_bytes(), mode).unwrap_or_default();
+    let next = all.iter().find(|piece| piece.span.start as usize >= end);
+    next.is_some_and(|next| {
+        let word = next.kind == PieceKind::Word && !crate::gather::follows_table(next, text);
+        next.kind == PieceKind::Quoted || next.is(text.as_bytes(), "AS") || word
+    })
+}
+
+/// The body, with the columns called as the view's.
+fn named<'b>(body: &'b str, view: &str, schema: &TableSchema, mode: &Mode) -> Cow<'b, str> {
+    if columns(body, mode).is_some_and(|names| {
+        let own = schema.columns.iter().map(|column| &*column.name);
+        names.iter().map(String::as_str).eq(own)
+    }) {
+        return Cow::Borrowed(body);
+    }
+    let names: Vec<String> = schema.columns.iter().map(|it| ticked(&it.name)).collect();
+    // Another name than the view's, which would be looked through again.
+    let view = ticked(&format!("{view} of heddle"));
+    Cow::Owned(format!(
+        "WITH {view} ({}) AS ({body}) SELECT * FROM {view}",
+        names.join(", ")
+    ))
+}
+
+/// What a query calls its columns, where it says so.
+fn columns(body: &str, mode: &Mode) -> Option<Vec<String>> {
+    let query = parse::query(body, mode).ok()?;
+    let mut first = &*query.body;
+    while let SetExpr::SetOperation { left, .. } = first {
+        first = left;
+    }
+    let SetExpr::Select(select) = first else {
+        return None;
+    };
+    let name = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
+        _ => None,
+    };
+    select.projection.iter().map(name).collect()
+}

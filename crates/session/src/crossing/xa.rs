@@ -1,0 +1,536 @@
+//! XA transactions of a client's own, in a farm with several groups.
+//!
+//! XA START is answered here and sent in front of the first statement that reaches a group, as BEGIN is.
+//! That group has the transaction under the client's own name; it is the decider. Groups that come later
+//! get branches, as those of any transaction that crosses. XA PREPARE prepares these first, then the
+//! client's transaction, with the row in it that names them: from then on whoever commits it decides
+//! (see `engine::held`), this session, another one, one of another router, or somebody at the server
+//! itself. XA COMMIT … ONE PHASE is a commit of Heddle's own.
+//!
+//! XA END is remembered only, and sent with what comes behind it.
+
+use std::sync::Arc;
+
+use farm::crossing::{Owned, Verdict};
+use farm::{ClientError, Xid, error};
+use futures_channel::oneshot;
+use machines::xa::commit::{Commit, Event, Reason, Reply};
+use mysql_wire::status::Status;
+use planner::Merging;
+use sqltext::{Class, Facts, Verb, Xa, XaName, XaWay};
+
+use super::Crossing;
+use super::end::{Outcome, SETTLE_MS, UNDONE};
+use super::verb::frame_of;
+use crate::end::End;
+use crate::exec::{Job, Shape};
+use crate::fan::{Fan, Part, Wanted};
+use crate::pin::Pins;
+use crate::session::Session;
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum XaState {
+    Active,
+    Idle,
+    Prepared,
+    /// A server has rolled its part back, or a part was lost: nothing of it is left.
+    Undone,
+}
+
+impl XaState {
+    /// As servers name it.
+    fn name(self) -> &'static str {
+        match self {
+            XaState::Active => "ACTIVE",
+            XaState::Idle => "IDLE",
+            XaState::Prepared => "PREPARED",
+            XaState::Undone => "ROLLBACK ONLY",
+        }
+    }
+}
+
+/// The client's own XA transaction.
+pub(super) struct Own {
+    pub xid: Xid,
+    pub state: XaState,
+    /// Once it is prepared.
+    pub machine: Option<Commit>,
+}
+
+/// What the client hears instead of OK.
+type Told = Option<(ClientError, String)>;
+
+fn told(error: ClientError) -> Told {
+    Some((error, String::new()))
+}
+
+impl Session {
+    fn own(&self) -> Option<&Own> {
+        self.crossing.as_ref()?.own.as_deref()
+    }
+
+    /// The open transaction is the client's own, and takes statements for groups no more: its state.
+    pub(super) fn own_is_closed(&self) -> Option<&'static str> {
+        let own = self.own()?;
+        (own.state != XaState::Active).then(|| own.state.name())
+    }
+
+    /// The open transaction is the client's own and has been prepared.
+    pub(super) fn own_is_prepared(&self) -> bool {
+        self.own().is_some_and(|own| own.state == XaState::Prepared)
+    }
+
+    /// Answers what cannot be done within the client's own transaction: what would end it. False:
+    /// something else.
+    pub(crate) async fn own_bars(&mut self, shape: &Shape) -> Result<bool, End> {
+        let Some(own) = self.own() else {
+            return Ok(false);
+        };
+        let state = own.state;
+        let savepoint = matches!(
+            shape.verb,
+            Verb::Savepoint | Verb::RollbackTo | Verb::ReleaseSavepoint
+        );
+        let barred = match (savepoint, shape.verb) {
+            (_, Verb::Xa) => false,
+            (true, _) => state != XaState::Active,
+            (false, Verb::UnlockTables) => false,
+            (false, _) => {
+                matches!(shape.class, Class::Transaction | Class::Lock)
+                    || shape.facts.contains(Facts::IMPLICIT_COMMIT)
+            }
+        };
+        if barred {
+            self.client.error(&error::XA_STATE, &[state.name()]).await?;
+        }
+        Ok(barred)
+    }
+
+    /// Answers the client's XA statement. False: it goes to a server as it is.
+    pub(crate) async fn own_xa(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+        let several = self.core.shared.published.load().groups.len() > 1;
+        if shape.facts.contains(Facts::MULTIPLE) || matches!(job, Job::Prepare(_)) {
+            return Ok(false);
+        }
+        let text = self.text(job).to_vec();
+        let Some(xa) = sqltext::xa(&text, &self.mode).filter(|_| several) else {
+            return Ok(false);
+        };
+        let name = match &xa {
+            Xa::Recover => return self.own_list(text, job).await.map(|()| true),
+            Xa::Start(name, _)
+            | Xa::End(name, _)
+            | Xa::Prepare(name)
+            | Xa::Commit(name, _)
+            | Xa::Rollback(name) => name,
+        };
+        let XaName {
+            gtrid,
+            bqual,
+            format,
+        } = name;
+        // Of one that is too long the server says so.
+        let Some(xid) = Xid::new(gtrid, bqual, *format) else {
+            return Ok(false);
+        };
+        let answer = match xa {
+            Xa::Start(_, way) => match self.own_start(shape, job, xid, way, &text).await? {
+                Some(answer) => answer,
+                None => return Ok(true),
+            },
+            _ if self.own().is_none() => match self.own_absent(&xa, &xid).await {
+                Some(answer) => answer,
+                None => return Ok(false),
+            },
+            Xa::End(_, way) => self.own_end(&xid, way),
+            Xa::Prepare(_) => match self.own_prepare(&xid, shape).await? {
+                Some(answer) => answer,
+                None => return Ok(true),
+            },
+            Xa::Commit(_, way) => self.own_commit(&xid, way).await,
+            Xa::Rollback(_) => self.own_rollback(&xid).await,
+            Xa::Recover => None,
+        };
+        match answer {
+            None => self.say_done(shape).await?,
+            Some((error, why)) => self.client.error(&error, &[&why]).await?,
+        }
+        Ok(true)
+    }
+
+    /// XA START. `None`: the client has been answered.
+    async fn own_start(
+        &mut self,
+        shape: &Shape,
+        job: Job,
+        xid: Xid,
+        way: XaWay,
+        text: &[u8],
+    ) -> Result<Option<Told>, End> {
+        if way == XaWay::Resume
+            && let Some(own) = self.crossing.as_mut().and_then(|it| it.own.as_mut())
+            && own.state == XaState::Idle
+        {
+            if own.xid != xid {
+                return Ok(Some(told(error::XA_UNKNOWN)));
+            }
+            own.state = XaState::Active;
+            return Ok(Some(None));
+        }
+        if way != XaWay::Plain {
+            return Ok(Some(told(error::XA_INVALID)));
+        }
+        if let Some(own) = self.own() {
+            return Ok(Some(Some((error::XA_STATE, own.state.name().to_owned()))));
+        }
+        let locks = |held: &crate::session::Held| held.pins.contains(Pins::LOCK_TABLES);
+        if self.crossing.is_some()
+            || self.status.contains(Status::IN_TRANS)
+            || self.held.as_ref().is_some_and(locks)
+        {
+            return Ok(Some(told(error::XA_OUTSIDE)));
+        }
+        if xid.is_reserved() {
+            return Ok(Some(told(error::XA_RESERVED)));
+        }
+        if self.own_is_taken(&xid).await {
+            return Ok(Some(told(error::XA_TAKEN)));
+        }
+        let own = Some(Box::new(Own {
+            xid,
+            state: XaState::Active,
+            machine: None,
+        }));
+        let next = Pins::NEXT_TRANSACTION;
+        if self.held.as_ref().is_some_and(|it| it.pins.contains(next)) {
+            // What was set for this transaction was set on that connection.
+            self.begin_here(false);
+            if let Some(crossing) = &mut self.crossing {
+                crossing.own = own;
+            }
+            Box::pin(self.run_here(*shape, job)).await?;
+            if self.own_refused().is_some() || self.held.is_none() {
+                self.crossing = None;
+            }
+            return Ok(None);
+        }
+        let before = self.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
+        let begun = super::Begun {
+            shape: *shape,
+            frame: frame_of(text),
+            before,
+        };
+        let mut crossing = Crossing::only_begun(begun, false);
+        crossing.own = own;
+        self.crossing = Some(Box::new(crossing));
+        self.status |= Status::IN_TRANS;
+        Ok(Some(None))
+    }
+
+    /// A prepared one has this name, on any group that answers.
+    async fn own_is_taken(&self, xid: &Xid) -> bool {
+        let (tell, heard) = oneshot::channel();
+        let reply = Box::new(move |groups| {
+            // The session may be gone.
+            let _ = tell.send(groups);
+        });
+        self.core.shared.operator.find_own(xid.clone(), reply);
+        let groups: Vec<String> = heard.await.unwrap_or_default();
+        !groups.is_empty()
+    }
+
+    /// The client's own transaction could not begin on its first group.
+    pub(super) fn own_refused(&self) -> Option<u16> {
+        let crossing = self.crossing.as_ref().filter(|it| it.own.is_some());
+        crossing.and_then(|it| it.failed)
+    }
+
+    /// An XA statement of a session that has no XA transaction. `None`: a server says what is wrong.
+    async fn own_absent(&mut self, xa: &Xa, xid: &Xid) -> Option<Told> {
+        let verdict = match xa {
+            Xa::Commit(_, XaWay::Plain) => Verdict::Commit,
+            Xa::Rollback(_) => Verdict::Abort,
+            _ => return None,
+        };
+        if self.crossing.is_some() || self.status.contains(Status::IN_TRANS) {
+            return Some(told(error::XA_OUTSIDE));
+        }
+        Some(self.own_elsewhere(xid, verdict).await)
+    }
+
+    /// Ends one that no connection of the session has.
+    async fn own_elsewhere(&mut self, xid: &Xid, verdict: Verdict) -> Told {
+        if xid.is_reserved() {
+            return told(error::XA_RESERVED);
+        }
+        let limit_ms = self.promises.failover_wait_ms + SETTLE_MS;
+        let (tell, heard) = oneshot::channel();
+        let reply = Box::new(move |owned| {
+            // The session may be gone.
+            let _ = tell.send(owned);
+        });
+        let operator = Arc::clone(&self.core.shared.operator);
+        operator.end_own(xid.clone(), verdict, limit_ms, reply);
+        // Where it wrote is not known here: the session's reads ask the primaries first.
+        self.lose_proof();
+        for seat in &mut self.seats {
+            seat.seen.unproved = true;
+        }
+        match heard.await {
+            Ok(Owned::Ended) => None,
+            Ok(Owned::Unknown) => told(error::XA_UNKNOWN),
+            Ok(Owned::Several(groups)) => {
+                let groups = groups.join(" and ");
+                let why = format!("groups {groups} have each one of this name: end them there");
+                Some((error::XA_PENDING, why))
+            }
+            Ok(Owned::Pending(why)) => Some((error::XA_PENDING, why)),
+            Err(_) => Some((error::XA_PENDING, "the control plane ends".to_owned())),
+        }
+    }
+
+    fn own_end(&mut self, xid: &Xid, way: XaWay) -> Told {
+        let own = self.crossing.as_mut().and_then(|it| it.own.as_mut())?;
+        match own.state {
+            _ if way != XaWay::Plain => told(error::XA_INVALID),
+            XaState::Active if own.xid != *xid => told(error::XA_UNKNOWN),
+            XaState::Active => {
+                own.state = XaState::Idle;
+                None
+            }
+            XaState::Undone => Some((error::XA_UNDONE, LOST.to_owned())),
+            state => Some((error::XA_STATE, state.name().to_owned())),
+        }
+    }
+
+    /// XA PREPARE. `None`: the client has been answered.
+    async fn own_prepare(&mut self, xid: &Xid, shape: &Shape) -> Result<Option<Told>, End> {
+        let Some(own) = self.own() else {
+            return Ok(Some(None));
+        };
+        if own.state != XaState::Idle {
+            return Ok(Some(Some((error::XA_STATE, own.state.name().to_owned()))));
+        }
+        if own.xid != *xid {
+            return Ok(Some(told(error::XA_UNKNOWN)));
+        }
+        let untouched = self.crossing.as_ref().is_some_and(|it| it.parts.is_empty());
+        if untouched && !Box::pin(self.own_at_home(shape)).await? {
+            return Ok(None);
+        }
+        Ok(Some(Box::pin(self.own_hold()).await))
+    }
+
+    /// One that has touched nothing is prepared all the same, where others find it. False: the client
+    /// has been answered.
+    async fn own_at_home(&mut self, shape: &Shape) -> Result<bool, End> {
+        let snapshot = self.core.snapshot();
+        let Some(home) = snapshot.home().cloned() else {
+            self.client.error(&error::NO_GROUP, &[]).await?;
+            return Ok(false);
+        };
+        let quiet = Shape {
+            hint: shape.hint,
+            ..Shape::command()
+        };
+        self.sit(&home);
+        self.decide_here(&home, &quiet).await
+    }
+
+    /// Prepares all of it.
+    async fn own_hold(&mut self) -> Told {
+        let mut crossing = self.crossing.take()?;
+        let parts = std::mem::take(&mut crossing.parts);
+        let (sides, pins) = self.sides_of(parts, crossing.own.as_deref());
+        let drive = self.drive_of(crossing.id, sides, crossing.own.as_deref(), None);
+        let ended = Box::pin(drive.run(Event::Hold)).await;
+        if ended.reply == Reply::Held {
+            for (side, tied) in ended.sides.into_iter().zip(pins) {
+                let (part, lease) = side.into_part();
+                if let Some(lease) = lease {
+                    // No statement gives it back.
+                    let pins = tied.unwrap_or(Pins::empty()) | Pins::XA;
+                    self.put_held_in(part.group, crate::session::Held { lease, pins });
+                }
+                crossing.parts.push(part);
+            }
+            if let Some(own) = &mut crossing.own {
+                own.state = XaState::Prepared;
+                own.machine = Some(ended.machine);
+            }
+            self.crossing = Some(crossing);
+            return None;
+        }
+        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        let outcome = self.judge(crossing.id, &ended);
+        self.settle_sides(ended.sides, pins);
+        self.forget_xa();
+        match outcome {
+            Outcome::Undone(why) => Some((error::XA_UNDONE, why.unwrap_or_default())),
+            Outcome::Committed | Outcome::Unknown(_) => {
+                let why =
+                    "the group that has it does not answer; whether it is prepared cannot be told";
+                Some((error::XA_PENDING, why.to_owned()))
+            }
+        }
+    }
+
+    async fn own_commit(&mut self, xid: &Xid, way: XaWay) -> Told {
+        let own = self.own()?;
+        match (own.state, way) {
+            (state, _) if own.xid != *xid => Some((error::XA_STATE, state.name().to_owned())),
+            (XaState::Idle, XaWay::OnePhase) => self.own_finish(true).await,
+            (XaState::Prepared, XaWay::Plain) => self.own_release(Verdict::Commit).await,
+            (XaState::Prepared, _) => told(error::XA_INVALID),
+            (XaState::Undone, _) => {
+                self.own_forget();
+                Some((error::XA_UNDONE, LOST.to_owned()))
+            }
+            (state, _) => Some((error::XA_STATE, state.name().to_owned())),
+        }
+    }
+
+    async fn own_rollback(&mut self, xid: &Xid) -> Told {
+        let own = self.own()?;
+        match own.state {
+            state if own.xid != *xid => Some((error::XA_STATE, state.name().to_owned())),
+            XaState::Idle => self.own_finish(false).await,
+            XaState::Prepared => self.own_release(Verdict::Abort).await,
+            XaState::Undone => {
+                self.own_forget();
+                None
+            }
+            XaState::Active => Some((error::XA_STATE, XaState::Active.name().to_owned())),
+        }
+    }
+
+    /// Nothing of it is left.
+    fn own_forget(&mut self) {
+        self.crossing = None;
+        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    }
+
+    /// Ends one that is not prepared.
+    async fn own_finish(&mut self, commit: bool) -> Told {
+        let outcome = Box::pin(self.finish(commit)).await;
+        self.forget_xa();
+        match outcome {
+            Outcome::Committed | Outcome::Undone(None) => None,
+            Outcome::Undone(Some(why)) => Some((error::XA_UNDONE, why)),
+            Outcome::Unknown(why) => Some((error::XA_PENDING, why)),
+        }
+    }
+
+    /// Ends one that is prepared.
+    async fn own_release(&mut self, verdict: Verdict) -> Told {
+        let mut crossing = self.crossing.take()?;
+        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        let machine = crossing.own.as_mut().and_then(|own| own.machine.take());
+        let parts = std::mem::take(&mut crossing.parts);
+        let (mut sides, pins) = self.sides_of(parts, crossing.own.as_deref());
+        for side in &mut sides {
+            side.prepared = true;
+        }
+        let drive = self.drive_of(crossing.id, sides, crossing.own.as_deref(), machine);
+        let event = match verdict {
+            Verdict::Commit => Event::Commit,
+            Verdict::Abort => Event::Rollback,
+        };
+        let ended = Box::pin(drive.run(event)).await;
+        let clear = match ended.reply {
+            Reply::Committed { .. } | Reply::RolledBack(None) => true,
+            Reply::RolledBack(Some(Reason::Lost(_) | Reason::Refused(..))) => false,
+            Reply::Held | Reply::Unknown => false,
+        };
+        if clear {
+            let _ = self.judge(crossing.id, &ended);
+        }
+        self.settle_sides(ended.sides, pins);
+        self.forget_xa();
+        match (clear, crossing.own) {
+            (false, Some(own)) => Box::pin(self.own_elsewhere(&own.xid, verdict)).await,
+            _ => None,
+        }
+    }
+
+    /// After a command within the client's own transaction. False: there is none.
+    pub(super) async fn after_own(&mut self) -> bool {
+        let Some(crossing) = &mut self.crossing else {
+            return false;
+        };
+        let Some(state) = crossing.own.as_ref().map(|own| own.state) else {
+            return false;
+        };
+        let failed = crossing.failed.take();
+        // The client heard that it is over.
+        let told_over = failed.is_some() && !self.status.contains(Status::IN_TRANS);
+        self.status |= Status::IN_TRANS;
+        if matches!(state, XaState::Prepared | XaState::Undone) {
+            return true;
+        }
+        let Some(crossing) = &self.crossing else {
+            return true;
+        };
+        let crossed = crossing.has_crossed();
+        let groups: Vec<u32> = crossing.parts.iter().map(|part| part.group).collect();
+        let held = groups.iter().all(|group| self.held_in(*group).is_some());
+        let mut whole = held && !told_over;
+        if whole && let Some(number) = failed {
+            whole = !(crossed && UNDONE.contains(&number));
+            for group in &groups {
+                whole = whole && self.is_open(*group).await;
+            }
+        }
+        if !whole {
+            self.undo_own().await;
+        }
+        true
+    }
+
+    /// A part of it is gone: so is the rest. The client has to end it still.
+    async fn undo_own(&mut self) {
+        let Some(xid) = self.own().map(|own| own.xid.clone()) else {
+            return;
+        };
+        let _ = Box::pin(self.finish(false)).await;
+        self.forget_xa();
+        let own = Some(Box::new(Own {
+            xid,
+            state: XaState::Undone,
+            machine: None,
+        }));
+        self.crossing = Some(Box::new(Crossing {
+            own,
+            ..Crossing::default()
+        }));
+        self.status |= Status::IN_TRANS;
+    }
+
+    /// No connection of the session has an XA transaction any more.
+    fn forget_xa(&mut self) {
+        if let Some(ties) = &mut self.ties {
+            ties.forget_xa();
+        }
+    }
+
+    /// XA RECOVER: the clients' own transactions of all groups.
+    async fn own_list(&mut self, text: Vec<u8>, job: Job) -> Result<(), End> {
+        let snapshot = self.core.snapshot();
+        let groups = snapshot.groups.iter();
+        let groups = groups.filter(|group| group.kind == farm::GroupKind::Replication);
+        let part = |group: &Arc<farm::Group>| Part {
+            group: group.name.clone(),
+            text: text.clone(),
+        };
+        let fan = Fan {
+            parts: groups.map(part).collect(),
+            answer: Wanted::Prepared(Merging::default()),
+            clock: false,
+        };
+        Box::pin(self.fan_alone(&fan, Shape::command(), job)).await
+    }
+}
+
+/// Why it is undone that nobody ended.
+const LOST: &str = "a part of it was lost, or rolled back by its server";

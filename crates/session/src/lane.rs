@@ -1,0 +1,341 @@
+//! A session without a client: statements of Heddle's own engines, served like a client's. They are
+//! routed by level, placed on shards, held while a primary is exchanged, and writes whose answer was
+//! lost are looked for.
+//!
+//! A lane that has told of a loss is done: drop it and open another.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use backend::{Credential, Entitlement, Profile, Secret};
+use channel::Channel;
+use farm::rowcache::Feed;
+use farm::{AuthPlugin, Group, Position, ServerId};
+use mysql_wire::capability::Capabilities;
+use mysql_wire::command::Command;
+use mysql_wire::packet;
+use mysql_wire::result::{ColumnKind, Value, ValueKind};
+use mysql_wire::statement::{PrepareOk, encode_execute};
+use reactor::Sock;
+use routing::LastRead;
+
+use crate::client::{Client, HEARD_BYTES_MAX};
+use crate::login::Identity;
+use crate::per_core::Core;
+use crate::place::{Heard, executed, heard, packets};
+use crate::refuse::ServerRefusal;
+use crate::seat::{HOME, group_of};
+use crate::session::Session;
+use crate::vouch::Admitted;
+
+/// The account by which Heddle itself uses the servers.
+#[derive(Clone)]
+pub struct Own {
+    pub user: Arc<str>,
+    /// `None` for an account without a password.
+    pub password: Option<Arc<Secret>>,
+}
+
+/// Host patterns of entitlements that no account has: of lanes, and of Heddle at the scratch server.
+const OWN: &str = "heddle itself";
+pub(crate) const AT_SCRATCH: &str = "the scratch server";
+
+/// What Heddle may do by its own account, whatever accounts the farm has.
+pub(crate) fn own_entitlement(user: &str, place: &str) -> Entitlement {
+    Entitlement {
+        user: user.into(),
+        host: place.into(),
+        way: AuthPlugin::Native(None),
+        privileges: 0,
+        limited: false,
+        expired: false,
+    }
+}
+
+/// True for an [`own_entitlement`].
+pub(crate) fn is_own(entitlement: &Entitlement) -> bool {
+    [OWN, AT_SCRATCH].contains(&&*entitlement.host)
+}
+
+/// What answers to a lane look like.
+const LANE: Capabilities = Capabilities::PROTOCOL_41
+    .union(Capabilities::LONG_PASSWORD)
+    .union(Capabilities::TRANSACTIONS)
+    .union(Capabilities::SECURE_CONNECTION)
+    .union(Capabilities::PLUGIN_AUTH)
+    .union(Capabilities::DEPRECATE_EOF);
+
+/// utf8mb4_general_ci, which both engines have.
+pub(crate) const COLLATION: u8 = 45;
+
+/// A parameter of a prepared statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Param<'p> {
+    Signed(i64),
+    Unsigned(u64),
+    /// UTF-8.
+    Text(&'p [u8]),
+    Bytes(&'p [u8]),
+}
+
+impl Param<'_> {
+    fn bound(&self) -> (ValueKind, Value<'_>) {
+        let (column, value) = match *self {
+            Param::Signed(number) => (ColumnKind::LongLong, Value::Int(number)),
+            Param::Unsigned(number) => (ColumnKind::LongLong, Value::UInt(number)),
+            Param::Text(text) => (ColumnKind::VarString, Value::Bytes(text)),
+            Param::Bytes(bytes) => (ColumnKind::Blob, Value::Bytes(bytes)),
+        };
+        let unsigned = matches!(self, Param::Unsigned(_));
+        (ValueKind { column, unsigned }, value)
+    }
+}
+
+/// The lane has come to its end: what it ran may or may not have happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost(pub String);
+
+/// A session of the core, used by one task.
+pub struct Lane {
+    session: Box<Session>,
+    /// Nobody writes here; while it is open the session's client is not gone.
+    _far: Sock,
+}
+
+impl Own {
+    fn profile(&self) -> Profile {
+        let credential = match &self.password {
+            Some(password) => Credential::Password(password.clone()),
+            None => Credential::Empty,
+        };
+        Profile {
+            user: Rc::from(self.user.as_bytes()),
+            credential,
+            collation: COLLATION,
+            flags: Capabilities::empty(),
+            entitlement: own_entitlement(&self.user, OWN),
+        }
+    }
+}
+
+impl Lane {
+    /// A session by Heddle's own account, in no database.
+    pub fn open(core: &Rc<Core>, own: &Own) -> io::Result<Lane> {
+        Lane::of(core, own.profile())
+    }
+
+    fn of(core: &Rc<Core>, profile: Profile) -> io::Result<Lane> {
+        let (near, far) = Sock::pair()?;
+        core.heed_settings();
+        let mut client = Client::new(Channel::new(near), HEARD_BYTES_MAX);
+        client.capabilities = LANE;
+        let identity = Identity {
+            pass: core.pools.pass(profile),
+            database: None,
+            admin: false,
+            berth: None,
+        };
+        let id = core.shared.registry.next_id();
+        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let session = Session::new(core.clone(), client, identity, nowhere, id);
+        Ok(Lane {
+            session: Box::new(session),
+            _far: far,
+        })
+    }
+
+    /// False when somebody has ended its session.
+    pub fn is_good(&self) -> bool {
+        !self.session.handle.killed.get()
+    }
+
+    /// Runs a statement and gives its answer; one of 64 MB and more is refused.
+    ///
+    /// Dropped while it waits, what it ran may or may not have happened, and the lane is done.
+    ///
+    /// # Errors
+    /// The session ended.
+    pub async fn ask(&mut self, text: &[u8]) -> Result<Heard, Lost> {
+        let answer = self.run(command(Command::Query, text)).await?;
+        Ok(heard(&answer, LANE))
+    }
+
+    /// Prepares a statement: its number on this lane.
+    ///
+    /// # Errors
+    /// The session ended.
+    pub async fn prepare(&mut self, text: &[u8]) -> Result<Result<u32, ServerRefusal>, Lost> {
+        let answer = self.run(command(Command::StmtPrepare, text)).await?;
+        let first = packets(&answer).next();
+        if let Some(Ok(reply)) = first.map(PrepareOk::decode) {
+            return Ok(Ok(reply.statement_id));
+        }
+        match heard(&answer, LANE) {
+            Heard::Refused(refusal) => Ok(Err(refusal)),
+            _ => Err(Lost("a PREPARE was answered oddly".to_owned())),
+        }
+    }
+
+    /// Runs a prepared statement and gives its answer, whose values are as [`Lane::ask`] has them, but
+    /// for types that have several texts: floating-point numbers and columns with ZEROFILL.
+    ///
+    /// # Errors
+    /// The session ended, or a parameter does not fit its kind.
+    pub async fn execute(&mut self, id: u32, params: &[Param<'_>]) -> Result<Heard, Lost> {
+        let mut frame = Vec::with_capacity(64 + params.len() * 32);
+        let mut written = Ok(());
+        packet::write_with(&mut frame, &mut 0, |payload| {
+            payload.push(Command::StmtExecute as u8);
+            let params: Vec<_> = params.iter().map(Param::bound).collect();
+            written = encode_execute(payload, id, 0, &params);
+        });
+        written.map_err(|why| Lost(why.to_string()))?;
+        let answer = self.run(frame).await?;
+        Ok(executed(&answer, LANE))
+    }
+
+    /// Forgets a prepared statement.
+    ///
+    /// # Errors
+    /// The session ended.
+    pub async fn close(&mut self, id: u32) -> Result<(), Lost> {
+        let frame = command(Command::StmtClose, &id.to_le_bytes());
+        self.run(frame).await.map(drop)
+    }
+
+    /// Runs a command, given as whole packets, and gives the packets of its answer.
+    async fn run(&mut self, command: Vec<u8>) -> Result<Vec<u8>, Lost> {
+        let session = &mut *self.session;
+        if session.handle.killed.get() {
+            return Err(Lost("its session was ended".to_owned()));
+        }
+        session.handle.active_s.set(session.core.now_s.get());
+        let idle = session.client.begin_play();
+        session.client.hear(Some(Vec::new()));
+        session.client.play_owned(command);
+        let mut done = Box::pin(session.command()).await;
+        if done.is_ok() && session.crossing.is_some() {
+            Box::pin(session.after_command()).await;
+        }
+        session.note_hold();
+        let heard = session.client.hear(None).unwrap_or_default();
+        session.client.end_play(idle);
+        if session.handle.killed.get() && heard.is_empty() && done.is_ok() {
+            done = Err(crate::end::End::Killed);
+        }
+        match done {
+            Ok(()) => Ok(heard),
+            Err(end) => Err(Lost(end.name().to_owned())),
+        }
+    }
+}
+
+impl Admitted {
+    /// A session by the account of who was admitted.
+    ///
+    /// # Errors
+    /// The process is out of file descriptors.
+    pub fn lane(&self, core: &Rc<Core>) -> io::Result<Lane> {
+        Lane::of(core, self.profile.clone())
+    }
+}
+
+/// A command as one packet, or as several where it is long.
+fn command(kind: Command, body: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(body.len() + 16);
+    packet::write_with(&mut frame, &mut 0, |payload| {
+        payload.push(kind as u8);
+        payload.extend_from_slice(body);
+    });
+    frame
+}
+
+/// What a lane has written to one group.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The number of the seat that it has there.
+    seat: u32,
+    position: Option<Position>,
+    /// It may have written more than the position says.
+    more: bool,
+}
+
+impl Lane {
+    /// What it has written so far, for [`Lane::must_see`] of others.
+    pub fn written(&self) -> Vec<Written> {
+        let session = &self.session;
+        let here = (session.seat, &session.promises.seen);
+        let others = session.seats.iter().map(|seat| (seat.group, &seat.seen));
+        let all = std::iter::once(here).chain(others);
+        let written = all.map(|(seat, seen)| Written {
+            seat,
+            position: seen.floor.as_deref().cloned(),
+            more: seen.unproved || seen.unlogged,
+        });
+        written
+            .filter(|one| one.position.is_some() || one.more)
+            .collect()
+    }
+
+    /// Its reads at the level of a session have what others wrote from now on.
+    pub fn must_see(&mut self, written: &[Written]) {
+        let session = &mut *self.session;
+        let snapshot = session.core.snapshot();
+        for one in written {
+            let here = session.group(&snapshot).cloned();
+            if one.seat != session.seat {
+                match group_of(&snapshot, one.seat) {
+                    Some(group) => session.sit(group),
+                    None => continue,
+                }
+            }
+            if let Some(position) = &one.position {
+                session.promises.raise(position.clone());
+            }
+            session.promises.seen.unproved |= one.more;
+            if let Some(here) = here {
+                session.sit(&here);
+            }
+        }
+    }
+    /// The server that the last read of its present group was answered by, where it is known.
+    pub fn served_by(&self) -> Option<ServerId> {
+        let session = &self.session;
+        match session.promises.counts {
+            true => session.promises.seen.last_read.map(|read| read.server),
+            false => {
+                let snapshot = session.core.snapshot();
+                let group = session.group(&snapshot)?;
+                Some(group.primary()?.id)
+            }
+        }
+    }
+
+    /// Its reads have what the group's primary has now, as if it had read there.
+    pub fn has_read_primary(&mut self, group: &Group) {
+        let session = &mut *self.session;
+        let snapshot = session.core.snapshot();
+        let here = session.group(&snapshot).cloned();
+        session.sit(group);
+        if let Some(primary) = group.primary() {
+            session.promises.seen.last_read = Some(LastRead {
+                server: primary.id,
+                ended_us: session.core.now_us(),
+            });
+        }
+        if let Some(here) = here {
+            session.sit(&here);
+        }
+    }
+}
+
+impl Written {
+    /// True when all of it that is in this group has been read in the group's binlog.
+    pub fn is_read(&self, group: &Group, feed: &Feed) -> bool {
+        let here = self.seat == group.number || self.seat == HOME;
+        let read = |position: &Position| feed.covers(position);
+        !here || (!self.more && self.position.as_ref().is_none_or(read))
+    }
+}

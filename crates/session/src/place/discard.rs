@@ -1,0 +1,26 @@
+//! DO over several groups: a SELECT whose rows nobody wants.
+
+use farm::error;
+
+use super::inner::Heard;
+use crate::end::End;
+use crate::session::Session;
+
+impl Session {
+    /// Runs a DO to its OK.
+    pub(super) async fn discard(&mut self, text: &[u8]) -> Result<(), End> {
+        let pieces = sqltext::pieces(text, &self.mode).unwrap_or_default();
+        let Some(verb) = pieces.first().filter(|it| it.is(text, "DO")) else {
+            let why = "this form of DO is not known";
+            return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await;
+        };
+        let expressions = &text[verb.span.end as usize..];
+        match self.inner(&[b"SELECT ", expressions].concat()).await? {
+            Heard::Refused(refusal) => self.client.pass_refusal(&refusal).await,
+            Heard::Rows(_) | Heard::Ok { .. } => {
+                let ok = mysql_wire::reply::OkPacket::new(self.status_now());
+                self.client.ok_with(&ok).await
+            }
+        }
+    }
+}

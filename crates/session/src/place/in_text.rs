@@ -1,0 +1,240 @@
+//! PREPARE, EXECUTE and DEALLOCATE in SQL, of statements that several groups may have to run: the text is
+//! kept here, and each EXECUTE runs it with the values of its variables, as if the client had sent it.
+
+use std::collections::BTreeMap;
+
+use farm::error;
+use mysql_wire::reply::OkPacket;
+use sqltext::{PieceKind, Verb, pieces};
+
+use super::inner::Heard;
+use super::{Names, Where, group};
+use crate::end::End;
+use crate::exec::{Job, Shape};
+use crate::session::Session;
+
+/// Statements that one session keeps.
+const TEXTS_MAX: usize = 1000;
+
+/// The texts that a session has prepared in SQL, by their names in lower case.
+pub(crate) type Texts = BTreeMap<Box<[u8]>, Box<[u8]>>;
+
+/// PREPARE, EXECUTE, DEALLOCATE PREPARE or EXECUTE IMMEDIATE.
+#[derive(Debug)]
+pub(crate) struct InText {
+    verb: Verb,
+    /// In lower case; empty for EXECUTE IMMEDIATE.
+    name: Vec<u8>,
+    /// What is prepared: a string or a variable, as it is written.
+    source: Option<Vec<u8>>,
+    /// What USING names, as it is written.
+    values: Vec<Vec<u8>>,
+}
+
+impl Session {
+    /// Reads such a statement, if several groups may have a part in it.
+    pub(super) fn in_text(&self, shape: &Shape, text: &[u8]) -> Option<InText> {
+        let verb = shape.verb;
+        if !matches!(
+            verb,
+            Verb::Prepare | Verb::Execute | Verb::ExecuteImmediate | Verb::Deallocate
+        ) {
+            return None;
+        }
+        let all = pieces(text, &self.mode)?;
+        let mut rest = all.iter().skip(1);
+        let name = |piece: &sqltext::Piece| {
+            let name = piece.name(text, &self.mode)?;
+            Some(name.to_ascii_lowercase())
+        };
+        let mut found = InText {
+            verb,
+            name: Vec::new(),
+            source: None,
+            values: Vec::new(),
+        };
+        match verb {
+            Verb::Prepare => found.name = name(rest.next()?)?,
+            Verb::Execute => found.name = name(rest.next()?)?,
+            // DEALLOCATE PREPARE, DROP PREPARE.
+            Verb::Deallocate => found.name = name(rest.nth(1)?)?,
+            _ => drop(rest.next()?),
+        }
+        let mut rest: Vec<&sqltext::Piece> = rest.collect();
+        rest.retain(|piece| piece.kind != PieceKind::Semicolon);
+        if verb == Verb::Prepare {
+            rest = rest
+                .split_first()
+                .filter(|(from, _)| from.is(text, "FROM"))?
+                .1
+                .to_vec();
+        }
+        if matches!(verb, Verb::Prepare | Verb::ExecuteImmediate) {
+            let (first, behind) = rest.split_first()?;
+            let known = matches!(first.kind, PieceKind::Literal | PieceKind::UserVariable);
+            let alone = behind.first().is_none_or(|it| it.is(text, "USING"));
+            found.source = Some(first.span.of(text).to_vec()).filter(|_| known && alone);
+            rest = behind.to_vec();
+        }
+        if let Some((using, values)) = rest.split_first() {
+            let plain = using.is(text, "USING")
+                && values.iter().enumerate().all(|(at, piece)| match at % 2 {
+                    0 => matches!(piece.kind, PieceKind::UserVariable | PieceKind::Literal),
+                    _ => piece.kind == PieceKind::Comma,
+                });
+            if !plain {
+                return None;
+            }
+            let values = values.iter().step_by(2);
+            found.values = values.map(|it| it.span.of(text).to_vec()).collect();
+        }
+        let kept = self
+            .texts
+            .as_ref()
+            .is_some_and(|it| it.contains_key(&*found.name));
+        let mine = match verb {
+            Verb::Execute | Verb::Deallocate => kept,
+            _ => found.source.is_some(),
+        };
+        mine.then_some(found)
+    }
+
+    /// Runs it to its answer.
+    pub(super) async fn run_in_text(
+        &mut self,
+        found: &InText,
+        shape: Shape,
+        job: Job,
+    ) -> Result<(), End> {
+        match found.verb {
+            Verb::Deallocate => {
+                if let Some(texts) = &mut self.texts {
+                    texts.remove(&*found.name);
+                }
+                self.say_ok(b"").await
+            }
+            Verb::Execute => {
+                let texts = self.texts.as_ref();
+                let text = texts.and_then(|texts| texts.get(&*found.name)).cloned();
+                self.execute_text(&text.unwrap_or_default(), &found.values)
+                    .await
+            }
+            _ => {
+                let Some(text) = self.source_of(found).await? else {
+                    return Ok(());
+                };
+                match self.place_of_source(&text) {
+                    Where::Rows(_) if found.verb == Verb::Prepare => {
+                        self.keep_text(found, text).await
+                    }
+                    Where::Rows(_) => self.execute_text(&text, &found.values).await,
+                    place => {
+                        if let Some(texts) = &mut self.texts {
+                            texts.remove(&*found.name);
+                        }
+                        if let Where::Group(group) = &place
+                            && !self.admit(group, &shape, job).await?
+                        {
+                            return Ok(());
+                        }
+                        self.run_here(shape, job).await
+                    }
+                }
+            }
+        }
+    }
+
+    async fn say_ok(&mut self, info: &[u8]) -> Result<(), End> {
+        let mut ok = OkPacket::new(self.status_now());
+        ok.info = info;
+        self.client.ok_with(&ok).await
+    }
+
+    async fn keep_text(&mut self, found: &InText, text: Vec<u8>) -> Result<(), End> {
+        let texts = self.texts.get_or_insert_default();
+        if texts.len() >= TEXTS_MAX && !texts.contains_key(&*found.name) {
+            return self.client.error(&error::TOO_MANY_STATEMENTS, &[]).await;
+        }
+        texts.insert(found.name.clone().into(), text.into());
+        self.say_ok(b"Statement prepared").await
+    }
+
+    /// The text that is to be prepared. `None`: the client has been answered.
+    async fn source_of(&mut self, found: &InText) -> Result<Option<Vec<u8>>, End> {
+        let source = found.source.clone().unwrap_or_default();
+        if !source.starts_with(b"@") {
+            return Ok(Some(sqltext::unquote(&source, &self.mode).into_owned()));
+        }
+        match self.inner(&[b"SELECT ", &*source].concat()).await? {
+            Heard::Rows(sheet) => {
+                let value = sheet.rows.into_iter().next();
+                // Of NULL the server says what it says.
+                let value = value.and_then(|row| row.into_iter().next()).flatten();
+                Ok(Some(value.unwrap_or_default()))
+            }
+            Heard::Refused(refusal) => {
+                self.client.pass_refusal(&refusal).await?;
+                Ok(None)
+            }
+            Heard::Ok { .. } => Ok(Some(Vec::new())),
+        }
+    }
+
+    /// Where a text goes that is prepared in SQL: `Rows` when it is kept here.
+    fn place_of_source(&self, text: &[u8]) -> Where {
+        let snapshot = self.core.snapshot();
+        let Some(sharding) = &snapshot.sharding else {
+            return Where::Stay;
+        };
+        match self.by_names(text, &snapshot, sharding) {
+            Names::None => self.in_database(&snapshot, sharding),
+            Names::Whole(name) => group(&name, &snapshot),
+            Names::Part(_) => Where::Rows(Vec::new()),
+        }
+    }
+
+    /// Runs a text with the values of these variables in place of its marks.
+    async fn execute_text(&mut self, text: &[u8], values: &[Vec<u8>]) -> Result<(), End> {
+        let marks: Vec<sqltext::Span> = sqltext::slots(text, &self.mode)
+            .iter()
+            .filter(|slot| slot.parameter.is_some())
+            .map(|slot| slot.span)
+            .collect();
+        if marks.len() != values.len() {
+            return self
+                .client
+                .error(&error::WRONG_ARGUMENTS, &["EXECUTE"])
+                .await;
+        }
+        if marks.is_empty() {
+            return self.run_instead(text).await;
+        }
+        let sheet = match self
+            .inner(&[b"SELECT ", &*values.join(&b", "[..])].concat())
+            .await?
+        {
+            Heard::Rows(sheet) => sheet,
+            Heard::Refused(refusal) => return self.client.pass_refusal(&refusal).await,
+            Heard::Ok { .. } => {
+                return self
+                    .client
+                    .error(&error::WRONG_ARGUMENTS, &["EXECUTE"])
+                    .await;
+            }
+        };
+        let row = sheet.rows.first().cloned().unwrap_or_default();
+        let mut made = Vec::with_capacity(text.len() + 16 * marks.len());
+        let mut from = 0;
+        for (at, mark) in marks.iter().enumerate() {
+            let Some(literal) = sheet.literals(&row, &[at], &self.mode) else {
+                let why = "text in this character set cannot be written out: use SET NAMES utf8mb4";
+                return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await;
+            };
+            made.extend_from_slice(&text[from..mark.start as usize]);
+            made.extend(literal);
+            from = mark.end as usize;
+        }
+        made.extend_from_slice(&text[from..]);
+        self.run_instead(&made).await
+    }
+}

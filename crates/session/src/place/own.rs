@@ -1,0 +1,40 @@
+//! What only the session knows, put into a query for several groups before it is planned.
+
+use super::inner::Heard;
+use crate::end::End;
+use crate::refuse::ServerRefusal;
+use crate::session::Session;
+
+impl Session {
+    /// The text, with what only the session knows written out.
+    pub(super) async fn with_own_values(
+        &mut self,
+        text: Vec<u8>,
+    ) -> Result<Result<Vec<u8>, ServerRefusal>, End> {
+        let Ok(read) = std::str::from_utf8(&text) else {
+            return Ok(Ok(text));
+        };
+        let values = planner::session_values(read, &self.mode);
+        if values.is_empty() {
+            return Ok(Ok(text));
+        }
+        let asked: Vec<&str> = values.iter().map(|value| &*value.expression).collect();
+        let question = format!("SELECT {}", asked.join(", "));
+        let question = question.into_bytes();
+        let own = sqltext::identify(&question, &self.mode, self.handle.id);
+        let sheet = match self.inner(&own.unwrap_or(question)).await? {
+            Heard::Rows(sheet) => sheet,
+            Heard::Refused(refusal) => return Ok(Err(refusal)),
+            Heard::Ok { .. } => return Ok(Ok(text)),
+        };
+        let row = sheet.rows.first().cloned().unwrap_or_default();
+        let literals: Option<Vec<String>> = (0..values.len())
+            .map(|at| String::from_utf8(sheet.literals(&row, &[at], &self.mode)?).ok())
+            .collect();
+        Ok(Ok(match literals {
+            Some(literals) => planner::with_values(read, &values, &literals).into_bytes(),
+            // What is not written out is refused with its reason.
+            None => text,
+        }))
+    }
+}

@@ -1,0 +1,121 @@
+//! Texts of several statements: one group runs a text that is for it alone; else they run one after the
+//! other, each where its tables are, and their answers are sent as those to one text.
+
+use farm::{Sharding, Snapshot};
+use mysql_wire::capability::Capabilities;
+use mysql_wire::command::Command;
+use mysql_wire::packet::{self, HEADER_BYTES};
+use planner::place::{Literals, Spot};
+use sqltext::{Facts, Verb};
+
+use super::{Where, group, is_planned};
+use crate::end::End;
+use crate::exec::{Job, Shape};
+use crate::session::Session;
+
+impl Session {
+    /// Where a text of several statements goes.
+    pub(super) fn place_several(
+        &self,
+        text: &[u8],
+        job: Job,
+        snapshot: &Snapshot,
+        sharding: &Sharding,
+    ) -> Where {
+        let flags = self.identity.pass.profile().flags;
+        let allowed = flags.contains(Capabilities::MULTI_STATEMENTS);
+        if !allowed || !matches!(job, Job::Frame(_)) {
+            // To a server this is one statement, which is wrong.
+            return Where::Stay;
+        }
+        let xa = self.core.shape(text, &self.mode).facts.contains(Facts::XA);
+        if self.crossing.is_some() || xa {
+            return Where::Several;
+        }
+        let mut all = Where::Stay;
+        for span in sqltext::statements(text, &self.mode) {
+            match (self.place_one(span.of(text), snapshot, sharding), &all) {
+                (Where::Stay, _) => {}
+                (first @ Where::Group(_), Where::Stay) => all = first,
+                (Where::Group(one), Where::Group(other)) if one.name == other.name => {}
+                _ => return Where::Several,
+            }
+        }
+        all
+    }
+
+    /// Where one of several statements goes.
+    fn place_one(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Where {
+        let shape = self.core.shape(text, &self.mode);
+        if !is_planned(&shape) {
+            return self.place_by_names(text, &shape, snapshot, sharding);
+        }
+        let Some(plan) = self.make_plan(text, &shape, snapshot, sharding) else {
+            return Where::Stay;
+        };
+        let slots = sqltext::slots(text, &self.mode);
+        let spans: Vec<_> = slots.iter().map(|slot| slot.span).collect();
+        let literals = Literals {
+            text,
+            spans: &spans,
+            mode: &self.mode,
+            utf8: self.is_utf8(),
+        };
+        match plan.spot(&self.statement_of(text, &literals), sharding) {
+            Spot::Group(name) => group(&name, snapshot),
+            Spot::Anywhere | Spot::AnyOf(_) => Where::Stay,
+            _ => Where::Several,
+        }
+    }
+
+    /// Runs the statements of the client's text one after the other, up to the first that fails.
+    pub(super) async fn run_several(&mut self) -> Result<(), End> {
+        let text = packet::joined(self.client.frame()).split_off(1);
+        let statements = sqltext::statements(&text, &self.mode);
+        let interrupted = self.client.begin_series();
+        let mut done = Ok(());
+        for (at, span) in statements.iter().enumerate() {
+            let mut frame = Vec::new();
+            packet::write_with(&mut frame, &mut 0, |out| {
+                out.reserve(HEADER_BYTES + text.len());
+                out.push(Command::Query as u8);
+                out.extend_from_slice(span.of(&text));
+            });
+            self.client.play_next(&frame, at + 1 < statements.len());
+            done = self.run_one().await;
+            if done.is_err() || self.client.series_failed() {
+                break;
+            }
+        }
+        self.client.end_series(interrupted);
+        done
+    }
+
+    /// Runs a text in place of the client's command: what it answers is the command's answer.
+    pub(super) async fn run_instead(&mut self, text: &[u8]) -> Result<(), End> {
+        let mut frame = Vec::new();
+        packet::write_with(&mut frame, &mut 0, |out| {
+            out.reserve(HEADER_BYTES + text.len());
+            out.push(Command::Query as u8);
+            out.extend_from_slice(text);
+        });
+        let interrupted = self.client.begin_series();
+        self.client.play_next(&frame, false);
+        let done = Box::pin(self.run_one()).await;
+        self.client.end_series(interrupted);
+        done
+    }
+
+    async fn run_one(&mut self) -> Result<(), End> {
+        let mut shape: Shape = self.query_shape();
+        if shape.facts.contains(Facts::CONNECTION_ID) {
+            self.identify(&mut shape);
+        }
+        if shape.verb == Verb::LoadData && shape.facts.contains(Facts::LOCAL_INFILE) {
+            let why = "LOAD DATA LOCAL cannot stand in a text of statements for several groups: send it by itself";
+            let error = farm::error::NOT_OVER_GROUPS;
+            return self.client.error(&error, &[why]).await;
+        }
+        Box::pin(self.run_query(shape)).await
+    }
+}

@@ -1,0 +1,191 @@
+//! Where the scratch server is: a server beside the farm on which SELECTs run whose rows come from
+//! several groups. Heddle logs in to it by an account of its own.
+
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use backend::{
+    ConnectionError, Credential, Pass, PoolError, Profile, Secret, SessionState, Target,
+};
+use farm::{Engine, ServerId};
+
+use crate::lane::{AT_SCRATCH, own_entitlement};
+use crate::per_core::Core;
+use crate::session::Session;
+use crate::target::target;
+
+/// Stands for the scratch server where others have their numbers; the store never gives it.
+pub(crate) const SCRATCH: ServerId = ServerId(u32::MAX);
+
+/// The database that has its tables.
+const DATABASE: &[u8] = b"heddle";
+
+/// What belongs to the session's own servers, or would keep tables from being made.
+const LEFT_OUT: [&str; 4] = [
+    backend::ROLE,
+    "autocommit",
+    "tx_read_only",
+    "transaction_read_only",
+];
+
+/// Variables that decide what a SELECT gives. The scratch server's sessions begin with the farm's
+/// values of them.
+const BOTH: [&str; 7] = [
+    "sql_mode",
+    "time_zone",
+    "group_concat_max_len",
+    "div_precision_increment",
+    "default_week_format",
+    "lc_time_names",
+    "max_sort_length",
+];
+const MARIADB: [&str; 3] = [
+    "max_recursive_iterations",
+    "old_mode",
+    "default_regex_flags",
+];
+const MYSQL: [&str; 3] = [
+    "cte_max_recursion_depth",
+    "windowing_use_high_precision",
+    "block_encryption_mode",
+];
+
+/// What others than Heddle's clients set globally is seen after so long.
+const KNOWN_S: u64 = 10;
+
+type Values = Vec<(&'static str, Vec<u8>)>;
+
+/// The farm's global values, as a core knows them.
+#[derive(Clone, Debug)]
+pub(crate) struct Beginnings {
+    /// How often globals had been set through this router.
+    edition: u64,
+    until_s: u64,
+    values: Rc<Values>,
+}
+
+/// The cell that says where it is; empty while there is none.
+#[derive(Debug, Default)]
+pub struct Scratch(ArcSwapOption<ScratchServer>);
+
+/// How the scratch server is reached.
+pub struct ScratchServer {
+    pub host: Arc<str>,
+    pub port: u16,
+    pub user: String,
+    pub password: String,
+}
+
+/// The password stays out of logs.
+impl fmt::Debug for ScratchServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "ScratchServer({}@{}:{})",
+            self.user, self.host, self.port
+        )
+    }
+}
+
+impl Scratch {
+    /// From now on it is there, or nowhere.
+    pub fn set(&self, server: Option<ScratchServer>) {
+        self.0.store(server.map(Arc::new));
+    }
+
+    /// Where it is.
+    pub fn server(&self) -> Option<Arc<ScratchServer>> {
+        self.0.load_full()
+    }
+}
+
+impl ScratchServer {
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            server: SCRATCH,
+            host: self.host.clone(),
+            port: self.port,
+            term: 0,
+            read_only: false,
+            causal: false,
+            at_login: false,
+        }
+    }
+
+    /// As whom connections log in that answer such a client: its flags and its collation decide what
+    /// answers look like.
+    fn profile(&self, client: &Profile) -> Profile {
+        Profile {
+            user: Rc::from(self.user.as_bytes()),
+            credential: match self.password.is_empty() {
+                true => Credential::Empty,
+                false => Credential::Password(Secret::new(self.password.as_bytes())),
+            },
+            collation: client.collation,
+            flags: client.flags,
+            entitlement: own_entitlement(&self.user, AT_SCRATCH),
+        }
+    }
+}
+
+impl Core {
+    /// The right to use its connections for such a client.
+    pub(crate) fn scratch_pass(&self, server: &ScratchServer, client: &Pass) -> Pass {
+        self.pools.pass(server.profile(client.profile()))
+    }
+}
+
+impl Session {
+    /// The session's state, as far as it matters to a statement on the scratch server.
+    ///
+    /// # Errors
+    /// The farm's servers do not say what a session begins with.
+    pub(crate) async fn scratch_state(&mut self) -> Result<Rc<SessionState>, PoolError> {
+        let state = self.state.with_database(Some(DATABASE));
+        let mut state = state.without_variables(&LEFT_OUT.map(Arc::from));
+        for (name, value) in self.beginnings().await?.iter() {
+            if state.variable(name).is_none() {
+                state = state.with_variable(name, value);
+            }
+        }
+        Ok(Rc::new(state))
+    }
+
+    /// What the farm's servers begin their sessions with.
+    async fn beginnings(&mut self) -> Result<Rc<Values>, PoolError> {
+        let edition = self.core.shared.defaults.globals();
+        let now_s = self.core.now_s.get();
+        let known = self.core.beginnings.borrow().clone();
+        if let Some(known) = known.filter(|it| it.edition == edition && now_s < it.until_s) {
+            return Ok(known.values);
+        }
+        let snapshot = self.core.snapshot();
+        let primary = snapshot.home().and_then(|home| home.primary());
+        let found = primary.and_then(|primary| target(&snapshot, primary.id, false));
+        let found = found.ok_or(PoolError::Connection(ConnectionError::Timeout {
+            operation: "looking for the home group's primary",
+        }))?;
+        let pools = self.core.pools.clone();
+        let key = pools.key(found.server, false, &self.identity.pass);
+        let mut lease = Box::pin(pools.take(&found, key, &self.state, 0)).await?;
+        let own = match lease.connection().engine() {
+            Engine::MariaDb => &MARIADB[..],
+            Engine::MySql => &MYSQL[..],
+        };
+        let names: Vec<&str> = BOTH.iter().chain(own).copied().collect();
+        let query = format!("SELECT @@global.{}", names.join(", @@global."));
+        let said = lease.connection_mut().ask(query.as_bytes()).await?;
+        lease.release();
+        let values: Values = names.into_iter().zip(said).collect();
+        let known = Beginnings {
+            edition,
+            until_s: now_s + KNOWN_S,
+            values: Rc::new(values),
+        };
+        let values = known.values.clone();
+        self.core.beginnings.replace(Some(known));
+        Ok(values)
+    }
+}

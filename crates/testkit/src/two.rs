@@ -1,0 +1,77 @@
+//! Two groups behind one door: database `one` is on the first, `two` on the second, and each has a
+//! table `t`. A group is one server, so that tests may look at it past the door.
+
+use std::sync::Arc;
+
+use farm::Sharding;
+
+use crate::client::Client;
+use crate::door::{Door, Stage};
+use crate::server::Release;
+
+/// The groups' servers and their door.
+pub struct Two {
+    /// Its primary is the first group's server, its replica the second's.
+    pub stage: Stage,
+    pub door: Door,
+}
+
+impl Two {
+    /// One for each engine that can be had.
+    pub fn farms() -> Vec<Two> {
+        let releases = [Release::Installed, Release::MySql80];
+        let stages = releases.into_iter().filter_map(Stage::start_with);
+        stages.map(Two::new).collect()
+    }
+
+    fn new(stage: Stage) -> Two {
+        stage.let_decide();
+        for (server, name) in [(&stage.primary, "one"), (&stage.replica, "two")] {
+            let mut client = server.client();
+            client.run(&format!("CREATE DATABASE {name}"));
+            client.run(&format!(
+                "CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT NOT NULL)"
+            ));
+            client.run("CREATE DATABASE both_of_them");
+        }
+        // The MySQL that is installed may be older than its safe XA.
+        let door = stage.door_with(|tuning| tuning.settings.crossings.unsafe_xa = true);
+        door.spread();
+        door.publish(|snapshot| {
+            let mut sharding = Sharding::new(1, Vec::new());
+            sharding.assign("one", "g1".into());
+            sharding.assign("two", "g2".into());
+            snapshot.sharding = Some(Arc::new(sharding));
+        });
+        Two { stage, door }
+    }
+
+    /// A new connection through the door.
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        self.door.client()
+    }
+
+    /// Runs a text on both servers, past the door; `{}` in it is the group's database.
+    ///
+    /// # Panics
+    /// When a server refuses it.
+    #[track_caller]
+    pub fn on_both(&self, sql: &str) {
+        for (server, name) in [(&self.stage.primary, "one"), (&self.stage.replica, "two")] {
+            server.client().run(&sql.replace("{}", name));
+        }
+    }
+
+    /// No branch is left on any server.
+    ///
+    /// # Panics
+    /// When one is.
+    #[track_caller]
+    pub fn nothing_is_prepared(&self) {
+        for server in [&self.stage.primary, &self.stage.replica] {
+            let listed = server.client().rows("XA RECOVER");
+            assert_eq!(listed, Vec::<Vec<Option<String>>>::new());
+        }
+    }
+}
