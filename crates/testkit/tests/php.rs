@@ -23,9 +23,9 @@ fn has_php() -> bool {
     false
 }
 
-/// Runs the driver in all its ways against this farm.
+/// Runs the driver in all its ways against this farm; one part of it, or all.
 #[track_caller]
-fn drive(farm: &Farm) {
+fn drive(farm: &Farm, only: &str) {
     for api in ["mysqli", "pdo"] {
         for mode in ["silent", "strict"] {
             let output = Command::new("php")
@@ -35,6 +35,7 @@ fn drive(farm: &Farm) {
                 .env("HTTP", farm.http.to_string())
                 .env("API", api)
                 .env("MODE", mode)
+                .env("ONLY", only)
                 .env_remove("HEDDLE_HTTP")
                 .output()
                 .expect("php runs");
@@ -59,7 +60,7 @@ fn the_extensions_functions_work_over_mysqli_and_pdo_on_mariadb() {
         return;
     }
     let Some(farm) = Farm::start(&[]) else { return };
-    drive(&farm);
+    drive(&farm, "");
 }
 
 #[test]
@@ -70,7 +71,22 @@ fn the_extensions_functions_work_over_mysqli_and_pdo_on_mysql() {
     let Some(farm) = Farm::start_on(Release::MySql80, &["--replicas", "1"]) else {
         return;
     };
-    drive(&farm);
+    drive(&farm, "");
+}
+
+#[test]
+fn the_extensions_transactions_are_over_two_groups() {
+    if !has_php() {
+        return;
+    }
+    let Some(farm) = Farm::start(&["--groups", "2", "--replicas", "0"]) else {
+        return;
+    };
+    farm.json(&["sharding", "assign_database", "php_ms_two", "g2"]);
+    drive(&farm, "transactions");
+    let commits = farm.client().rows("HEDDLE STATUS LIKE 'xa_commit_success'");
+    // Both libraries, both modes.
+    assert_eq!(commits[0][1].as_deref(), Some("4"));
 }
 
 #[test]

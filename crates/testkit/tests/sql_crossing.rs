@@ -1,47 +1,19 @@
 //! Transactions over two groups through one door, on real servers of both engines: database `one` is on
 //! the first group, `two` on the second.
 
-use std::sync::Arc;
-
-use farm::Sharding;
 use testkit::client::Failure;
-use testkit::{Client, Door, Release, Stage};
+use testkit::{Client, Two};
 
-struct Two {
-    stage: Stage,
-    door: Door,
+/// What tests of crossings look at past the door.
+trait Tables {
+    /// The ids that stand in both tables.
+    fn ids(&self) -> [String; 2];
+
+    /// Nothing is left prepared; empties the tables.
+    fn clean(&self);
 }
 
-fn farms() -> Vec<Two> {
-    let releases = [Release::Installed, Release::MySql80];
-    let stages = releases.into_iter().filter_map(Stage::start_with);
-    stages.map(Two::new).collect()
-}
-
-impl Two {
-    fn new(stage: Stage) -> Two {
-        stage.let_decide();
-        for (server, name) in [(&stage.primary, "one"), (&stage.replica, "two")] {
-            let mut client = server.client();
-            client.run(&format!("CREATE DATABASE {name}"));
-            client.run(&format!(
-                "CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT NOT NULL)"
-            ));
-            client.run("CREATE DATABASE both_of_them");
-        }
-        // The MySQL that is installed may be older than its safe XA.
-        let door = stage.door_with(|tuning| tuning.settings.crossings.unsafe_xa = true);
-        door.spread();
-        door.publish(|snapshot| {
-            let mut sharding = Sharding::new(1, Vec::new());
-            sharding.assign("one", "g1".into());
-            sharding.assign("two", "g2".into());
-            snapshot.sharding = Some(Arc::new(sharding));
-        });
-        Two { stage, door }
-    }
-
-    /// The ids that stand in both tables, past the door.
+impl Tables for Two {
     fn ids(&self) -> [String; 2] {
         let ids =
             |name: &str| format!("SELECT COALESCE(GROUP_CONCAT(id ORDER BY id), '') FROM {name}.t");
@@ -51,18 +23,10 @@ impl Two {
         ]
     }
 
-    /// Nothing is left prepared; empties the tables.
     #[track_caller]
     fn clean(&self) {
-        for (server, name) in [(&self.stage.primary, "one"), (&self.stage.replica, "two")] {
-            let mut client = server.client();
-            assert_eq!(client.rows("XA RECOVER"), Vec::<Vec<Option<String>>>::new());
-            client.run(&format!("DELETE FROM {name}.t"));
-        }
-    }
-
-    fn client(&self) -> Client {
-        self.door.client()
+        self.nothing_is_prepared();
+        self.on_both("DELETE FROM {}.t");
     }
 }
 
@@ -73,7 +37,7 @@ fn number(client: &mut Client, sql: &str) -> u16 {
 
 #[test]
 fn both_or_none() {
-    for two in farms() {
+    for two in Two::farms() {
         let mut client = two.client();
         client.run("BEGIN");
         client.run("INSERT INTO one.t VALUES (1, 0)");
@@ -96,7 +60,7 @@ fn both_or_none() {
 
 #[test]
 fn one_group_costs_no_xa() {
-    for two in farms() {
+    for two in Two::farms() {
         let mut client = two.client();
         client.run("BEGIN");
         client.run("INSERT INTO two.t VALUES (1, 0)");
@@ -112,10 +76,11 @@ fn one_group_costs_no_xa() {
         client.run("INSERT INTO two.t VALUES (2, 0)");
         client.run("COMMIT");
         assert_eq!(two.ids(), ["1", "1,2"]);
+        assert_eq!(two.stage.primary.client().value(marks), "0");
         assert_eq!(
-            two.stage.primary.client().value(marks),
-            "0",
-            "one writer needs no row"
+            two.stage.replica.client().value(marks),
+            "1",
+            "where it wrote"
         );
         two.clean();
     }
@@ -123,7 +88,7 @@ fn one_group_costs_no_xa() {
 
 #[test]
 fn savepoints_are_over_all_groups() {
-    for two in farms() {
+    for two in Two::farms() {
         let mut client = two.client();
         client.run("BEGIN");
         client.run("SAVEPOINT a");
@@ -154,7 +119,7 @@ fn savepoints_are_over_all_groups() {
 
 #[test]
 fn errors_undo_what_they_undo_on_one_server() {
-    for two in farms() {
+    for two in Two::farms() {
         let mut client = two.client();
         client.run("BEGIN");
         client.run("INSERT INTO one.t VALUES (1, 0)");
@@ -192,7 +157,7 @@ fn errors_undo_what_they_undo_on_one_server() {
 
 #[test]
 fn without_autocommit_and_with_chains() {
-    for two in farms() {
+    for two in Two::farms() {
         let mut client = two.client();
         client.run("SET autocommit = 0");
         client.run("INSERT INTO one.t VALUES (1, 0)");
@@ -219,7 +184,7 @@ fn without_autocommit_and_with_chains() {
 
 #[test]
 fn a_deadlock_over_two_groups_ends_one_transaction() {
-    for two in farms() {
+    for two in Two::farms() {
         let (mut first, mut second) = (two.client(), two.client());
         first.run("INSERT INTO one.t VALUES (1, 0)");
         first.run("INSERT INTO two.t VALUES (1, 0)");
@@ -260,7 +225,7 @@ fn a_deadlock_over_two_groups_ends_one_transaction() {
 /// Ends the connections of the door's to this server.
 fn end_connections(admin: &mut Client) {
     let ask = "SELECT id FROM information_schema.processlist \
-               WHERE id <> CONNECTION_ID() AND user = 'root' AND command = 'Sleep'";
+               WHERE id <> CONNECTION_ID() AND user = 'root'";
     let rows = admin.rows(ask);
     assert!(!rows.is_empty(), "the door has connections there");
     for id in rows.into_iter().filter_map(|row| row[0].clone()) {
@@ -270,7 +235,7 @@ fn end_connections(admin: &mut Client) {
 
 #[test]
 fn a_lost_part_undoes_the_others() {
-    for two in farms() {
+    for two in Two::farms() {
         let mut client = two.client();
         client.run("BEGIN");
         client.run("INSERT INTO one.t VALUES (1, 0)");
@@ -294,9 +259,9 @@ fn a_lost_part_undoes_the_others() {
 
 #[test]
 fn a_second_group_may_be_refused() {
-    for two in farms() {
+    for two in Two::farms() {
         two.door
-            .tune(|live| live.settings.crossings.atomic = session::Atomic::Single);
+            .tune(|live| live.settings.crossings.atomic = farm::crossing::Atomic::Single);
         let mut client = two.client();
         client.run("BEGIN");
         client.run("INSERT INTO one.t VALUES (1, 0)");
@@ -305,7 +270,7 @@ fn a_second_group_may_be_refused() {
         client.run("COMMIT");
         assert_eq!(two.ids(), ["1,3", ""]);
         two.door
-            .tune(|live| live.settings.crossings.atomic = session::Atomic::BestEffort);
+            .tune(|live| live.settings.crossings.atomic = farm::crossing::Atomic::BestEffort);
         client.run("BEGIN");
         client.run("INSERT INTO one.t VALUES (4, 0)");
         client.run("INSERT INTO two.t VALUES (2, 0)");
@@ -324,7 +289,7 @@ fn a_second_group_may_be_refused() {
 
 #[test]
 fn a_client_that_leaves_leaves_nothing() {
-    for two in farms() {
+    for two in Two::farms() {
         let mut client = two.client();
         client.run("BEGIN");
         client.run("INSERT INTO one.t VALUES (1, 0)");
@@ -337,6 +302,288 @@ fn a_client_that_leaves_leaves_nothing() {
         client.run("INSERT INTO two.t VALUES (3, 0)");
         client.run("INSERT INTO one.t VALUES (3, 0)");
         assert_eq!(two.ids(), ["3", "3"]);
+        two.clean();
+    }
+}
+
+#[test]
+fn a_session_chooses_what_crossing_is() {
+    for two in Two::farms() {
+        let mut client = two.client();
+        assert_eq!(client.value("SELECT @@heddle_atomic"), "xa");
+        assert_eq!(number(&mut client, "SET heddle_atomic = 'some'"), 1231);
+        client.run("SET heddle_atomic = 'single'");
+        assert_eq!(client.value("SELECT @@heddle_atomic"), "single");
+        client.run("BEGIN");
+        client.run("INSERT INTO one.t VALUES (1, 0)");
+        assert_eq!(number(&mut client, "INSERT INTO two.t VALUES (1, 0)"), 1105);
+        client.run("COMMIT");
+        assert_eq!(two.ids(), ["1", ""]);
+        client.run("SET heddle_atomic = 'best-effort'");
+        client.run("BEGIN");
+        client.run("INSERT INTO one.t VALUES (2, 0)");
+        client.run("INSERT INTO two.t VALUES (2, 0)");
+        let marks = "SELECT COUNT(*) FROM heddle.mark WHERE id <> X'00'";
+        client.run("COMMIT");
+        assert_eq!(two.ids(), ["1,2", "2"]);
+        assert_eq!(two.stage.primary.client().value(marks), "0", "no decision");
+        client.run("SET heddle_atomic = DEFAULT");
+        assert_eq!(client.value("SELECT @@heddle_atomic"), "xa");
+        two.clean();
+    }
+}
+
+#[test]
+fn what_is_set_for_one_transaction_holds_on_all_groups() {
+    for two in Two::farms() {
+        let mut client = two.client();
+        client.run("SET TRANSACTION READ ONLY");
+        client.run("BEGIN");
+        assert_eq!(client.value("SELECT COUNT(*) FROM one.t"), "0");
+        assert_eq!(number(&mut client, "INSERT INTO two.t VALUES (1, 0)"), 1792);
+        assert_eq!(number(&mut client, "INSERT INTO one.t VALUES (1, 0)"), 1792);
+        client.run("COMMIT");
+        client.run("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
+        client.run("BEGIN");
+        for name in ["one", "two"] {
+            let count = format!("SELECT COUNT(*) FROM {name}.t");
+            assert_eq!(client.value(&count), "0");
+            two.client()
+                .run(&format!("INSERT INTO {name}.t VALUES (2, 0)"));
+            assert_eq!(client.value(&count), "1", "{name} shows what is committed");
+        }
+        client.run("COMMIT");
+        client.run("BEGIN");
+        assert_eq!(client.value("SELECT COUNT(*) FROM one.t"), "1");
+        assert_eq!(client.value("SELECT COUNT(*) FROM two.t"), "1");
+        two.client().run("DELETE FROM two.t");
+        assert_eq!(client.value("SELECT COUNT(*) FROM two.t"), "1", "only once");
+        client.run("COMMIT");
+        two.clean();
+    }
+}
+
+/// What the client's XA RECOVER lists: names without what else there is.
+#[track_caller]
+fn recovered(client: &mut Client) -> Vec<String> {
+    let rows = client.rows("XA RECOVER");
+    let mut names: Vec<String> = rows
+        .into_iter()
+        .filter_map(|row| row.into_iter().nth(3)?)
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn xa_of_the_clients_own_is_over_both_groups() {
+    for two in Two::farms() {
+        let mut client = two.client();
+        for (n, end) in [(1, "XA COMMIT 'a'"), (2, "XA ROLLBACK 'a'")] {
+            client.run("XA START 'a'");
+            client.run(&format!("INSERT INTO two.t VALUES ({n}, 0)"));
+            client.run("SAVEPOINT s");
+            client.run(&format!("INSERT INTO one.t VALUES ({}, 0)", n + 10));
+            client.run("ROLLBACK TO s");
+            client.run(&format!("INSERT INTO one.t VALUES ({n}, 0)"));
+            client.run("XA END 'a'");
+            client.run("XA PREPARE 'a'");
+            assert_eq!(two.stage.primary.client().rows("XA RECOVER").len(), 1);
+            assert_eq!(two.stage.replica.client().rows("XA RECOVER").len(), 1);
+            assert_eq!(recovered(&mut client), ["a"], "under the client's name");
+            assert_eq!(recovered(&mut two.client()), ["a"], "and to others");
+            client.run(end);
+            assert_eq!(two.ids(), ["1", "1"], "{end}");
+            assert_eq!(recovered(&mut client), Vec::<String>::new());
+            two.nothing_is_prepared();
+        }
+        client.run("XA BEGIN 0x62,X'00ff',7");
+        client.run("INSERT INTO one.t VALUES (3, 0)");
+        client.run("INSERT INTO two.t VALUES (3, 0)");
+        client.run("XA END 'b',0x00ff,7");
+        client.run("XA COMMIT 'b',X'00ff',7 ONE PHASE");
+        assert_eq!(two.ids(), ["1,3", "1,3"]);
+        client.run("XA START 'c'");
+        client.run("INSERT INTO one.t VALUES (4, 0)");
+        client.run("INSERT INTO two.t VALUES (4, 0)");
+        client.run("XA END 'c'");
+        client.run("XA START 'c' RESUME");
+        client.run("INSERT INTO one.t VALUES (5, 0)");
+        client.run("XA END 'c'");
+        client.run("XA ROLLBACK 'c'");
+        assert_eq!(two.ids(), ["1,3", "1,3"]);
+        // The session goes on as any.
+        client.run("BEGIN");
+        client.run("INSERT INTO one.t VALUES (6, 0)");
+        client.run("INSERT INTO two.t VALUES (6, 0)");
+        client.run("COMMIT");
+        assert_eq!(two.ids(), ["1,3,6", "1,3,6"]);
+        drop(client);
+        two.door.wait_unused();
+        two.clean();
+    }
+}
+
+#[test]
+fn xa_of_the_clients_own_on_one_group_or_none() {
+    for two in Two::farms() {
+        let mut client = two.client();
+        for name in ["one", "two"] {
+            client.run("XA START 'a'");
+            client.run(&format!("INSERT INTO {name}.t VALUES (1, 0)"));
+            client.run("XA END 'a'");
+            client.run("XA PREPARE 'a'");
+            assert_eq!(recovered(&mut client), ["a"]);
+            client.run("XA COMMIT 'a'");
+            client.run("XA START 'a'");
+            client.run(&format!("INSERT INTO {name}.t VALUES (2, 0)"));
+            client.run("XA END 'a'");
+            client.run("XA COMMIT 'a' ONE PHASE");
+        }
+        assert_eq!(two.ids(), ["1,2", "1,2"]);
+        for end in ["XA COMMIT 'a' ONE PHASE", "XA ROLLBACK 'a'"] {
+            client.run("XA START 'a'");
+            client.run("XA END 'a'");
+            client.run(end);
+        }
+        client.run("XA START 'a'");
+        client.run("XA END 'a'");
+        client.run("XA PREPARE 'a'");
+        assert_eq!(recovered(&mut client), ["a"], "a promise, of nothing");
+        client.run("XA COMMIT 'a'");
+        // What was only read on one of them is no reason to keep it.
+        client.run("XA START 'a'");
+        assert_eq!(client.value("SELECT COUNT(*) FROM one.t"), "2");
+        client.run("INSERT INTO two.t VALUES (3, 0)");
+        client.run("XA END 'a'");
+        client.run("XA PREPARE 'a'");
+        client.run("XA COMMIT 'a'");
+        client.run("XA START 'a'");
+        client.run("INSERT INTO one.t VALUES (3, 0)");
+        assert_eq!(client.value("SELECT COUNT(*) FROM two.t"), "3");
+        client.run("XA END 'a'");
+        client.run("XA COMMIT 'a' ONE PHASE");
+        assert_eq!(two.ids(), ["1,2,3", "1,2,3"]);
+        drop(client);
+        two.door.wait_unused();
+        two.clean();
+    }
+}
+
+#[test]
+fn xa_in_the_wrong_order_is_told_as_by_one_server() {
+    for two in Two::farms() {
+        let mut client = two.client();
+        let mut refused = |statements: &[(&str, u16)]| {
+            for (text, wanted) in statements {
+                match wanted {
+                    0 => drop(client.run(text)),
+                    wanted => assert_eq!(number(&mut client, text), *wanted, "{text}"),
+                }
+            }
+        };
+        refused(&[
+            ("BEGIN", 0),
+            ("XA START 'a'", 1400),
+            ("XA COMMIT 'z'", 1400),
+            ("ROLLBACK", 0),
+            ("XA START 'a' JOIN", 1398),
+            ("XA START 'a','b',1212435505", 1398),
+            ("XA START a", 1064),
+            ("XA START 'a'", 0),
+            ("XA START 'b'", 1399),
+            ("XA PREPARE 'a'", 1399),
+            ("XA COMMIT 'a'", 1399),
+            ("XA ROLLBACK 'a'", 1399),
+            ("XA END 'b'", 1397),
+            ("INSERT INTO one.t VALUES (1, 0)", 0),
+            ("INSERT INTO one.t VALUES (1, 0)", 1062),
+            ("INSERT INTO two.t VALUES (1, 0)", 0),
+            ("BEGIN", 1399),
+            ("COMMIT", 1399),
+            ("ROLLBACK", 1399),
+            ("CREATE TABLE one.u (a INT)", 1399),
+            ("LOCK TABLES one.t WRITE", 1399),
+            ("XA END 'a' SUSPEND", 1398),
+            ("XA END 'a'", 0),
+            ("INSERT INTO one.t VALUES (2, 0)", 1399),
+            ("SELECT * FROM two.t", 1399),
+            ("SAVEPOINT s", 1399),
+            ("XA COMMIT 'a'", 1399),
+            ("XA PREPARE 'b'", 1397),
+            ("XA PREPARE 'a'", 0),
+            ("INSERT INTO two.t VALUES (2, 0)", 1399),
+            ("BEGIN", 1399),
+            ("XA COMMIT 'b'", 1399),
+            ("XA COMMIT 'a' ONE PHASE", 1398),
+            ("XA COMMIT 'a'", 0),
+            ("DO 1", 0),
+        ]);
+        assert_eq!(two.ids(), ["1", "1"]);
+        two.clean();
+    }
+}
+
+#[test]
+fn xa_of_which_a_part_is_lost_can_only_be_rolled_back() {
+    for two in Two::farms() {
+        let mut client = two.client();
+        client.run("XA START 'a'");
+        client.run("INSERT INTO one.t VALUES (1, 0)");
+        client.run("INSERT INTO two.t VALUES (2, 0)");
+        end_connections(&mut two.stage.replica.client());
+        let lost = number(&mut client, "INSERT INTO two.t VALUES (3, 0)");
+        assert!([1213, 1105].contains(&lost), "{lost}");
+        assert_eq!(two.ids(), ["", ""]);
+        assert_eq!(number(&mut client, "INSERT INTO one.t VALUES (4, 0)"), 1399);
+        assert_eq!(number(&mut client, "XA END 'a'"), 1402);
+        assert_eq!(number(&mut client, "XA PREPARE 'a'"), 1399);
+        client.run("XA ROLLBACK 'a'");
+        client.run("INSERT INTO one.t VALUES (5, 0)");
+        // The loss is found by XA PREPARE itself.
+        client.run("XA START 'a'");
+        client.run("INSERT INTO one.t VALUES (1, 0)");
+        client.run("INSERT INTO two.t VALUES (2, 0)");
+        client.run("XA END 'a'");
+        end_connections(&mut two.stage.replica.client());
+        assert_eq!(number(&mut client, "XA PREPARE 'a'"), 1402);
+        assert_eq!(two.ids(), ["5", ""]);
+        // A session that ends leaves what it prepared, and nothing else.
+        client.run("XA START 'a'");
+        client.run("INSERT INTO one.t VALUES (1, 0)");
+        client.run("INSERT INTO two.t VALUES (2, 0)");
+        drop(client);
+        two.door.wait_unused();
+        two.nothing_is_prepared();
+        let mut client = two.client();
+        client.run("XA START 'a'");
+        client.run("INSERT INTO one.t VALUES (1, 0)");
+        client.run("INSERT INTO two.t VALUES (2, 0)");
+        client.run("XA END 'a'");
+        client.run("XA PREPARE 'a'");
+        drop(client);
+        two.door.wait_unused();
+        assert_eq!(recovered(&mut two.client()), ["a"]);
+    }
+}
+
+/// A connection that breaks on another group, under a command that touches no rows there, leaves nothing
+/// of the transaction open.
+#[test]
+fn what_is_lost_elsewhere_leaves_nothing_open() {
+    for two in Two::farms() {
+        let mut client = two.client();
+        assert_eq!(client.value("SELECT COUNT(*) FROM two.t"), "0");
+        client.run("BEGIN");
+        client.run("INSERT INTO one.t VALUES (1, 0)");
+        end_connections(&mut two.stage.replica.client());
+        let insert = client.prepare("INSERT INTO two.t VALUES (?, 0)");
+        assert!(insert.is_err(), "nobody looks for another server here");
+        client.run("ROLLBACK");
+        client.run("BEGIN");
+        client.run("INSERT INTO one.t VALUES (2, 0)");
+        client.run("COMMIT");
+        assert_eq!(two.ids(), ["2", ""]);
         two.clean();
     }
 }

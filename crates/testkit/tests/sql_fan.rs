@@ -7,6 +7,8 @@ use std::time::Duration;
 use farm::Sharding;
 use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
 use farm::sharding::{Column, Placement, TableSchema};
+use mysql_wire::capability::Capabilities;
+use testkit::client::{Login, Value};
 use testkit::{Client, Door, Release, Stage, wait_until};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -33,6 +35,7 @@ fn column(name: &str, full_type: &str) -> Column {
         auto_increment: false,
         generated: false,
         invisible: false,
+        default: None,
     }
 }
 
@@ -174,6 +177,215 @@ fn a_kill_reaches_all_groups() {
         assert_eq!(answer.expect_err("it was killed").number(), 1317);
         wait_until(SOON, "nobody waits", || waiting(&two) == 0);
         assert_eq!(client.value("SELECT COUNT(*) FROM t"), "100");
+        drop(client);
+        two.door.wait_unused();
+    }
+}
+
+#[test]
+fn every_group_looks_after_its_rows() {
+    for two in farms() {
+        let mut client = two.client();
+        client.run("BEGIN");
+        client.run("DELETE FROM t WHERE id IN (1, 101)");
+        for verb in ["ANALYZE", "CHECK", "OPTIMIZE"] {
+            let rows = client.rows(&format!("{verb} TABLE t"));
+            let good = |row: &&Vec<Option<String>>| row[3].as_deref() == Some("OK");
+            assert_eq!(rows.iter().filter(good).count(), 2, "{verb}: {rows:?}");
+        }
+        // The first of them has committed.
+        client.run("ROLLBACK");
+        assert_eq!(client.value("SELECT COUNT(*) FROM t"), "98");
+        drop(client);
+        two.door.wait_unused();
+    }
+}
+
+#[test]
+fn a_savepoint_may_come_first() {
+    for two in farms() {
+        let mut client = two.client();
+        client.run("SET autocommit = 0");
+        client.run("SAVEPOINT a");
+        client.run("INSERT INTO t VALUES (160, 'b')");
+        client.run("SAVEPOINT b");
+        client.run("INSERT INTO t VALUES (60, 'b')");
+        client.run("ROLLBACK TO SAVEPOINT b");
+        assert_eq!(client.value("SELECT COUNT(*) FROM t"), "101");
+        client.run("ROLLBACK TO SAVEPOINT a");
+        assert_eq!(client.value("SELECT COUNT(*) FROM t"), "100");
+        client.run("RELEASE SAVEPOINT a");
+        assert_eq!(client.error("RELEASE SAVEPOINT a"), 1305);
+        client.run("COMMIT");
+        drop(client);
+        two.door.wait_unused();
+    }
+}
+
+#[test]
+fn rows_are_returned_in_the_order_of_an_insert() {
+    for two in farms() {
+        let mut client = two.client();
+        if !client.value("SELECT VERSION()").contains("Maria") {
+            continue;
+        }
+        let text = "INSERT INTO t VALUES (160, 'b'), (60, 'b'), (161, 'b'), (61, 'b') RETURNING id";
+        let rows = client.rows(text);
+        let ids: Vec<_> = rows.iter().filter_map(|row| row[0].as_deref()).collect();
+        assert_eq!(ids, ["160", "60", "161", "61"]);
+        // What is there already returns no row.
+        let text =
+            "INSERT IGNORE INTO t VALUES (162, 'b'), (60, 'b'), (62, 'b'), (163, 'b') RETURNING id";
+        assert_eq!(client.rows(text).len(), 3);
+        assert_eq!(client.value("SELECT COUNT(*) FROM t"), "107");
+        drop(client);
+        two.door.wait_unused();
+    }
+}
+
+/// What a reply is, in short: rows as text, or the number of affected rows.
+fn short(reply: &testkit::client::Reply) -> String {
+    match reply {
+        testkit::client::Reply::Done(done) => done.affected_rows.to_string(),
+        testkit::client::Reply::Rows(rows) => format!("{:?}", rows.text()),
+    }
+}
+
+#[test]
+fn a_text_of_several_statements_reaches_several_groups() {
+    for two in farms() {
+        let mut client = two.client();
+        let text = "INSERT INTO t VALUES (70, 'x'), (170, 'y'); SELECT COUNT(*) FROM t; BEGIN; \
+                    DELETE FROM t WHERE id = 70; DELETE FROM t WHERE id = 170; \
+                    SELECT COUNT(*) FROM t; ROLLBACK; SELECT COUNT(*) FROM t WHERE id > 60";
+        let replies = client.query(text).expect("eight answers");
+        let said: Vec<String> = replies.iter().map(short).collect();
+        assert_eq!(said.len(), 8, "{said:?}");
+        assert_eq!([&*said[0], &*said[3], &*said[4]], ["2", "1", "1"]);
+        assert!(
+            said[1].contains("102") && said[5].contains("100"),
+            "{said:?}"
+        );
+        // Those of the second group, and the one of each.
+        assert!(said[7].contains("52"), "{said:?}");
+        let text = "SELECT COUNT(*) FROM t; SELECT nothing FROM t; DELETE FROM t";
+        assert_eq!(client.error(text), 1054);
+        assert_eq!(client.value("SELECT COUNT(*) FROM t"), "102");
+        let text = "DELETE FROM t WHERE id = 70; DELETE FROM t WHERE id = 170";
+        assert_eq!(client.query(text).expect("two answers").len(), 2);
+        drop(client);
+        two.door.wait_unused();
+    }
+}
+
+#[test]
+fn many_rows_of_one_execution_reach_several_groups() {
+    for two in farms() {
+        let usual = Login::default();
+        let login = Login {
+            database: Some("fan"),
+            capabilities: (usual.capabilities | Capabilities::MARIADB_STMT_BULK)
+                - Capabilities::LONG_PASSWORD,
+            ..usual
+        };
+        let mut client = two.door.login(&login).expect("root");
+        if !client.value("SELECT VERSION()").contains("Maria") {
+            continue;
+        }
+        let types = [Value::from(0), Value::from("")];
+        let insert = client.prepare("INSERT INTO t VALUES (?, ?)").expect("text");
+        let row = |id: i64, text: &str| [Value::from(id), Value::from(text)];
+        let many: Vec<[Value; 2]> = (60..90).chain(200..1200).map(|id| row(id, "b")).collect();
+        let many: Vec<&[Value]> = many.iter().map(|row| &row[..]).collect();
+        let done = client.execute_bulk(&insert, 0, Some(&types), &many);
+        assert_eq!(short(&done.expect("inserted")[0]), "1030");
+        assert_eq!(client.value("SELECT COUNT(*) FROM t"), "1130");
+        // The last one is there: none is written.
+        let some = [row(95, "c"), row(1200, "c"), row(160, "c"), row(60, "c")];
+        let some: Vec<&[Value]> = some.iter().map(|row| &row[..]).collect();
+        let refused = client.execute_bulk(&insert, 0, None, &some);
+        assert!(refused.is_err(), "{refused:?}");
+        assert_eq!(client.value("SELECT COUNT(*) FROM t"), "1130");
+        let update = client
+            .prepare("UPDATE t SET s = ? WHERE id >= ? AND id < 300")
+            .expect("text");
+        let types = [Value::from(""), Value::from(0)];
+        let all = [
+            [Value::from("d"), Value::from(80)],
+            [Value::Null, Value::from(290)],
+        ];
+        let all: Vec<&[Value]> = all.iter().map(|row| &row[..]).collect();
+        let done = client.execute_bulk(&update, 0, Some(&types), &all);
+        assert_eq!(short(&done.expect("updated")[0]), "170");
+        let text = "SELECT COUNT(*) FROM t WHERE s IS NULL";
+        assert_eq!(client.value(text), "10");
+        drop(client);
+        two.door.wait_unused();
+    }
+}
+
+/// What several clients read to write by it is what is there when they have written.
+#[test]
+fn writes_by_rows_of_other_groups_are_one_behind_the_other() {
+    const CLIENTS: usize = 3;
+    const EACH: usize = 3;
+    for two in farms() {
+        let mut admin = two.client();
+        admin.run("DELETE FROM t");
+        admin.run("INSERT INTO t VALUES (0, '0'), (100, '0')");
+        std::thread::scope(|scope| {
+            for number in 0..CLIENTS {
+                let mut client = two.client();
+                scope.spawn(move || {
+                    for turn in 0..EACH {
+                        let home = (number % 2) * 100 + 10 + number * 10 + turn;
+                        // Each row says how many were there before it.
+                        let insert =
+                            format!("INSERT INTO t VALUES ({home}, (SELECT COUNT(*) - 1 FROM t))");
+                        let give = "UPDATE t SET s = (SELECT MAX(n) + 1 FROM \
+                                    (SELECT CAST(s AS SIGNED) AS n FROM t) x) WHERE id IN (0, 100)";
+                        for text in [&*insert, give] {
+                            while let Err(error) = client.query(text) {
+                                let number = error.to_string();
+                                let again = number.contains("1213") || number.contains("1205");
+                                assert!(again, "{error}");
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        let rows = CLIENTS * EACH;
+        let text = "SELECT COUNT(*), COUNT(DISTINCT s) FROM t WHERE id NOT IN (0, 100)";
+        let row = admin.rows(text).remove(0);
+        assert_eq!(row[0].as_deref(), Some(&*rows.to_string()));
+        let marks = admin.rows("SELECT DISTINCT s FROM t WHERE id IN (0, 100)");
+        assert_eq!(marks.len(), 1, "{marks:?}");
+        let last: usize = marks[0][0]
+            .as_deref()
+            .and_then(|it| it.parse().ok())
+            .expect("a number");
+        assert!(last >= rows, "{last} of {rows}");
+        drop(admin);
+        two.door.wait_unused();
+    }
+}
+
+#[test]
+fn variables_are_set_from_rows_of_all_groups() {
+    for two in farms() {
+        let mut client = two.client();
+        client.run("SELECT COUNT(*), MAX(id) INTO @n, @m FROM t");
+        assert_eq!(client.value("SELECT @n + @m"), "249");
+        for nothing in ["id = 7777", "id > 7777"] {
+            let text = format!("SELECT id INTO @n FROM t WHERE {nothing}");
+            let done = client.run(&text);
+            assert_eq!((done.affected_rows, done.warnings), (0, 1), "{nothing}");
+            assert_eq!(codes(&mut client), ["1329"], "{nothing}");
+            assert_eq!(client.value("SELECT @n"), "100", "{nothing}");
+        }
+        assert_eq!(client.error("SELECT id INTO @n FROM t"), 1172);
+        assert_eq!(client.error("SELECT id, s INTO @n FROM t LIMIT 1"), 1222);
         drop(client);
         two.door.wait_unused();
     }

@@ -105,7 +105,7 @@ fn levels_come_from_rules_and_users_and_hints_beat_them() {
             level: Some(Level::Strong),
             max_lag_ms: Some(77),
             monotonic: Some(false),
-            marks: None,
+            ..UserDefaults::default()
         }],
     };
     book.publish(rules.clone());

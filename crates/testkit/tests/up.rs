@@ -74,7 +74,10 @@ fn a_farm_says_what_it_is_and_a_second_start_takes_up_its_data() {
     let ready = farm.lines().pop().expect("the ready line is the last");
     assert_eq!(
         ready,
-        format!("heddle: ready sql={} kv=- http={}", farm.sql, farm.http)
+        format!(
+            "heddle: ready sql={} kv={} http={}",
+            farm.sql, farm.kv, farm.http
+        )
     );
     let members = farm.members();
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
@@ -179,12 +182,14 @@ fn one_server_alone_serves_and_loses_nothing_when_it_crashes() {
 fn refused(arguments: &[&str]) -> String {
     let home = tempfile::tempdir().expect("a temporary directory");
     let dir = home.path().join("farm");
-    let (sql, http) = (address(free_port()), address(free_port()));
+    let [sql, kv, http] = [(); 3].map(|()| address(free_port()));
     let mut all = vec![
         "--data",
         dir.to_str().expect("UTF-8"),
         "--sql",
         &sql,
+        "--kv",
+        &kv,
         "--http",
         &http,
     ];
@@ -208,7 +213,7 @@ fn refused(arguments: &[&str]) -> String {
 fn what_is_wrong_is_said_in_one_line_with_its_cure() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().expect("bound").to_string();
-    for (flag, door) in [("--sql", "SQL"), ("--http", "HTTP")] {
+    for (flag, door) in [("--sql", "SQL"), ("--kv", "memcached"), ("--http", "HTTP")] {
         let said = refused(&[flag, &taken]);
         assert!(
             said.contains(&taken) && said.contains(door) && said.contains(flag),

@@ -1,14 +1,18 @@
 //! Transactions over two groups in a whole farm: of an account without any right on Heddle's own
 //! schema, and whole whatever dies when.
 
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use faults::{Plant, Point};
 use testkit::client::Login;
+use testkit::etcd::Etcd;
 use testkit::farm::Member;
-use testkit::{Client, Farm, wait_until};
+use testkit::server::{Release, Server};
+use testkit::{Client, Farm, skip, wait_until};
 
 /// For recovery behind a restart, on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -71,7 +75,7 @@ fn money_neither_comes_nor_goes() {
             wait_until(PATIENCE, "some transfers", || {
                 done.load(Ordering::Relaxed) > 40 + round
             });
-            kill(farm.pid());
+            signal(farm.pid(), "KILL");
             over.store(true, Ordering::Relaxed);
         });
         farm.kill_up();
@@ -181,8 +185,10 @@ fn primary_of(farm: &Farm, group: &str) -> Option<Member> {
     farm.members().into_iter().find(|it| it.port == port)
 }
 
-fn kill(pid: u32) {
-    let ran = Command::new("kill").args(["-9", &pid.to_string()]).status();
+fn signal(pid: u32, name: &str) {
+    let ran = Command::new("kill")
+        .args(["-s", name, &pid.to_string()])
+        .status();
     assert!(ran.is_ok_and(|status| status.success()), "it runs");
 }
 
@@ -201,4 +207,308 @@ fn prepare(farm: &Farm) {
             root.run(&format!("INSERT INTO {name}.t VALUES ({id}, {START})"));
         }
     }
+}
+
+/// The client's XA RECOVER.
+fn recovered(client: &mut Client) -> Vec<String> {
+    let rows = client.rows("XA RECOVER");
+    let names = rows.into_iter().filter_map(|row| row.into_iter().nth(3)?);
+    names.collect()
+}
+
+/// Prepares a client's own XA transaction over both groups, which changes these rows.
+fn prepare_own(client: &mut Client, xid: &str, id: u64) {
+    client.run(&format!("XA START {xid}"));
+    client.run(&format!("UPDATE one.t SET v = v - 1 WHERE id = {id}"));
+    client.run(&format!("UPDATE two.t SET v = v + 1 WHERE id = {id}"));
+    client.run(&format!("XA END {xid}"));
+    client.run(&format!("XA PREPARE {xid}"));
+}
+
+/// What both groups have at this id, past the sessions that changed it.
+fn both(farm: &Farm, id: u64) -> [u64; 2] {
+    ["one", "two"].map(|name| {
+        let mut client = app(farm).expect("a login");
+        let sql = format!("SELECT v FROM {name}.t WHERE id = {id}");
+        client.value(&sql).parse().expect("a number")
+    })
+}
+
+fn nothing_is_prepared(farm: &Farm) {
+    wait_until(PATIENCE, "nothing prepared", || {
+        let members = farm.members();
+        let mut servers = members.iter().map(|member| member.client());
+        servers.all(|mut server| server.rows("XA RECOVER").is_empty())
+    });
+}
+
+/// A client's own XA transaction is ended by whoever comes for it, and stays until then.
+#[test]
+fn xa_of_a_client_outlives_its_session_and_its_router() {
+    let flags = ["--groups", "2", "--replicas", "0"];
+    let Some(mut farm) = Farm::start(&flags) else {
+        return;
+    };
+    prepare(&farm);
+    let mut other = app(&farm).expect("a login");
+    let mut client = app(&farm).expect("a login");
+    prepare_own(&mut client, "'a','b',7", 1);
+    assert_eq!(recovered(&mut other), ["ab"]);
+    let mut third = app(&farm).expect("a login");
+    assert_eq!(third.error("XA START 'a','b',7"), 1440);
+    assert_eq!(other.error("XA COMMIT 'a'"), 1397);
+    // Its session lives, and others may not have it.
+    assert_eq!(other.error("XA COMMIT 'a','b',7"), 1397);
+    // A snapshot is not held up by it, nor is it torn by its end.
+    other.run("START TRANSACTION WITH CONSISTENT SNAPSHOT");
+    assert_eq!(other.value("SELECT v FROM one.t WHERE id = 1"), "1000");
+    drop(client);
+    wait_until(PATIENCE, "the end of its session", || {
+        third.query("XA COMMIT 'a','b',7").is_ok()
+    });
+    assert_eq!(other.value("SELECT v FROM two.t WHERE id = 1"), "1000");
+    other.run("COMMIT");
+    assert_eq!(both(&farm, 1), [999, 1001]);
+    third.run("XA COMMIT 'a','b',7");
+    assert_eq!(third.error("XA ROLLBACK 'a','b',7"), 1397);
+    nothing_is_prepared(&farm);
+
+    // The router dies.
+    let mut client = app(&farm).expect("a login");
+    prepare_own(&mut client, "'commits'", 2);
+    let mut client = app(&farm).expect("a login");
+    prepare_own(&mut client, "'undoes'", 3);
+    let mut client = app(&farm).expect("a login");
+    prepare_own(&mut client, "'stays'", 4);
+    client.run("DO 1");
+    signal(farm.pid(), "KILL");
+    farm.kill_up();
+    farm.start_again();
+    let mut other = app(&farm).expect("a login");
+    let mut names = recovered(&mut other);
+    names.sort();
+    assert_eq!(names, ["commits", "stays", "undoes"]);
+    wait_until(PATIENCE, "what is held is shown", || {
+        let list = farm.json(&["transaction", "list"]);
+        list.len() == 3 && list.iter().all(|it| it["state"] == "held")
+    });
+    other.run("XA COMMIT 'commits'");
+    other.run("XA ROLLBACK 'undoes'");
+    assert_eq!(both(&farm, 2), [999, 1001]);
+    assert_eq!(both(&farm, 3), [1000, 1000]);
+    // Somebody ends it at the server itself.
+    let members = farm.members();
+    let one = members.iter().find(|it| it.group == "g1").expect("a group");
+    one.client().run("XA COMMIT 'stays'");
+    nothing_is_prepared(&farm);
+    assert_eq!(both(&farm, 4), [999, 1001]);
+}
+
+/// Groups fail over while a client's own XA transaction is prepared: its client ends it all the same.
+#[test]
+fn xa_of_a_client_outlives_a_failover() {
+    let flags = ["--groups", "2", "--replicas", "1"];
+    let Some(farm) = Farm::start(&flags) else {
+        return;
+    };
+    prepare(&farm);
+    for (id, group, end) in [
+        (1, "g1", "COMMIT"),
+        (2, "g2", "COMMIT"),
+        (3, "g1", "ROLLBACK"),
+    ] {
+        let mut client = app(&farm).expect("a login");
+        prepare_own(&mut client, "'f'", id);
+        let primary = primary_of(&farm, group).expect("a primary");
+        primary.signal("KILL");
+        client.run(&format!("XA {end} 'f'"));
+        let wanted = match end {
+            "COMMIT" => [999, 1001],
+            _ => [1000, 1000],
+        };
+        wait_until(PATIENCE, "a whole end", || both(&farm, id) == wanted);
+        wait_until(PATIENCE, "a whole farm", || {
+            ["g1", "g2"].iter().all(|group| {
+                let servers = farm.json(&["group", "lookup_servers", group]);
+                let up = |it: &&serde_json::Value| {
+                    it["status"] == "PRIMARY" || it["status"] == "SECONDARY"
+                };
+                servers.iter().filter(up).count() == 2
+            })
+        });
+        wait_until(PATIENCE, "nothing prepared", || {
+            ["g1", "g2"].iter().all(|group| {
+                let primary = primary_of(&farm, group);
+                primary.is_some_and(|it| it.client().rows("XA RECOVER").is_empty())
+            })
+        });
+    }
+}
+
+/// The compiled program of `test/compat/java-xa` and its class path; says why there is none.
+fn java() -> Option<(PathBuf, String)> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../test/compat/java-xa");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("java-xa");
+    let listing = target.join("classpath");
+    let built = Command::new("mvn")
+        .args(["--batch-mode", "--quiet", "--file"])
+        .arg(source.join("pom.xml"))
+        .arg(format!("-Dxa.target={}", target.display()))
+        .args(["compile", "dependency:build-classpath"])
+        .arg(format!("-Dmdep.outputFile={}", listing.display()))
+        .output();
+    match built {
+        Ok(built) if built.status.success() => {}
+        Ok(built) => {
+            let said = String::from_utf8_lossy(&built.stdout).into_owned();
+            let first = said.lines().find(|line| line.contains("ERROR"));
+            let why = first.unwrap_or("it does not say why");
+            skip(&format!("Maven cannot have the transaction manager: {why}"));
+            return None;
+        }
+        Err(error) => {
+            skip(&format!(
+                "Maven is not installed (maven, default-jdk-headless): {error}"
+            ));
+            return None;
+        }
+    }
+    let libraries = std::fs::read_to_string(&listing).expect("a class path");
+    let classes = target.join("classes");
+    let path = format!("{}:{}", classes.display(), libraries.trim());
+    Some((target, path))
+}
+
+/// Narayana, a transaction manager of Java, takes the farm as one resource by Connector/J: one phase,
+/// two phases beside another resource, rollbacks, and its recovery when it died between the phases,
+/// also with the farm's router.
+#[test]
+fn a_java_transaction_manager_takes_the_farm_as_one_resource() {
+    let Some((target, path)) = java() else {
+        return;
+    };
+    let Some(mut farm) = Farm::start(&["--groups", "2", "--replicas", "0"]) else {
+        return;
+    };
+    prepare(&farm);
+    let log = target.join(format!("log-{}", std::process::id()));
+    let run = |farm: &Farm, what: &str| -> Output {
+        let mut java = Command::new("java");
+        java.args(["-cp", &path, "xa.Manager"]);
+        java.args([
+            &farm.sql.port().to_string(),
+            &log.display().to_string(),
+            what,
+        ]);
+        java.output().expect("java runs")
+    };
+    let told = |output: &Output| {
+        let [out, err] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
+        format!("{}\n{out}\n{err}", output.status)
+    };
+    let worked = run(&farm, "work");
+    assert!(worked.status.success(), "{}", told(&worked));
+    for what in ["crash", "orphan"] {
+        let died = run(&farm, what);
+        assert_eq!(died.status.code(), Some(3), "{}", told(&died));
+    }
+    assert_eq!(recovered(&mut app(&farm).expect("a login")).len(), 2);
+    signal(farm.pid(), "KILL");
+    farm.kill_up();
+    farm.start_again();
+    let recovered = run(&farm, "recover");
+    assert!(recovered.status.success(), "{}", told(&recovered));
+    assert_eq!(both(&farm, 4), [999, 1001]);
+    assert_eq!(both(&farm, 5), [1000, 1000]);
+    nothing_is_prepared(&farm);
+    // A folder of the build's; nobody misses it.
+    let _ = std::fs::remove_dir_all(&log);
+}
+
+/// Two routers of one farm, and the two servers that are its groups.
+struct Pair {
+    routers: [Farm; 2],
+    servers: [Server; 2],
+    _store: Etcd,
+}
+
+impl Pair {
+    fn start() -> Option<Pair> {
+        let store = Etcd::start(1)?;
+        let own = [("innodb_flush_log_at_trx_commit", "2")];
+        let server = || Server::start_with(Release::Installed, &own);
+        let servers = [server()?, server()?];
+        let etcd = format!("etcd={}", store.urls());
+        let routers = ["r1", "r2"].map(|name| {
+            let name = format!("router_name={name}");
+            Farm::serve(&[&etcd, &name])
+        });
+        for (server, group) in servers.iter().zip(["g1", "g2"]) {
+            routers[0].json(&["group", "create", group]);
+            let address = server.address().to_string();
+            routers[0].json(&["group", "add", group, &address]);
+        }
+        let pair = Pair {
+            routers,
+            servers,
+            _store: store,
+        };
+        prepare(&pair.routers[0]);
+        Some(pair)
+    }
+
+    /// The owner of a transaction stands still when its branch is prepared; the other router ends it, and
+    /// then the owner goes on. Gives what the client heard, and what stands in both groups.
+    fn owner_stands_still(&self) -> (Result<(), String>, [String; 2]) {
+        let [owner, _] = &self.routers;
+        let mut client = app(owner).expect("a login");
+        client.run("BEGIN");
+        client.run("UPDATE one.t SET v = v - 1 WHERE id = 1");
+        client.run("UPDATE two.t SET v = v + 1 WHERE id = 1");
+        let fault = owner.faults().join(Point::Decide.name());
+        // Of the time before.
+        let _ = std::fs::remove_file(fault.with_extension("taken"));
+        std::fs::write(&fault, "stop 0").expect("a directory takes files");
+        let said = std::thread::scope(|scope| {
+            let commit = scope.spawn(|| client.query("COMMIT").map(drop));
+            wait_until(PATIENCE, "an owner that stands still", || {
+                fault.with_extension("taken").exists()
+            });
+            let mut second = self.servers[1].client();
+            wait_until(PATIENCE, "a branch that another router has ended", || {
+                second.rows("XA RECOVER").is_empty()
+            });
+            signal(owner.pid(), "CONT");
+            commit.join().expect("no panic")
+        });
+        let stands = [(0, "one"), (1, "two")].map(|(at, name): (usize, &str)| {
+            let sql = format!("SELECT v FROM {name}.t WHERE id = 1");
+            self.servers[at].client().value(&sql)
+        });
+        (said.map_err(|failure| failure.to_string()), stands)
+    }
+}
+
+#[test]
+fn an_owner_that_was_judged_dead_too_early_tears_nothing() {
+    let Some(pair) = Pair::start() else { return };
+    // It may have decided in its last moment.
+    let (said, stands) = pair.owner_stands_still();
+    let wanted = match &said {
+        Ok(()) => ["999", "1001"],
+        Err(why) if why.contains("1213") => ["1000", "1000"],
+        Err(why) => panic!("{why}"),
+    };
+    assert_eq!(stands, wanted, "{said:?}");
+    // Without the row that takes the decision's place it would be torn.
+    let planted = pair.routers[1]
+        .faults()
+        .join(Plant::ForgetsTombstone.name());
+    std::fs::write(planted, "").expect("a directory takes files");
+    let torn = (0..8).any(|_| {
+        let (_, stands) = pair.owner_stands_still();
+        let values = stands.map(|it| it.parse::<u64>().expect("a number"));
+        values.iter().sum::<u64>() != 2 * START
+    });
+    assert!(torn, "the mistake was not found");
 }

@@ -105,7 +105,7 @@ fn mariadb_refuses_the_directory(farm: &Farm) {
     let mut other = Command::new(heddle());
     let dir = farm.dir().display().to_string();
     other.args(["up", "--data", &dir]);
-    for door in ["--sql", "--http"] {
+    for door in ["--sql", "--kv", "--http"] {
         other.args([door, &format!("127.0.0.1:{}", free_port())]);
     }
     let output = other.output().expect("the program can be run");

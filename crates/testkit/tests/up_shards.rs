@@ -64,6 +64,7 @@ fn definitions_go_to_all_groups(release: Release) {
     rows_are_where_they_belong(&mut client, &farm.members());
     if release == Release::Installed {
         a_definition_commits(&mut client);
+        what_is_set_behind_a_definition_holds_everywhere(&mut client);
     }
     what_fails_leaves_nothing(&mut client, &farm.members());
     client.run("TRUNCATE TABLE orders");
@@ -111,6 +112,31 @@ fn a_definition_commits(client: &mut Client) {
     client.run("ROLLBACK");
     let count = "SELECT COUNT(*) FROM orders WHERE customer_id > 100";
     assert_eq!(client.value(count), "10");
+    client.run("DROP TABLE later");
+}
+
+/// Without autocommit the connections of a definition stay with the session.
+fn what_is_set_behind_a_definition_holds_everywhere(client: &mut Client) {
+    client.run("SET autocommit = 0");
+    client.run("CREATE DATABASE elsewhere");
+    client.run("USE elsewhere");
+    client.run(
+        "CREATE TABLE orders (id BIGINT, customer_id INT, PRIMARY KEY (id, customer_id)) \
+         /*heddle shard_map=shop shard_key=customer_id*/",
+    );
+    client.run("USE shop");
+    client.run("CREATE TABLE later (id INT PRIMARY KEY)");
+    client.run("USE elsewhere");
+    for customer in 201..=210 {
+        let insert =
+            format!("INSERT INTO orders (id, customer_id) VALUES ({customer}, {customer})");
+        client.run(&insert);
+    }
+    client.run("COMMIT");
+    client.run("SET autocommit = 1");
+    assert_eq!(client.value("SELECT COUNT(*) FROM elsewhere.orders"), "10");
+    client.run("USE shop");
+    client.run("DROP DATABASE elsewhere");
     client.run("DROP TABLE later");
 }
 

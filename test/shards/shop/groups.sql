@@ -89,3 +89,21 @@ SELECT YEAR(placed) AS y, status, COUNT(*) FROM orders GROUP BY y, status WITH R
 SELECT tier, AVG(credit), COUNT(DISTINCT country) FROM customers GROUP BY tier WITH ROLLUP;
 -- engine: mysql
 SELECT status, GROUPING(status), COUNT(*) FROM orders GROUP BY status WITH ROLLUP;
+
+# Parts of groups are finished by one server.
+SELECT ROUND(AVG(total), 2), COALESCE(SUM(total), 0) + 1, COUNT(*) * 2 FROM orders;
+SELECT COALESCE(SUM(total), 0) AS s, COUNT(*) + 0 AS n, IFNULL(MAX(placed), 'none') AS m FROM orders WHERE total > 1000000;
+SELECT status, SUM(total) / COUNT(*) AS mean, MAX(placed) FROM orders GROUP BY status ORDER BY mean DESC;
+SELECT customer_id, status, SUM(total), COUNT(*), AVG(discount), MIN(due), MAX(placed) FROM orders GROUP BY status, customer_id WITH ROLLUP;
+SELECT status, COUNT(*), SUM(total) FROM orders GROUP BY status WITH ROLLUP HAVING COUNT(*) > 1;
+SELECT c.country, SUM(o.total * 2 - 1.5) AS s FROM customers c JOIN orders o ON o.customer_id = c.customer_id GROUP BY c.country HAVING SUM(o.total) > AVG(o.total) * 2 ORDER BY s DESC, c.country;
+SELECT IF(COUNT(*) > 30, 'many', 'few') AS how, status FROM orders GROUP BY status ORDER BY status;
+SELECT CONCAT(country, '-', COUNT(*)) FROM customers GROUP BY country ORDER BY country;
+SELECT country AS country, UPPER(country), COUNT(*) AS n FROM customers GROUP BY country HAVING n > 1 AND country < 'M' ORDER BY n DESC, country;
+SELECT product_id, SUM(quantity * price) / SUM(quantity) AS mean FROM items GROUP BY product_id ORDER BY SUM(quantity * price) DESC, product_id LIMIT 5;
+SELECT i.product_id, p.name, COUNT(*) - 1 FROM items i JOIN products p ON p.product_id = i.product_id GROUP BY i.product_id, p.name ORDER BY COUNT(*) - 1 DESC, i.product_id LIMIT 6;
+SELECT tier, LENGTH(MIN(name)), MAX(credit) - MIN(credit), AVG(credit) > 100 FROM customers GROUP BY tier ORDER BY tier;
+SELECT MAX(shipped) > '2020-01-01', MIN(mass) + 0, COUNT(tax) / COUNT(*) FROM items;
+-- free: 1
+SELECT city, -COUNT(*) FROM customers WHERE customer_id IN (SELECT customer_id FROM orders WHERE orders.customer_id = customers.customer_id) GROUP BY city ORDER BY 2, customers.city;
+SELECT status, SUM(customer_id) % 7, AVG(customer_id) + 0 FROM orders GROUP BY 1 ORDER BY 1;

@@ -14,6 +14,13 @@ SELECT subject FROM tickets WHERE ticket_id = LAST_INSERT_ID();
 INSERT INTO tickets (ticket_id, customer_id, subject) VALUES (5000, 15, 'explicit');
 INSERT INTO tickets (customer_id, subject) VALUES (16, 'after explicit');
 SELECT COUNT(DISTINCT ticket_id) FROM tickets;
+-- with: 900000, 15
+INSERT INTO tickets (ticket_id, customer_id, subject) VALUES (?, ?, 'far above');
+INSERT INTO tickets (customer_id, subject) VALUES (15, 'behind it'), (16, 'behind it');
+SELECT MIN(ticket_id) > 900000, COUNT(*) FROM tickets WHERE subject = 'behind it';
+INSERT INTO tickets VALUES (2000000, 17, 'farther'), (1999999, 18, 'farther');
+INSERT INTO tickets (customer_id, subject) VALUES (17, 'behind that');
+SELECT COUNT(*) FROM tickets WHERE subject = 'behind that' AND ticket_id > 2000000;
 ALTER TABLE tickets ADD COLUMN state VARCHAR(10) NOT NULL DEFAULT 'open', ADD INDEX state (state);
 INSERT INTO tickets (customer_id, subject, state) VALUES (17, 'with state', 'done'), (18, 'with state', 'done');
 SELECT state, COUNT(*) FROM tickets GROUP BY state ORDER BY state;
@@ -46,6 +53,7 @@ DROP TABLE plain_new;
 CREATE TEMPORARY TABLE mine (customer_id INT PRIMARY KEY, note VARCHAR(20));
 INSERT INTO mine VALUES (7, 'a'), (8, 'b'), (9, 'c');
 SELECT note FROM mine ORDER BY 1;
+-- may be refused
 SELECT c.name, m.note FROM customers c JOIN mine m ON m.customer_id = c.customer_id ORDER BY c.customer_id;
 DROP TEMPORARY TABLE mine;
 SELECT 1; SELECT COUNT(*) FROM customers; SELECT name FROM customers WHERE customer_id = 7;

@@ -83,3 +83,6 @@ INSERT INTO wallets TABLE nosuch;
 -- engine: mariadb
 INSERT INTO wallets (customer_id) WITH n AS (SELECT 4400 AS i) SELECT i FROM n;
 INSERT INTO visits (visit_id, customer_id, page, at, ms, bot) SELECT 6000 + order_id, customer_id, 'order', placed, 1, 0 FROM orders WHERE customer_id = 9;
+INSERT INTO wallets (customer_id, balance) VALUES (5 * 400, 1), (2000 + 1, 2), (CHAR_LENGTH(REPEAT('x', 2002)), 3);
+INSERT INTO products (product_id, name, category, price) VALUES (600, CONCAT('n', RAND() >= 0), 'Tools', LENGTH(UUID()));
+REPLACE INTO products (product_id, name, category, price) VALUES (600, 'plain', 'Tools', CONNECTION_ID() > 0);

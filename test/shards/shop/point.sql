@@ -67,3 +67,23 @@ SELECT customer_id FROM customers WHERE customer_id = (SELECT 7);
 SELECT name FROM customers WHERE customer_id = ABS(-7);
 SELECT name FROM customers WHERE customer_id = CHAR_LENGTH('sevenss');
 SELECT name FROM customers WHERE customer_id = YEAR('0007-01-01');
+SELECT name FROM customers WHERE customer_id = 5 + 2;
+SELECT name FROM customers WHERE customer_id = 9-2;
+SELECT name FROM customers WHERE customer_id = '3' * 2 + 1;
+SELECT name FROM customers WHERE customer_id = 14 / 2;
+SELECT name FROM customers WHERE customer_id = 15 DIV 2;
+SELECT name FROM customers WHERE customer_id = 15 % 8;
+SELECT name FROM customers WHERE customer_id = -(-7);
+SELECT name FROM customers WHERE customer_id = 0x07;
+SELECT name FROM customers WHERE customer_id = 1.5 * 4 + 1;
+SELECT name FROM customers WHERE customer_id IN (3 + 4, 4 * 2, GREATEST(1, 9)) ORDER BY customer_id;
+SELECT COUNT(*) FROM orders WHERE customer_id BETWEEN 2 + 3 AND CAST('7' AS SIGNED);
+SELECT name FROM customers WHERE customer_id = COALESCE(NULL, 7);
+SELECT name FROM customers WHERE customer_id = 1 + NULL;
+SELECT quantity FROM stock WHERE sku = CONCAT('A-', 10);
+SELECT quantity FROM stock WHERE sku = UPPER('a-10');
+SELECT quantity FROM stock WHERE sku = UNHEX('412D3130');
+-- with: 3, 4
+SELECT name FROM customers WHERE customer_id = ? + ?;
+-- with: 'A-', 10
+SELECT quantity FROM stock WHERE sku = CONCAT(?, ?);

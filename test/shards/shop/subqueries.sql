@@ -76,3 +76,5 @@ WITH RECURSIVE boss AS (SELECT staff_id, boss, CAST(name AS CHAR(200)) AS path F
 WITH customers AS (SELECT customer_id FROM orders WHERE total > 950) SELECT DISTINCT customer_id FROM customers ORDER BY 1;
 WITH x AS (SELECT 1 AS a) SELECT a FROM x;
 WITH m AS (SELECT MAX(total) AS top FROM orders) SELECT customer_id, order_id FROM orders, m WHERE total = m.top ORDER BY 1, 2;
+SELECT t1.customer_id FROM wallets t0 RIGHT JOIN customers t1 ON t1.customer_id = t0.customer_id WHERE t0.customer_id NOT IN (SELECT s0.customer_id FROM wallets s0 WHERE s0.customer_id + 0 = 5) ORDER BY 1;
+SELECT t1.customer_id, t0.customer_id IN (SELECT s0.customer_id FROM wallets s0 WHERE s0.customer_id + 0 = 5) AS known FROM customers t1 LEFT JOIN wallets t0 ON t0.customer_id = t1.customer_id ORDER BY 1;

@@ -82,3 +82,18 @@ SELECT COUNT(*), MAX(country), MIN(email) FROM customers;
 SET NAMES utf8mb4;
 SELECT 'x' AS a FROM customers WHERE customer_id < 3 UNION ALL SELECT _latin1'\xE4' FROM customers WHERE customer_id = 4;
 SELECT CONVERT(name USING latin1) AS l, customer_id FROM customers ORDER BY 2 LIMIT 10;
+-- engine: mariadb
+-- fresh sharded: shop customer_id
+CREATE TABLE devices (customer_id INT NOT NULL PRIMARY KEY, device UUID NULL, six INET6 NULL, four INET4 NULL) ENGINE=InnoDB;
+-- engine: mariadb
+INSERT INTO devices VALUES (1, '03d15a49-7c57-4bc0-aaee-c1ac74c2ea69', '2001:db8::ff00:42:8329', '10.0.0.1'), (2, '03d15a49-7c57-4bc0-aaee-c1ac74c2ea69', '::1', '10.0.0.2'), (3, '13d15a49-7c57-4bc0-aaee-c1ac74c2ea69', '::1', NULL), (70, NULL, NULL, '10.0.0.2'), (95, '13d15a49-7c57-4bc0-aaee-c1ac74c2ea69', '::2', '10.0.0.1');
+-- engine: mariadb
+SELECT device, COUNT(*), MIN(six), MAX(four) FROM devices GROUP BY device ORDER BY device;
+-- engine: mariadb
+SELECT one.customer_id, other.customer_id FROM devices one JOIN devices other ON other.device = one.device ORDER BY 1, 2;
+-- engine: mariadb
+SELECT customer_id FROM customers WHERE customer_id IN (SELECT COUNT(*) + 1 FROM devices GROUP BY six, four) ORDER BY 1;
+-- engine: mariadb
+SELECT customer_id, six, ROW_NUMBER() OVER (PARTITION BY four ORDER BY six DESC, customer_id) AS n FROM devices ORDER BY 1;
+-- engine: mariadb
+DROP TABLE devices;

@@ -95,3 +95,16 @@ DELETE FROM wallets;
 INSERT INTO wallets (customer_id, balance) VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7);
 TRUNCATE TABLE wallets;
 SELECT COUNT(*) FROM wallets;
+UPDATE orders o, customers c SET o.remark = c.city WHERE o.customer_id = c.customer_id AND c.customer_id BETWEEN 10 AND 30;
+UPDATE customers c, countries t SET c.credit = t.vat WHERE t.code = c.country AND c.customer_id < 20;
+UPDATE IGNORE wallets SET hits = hits + 5 WHERE customer_id IN (7, 8, 9);
+UPDATE LOW_PRIORITY wallets SET hits = hits + 5 WHERE hits > 0;
+DELETE LOW_PRIORITY QUICK IGNORE FROM wallets WHERE customer_id IN (11, 12, 13);
+UPDATE wallets SET hits = 3 WHERE customer_id = 5 + 2;
+UPDATE wallets SET customer_id = 900 + 50 WHERE customer_id = 7;
+DELETE FROM wallets WHERE customer_id = 951 - 1;
+UPDATE products SET price = price + 1 ORDER BY product_id LIMIT 3;
+-- may be refused
+UPDATE products SET tags = JSON_ARRAY(RAND() < 2) WHERE product_id = 3;
+DELETE FROM products WHERE parent IS NULL ORDER BY product_id DESC LIMIT 2;
+UPDATE countries SET name = CONCAT(name, DATE_FORMAT(NOW(6), '%f') < 'a') WHERE code = 'DE';

@@ -185,6 +185,7 @@ impl Spread {
             database,
             mode: &self.mode,
             scratch: "gather_",
+            changing: None,
         };
         let answer = match answer(text, &asked) {
             Ok(answer) => answer,
@@ -237,6 +238,7 @@ fn schema(client: &mut Client, database: &str, table: &str) -> TableSchema {
             auto_increment: text(5).contains("auto_increment"),
             generated: text(5).contains("GENERATED"),
             invisible: text(5).contains("INVISIBLE"),
+            default: None,
         });
         if text(6) == "PRI" {
             schema.primary.push(u16::try_from(at).expect("few"));

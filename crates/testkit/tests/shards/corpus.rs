@@ -67,6 +67,8 @@ pub struct Step {
     pub with: Option<Vec<Value>>,
     /// It makes a table that belongs there.
     pub fresh: Option<Place>,
+    /// A farm may say that it does not do this over several groups.
+    pub may_be_refused: bool,
 }
 
 impl Step {
@@ -82,6 +84,7 @@ impl Step {
             about: Vec::new(),
             with: None,
             fresh: None,
+            may_be_refused: false,
         }
     }
 }
@@ -195,6 +198,7 @@ fn direct(step: &mut Step, directive: &str) -> Option<()> {
         "order" => step.order = Order::By(numbers(value)?),
         "free" => step.free = numbers(value)?,
         "about" => step.about = numbers(value)?,
+        "may be refused" => step.may_be_refused = true,
         "with" => step.with = Some(values(value)?),
         "sharded" | "fresh sharded" => {
             let (map, key) = value.split_once(' ')?;

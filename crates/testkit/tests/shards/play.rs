@@ -14,6 +14,12 @@ use crate::side::Side;
 /// Differences that are shown in full, unless HEDDLE_SHARDS_SHOWN has another number.
 const SHOWN: u64 = 40;
 
+/// The choice of made up statements only.
+const SEEDS: &str = "seeds";
+
+/// The number of the error by which a farm says that it does not do something over several groups.
+const NOT_OVER_GROUPS: u16 = 1235;
+
 /// What was seen.
 #[derive(Default)]
 pub struct Findings {
@@ -21,6 +27,8 @@ pub struct Findings {
     /// Answered without an error by the one server.
     pub succeeded: usize,
     pub writes: usize,
+    /// Statements that a farm said it does not do over several groups, where the corpus allows it.
+    pub refused: usize,
     pub differences: Vec<String>,
 }
 
@@ -50,6 +58,12 @@ impl Choice {
         }
     }
 
+    /// Statements are made up, too: without a choice, and for the choice `seeds`.
+    pub fn invents(&self) -> bool {
+        let only = self.only.as_deref();
+        only.is_none_or(|only| only.split(':').next() == Some(SEEDS))
+    }
+
     pub fn has_folder(&self, corpus: &Corpus) -> bool {
         let only = self.only.as_deref();
         only.is_none_or(|only| only.split('/').next() == Some(&corpus.name))
@@ -70,7 +84,12 @@ impl Choice {
                 let number = |text: &str| text.parse::<usize>().unwrap_or_default();
                 (number(from)..=number(to)).contains(&step.line)
             }
-            None => !reads(&step.text) || at.is_multiple_of(self.every),
+            // What FOUND_ROWS() says is of the statement before it: both are played.
+            None => {
+                !reads(&step.text)
+                    || at.is_multiple_of(self.every)
+                    || step.text.contains("FOUND_ROWS")
+            }
         }
     }
 }
@@ -125,7 +144,6 @@ pub fn play_inventions(
             .collect(),
     };
     let choice = Choice {
-        only: None,
         care: Care::Loose,
         ..Choice::from_environment(1)
     };
@@ -269,6 +287,18 @@ struct Said {
     broken: bool,
 }
 
+/// How a farm goes about it, for who looks for the fault; one server does not say.
+fn explained(farm: &mut Client, text: &str) -> String {
+    match farm.query(format!("HEDDLE EXPLAIN {text}")).as_deref() {
+        Ok([Reply::Rows(rows)]) => {
+            let rows = rows.text().into_iter();
+            let told = rows.map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" | "));
+            told.fold(String::new(), |all, row| all + "\n  " + &row)
+        }
+        _ => String::new(),
+    }
+}
+
 /// As text, and reads once more as a prepared statement.
 fn play_step(step: &Step, clients: &mut [Client; 2], care: Care, findings: &mut Findings) -> Said {
     let mut said = Said {
@@ -282,11 +312,18 @@ fn play_step(step: &Step, clients: &mut [Client; 2], care: Care, findings: &mut 
         false => &[false],
     };
     for &prepared in ways {
-        let [here, there] = clients.each_mut().map(|client| match prepared {
+        let run = |client: &mut Client| match prepared {
             true => execute(client, step),
             false => client.query(&step.text),
-        });
+        };
+        let [one, farm] = clients;
+        let there = run(farm);
         findings.statements += 1;
+        if step.may_be_refused && is_refused(&there) {
+            findings.refused += 1;
+            continue;
+        }
+        let here = run(one);
         let server_s = |outcome: &Outcome| matches!(outcome, Ok(_) | Err(Failure::Server { .. }));
         if !server_s(&here) || !server_s(&there) {
             said.broken = true;
@@ -303,10 +340,16 @@ fn play_step(step: &Step, clients: &mut [Client; 2], care: Care, findings: &mut 
         }
         if let Some(what) = difference(step, care, &here, &there) {
             let way = if prepared { "prepared: " } else { "" };
-            said.differences.push(format!("{way}{what}"));
+            let how = explained(farm, &step.text);
+            said.differences.push(format!("{way}{what}{how}"));
         }
     }
     said
+}
+
+/// Not done over several groups, with the reason. Nothing of it was done.
+fn is_refused(outcome: &Outcome) -> bool {
+    matches!(outcome, Err(Failure::Server { number, .. }) if *number == NOT_OVER_GROUPS)
 }
 
 fn execute(client: &mut Client, step: &Step) -> Outcome {

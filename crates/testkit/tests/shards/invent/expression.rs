@@ -60,7 +60,8 @@ pub fn number(dice: &mut Dice, scope: &Scope, depth: usize) -> String {
             condition(dice, scope, depth - 1)
         ),
         6 => format!("ABS({one})"),
-        7 => format!("({one}) % {}", dice.within(2, 9)),
+        // Without ABS -0.00 comes, which MariaDB's sorting takes for another group than 0.00.
+        7 => format!("ABS({one}) % {}", dice.within(2, 9)),
         8 => format!("ROUND({one}, {})", dice.below(3)),
         9 => format!("GREATEST({one}, {other})"),
         10 => match scope.column(dice, &[Kind::Date, Kind::Moment]) {
@@ -127,7 +128,7 @@ pub fn group_key(dice: &mut Dice, scope: &Scope) -> String {
         Kind::Whole,
     ];
     match dice.below(8) {
-        0 => format!("({}) % 5", number(dice, scope, 1)),
+        0 => format!("ABS({}) % 5", number(dice, scope, 1)),
         1 => match scope.column(dice, &[Kind::Moment, Kind::Date]) {
             Some((column, _)) => format!("YEAR({column}) * 100 + MONTH({column})"),
             None => number(dice, scope, 1),
@@ -245,8 +246,12 @@ pub fn aggregate(dice: &mut Dice, scope: &Scope) -> (String, bool) {
         0 | 1 => "COUNT(*)".to_owned(),
         2 | 3 => format!("SUM({})", exact(dice)),
         4 => format!("AVG({})", exact(dice)),
-        5 => format!("MIN({})", exact(dice)),
-        6 => format!("MAX({})", exact(dice)),
+        which @ (5 | 6) => match (which, exact(dice)) {
+            // Which type NULL has depends on where it passes.
+            (_, null) if null == "NULL" => "COUNT(*)".to_owned(),
+            (5, of) => format!("MIN({of})"),
+            (_, of) => format!("MAX({of})"),
+        },
         7 => format!("COUNT({})", value(dice, scope)),
         8 => format!("COUNT(DISTINCT {})", value(dice, scope)),
         9 => format!("SUM(DISTINCT {})", exact(dice)),

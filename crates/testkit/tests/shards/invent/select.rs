@@ -250,7 +250,7 @@ fn distinct(dice: &mut Dice) -> Made {
     let items: Vec<String> = (0..=dice.below(2))
         .map(|at| match group_key(dice, &from.scope) {
             // MariaDB answers DISTINCT of constants with a row whatever the OFFSET is.
-            key if !key.contains("t0.") => {
+            key if !key.contains("t0.") || key.ends_with("IS NULL") => {
                 format!("t0.{} AS d{at}", from.scope.tables[0].1.primary[0])
             }
             key => format!("{key} AS d{at}"),
