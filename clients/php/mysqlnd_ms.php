@@ -75,6 +75,9 @@ final class HeddleMysqlndMs
     /** @var object|null A weak reference to the connection used last; the connection itself before PHP 7.4. */
     private static $last = null;
 
+    /** @var array By the connection's object id: the connection, as above, and the number of its XA transaction. */
+    private static $begun = [];
+
     private function __construct($link)
     {
         $this->link = $link;
@@ -87,7 +90,7 @@ final class HeddleMysqlndMs
             self::warn($function, '(mysqlnd_ms) No mysqlnd_ms connection');
             return null;
         }
-        self::$last = class_exists('WeakReference', false) ? WeakReference::create($link) : $link;
+        self::$last = self::ofObject($link);
         return new self($link);
     }
 
@@ -96,6 +99,31 @@ final class HeddleMysqlndMs
     {
         $last = self::$last instanceof WeakReference ? self::$last->get() : self::$last;
         return $last === null ? null : new self($last);
+    }
+
+    /**
+     * The number of the connection's XA transaction, null for none; sets it, or forgets it for false.
+     */
+    public static function xa($link, $gtrid = null)
+    {
+        $id = spl_object_id($link);
+        if ($gtrid === false) {
+            unset(self::$begun[$id]);
+        } elseif ($gtrid !== null) {
+            self::$begun[$id] = [self::ofObject($link), $gtrid];
+        }
+        if (!isset(self::$begun[$id])) {
+            return null;
+        }
+        list($of, $begun) = self::$begun[$id];
+        // The id may be that of an object that is gone.
+        $of = $of instanceof WeakReference ? $of->get() : $of;
+        return $of === $link ? $begun : null;
+    }
+
+    private static function ofObject($link)
+    {
+        return class_exists('WeakReference', false) ? WeakReference::create($link) : $link;
     }
 
     public static function warn($function, $text)
@@ -608,44 +636,99 @@ function _heddle_fabric_select($connection, $function, array $settings)
 }
 
 /**
- * What the XA functions share: the checks of their arguments. Heddle has no transactions over groups
- * that a client begins by number.
+ * What the XA functions share: the checks of their arguments, and of the transaction that is open.
+ * Heddle commits every transaction on all groups that it touched or on none, so the number is for the
+ * application only.
  *
  * @internal
+ * @return HeddleMysqlndMs|null
  */
-function _heddle_xa($connection, $function, $gtrid, $timeout = 0)
+function _heddle_xa($connection, $function, $gtrid, $ends, $timeout = 0)
 {
-    if (HeddleMysqlndMs::of($connection, $function) === null) {
-        return false;
+    $link = HeddleMysqlndMs::of($connection, $function);
+    if ($link === null) {
+        return null;
     }
     if ($gtrid < 0 || $gtrid > 1000) {
         HeddleMysqlndMs::warn($function, '(mysqlnd_ms) gtrid must be in the range of 0 - 1000');
-    } elseif ($timeout < 0 || $timeout > 100) {
-        HeddleMysqlndMs::warn($function, '(mysqlnd_ms) timeout must be in the range of 0 - 1000 seconds');
-    } else {
-        HeddleMysqlndMs::warn($function, '(mysqlnd_ms) XA transactions are not available with this version of Heddle');
+        return null;
     }
-    return false;
+    if ($timeout < 0 || $timeout > 100) {
+        HeddleMysqlndMs::warn($function, '(mysqlnd_ms) timeout must be in the range of 0 - 1000 seconds');
+        return null;
+    }
+    $profile = $link->profile($error);
+    if ($error !== null) {
+        HeddleMysqlndMs::warn($function, "(mysqlnd_ms) $error[1]");
+        return null;
+    }
+    $open = $profile && $profile['in_transaction'];
+    $begun = HeddleMysqlndMs::xa($connection);
+    $why = null;
+    if (!$ends && $open) {
+        $why = $begun === null ? 'Some work is done outside global transaction'
+            : 'The command cannot be executed when global transaction is in the ACTIVE state';
+    } elseif ($ends && $begun === null) {
+        $why = 'There is no active XA transaction';
+    } elseif ($ends && $begun !== (int) $gtrid) {
+        $why = "The XA transaction that is active has the gtrid $begun";
+    } elseif ($ends && !$open) {
+        HeddleMysqlndMs::xa($connection, false);
+        $why = 'The XA transaction has ended already: an error rolled it back, or a statement committed it';
+    }
+    if ($why !== null) {
+        HeddleMysqlndMs::warn($function, "(mysqlnd_ms) $why");
+        return null;
+    }
+    return $link;
 }
 
+/** @internal */
+function _heddle_xa_end($connection, $function, $gtrid, $sql)
+{
+    $link = _heddle_xa($connection, $function, $gtrid, true);
+    if ($link === null) {
+        return false;
+    }
+    HeddleMysqlndMs::xa($connection, false);
+    if ($link->ask($sql, $error) === null) {
+        HeddleMysqlndMs::warn($function, "(mysqlnd_ms) $error[1]");
+        return false;
+    }
+    return true;
+}
+
+/** Begins a transaction that may touch all groups. */
 function mysqlnd_ms_xa_begin($connection, float $gtrid, float $timeout = 60)
 {
-    return _heddle_xa($connection, __FUNCTION__, $gtrid, $timeout);
+    $link = _heddle_xa($connection, __FUNCTION__, $gtrid, false, $timeout);
+    if ($link === null) {
+        return false;
+    }
+    if ($link->ask('START TRANSACTION', $error) === null) {
+        HeddleMysqlndMs::warn(__FUNCTION__, "(mysqlnd_ms) $error[1]");
+        return false;
+    }
+    HeddleMysqlndMs::xa($connection, (int) $gtrid);
+    return true;
 }
 
+/** Commits it on all groups, or on none; false with a warning means none. */
 function mysqlnd_ms_xa_commit($connection, float $gtrid)
 {
-    return _heddle_xa($connection, __FUNCTION__, $gtrid);
+    return _heddle_xa_end($connection, __FUNCTION__, $gtrid, 'COMMIT');
 }
 
+/** Rolls it back on all groups. */
 function mysqlnd_ms_xa_rollback($connection, float $gtrid)
 {
-    return _heddle_xa($connection, __FUNCTION__, $gtrid);
+    return _heddle_xa_end($connection, __FUNCTION__, $gtrid, 'ROLLBACK');
 }
 
+/** Collected what crashes had left: the routers do that by themselves. */
 function mysqlnd_ms_xa_gc($connection, float $gtrid = 0, bool $ignore_max_retries = false)
 {
-    return _heddle_xa($connection, __FUNCTION__, $gtrid);
+    return HeddleMysqlndMs::of($connection, __FUNCTION__) !== null;
 }
 
 /**

@@ -2,7 +2,7 @@
 """Runs programs of real drivers straight against a server and through Heddle, and compares.
 
 Usage: test/compat/run.py [--heddle PATH] [--engine mariadb|mysql] [--mysqld PATH] [--tls] [--quick]
-[--suites] [--only NAME,…] [--list] [--keep DIR]. A farm of one primary and one replica is started with `heddle up`; straight means its
+[--suites] [--sharded] [--only NAME,…] [--list] [--keep DIR]. A farm of one primary and one replica is started with `heddle up`; straight means its
 primary. A program prints steps (`== name`) and lines; a step whose lines differ is a difference, unless the
 program's entry knows it with a reason. The exit code is 0 when nothing else differs and nothing failed.
 """
@@ -21,10 +21,11 @@ sys.path.insert(0, os.path.join(ROOT, "bench"))
 from processes import Failed, Farm, address_of, die_on_signals  # noqa: E402
 
 from programs import NODE, PROGRAMS  # noqa: E402
-from suites import SUITES  # noqa: E402
+from suites import SHARDED_SUITES, SUITES  # noqa: E402
 from tools import Missing, program  # noqa: E402
 
 PROGRAM_TIMEOUT_S = 300
+SHARDS = 3
 LOGIN_PATIENCE_S = 15
 USER, PASSWORD = "compat", "compat_pass"
 SETUP = f"""
@@ -204,6 +205,25 @@ def targets_of(farm, options):
     return targets
 
 
+def sharded_targets(farm, options):
+    """A server that has no shards, and Heddle, where the map `suite` is over all other groups."""
+    def command(*words):
+        done = subprocess.run([farm.heddle, *words, "--http", farm.http, "--data", farm.data], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Failed(f"heddle {' '.join(words)}: {done.stderr.strip()}")
+
+    groups = sorted({server["group"] for server in farm.servers()})
+    alone = next(server for server in farm.servers() if server["group"] == groups[-1])
+    targets = [Target("straight", address_of(alone), farm.folder), Target("heddle", farm.address, farm.folder, options.tls)]
+    command("sharding", "create_definition", "SLOTS", groups[0], "suite")
+    command("sharding", "add_shard", "suite", ",".join(groups[:-1]), "ENABLED")
+    for target in targets:
+        target.client("root", "", f"CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'",
+                      f"GRANT ALL ON *.* TO {USER}@'%' WITH GRANT OPTION")
+    print(f"servers: {wait_for_login(targets[1])}, {SHARDS} shards", flush=True)
+    return targets
+
+
 def choose(entries, only):
     if not only:
         return entries
@@ -218,6 +238,7 @@ def arguments():
     parser.add_argument("--tls", action="store_true", help="connections to Heddle are by TLS, as it then requires")
     parser.add_argument("--quick", action="store_true", help="a few programs whose drivers the distribution has")
     parser.add_argument("--suites", action="store_true", help="the drivers' own test suites, too")
+    parser.add_argument("--sharded", action="store_true", help="nothing but suites whose tables are declared on a farm of several groups")
     parser.add_argument("--only", type=lambda text: text.split(","), help="names of programs and suites")
     parser.add_argument("--list", action="store_true", help="the names, and nothing else")
     parser.add_argument("--keep", metavar="DIR", help="where the outputs are kept; default: nowhere")
@@ -228,8 +249,11 @@ def main():
     options = arguments()
     programs = [entry for entry in choose(PROGRAMS, options.only) if entry.quick or not options.quick]
     suites = choose(SUITES, options.only) if options.suites or options.only else []
+    sharded = choose(SHARDED_SUITES, options.only) if options.sharded else []
+    if options.sharded:
+        programs, suites = [], []
     if options.list:
-        for entry in [*PROGRAMS, *SUITES]:
+        for entry in [*PROGRAMS, *SUITES, *SHARDED_SUITES]:
             print(entry.name)
         return 0
     die_on_signals()
@@ -248,6 +272,10 @@ def main():
             # They read on one connection what another has just written, and know of no levels.
             with Farm(os.path.abspath(options.heddle), 1, [*extra, "--set", "consistency=strong"]) as farm:
                 more = run_suites(suites, targets_of(farm, options), keep)
+                failed, passed = failed + more[0], passed + more[1]
+        if sharded:
+            with Farm(os.path.abspath(options.heddle), 0, [*extra, "--groups", str(SHARDS + 1)]) as farm:
+                more = run_suites(sharded, sharded_targets(farm, options), keep)
                 failed, passed = failed + more[0], passed + more[1]
     except (Failed, OSError) as error:
         sys.exit(f"compat: FAILED: {error}")

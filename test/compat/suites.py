@@ -10,7 +10,7 @@ import shutil
 import subprocess
 
 from programs import GO, PYTHON, RUST
-from tools import CACHE, Missing, program
+from tools import CACHE, HERE, Missing, program
 
 SUITE_TIMEOUT_S = 900
 
@@ -127,7 +127,7 @@ def mysqlclient():
     return PYTHON.version("mysqlclient"), outcomes
 
 
-def sqlalchemy():
+def sqlalchemy(*tests, sharded=False):
     PYTHON.need("SQLAlchemy", "PyMySQL", "cryptography", "pytest")
     folder = _copy(PYTHON.source("SQLAlchemy"), "sqlalchemy")
 
@@ -135,10 +135,45 @@ def sqlalchemy():
         for name in ("sqlalchemy_test", "test_schema", "test_schema_2"):
             target.fresh(name)
         url = f"mysql+pymysql://compat:compat_pass@{target.host}:{target.port}/sqlalchemy_test?charset=utf8mb4"
-        return _pytest(target, folder, log, "--dburi", url, "-p", "no:randomly", "--maxfail", "500", "-q",
-                       "test/dialect/mysql", "test/dialect/test_suite.py", "test/engine", "test/sql/test_types.py",
-                       environment={"PYTHONPATH": os.path.join(folder, "lib")})
+        return _pytest(target, folder, log, "--dburi", url, "-p", "no:randomly", "--maxfail", "500", "-q", *tests,
+                       environment=_declaring(target, log, sharded, os.path.join(folder, "lib")))
     return PYTHON.version("SQLAlchemy"), outcomes
+
+
+def _declaring(target, log, sharded, *paths):
+    """Through Heddle, tables are declared when they are made, and counted beside the log."""
+    if not sharded:
+        return {"PYTHONPATH": ":".join(paths)}
+    declared = {"COMPAT_DECLARED": log + ".declared"} if target.name == "heddle" else {}
+    return {"PYTHONPATH": ":".join([os.path.join(HERE, "python", "sharded"), *paths]), **declared}
+
+
+DJANGO_SETTINGS = """SECRET_KEY = "compat"
+USE_TZ = False
+DEFAULT_AUTO_FIELD = "django.db.models.AutoField"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+DATABASES = {{name: {{
+    "ENGINE": "django.db.backends.mysql", "NAME": "django_" + name, "USER": "compat", "PASSWORD": "compat_pass",
+    "HOST": "{host}", "PORT": "{port}", "TEST": {{"CHARSET": "utf8mb4"}}}} for name in ("default", "other")}}
+"""
+
+
+def django(*apps, sharded=False):
+    PYTHON.need("Django", "mysqlclient")
+    folder = _copy(PYTHON.source("Django"), "django")
+
+    def outcomes(target, log):
+        for name in ("django_default", "django_other"):
+            target.fresh(name)
+        with open(os.path.join(folder, "tests", "compat_settings.py"), "w", encoding="utf-8") as file:
+            file.write(DJANGO_SETTINGS.format(host=target.host, port=target.port))
+        environment = _declaring(target, log, sharded, folder, os.path.join(folder, "tests"))
+        text = _output([PYTHON.python, "runtests.py", "--settings=compat_settings", "--noinput", "--parallel=1", "-v", "2", *apps],
+                       log, cwd=os.path.join(folder, "tests"), env={**os.environ, **environment})
+        words = {"ok": "pass", "FAIL": "fail", "ERROR": "fail", "skipped": "skip", "expected failure": "pass"}
+        found = re.findall(r"^\w+ \(([\w.]+)\)(?:\n[^\n]*?)? \.\.\. (ok|FAIL|ERROR|skipped|expected failure)", text, re.MULTILINE)
+        return {name: words[word] for name, word in found}
+    return PYTHON.version("Django"), outcomes
 
 
 def mysql_async():
@@ -166,5 +201,16 @@ SUITES = [
     Suite("suite-pymysql", pymysql),
     Suite("suite-mysqlclient", mysqlclient),
     Suite("suite-mysql-async", mysql_async),
-    Suite("suite-sqlalchemy", sqlalchemy),
+    Suite("suite-sqlalchemy", lambda: sqlalchemy(
+        "test/dialect/mysql", "test/dialect/test_suite.py", "test/engine", "test/sql/test_types.py")),
+]
+
+# On a farm whose map `suite` is over several groups; the tables are declared as they are made.
+SHARDED_SUITES = [
+    Suite("sharded-sqlalchemy", lambda: sqlalchemy(
+        "test/dialect/test_suite.py", "test/sql/test_query.py", "test/sql/test_resultset.py",
+        "test/sql/test_insert_exec.py", sharded=True)),
+    Suite("sharded-django", lambda: django(
+        "basic", "lookup", "ordering", "aggregation", "bulk_create", "update", "delete", "expressions", "transactions",
+        "many_to_one", "many_to_many", "queries", sharded=True)),
 ]

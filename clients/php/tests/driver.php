@@ -178,9 +178,10 @@ function parameters($link)
     same('nothing has changed', 'session', value($link, 'SELECT @@heddle_consistency'));
     warns('gtrid', 'gtrid must be in the range of 0 - 1000', mysqlnd_ms_xa_begin($link, 1001));
     warns('timeout', 'timeout must be in the range', mysqlnd_ms_xa_begin($link, 1, 101));
-    foreach (['begin', 'commit', 'rollback', 'gc'] as $name) {
-        warns("xa_$name", 'XA transactions are not available', call_user_func("mysqlnd_ms_xa_$name", $link, 1));
+    foreach (['commit', 'rollback'] as $name) {
+        warns("xa_$name", 'There is no active XA transaction', call_user_func("mysqlnd_ms_xa_$name", $link, 1));
     }
+    same('xa_gc', true, mysqlnd_ms_xa_gc($link));
     warns('where Fabric is', 'No MySQL Fabric connection', mysqlnd_ms_dump_fabric_rpc_hosts($link));
     $fabric = 'Connection is not configured to use MySQL Fabric';
     warns('a shard', $fabric, mysqlnd_ms_fabric_select_shard($link, 'db.t', 10));
@@ -301,6 +302,43 @@ function connections($link)
     same('before the first statement', ['', 0, 0], [$used['host'], $used['port'], $used['thread_id']]);
 }
 
+/** The extension's example: orders on one server and on others, all or nothing. */
+function transactions($link)
+{
+    $orders = function () use ($link) {
+        return [value($link, 'SELECT COUNT(*) FROM php_ms.orders'), value($link, 'SELECT COUNT(*) FROM php_ms_two.orders')];
+    };
+    foreach (['php_ms', 'php_ms_two'] as $database) {
+        run($link, "CREATE DATABASE IF NOT EXISTS $database");
+        run($link, "CREATE TABLE IF NOT EXISTS $database.orders (order_id INT PRIMARY KEY, item VARCHAR(40))");
+        run($link, "DELETE FROM $database.orders");
+    }
+    same('xa_begin', true, mysqlnd_ms_xa_begin($link, 42));
+    run($link, "INSERT INTO php_ms.orders (order_id, item) VALUES (1, 'christmas tree, 1.8m')");
+    run($link, "INSERT INTO php_ms_two.orders (order_id, item) VALUES (1, 'christmas tree, 1.8m')");
+    warns('a second one', 'global transaction is in the ACTIVE state', mysqlnd_ms_xa_begin($link, 43));
+    warns('another number', 'has the gtrid 42', mysqlnd_ms_xa_commit($link, 43));
+    $other = connect();
+    same('nobody else sees it', '0', value($other, 'SELECT COUNT(*) FROM php_ms_two.orders'));
+    same('xa_commit', true, mysqlnd_ms_xa_commit($link, 42));
+    same('all of it is there', ['1', '1'], $orders());
+    same('xa_begin again', true, mysqlnd_ms_xa_begin($link, 42));
+    run($link, "INSERT INTO php_ms.orders (order_id) VALUES (2)");
+    run($link, "INSERT INTO php_ms_two.orders (order_id) VALUES (2)");
+    same('xa_rollback', true, mysqlnd_ms_xa_rollback($link, 42));
+    same('nothing of it is there', ['1', '1'], $orders());
+    warns('after the end', 'There is no active XA transaction', mysqlnd_ms_xa_commit($link, 42));
+    run($link, 'BEGIN');
+    run($link, "INSERT INTO php_ms.orders (order_id) VALUES (3)");
+    warns('in a local transaction', 'Some work is done outside global transaction', mysqlnd_ms_xa_begin($link, 42));
+    run($link, 'ROLLBACK');
+    same('xa_begin before a COMMIT in SQL', true, mysqlnd_ms_xa_begin($link, 7));
+    run($link, 'COMMIT');
+    warns('ended in SQL', 'has ended already', mysqlnd_ms_xa_commit($link, 7));
+    same('another connection', true, mysqlnd_ms_xa_begin($other, 42));
+    same('its end', true, mysqlnd_ms_xa_rollback($other, 42));
+}
+
 function statistics($link)
 {
     $before = mysqlnd_ms_get_stats($link);
@@ -331,7 +369,8 @@ $link = connect();
 run($link, 'CREATE DATABASE IF NOT EXISTS php_ms');
 run($link, 'CREATE TABLE IF NOT EXISTS php_ms.t (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40))');
 run($link, "INSERT INTO php_ms.t (name) VALUES ('first')");
-foreach (['parameters', 'levels', 'gtids', 'connections', 'statistics'] as $part) {
+$parts = ['parameters', 'transactions', 'levels', 'gtids', 'connections', 'statistics'];
+foreach (getenv('ONLY') ? [getenv('ONLY')] : $parts as $part) {
     $part(connect('php_ms'));
     same("$part said nothing else", [], $warnings);
 }
