@@ -5,7 +5,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package check test test-consistency test-shards test-sim test-failover bench-failover test-routers bench-routers bench-door bench-shard bench-consistency bench-connect bench-pipeline bench-idle compat fuzz soak clean
+.PHONY: help run build package check test test-consistency test-shards test-tpcc test-sim test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-xa bench-consistency bench-connect bench-pipeline bench-idle compat compat-kv fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,9 +37,18 @@ bench-door: build ## CPU, throughput, p99, memory: direct, HAProxy, Heddle in tu
 	@scripts/install.sh bench
 	@python3 bench/door.py
 
+bench-kv: build ## keys by SQL, through the KV door, memcached and Redis (ROUNDS=1 SMALL_ROWS=10000 for a quick look)
+	@scripts/install.sh bench
+	$(CARGO) build --release --locked --package testkit --example kvload
+	@KVLOAD=$(TARGET_DIR)/release/examples/kvload python3 bench/kv.py
+
 bench-shard: build ## what sharded tables cost: point statements, scatter, gather (ROUNDS=1 ROWS=20000 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/shard.py
+
+bench-xa: build ## transactions over two groups against two transactions, 1 to 64 clients, with counts of flushes (ROUNDS=1 SECONDS=2 for a quick look)
+	@scripts/install.sh bench
+	@python3 bench/xa.py
 
 bench-idle: build ## memory and server connections of 10,000 idle clients (CLIENTS=1000 for a quick look)
 	@scripts/install.sh bench
@@ -48,6 +57,10 @@ bench-idle: build ## memory and server connections of 10,000 idle clients (CLIEN
 compat: build ## real drivers and their own test suites, straight and through Heddle (ONLY=name,… picks; FLAGS="--tls --engine mysql --mysqld PATH")
 	@scripts/install.sh compat
 	@python3 test/compat/run.py $(if $(ONLY),--only $(ONLY),--suites) $(FLAGS)
+
+compat-kv: build ## memcached's clients in six languages against memcached and against the key-value door (ONLY=name,…; MEMCACHED_SOURCE=DIR: memcached's own tests, too)
+	@scripts/install.sh compat
+	@python3 test/compat/kv.py --heddle bin/heddle $(if $(ONLY),--only $(ONLY)) $(FLAGS)
 
 test-consistency: build ## CHECKS (1000000) of reads' promises while replicas are late on purpose; then the checker's own check
 	@scripts/install.sh bench
@@ -79,8 +92,23 @@ test-shards: ## statements on one server and on one, two and four shards: equal 
 	@HEDDLE_SHARDS_SEEDS=$(or $(SEEDS),3) $(CARGO) test --release --locked --package testkit --test shards -- \
 	  --include-ignored --test-threads 1 $(FLAGS)
 
-test-sim: ## a million histories of a simulated farm and 70000 of one with several routers (HEDDLE_SEEDS, HEDDLE_SEED_FROM), played to the machine of failover
+test-tpcc: build ## go-tpc's TPC-C on four groups, prepared and as texts, with its own check (SECONDS=60 WAREHOUSES=4; ENGINE=mysql MYSQLD=PATH)
+	@scripts/install.sh tpcc
+	@python3 test/e2e/tpcc.py
+
+test-xa: ## ROUNDS (20) of transfers over groups while routers and servers die between their steps (FAULTS="router recovery server blind", SEED=1)
+	@scripts/install.sh test
+	@BANK_ROUNDS=$(or $(ROUNDS),20) BANK_FAULTS="$(FAULTS)" $(if $(SEED),BANK_SEED=$(SEED)) \
+	  $(CARGO) test --locked --package testkit --test bank -- --include-ignored --test-threads 1 --nocapture
+
+test-kv: ## what the row cache remembers is never older than promised: READS (10000000) with failovers on MariaDB and MySQL, and planted mistakes
+	@scripts/install.sh test
+	@KV_READS=$(or $(READS),10000000) $(CARGO) test --locked --package testkit --test kv_cache -- \
+	  --include-ignored --test-threads 1 --nocapture
+
+test-sim: ## a million histories of a simulated farm and 70000 of one with several routers (HEDDLE_SEEDS, HEDDLE_SEED_FROM), played to the machine of failover; four millions of transactions over groups
 	$(CARGO) test --release --quiet --locked --package machines --test simulate -- --ignored
+	HEDDLE_SEEDS=$(or $(HEDDLE_SEEDS),4000000) $(CARGO) test --release --quiet --locked --package machines --test xa
 
 bench-connect: build ## connections per second and CPU per connection, straight and through Heddle (ROUNDS=2 for a quick look)
 	@scripts/install.sh bench
