@@ -26,6 +26,7 @@ def blocks():
 def run(block, farm):
     """The block's output; tries again for a while, since replicas follow."""
     script = block.replace("6306", farm.address.rsplit(":", 1)[1])
+    script = script.replace("127.0.0.1:6211", farm.kv)
     script = script.replace("127.0.0.1:6080", farm.http).replace("bin/heddle", farm.heddle)
     deadline = time.monotonic() + REPLICA_PATIENCE_S
     while True:
