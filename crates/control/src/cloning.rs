@@ -209,6 +209,31 @@ impl Control {
         })
     }
 
+    /// As [`Control::source_of`], but nobody who holds transactions that the group has not: the copy would
+    /// hold them, too.
+    async fn sound_source(&self, job: &Job) -> Result<ServerRecord, CommandError> {
+        let wanted = job.wanted_source.as_ref();
+        let source = self.source_of(&job.group, &job.destination, wanted)?;
+        if source.status == Status::Primary {
+            return Ok(source);
+        }
+        let primary = self.leader_of(&job.group)?;
+        let (mut link, mut leader) = (self.reach(&source).await?, self.reach(&primary).await?);
+        let timeout_ms = self.settings().step_timeout_ms;
+        let errant = engine::divergence(&mut link, &mut leader, timeout_ms).await?;
+        if errant.count == 0 {
+            return Ok(source);
+        }
+        if wanted.is_some() {
+            return Err(CommandError::Refused(format!(
+                "server {} holds transactions that its group has not: {}; choose another source",
+                source.address(),
+                errant.errant
+            )));
+        }
+        self.source_of(&job.group, &job.destination, Some(&primary))
+    }
+
     /// Runs a job to its end.
     pub(crate) async fn carry_out(self: Arc<Self>, job: Arc<Job>) {
         let begin = format!(
@@ -254,7 +279,7 @@ impl Control {
         if let Aim::Rebuild { id } = job.aim {
             self.set_aside(id).await?;
         }
-        let source = self.source_of(&job.group, &job.destination, job.wanted_source.as_ref())?;
+        let source = self.sound_source(job).await?;
         job.copies_from(source.address());
         let from = self.login(&source.host, source.port);
         let to = self.destination_login(job)?;
