@@ -82,6 +82,39 @@ pub async fn prepared(link: &mut Link, farm: u64, timeout_ms: u64) -> Result<Pre
     Ok(prepared)
 }
 
+/// What a server said of a transaction that it was told to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Ended,
+    /// It had changed nothing, and is gone.
+    RolledBack,
+    /// There is none, or its owner's connection lives.
+    NotThere,
+}
+
+/// Tells a server how a prepared transaction ends, whoever began it. `name` is as XA statements have it.
+pub(crate) async fn end_transaction(
+    link: &mut Link,
+    name: &str,
+    verdict: Verdict,
+    timeout_ms: u64,
+) -> Result<Told, Error> {
+    let verb = match verdict {
+        Verdict::Commit => "COMMIT",
+        Verdict::Abort => "ROLLBACK",
+    };
+    let sql = format!("XA {verb} {name}");
+    let told = link.run("end a prepared transaction", &sql, timeout_ms);
+    match told.await {
+        Ok(()) => Ok(Told::Ended),
+        Err(error) => match error.number() {
+            Some(ROLLED_BACK) => Ok(Told::RolledBack),
+            Some(NOT_THERE) => Ok(Told::NotThere),
+            _ => Err(error),
+        },
+    }
+}
+
 /// Ends a prepared branch, whoever began it. True when the server says that it has now; false when it
 /// has no such branch, or does not let us have it.
 pub async fn end_branch(
@@ -90,19 +123,8 @@ pub async fn end_branch(
     verdict: Verdict,
     timeout_ms: u64,
 ) -> Result<bool, Error> {
-    let verb = match verdict {
-        Verdict::Commit => "COMMIT",
-        Verdict::Abort => "ROLLBACK",
-    };
-    let sql = format!("XA {verb} {branch}");
-    match link
-        .run("end a prepared transaction", &sql, timeout_ms)
-        .await
-    {
-        Ok(()) => Ok(true),
-        Err(error) if matches!(error.number(), Some(NOT_THERE | ROLLED_BACK)) => Ok(false),
-        Err(error) => Err(error),
-    }
+    let told = end_transaction(link, &branch.to_string(), verdict, timeout_ms).await?;
+    Ok(told == Told::Ended)
 }
 
 /// True while the connection is on this server that had this id there `age_s` seconds ago. After a

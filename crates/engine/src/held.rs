@@ -14,15 +14,10 @@ use std::collections::{BTreeMap, HashMap};
 use farm::Xid;
 use farm::crossing::{GlobalId, Verdict};
 
+use crate::branches::{Told, end_transaction};
 use crate::decisions::unless_missing;
 use crate::error::Error;
 use crate::link::{Link, bytes_at, text_at};
-
-/// XAER_NOTA: there is no such transaction, or its owner's connection lives.
-const NOT_THERE: u16 = 1397;
-
-/// XA_RBROLLBACK: MariaDB's answer for one that changed nothing. It is gone then.
-const ROLLED_BACK: u16 = 1402;
 
 /// Of these transactions those that are held at this decider, with their clients' names.
 pub async fn held(
@@ -61,20 +56,8 @@ pub async fn end(
     verdict: Verdict,
     timeout_ms: u64,
 ) -> Result<bool, Error> {
-    let verb = match verdict {
-        Verdict::Commit => "COMMIT",
-        Verdict::Abort => "ROLLBACK",
-    };
-    let sql = format!("XA {verb} {xid}");
-    match link
-        .run("end a client's XA transaction", &sql, timeout_ms)
-        .await
-    {
-        Ok(()) => Ok(true),
-        Err(error) if error.number() == Some(ROLLED_BACK) => Ok(true),
-        Err(error) if error.number() == Some(NOT_THERE) => Ok(false),
-        Err(error) => Err(error),
-    }
+    let told = end_transaction(link, &xid.to_string(), verdict, timeout_ms).await?;
+    Ok(told != Told::NotThere)
 }
 
 struct Row {

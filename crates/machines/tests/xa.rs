@@ -1,32 +1,14 @@
 //! Transactions over several groups in which everything is lost at every point: whatever happens, all
 //! groups end the same way, the client's answer is true, and nothing stays prepared.
 
+mod dice;
+
 use std::collections::BTreeMap;
 
+use dice::Dice;
 use machines::xa::commit::{self, Commit, Refusal, Reply, Work};
 use machines::xa::recovery::{self, Recovery};
 use machines::xa::{Seat, Verdict};
-
-/// A small generator of numbers that a seed repeats (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit as u64).expect("small")
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-}
 
 /// A seat's data on its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

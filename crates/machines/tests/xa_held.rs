@@ -1,26 +1,12 @@
 //! Transactions that are prepared for their client's own manager, in which everything is lost at every
 //! point: whoever ends the client's transaction at the decider, all groups end the same way.
 
+mod dice;
+
+use dice::Dice;
 use machines::xa::commit::{Action, Commit, Event, Refusal, Reply, Work};
 use machines::xa::recovery::{self, Recovery};
 use machines::xa::{Seat, Verdict};
-
-/// A small generator of numbers that a seed repeats (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % limit).expect("small")
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Data {
@@ -109,7 +95,7 @@ impl World {
 
     /// A question reaches its server, is lost on the way, or its answer is.
     fn serve_router(&mut self, dice: &mut Dice) {
-        let limit = self.asked.len() as u64;
+        let limit = self.asked.len();
         let action = self.asked.swap_remove(dice.below(limit));
         let (Action::Prepare(seat)
         | Action::Hold(seat)
@@ -135,7 +121,7 @@ impl World {
     }
 
     fn serve_recovery(&mut self, at: usize, dice: &mut Dice) {
-        let limit = self.recoveries[at].1.len() as u64;
+        let limit = self.recoveries[at].1.len();
         let action = self.recoveries[at].1.swap_remove(dice.below(limit));
         self.log.push(format!("recovery {at}: {action:?}"));
         let event = match action {
@@ -220,7 +206,7 @@ impl World {
                         }
                     }
                 }
-                _ => self.serve_recovery(open[dice.below(open.len() as u64)], dice),
+                _ => self.serve_recovery(open[dice.below(open.len())], dice),
             }
         }
         panic!("it does not come to an end\n{}", self.log.join("\n"));

@@ -14,6 +14,7 @@ use sqltext::{Dialect, Mode, PieceKind, pieces, spliced, tables, ticked};
 
 use crate::answer::{Asked, Unanswered};
 use crate::catalog::{Catalog, Kind};
+use crate::gather::locks_rows;
 use crate::parse;
 use crate::place::Tables;
 use crate::push;
@@ -152,12 +153,7 @@ fn expand(text: &str, asked: &Asked<'_>) -> Result<Option<String>, Unanswered> {
     let Some(all) = pieces(bytes, asked.mode) else {
         return Err(unknown("the text's quotes are not sure to end"));
     };
-    let locks = all.windows(2).any(|two| {
-        let [first, second] = two else { return false };
-        first.is(bytes, "FOR") && (second.is(bytes, "UPDATE") || second.is(bytes, "SHARE"))
-            || first.is(bytes, "LOCK") && second.is(bytes, "IN")
-    });
-    if locks {
+    if locks_rows(&all, bytes) {
         return Err(unknown(
             "the rows of a view over several groups cannot be locked: lock those of its tables",
         ));

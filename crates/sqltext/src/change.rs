@@ -26,16 +26,7 @@ pub struct Change {
 /// The clauses of a text that is one UPDATE or DELETE of one table; `None` for everything else.
 pub fn change(text: &[u8], mode: &Mode) -> Option<Change> {
     let mut lexer = Lexer::new(text, mode);
-    let mut tokens = Vec::new();
-    loop {
-        let token = lexer.next();
-        match token.kind {
-            Kind::End => break,
-            Kind::Semicolon if lexer.next().kind == Kind::End => break,
-            Kind::Semicolon => return None,
-            _ => tokens.push(token),
-        }
-    }
+    let tokens = lexer.statement()?;
     if lexer.doubtful() {
         return None;
     }

@@ -145,6 +145,19 @@ impl<'a> Lexer<'a> {
         &self.mode
     }
 
+    /// The tokens of a text that is one statement, without its end; `None` for a text of several.
+    pub(crate) fn statement(&mut self) -> Option<Vec<Token>> {
+        let mut tokens = Vec::new();
+        loop {
+            let token = self.next();
+            match token.kind {
+                Kind::End => return Some(tokens),
+                Kind::Semicolon => return (self.next().kind == Kind::End).then_some(tokens),
+                _ => tokens.push(token),
+            }
+        }
+    }
+
     /// True once something was met that the server may read in another way, or not at all.
     pub fn doubtful(&self) -> bool {
         self.doubtful

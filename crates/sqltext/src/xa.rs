@@ -38,20 +38,7 @@ pub struct XaName {
 
 /// Reads one statement; `None` for another one, and for what a server would refuse as bad syntax.
 pub fn xa(text: &[u8], mode: &Mode) -> Option<Xa> {
-    let mut lexer = Lexer::new(text, mode);
-    let mut tokens = Vec::new();
-    loop {
-        let token = lexer.next();
-        match token.kind {
-            Kind::End => break,
-            Kind::Semicolon => {
-                let rest = lexer.next();
-                (rest.kind == Kind::End).then_some(())?;
-                break;
-            }
-            _ => tokens.push(token),
-        }
-    }
+    let tokens = Lexer::new(text, mode).statement()?;
     let mut reader = Reader {
         text,
         mode,

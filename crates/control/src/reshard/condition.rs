@@ -26,32 +26,13 @@ pub(super) fn of_move(declared: &Declared, id: u32, to: &str) -> Result<Next, St
         group: PART.to_owned(),
         ..shard.clone()
     };
-    let mut puts = Vec::new();
-    let mut removes = Vec::new();
-    match declared
-        .shards_of(shard.map)
-        .find(|(_, other)| other.group == to)
-    {
-        None => puts.push((
-            id,
-            ShardRecord {
-                group: to.to_owned(),
-                ..shard.clone()
-            },
-        )),
-        Some((other, there)) if is_slots(declared, shard.map) => {
-            let slots = numbers(&there.slots).chain(numbers(&shard.slots));
-            let slots = ranges(slots.collect());
-            puts.push((
-                other,
-                ShardRecord {
-                    slots,
-                    ..there.clone()
-                },
-            ));
+    let (mut puts, mut removes) = (Vec::new(), Vec::new());
+    match landed(declared, to, shard)? {
+        (None, there) => puts.push((id, there)),
+        (Some(other), there) => {
+            puts.push((other, there));
             removes.push(id);
         }
-        Some((other, _)) => return Err(taken(shard.map, other, to)),
     }
     next(declared, shard.map, to, &[(id, part)], puts, removes, false)
 }
@@ -69,35 +50,13 @@ pub(super) fn of_split(
         .maps
         .get(&shard.map)
         .map_or(ShardKind::Slots, |map| map.kind);
-    let there = declared
-        .shards_of(shard.map)
-        .find(|(_, other)| other.group == to);
     let (stays, goes) = divided(declared, kind, id, shard, value)?;
     let mut puts = Vec::new();
     if stays != *shard {
         puts.push((id, stays.clone()));
     }
-    match there {
-        None => puts.push((
-            new,
-            ShardRecord {
-                group: to.to_owned(),
-                ..goes.clone()
-            },
-        )),
-        Some((other, there)) if kind == ShardKind::Slots => {
-            let slots = numbers(&there.slots).chain(numbers(&goes.slots));
-            let slots = ranges(slots.collect());
-            puts.push((
-                other,
-                ShardRecord {
-                    slots,
-                    ..there.clone()
-                },
-            ));
-        }
-        Some((other, _)) => return Err(taken(shard.map, other, to)),
-    }
+    let (other, there) = landed(declared, to, &goes)?;
+    puts.push((other.unwrap_or(new), there));
     let part = ShardRecord {
         group: PART.to_owned(),
         ..goes
@@ -106,11 +65,35 @@ pub(super) fn of_split(
     next(declared, shard.map, to, &parts, puts, Vec::new(), true)
 }
 
-fn taken(map: u32, shard: u32, group: &str) -> String {
-    format!(
-        "group {group} has shard {shard} of map {map} already, and a group has one shard of a map: \
-         name a group that has none"
-    )
+/// A part as it is once the group has it: a shard of its own, or one with the numbered shard that the
+/// group has, where the map has slots.
+fn landed(
+    declared: &Declared,
+    to: &str,
+    part: &ShardRecord,
+) -> Result<(Option<u32>, ShardRecord), String> {
+    let mut shards = declared.shards_of(part.map);
+    let Some((other, there)) = shards.find(|(_, shard)| shard.group == to) else {
+        let group = to.to_owned();
+        let own = ShardRecord {
+            group,
+            ..part.clone()
+        };
+        return Ok((None, own));
+    };
+    if !is_slots(declared, part.map) {
+        return Err(format!(
+            "group {to} has shard {other} of map {} already, and a group has one shard of a map: name \
+             a group that has none",
+            part.map
+        ));
+    }
+    let slots = numbers(&there.slots).chain(numbers(&part.slots));
+    let both = ShardRecord {
+        slots: ranges(slots.collect()),
+        ..there.clone()
+    };
+    Ok((Some(other), both))
 }
 
 fn is_slots(declared: &Declared, map: u32) -> bool {

@@ -50,6 +50,17 @@ pub(crate) struct Column {
     pub(crate) form: Form,
 }
 
+impl Column {
+    /// How it is read, so that nothing of its value is lost.
+    pub(crate) fn read(&self) -> String {
+        match self.form {
+            // Its text has six digits; that of a double is exact.
+            Form::Float => format!("{}*1e0", ticked(&self.name)),
+            _ => ticked(&self.name),
+        }
+    }
+}
+
 /// How a value is read and written again without a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Form {

@@ -31,7 +31,7 @@ use crate::link::{Link, Login};
 pub(crate) use catalog::{Column, Form, Program, Schema, bare_schema, columns, schema, schemas};
 pub use destination::{Contents, contents, wipe};
 pub(crate) use destination::{make, run_bytes};
-pub(crate) use rows::put_value;
+pub(crate) use rows::put_row;
 
 /// The database that marks a server whose copy has not ended.
 pub const UNFINISHED: &str = "heddle_unfinished_clone";

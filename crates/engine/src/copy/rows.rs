@@ -9,7 +9,7 @@ use sqltext::ticked;
 use tokio::sync::mpsc;
 
 use super::Progress;
-use super::catalog::{Form, Table};
+use super::catalog::{Column, Form, Table};
 use crate::error::Error;
 use crate::link::Link;
 
@@ -101,7 +101,7 @@ async fn stream(
                 if rows > 0 {
                     statement.push(b',');
                 }
-                put_row(&mut statement, &row, table);
+                put_row(&mut statement, &row, &table.columns);
                 rows += 1;
             }
             Ok(false)
@@ -129,15 +129,7 @@ fn stalled(operation: &'static str, server: &str) -> Error {
 }
 
 fn select(table: &Table) -> String {
-    let columns: Vec<String> = table
-        .columns
-        .iter()
-        .map(|column| match column.form {
-            // Its text has six digits; that of a double is exact.
-            Form::Float => format!("{}*1e0", ticked(&column.name)),
-            _ => ticked(&column.name),
-        })
-        .collect();
+    let columns: Vec<String> = table.columns.iter().map(Column::read).collect();
     let columns = if columns.is_empty() {
         "NULL".to_owned()
     } else {
@@ -164,9 +156,10 @@ fn head(table: &Table) -> Vec<u8> {
     format!("INSERT INTO {schema}.{name} ({columns}) VALUES ").into_bytes()
 }
 
-fn put_row(statement: &mut Vec<u8>, row: &Row, table: &Table) {
+/// A row as VALUES has it; cells behind these columns are left out.
+pub(crate) fn put_row(statement: &mut Vec<u8>, row: &Row, columns: &[Column]) {
     statement.push(b'(');
-    for (index, column) in table.columns.iter().enumerate() {
+    for (index, column) in columns.iter().enumerate() {
         if index > 0 {
             statement.push(b',');
         }
@@ -180,7 +173,7 @@ fn put_row(statement: &mut Vec<u8>, row: &Row, table: &Table) {
 
 /// Bytes above 127 need no escape: the statement is read as utf8mb4, where no part of a longer
 /// character looks like a quote or a backslash.
-pub(crate) fn put_value(statement: &mut Vec<u8>, bytes: &[u8], form: Form) {
+fn put_value(statement: &mut Vec<u8>, bytes: &[u8], form: Form) {
     match form {
         Form::Bytes => statement.extend_from_slice(b"_binary'"),
         Form::Json => statement.extend_from_slice(b"_utf8mb4'"),

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use mysql_async::Row;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Row, Value};
 use sqltext::ticked;
 
 use super::PartTable;
 use super::key::{self, Key};
-use crate::copy::{Form, put_value};
+use crate::copy::{Column, Form, put_row};
 use crate::error::Error;
 use crate::link::{Link, Login, bytes_at, text_at};
 
@@ -309,12 +309,7 @@ fn order(table: &PartTable) -> String {
 
 /// All that is written, and behind it the key.
 fn select(table: &PartTable) -> String {
-    let column = |column: &crate::copy::Column| match column.form {
-        // Its text has six digits; that of a double is exact.
-        Form::Float => format!("{}*1e0", ticked(&column.name)),
-        _ => ticked(&column.name),
-    };
-    let columns: Vec<String> = table.columns.iter().map(column).collect();
+    let columns: Vec<String> = table.columns.iter().map(Column::read).collect();
     format!(
         "SELECT {},{} FROM {}",
         columns.join(","),
@@ -341,7 +336,7 @@ fn literals(table: &PartTable, row: &Row, from: usize) -> Key {
 }
 
 /// How a column's value goes into a sum: text by its bytes, whatever its character set.
-fn summed(column: &crate::copy::Column) -> String {
+fn summed(column: &Column) -> String {
     let name = ticked(&column.name);
     match column.form {
         Form::Bytes => format!("HEX({name})"),
@@ -366,7 +361,7 @@ fn statements(table: &PartTable, rows: &[Row]) -> Vec<Vec<u8>> {
             true => statement.extend_from_slice(head.as_bytes()),
             false => statement.push(b','),
         }
-        put_row(&mut statement, row, table);
+        put_row(&mut statement, row, &table.columns);
         if statement.len() >= STATEMENT_BYTES {
             all.push(std::mem::take(&mut statement));
         }
@@ -375,18 +370,4 @@ fn statements(table: &PartTable, rows: &[Row]) -> Vec<Vec<u8>> {
         all.push(statement);
     }
     all
-}
-
-fn put_row(statement: &mut Vec<u8>, row: &Row, table: &PartTable) {
-    statement.push(b'(');
-    for (index, column) in table.columns.iter().enumerate() {
-        if index > 0 {
-            statement.push(b',');
-        }
-        match row.as_ref(index) {
-            Some(Value::Bytes(bytes)) => put_value(statement, bytes, column.form),
-            _ => statement.extend_from_slice(b"NULL"),
-        }
-    }
-    statement.push(b')');
 }

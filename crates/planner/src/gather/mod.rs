@@ -18,7 +18,7 @@ use crate::views;
 
 use references::{Finder, Reference};
 
-pub(crate) use pull::{follows_table, pull};
+pub(crate) use pull::{follows_table, locks_rows, pull};
 pub use reduce::{Passed, Reduced, Reduction};
 
 /// Answers a query whose rows are changed afterwards, and which locks nothing by itself.

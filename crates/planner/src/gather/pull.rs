@@ -29,6 +29,15 @@ pub(crate) fn follows_table(piece: &Piece, text: &str) -> bool {
     NO_ALIAS.iter().any(|word| piece.is(text.as_bytes(), word))
 }
 
+/// Whether a query locks the rows that it reads.
+pub(crate) fn locks_rows(pieces: &[Piece], text: &[u8]) -> bool {
+    pieces.windows(2).any(|two| {
+        let [first, second] = two else { return false };
+        first.is(text, "FOR") && (second.is(text, "UPDATE") || second.is(text, "SHARE"))
+            || first.is(text, "LOCK") && second.is(text, "IN")
+    })
+}
+
 /// Answers a text that is not read.
 ///
 /// # Errors
@@ -76,12 +85,7 @@ pub(crate) fn pull(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> 
             padded: false,
         });
     }
-    let locks = all.windows(2).any(|two| {
-        let [first, second] = two else { return false };
-        first.is(bytes, "FOR") && (second.is(bytes, "UPDATE") || second.is(bytes, "SHARE"))
-            || first.is(bytes, "LOCK") && second.is(bytes, "IN")
-    });
-    if locks {
+    if locks_rows(&all, bytes) {
         return Err(unknown(
             "locks are not known in a text over several groups that is not read",
         ));
