@@ -8,7 +8,6 @@
 //! Must not know: SQL, sessions, how a command works.
 
 mod answer;
-mod base64;
 mod commands;
 mod condition;
 mod connection;

@@ -14,10 +14,11 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Refusal;
-use crate::base64;
 use crate::guard::MayChange;
 use crate::server::Shared;
 
@@ -300,7 +301,7 @@ fn columns(body: &[u8]) -> Result<BTreeMap<String, Option<Vec<u8>>>, String> {
                 object
                     .get("base64")
                     .and_then(Value::as_str)
-                    .and_then(base64::decoded)
+                    .and_then(|text| BASE64.decode(text).ok())
                     .ok_or_else(|| format!("column {name}: an object is {{\"base64\": TEXT}}"))?,
             ),
             Value::Array(_) => return Err(format!("column {name} cannot be a list")),
@@ -319,7 +320,7 @@ fn object(columns: Vec<Column>) -> Value {
                     serde_json::from_str(&text).unwrap_or(Value::String(text))
                 }
                 Ok(text) => Value::String(text),
-                Err(bytes) => json!({ "base64": base64::encoded(bytes.as_bytes()) }),
+                Err(bytes) => json!({ "base64": BASE64.encode(bytes.as_bytes()) }),
             },
         };
         (column.name, value)

@@ -10,7 +10,6 @@
 //!
 //! Must not know: sockets, clocks, tables, what a key stands for.
 
-mod base64;
 mod line;
 mod login;
 pub mod meta;

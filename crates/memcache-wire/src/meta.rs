@@ -1,6 +1,8 @@
 //! The meta commands: their lines, and the lines that answer them.
 
-use crate::base64;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
 use crate::line::Words;
 use crate::number::{push_number, read_number, read_signed};
 use crate::parse::{BAD_LINE, Fault, Head};
@@ -107,7 +109,11 @@ fn key(word: &[u8], base64: bool) -> Result<Key<'_>, Fault> {
         return Key::plain(word).ok_or(Fault::new(BAD_LINE));
     }
     let mut scratch = [0; KEY_BYTES_MAX];
-    base64::decode(word, &mut scratch).ok_or(Fault::new(BAD_KEY))?;
+    let decoded = BASE64.decode_slice(word, &mut scratch);
+    decoded
+        .ok()
+        .filter(|length| *length > 0)
+        .ok_or(Fault::new(BAD_KEY))?;
     Ok(Key { word, base64 })
 }
 

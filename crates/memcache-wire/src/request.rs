@@ -1,6 +1,8 @@
 //! What a client can ask for.
 
-use crate::base64;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
 use crate::line::Words;
 
 /// The longest key, as it stands on the line.
@@ -42,8 +44,9 @@ impl<'a> Key<'a> {
         if !self.base64 {
             return self.word;
         }
-        let length =
-            base64::decode(self.word, scratch).expect("a key is decoded when it is parsed");
+        let length = BASE64
+            .decode_slice(self.word, scratch)
+            .expect("a key is decoded when it is parsed");
         &scratch[..length]
     }
 }
