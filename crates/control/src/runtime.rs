@@ -412,8 +412,8 @@ impl Control {
         state.seen.retain(|id, _| records.servers.contains_key(id));
         state.records = records;
         state.keep_ahead();
-        if state.lay_out() {
-            self.tables.changed.notify_one();
+        if let Some(which) = state.lay_out() {
+            self.tables.want(which);
         }
         let configured = version.and_then(|version| self.take_version(&mut state, version));
         let groups: Vec<String> = state.drivers.keys().cloned().collect();

@@ -14,6 +14,14 @@ pub struct Definitions {
     schemas: Vec<Schema>,
 }
 
+/// What is looked at.
+pub enum Extent {
+    /// These databases, with all that is in them.
+    Databases(BTreeSet<String>),
+    /// A table, by its database and name, with its triggers.
+    Table(String, String),
+}
+
 /// How a definition of one server is not the other's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
@@ -50,19 +58,27 @@ impl Drift {
 }
 
 impl Definitions {
-    /// Reads those of these databases; one that is not there is left out.
+    /// Reads them; what is not there is left out.
     pub async fn read(
         link: &mut Link,
-        databases: &BTreeSet<String>,
+        extent: &Extent,
         timeout_ms: u64,
     ) -> Result<Definitions, Error> {
         // Programs come as they were written, in whatever character set.
         let as_stored = "SET NAMES utf8mb4, character_set_results=NULL";
         link.run("show definitions", as_stored, timeout_ms).await?;
-        let there = copy::schemas(link, timeout_ms).await?;
+        let mut there = copy::schemas(link, timeout_ms).await?;
+        there.retain(|name| match extent {
+            Extent::Databases(databases) => databases.contains(name),
+            Extent::Table(database, _) => database == name,
+        });
+        let table = match extent {
+            Extent::Databases(_) => None,
+            Extent::Table(_, table) => Some(table.as_str()),
+        };
         let mut schemas = Vec::new();
-        for name in there.into_iter().filter(|name| databases.contains(name)) {
-            schemas.push(copy::schema(link, name, timeout_ms).await?);
+        for name in there {
+            schemas.push(copy::schema(link, name, table, timeout_ms).await?);
         }
         Ok(Definitions { schemas })
     }

@@ -15,28 +15,21 @@ pub fn literal(text: &str) -> String {
     quoted(text)
 }
 
-/// All tables and views of a database, by name.
+/// The tables and views of a database by name, or the one that is named.
 pub async fn schemas(
     link: &mut Link,
     database: &str,
+    only: Option<&str>,
     timeout_ms: u64,
 ) -> Result<BTreeMap<String, TableSchema>, Error> {
     const OPERATION: &str = "list its tables";
-    let database = quoted(database);
-    let sql = format!(
-        "SELECT TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA={database}; \
-         SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLLATION_NAME, IS_NULLABLE, EXTRA, \
-         COLUMN_DEFAULT \
-         FROM information_schema.COLUMNS WHERE TABLE_SCHEMA={database} \
-         ORDER BY TABLE_NAME, ORDINAL_POSITION; \
-         SELECT TABLE_NAME, INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS \
-         WHERE TABLE_SCHEMA={database} AND NON_UNIQUE=0 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX; \
-         SELECT TABLE_NAME, VIEW_DEFINITION FROM information_schema.VIEWS \
-         WHERE TABLE_SCHEMA={database}"
-    );
-    // A set without rows is left out by the driver, so the statements go one by one.
+    let mut within = quoted(database);
+    if let Some(table) = only {
+        within += &format!(" AND TABLE_NAME={}", quoted(table));
+    }
     let mut sets = Vec::new();
-    for one in sql.split("; ") {
+    // A set without rows is left out by the driver, so the statements go one by one.
+    for one in &questions(&within) {
         sets.push(link.rows(OPERATION, one, timeout_ms).await?);
     }
     let cell = |row: &mysql_async::Row, at| text_at(row, at).unwrap_or_default();
@@ -75,6 +68,30 @@ pub async fn schemas(
     }
     put_keys(&mut all, &sets[2]);
     Ok(all)
+}
+
+/// What is asked of the tables that this names: tables, columns, unique keys, views.
+fn questions(within: &str) -> [String; 4] {
+    [
+        format!(
+            "SELECT TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA={within}"
+        ),
+        format!(
+            "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLLATION_NAME, IS_NULLABLE, \
+             EXTRA, COLUMN_DEFAULT \
+             FROM information_schema.COLUMNS WHERE TABLE_SCHEMA={within} \
+             ORDER BY TABLE_NAME, ORDINAL_POSITION"
+        ),
+        format!(
+            "SELECT TABLE_NAME, INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS \
+             WHERE TABLE_SCHEMA={within} AND NON_UNIQUE=0 \
+             ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"
+        ),
+        format!(
+            "SELECT TABLE_NAME, VIEW_DEFINITION FROM information_schema.VIEWS \
+             WHERE TABLE_SCHEMA={within}"
+        ),
+    ]
 }
 
 /// The table's engine, if it keeps no transactions.

@@ -5,12 +5,14 @@
 //! Events run on one group only, and a temporary table is where its connection is.
 
 mod engine;
+mod rename;
 mod unique;
 
 use std::sync::Arc;
 
 use farm::Sharding;
 use farm::sharding::Placed;
+use rename::renamed;
 use sqltext::{Mode, Piece, PieceKind, Span, pieces};
 
 /// Where a definition is made.
@@ -18,8 +20,9 @@ use sqltext::{Mode, Piece, PieceKind, Span, pieces};
 pub enum Defines {
     /// Where statements go that name no declared table.
     Elsewhere,
-    /// On these groups, in this order: when the first refuses it, it is done nowhere.
-    On(Vec<Arc<str>>, Then),
+    /// On these groups, in this order: when the first refuses it, it is done nowhere. And the tables
+    /// that may be others then; no names for all.
+    On(Vec<Arc<str>>, Then, Vec<Named>),
     /// Not at all; why, and what to do.
     Refused(String),
 }
@@ -55,11 +58,14 @@ pub struct Around<'a> {
 }
 
 /// A table, view or other thing with its database.
-type Named = (String, String);
+pub type Named = (String, String);
 
 /// Reads a statement of the class of definitions. `accounts`: it changes accounts.
 pub fn define(text: &[u8], accounts: bool, around: &Around<'_>) -> Defines {
-    let all = || Defines::On(around.sharding.groups(around.home), Then::Nothing);
+    let all = || {
+        let groups = around.sharding.groups(around.home);
+        Defines::On(groups, Then::Nothing, Vec::new())
+    };
     if accounts {
         return all();
     }
@@ -85,6 +91,7 @@ pub fn define(text: &[u8], accounts: bool, around: &Around<'_>) -> Defines {
             true => Defines::On(
                 around.sharding.groups(around.home),
                 Then::Forget(reader.tables_within(at + 1)),
+                Vec::new(),
             ),
             false => all(),
         },
@@ -212,7 +219,7 @@ impl Reader<'_> {
         }
         match groups.is_empty() {
             true => Defines::Elsewhere,
-            false => Defines::On(groups, then),
+            false => Defines::On(groups, then, names.to_vec()),
         }
     }
 
@@ -258,7 +265,7 @@ impl Reader<'_> {
             Err(why) => return Defines::Refused(why),
         };
         let fills = self.words.iter().any(|word| word.is(self.text, "select"));
-        let several = matches!(&on, Defines::On(groups, _) if groups.len() > 1);
+        let several = matches!(&on, Defines::On(groups, ..) if groups.len() > 1);
         if fills && (several || asked.is_some()) {
             return Defines::Refused(format!(
                 "CREATE TABLE … SELECT does not work in database {}, which has sharded tables: create \
@@ -285,24 +292,7 @@ impl Reader<'_> {
             column,
         };
         let first = vec![mapped.map.global_group.clone()];
-        Defines::On(first, Then::Declare(declaration))
-    }
-
-    fn rename(&self, at: usize) -> Defines {
-        let mut names = Vec::new();
-        let mut at = at + 1;
-        while let Some((name, next)) = self.name(self.behind_if(at)) {
-            names.push(name);
-            if self.is(next, "to") || self.kind(next) == Some(PieceKind::Comma) {
-                at = next + 1;
-            } else {
-                break;
-            }
-        }
-        match names.iter().find(|name| self.is_declared(name)) {
-            Some((database, table)) => Defines::Refused(renamed(database, table)),
-            None => self.on(&names, Then::Nothing),
-        }
+        Defines::On(first, Then::Declare(declaration), names[..1].to_vec())
     }
 
     fn alter_table(&self, at: usize) -> Defines {
@@ -310,7 +300,10 @@ impl Reader<'_> {
         let Some((database, table)) = names.first() else {
             return Defines::Elsewhere;
         };
-        let on = self.on(&names[..1], Then::Nothing);
+        let mut on = self.on(&names[..1], Then::Nothing);
+        if let Defines::On(.., changed) = &mut on {
+            changed.extend(self.new_name(at));
+        }
         let placed = self.around.sharding.placed(database, table);
         let (Placed::Sharded(_) | Placed::Global(_)) = placed else {
             return on;
@@ -323,8 +316,7 @@ impl Reader<'_> {
             return Defines::Refused(why);
         }
         for at in 0..self.words.len() {
-            let part = ["column", "index", "key"];
-            if self.is(at, "rename") && !part.iter().any(|word| self.is(at + 1, word)) {
+            if self.renames(at) {
                 return Defines::Refused(renamed(database, table));
             }
             let changes = ["drop", "change", "rename"];
@@ -363,13 +355,6 @@ impl Reader<'_> {
         }
         Ok(None)
     }
-}
-
-fn renamed(database: &str, table: &str) -> String {
-    format!(
-        "{database}.{table} is on a shard map by its name; make a table of the new name, declare it, \
-         and move the rows with INSERT INTO … SELECT"
-    )
 }
 
 /// Reads what lies between two tokens; `None` when it has no comment of ours about maps.
@@ -459,12 +444,12 @@ mod tests {
     pub(super) fn told(text: &str) -> String {
         match defines(text) {
             Defines::Elsewhere => "elsewhere".to_owned(),
-            Defines::On(groups, Then::Nothing) => groups.join(" "),
-            Defines::On(groups, Then::Forget(all)) => {
+            Defines::On(groups, Then::Nothing, _) => groups.join(" "),
+            Defines::On(groups, Then::Forget(all), _) => {
                 let all: Vec<String> = all.iter().map(|(a, b)| format!("{a}.{b}")).collect();
                 format!("{} forget [{}]", groups.join(" "), all.join(" "))
             }
-            Defines::On(groups, Then::Declare(it)) => {
+            Defines::On(groups, Then::Declare(it), _) => {
                 let column = it.column.unwrap_or_default();
                 format!(
                     "{} {}.{} on {} by {column}",

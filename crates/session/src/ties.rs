@@ -80,6 +80,22 @@ impl Ties {
 }
 
 impl Session {
+    /// True for a definition of temporary tables of the session alone; of ALTER TABLE the first name
+    /// is what it is about.
+    pub(crate) fn has_made(&self, names: &[(String, String)], verb: Verb) -> bool {
+        let Some(ties) = &self.ties else {
+            return false;
+        };
+        let has = |(database, table): &(String, String)| {
+            let name = [database.as_bytes(), table.as_bytes()].join(&b'.');
+            ties.tables.contains(&name)
+        };
+        match verb {
+            Verb::Alter => names.first().is_some_and(has),
+            _ => !names.is_empty() && names.iter().all(has),
+        }
+    }
+
     /// True when [`Session::note_ties`] must hear of the statement.
     pub(crate) fn may_tie(&self, shape: &Shape) -> bool {
         let made = Pins::of(shape.class, shape.verb, shape.facts);

@@ -9,6 +9,7 @@ use super::{Arguments, CommandError, Table};
 use crate::identity;
 use crate::record::{CHANGE, ChangeRecord, json};
 use crate::runtime::Control;
+use crate::sharding::catalog::Which;
 
 /// A definition of a large table takes its time.
 const RESUME_MS: u64 = 3_600_000;
@@ -77,7 +78,8 @@ impl Control {
             change.groups.remove(0);
         }
         self.commit(meta::Transaction::new().delete(&key)).await?;
-        self.refresh_tables().await.map_err(CommandError::Refused)?;
+        let read = self.refresh_tables(&Which::All).await;
+        read.map_err(CommandError::Refused)?;
         done(Value::Bool(true))
     }
 

@@ -1,7 +1,6 @@
 //! Commands about shard maps and the tables on them.
 
-use std::collections::BTreeSet;
-
+use engine::definitions::Extent;
 use farm::shard::ShardKind;
 use farm::sharding::TableSchema;
 use serde_json::Value;
@@ -10,6 +9,7 @@ use super::group::{done, find_group};
 use super::{Arguments, CommandError, Table, Verb};
 use crate::record::{Declared, KeyRecord, MapRecord, TableRecord};
 use crate::runtime::Control;
+use crate::sharding::catalog::Which;
 use planner::belongs::key_type;
 
 /// Longest name of a map.
@@ -46,7 +46,7 @@ impl Control {
             Verb::SplitShard => self.split_shard(args).await,
             Verb::AssignDatabase => self.assign_database(args).await,
             Verb::VerifyShards => self.verify(args).await,
-            Verb::RefreshTables => self.refresh().await,
+            Verb::RefreshTables => self.refresh(args).await,
             Verb::AddChange => self.add_change(args).await,
             Verb::DropChange => self.drop_change(args).await,
             Verb::ListChanges => Ok(self.list_changes()),
@@ -154,8 +154,13 @@ impl Control {
         if let Some(key) = &mut record.key {
             check_key(&map.kind, &full, &schema, key)?;
         }
-        let whole: BTreeSet<String> = [record.database.clone()].into();
-        self.spread(&map, &whole).await?;
+        // The other groups have all of a database of which they have a table by this map already.
+        let mut there = declared.tables_of(id);
+        let extent = match there.any(|table| table.database == record.database) {
+            true => Extent::Table(record.database.clone(), record.table.clone()),
+            false => Extent::Databases([record.database.clone()].into()),
+        };
+        self.spread(&map, &extent).await?;
         let tables = [record.clone()];
         match &record.key {
             Some(_) if map.shards.is_empty() => {}
@@ -164,9 +169,8 @@ impl Control {
         }
         let change = declared.change().put_table(&record);
         self.commit_as(&args.author(), change.finish()).await?;
-        self.refresh_tables()
-            .await
-            .map_err(CommandError::Internal)?;
+        let read = self.refresh_tables(&Which::These([name].into())).await;
+        read.map_err(CommandError::Internal)?;
         // A statement that was under way may have put a row where it no longer belongs.
         if record.key.is_some()
             && !map.shards.is_empty()
@@ -189,7 +193,9 @@ impl Control {
     ) -> Result<TableSchema, CommandError> {
         let timeout_ms = self.settings().step_timeout_ms;
         let mut link = self.ask_group(group).await?;
-        let mut all = engine::tables::schemas(&mut link, &table.database, timeout_ms).await?;
+        let (database, name) = (&table.database, &table.table);
+        let read = engine::tables::schemas(&mut link, database, Some(name), timeout_ms);
+        let mut all = read.await?;
         let full = table.full_name();
         let schema = all.remove(&table.table).ok_or_else(|| {
             CommandError::Refused(format!(
@@ -202,7 +208,6 @@ impl Control {
                 "{full} is a view; declare the tables that it is made of"
             )));
         }
-        let (database, name) = (&table.database, &table.table);
         let asked =
             engine::tables::engine_without_transactions(&mut link, database, name, timeout_ms);
         if let Some(engine) = asked.await? {

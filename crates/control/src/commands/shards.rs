@@ -1,17 +1,19 @@
 //! Commands about shards: making, switching, removing and finding them, and their rows.
 
+use engine::definitions::Extent;
 use farm::shard::{SLOTS, ShardKind, ShardMap};
 use routing::shard::{Literal, Nowhere, locate, stored};
 use serde_json::Value;
 
 use super::group::{done, find_group};
-use super::sharding::{check_key, find_map, find_table, no_map};
+use super::sharding::{check_key, find_map, find_table, no_map, table_name};
 use super::{Arguments, CommandError, Table};
 use crate::identity;
 use crate::record::{DEFINED, Declared, ShardRecord, TableRecord, json};
 use crate::runtime::Control;
 use crate::sharding::accept::rows_of;
 use crate::sharding::bounds;
+use crate::sharding::catalog::Which;
 
 /// So many rows are deleted in one statement, as Fabric does it.
 const PRUNED_AT_ONCE: u64 = 10_000;
@@ -54,7 +56,7 @@ impl Control {
         let map = next.map(id).ok_or_else(|| no_map(id))?;
         let tables: Vec<TableRecord> = declared.tables_of(id).cloned().collect();
         let whole = tables.iter().map(|table| table.database.clone()).collect();
-        self.spread(&map, &whole).await?;
+        self.spread(&map, &Extent::Databases(whole)).await?;
         self.check_rows(&map, &tables, &[]).await?;
         for table in tables.iter().filter(|table| table.key.is_none()) {
             self.fill_global(&map, table).await?;
@@ -218,8 +220,13 @@ impl Control {
         done(pruned.into())
     }
 
-    pub(super) async fn refresh(&self) -> Result<Table, CommandError> {
-        let news = self.refresh_tables().await.map_err(CommandError::Refused)?;
+    pub(super) async fn refresh(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let which = match args.get("table_name") {
+            None => Which::All,
+            Some(_) => Which::These([table_name(args)?].into()),
+        };
+        let news = self.refresh_tables(&which).await;
+        let news = news.map_err(CommandError::Refused)?;
         if news && !self.office.is_alone() {
             // The other routers look, too. Nothing of the farm is changed, so anybody may write it.
             let mark = identity::uuid().map_err(|it| CommandError::Internal(it.to_string()))?;
@@ -256,7 +263,7 @@ impl Control {
                     push(&map.global_group, what, &why, Value::Null);
                 }
             }
-            for drift in self.drift(&map, &whole).await? {
+            for drift in self.drift(&map, whole).await? {
                 push(&drift.group, drift.what, drift.kind.name(), Value::Null);
             }
             for it in self.misplaced(&map, &tables, &[]).await? {

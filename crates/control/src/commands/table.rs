@@ -287,7 +287,7 @@ commands! {
         [CHANGE_ID]
         "Forgets such a statement: somebody has finished it, or undone it, by hand.";
     "sharding" "refresh" RefreshTables false
-        []
+        [optional("table_name", "only this one, as DATABASE.TABLE")]
         "Reads the definitions of tables from the servers now: for what was changed without Heddle.";
     "sharding" "verify" VerifyShards false
         [optional("table_name", "only this one, as DATABASE.TABLE")]

@@ -3,7 +3,7 @@
 //! Keys: `/sharding/head`, which every change writes; `/sharding/map/ID`; `/sharding/shard/ID`;
 //! `/sharding/table/DATABASE/TABLE` and `/sharding/database/DATABASE`, whose names are escaped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use farm::shard::{KeyType, SLOTS, Shard, ShardIx, ShardKind, ShardMap};
 use meta::Transaction;
@@ -127,6 +127,17 @@ pub(crate) struct Declared {
 }
 
 impl Declared {
+    /// The tables that are declared otherwise in the later state; `None` when more has changed of what
+    /// is read of the servers.
+    pub(crate) fn changed_tables(&self, later: &Declared) -> Option<BTreeSet<(String, String)>> {
+        if self.maps != later.maps || self.defined != later.defined {
+            return None;
+        }
+        let names = self.tables.keys().chain(later.tables.keys());
+        let changed = names.filter(|name| self.tables.get(name) != later.tables.get(name));
+        Some(changed.cloned().collect())
+    }
+
     /// Takes a key over.
     pub(super) fn take(&mut self, entry: &meta::Entry) -> Result<(), Error> {
         let key = entry.key.as_str();

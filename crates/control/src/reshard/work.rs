@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use engine::definitions::Extent;
 use engine::heartbeat;
 use engine::part::{self, Ferry, Key, PartTable};
 use farm::Position;
@@ -109,7 +110,7 @@ impl Control {
             .iter()
             .map(|table| table.database.clone())
             .collect();
-        match self.spread(&map, &whole).await {
+        match self.spread(&map, &Extent::Databases(whole)).await {
             Err(crate::commands::CommandError::Refused(why)) => Err(Trouble::Stuck(why)),
             other => Ok(other?),
         }

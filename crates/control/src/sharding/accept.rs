@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::definitions::{Definitions, Drift, databases};
+use engine::definitions::{Definitions, Drift, Extent, databases};
 use engine::grants::Granted;
 use engine::{Link, Login, tables};
 use farm::shard::{ShardIx, ShardMap};
@@ -48,35 +48,37 @@ pub(crate) fn rows_of(map: &ShardMap, group: &str, table: &TableRecord) -> Optio
     ))
 }
 
-/// Accounts and definitions of a group, and the connection to its primary by which they were read.
+/// Definitions of a group, with its accounts where they count, and the connection to its primary by
+/// which they were read.
 struct Has {
     group: String,
-    accounts: Granted,
+    accounts: Option<Granted>,
     defined: Definitions,
     link: Link,
 }
 
 impl Has {
     /// Makes what `global` has and this group lacks; `bare` are all its databases without what is in
-    /// them.
+    /// them, where they count.
     async fn complete(
         &mut self,
         global: &Has,
-        bare: &Definitions,
+        bare: Option<&Definitions>,
         timeout_ms: u64,
     ) -> Result<(), CommandError> {
         let link = &mut self.link;
-        global
-            .accounts
-            .make_missing(link, &self.accounts, timeout_ms)
-            .await?;
+        if let (Some(wanted), Some(there)) = (&global.accounts, &self.accounts) {
+            wanted.make_missing(link, there, timeout_ms).await?;
+        }
         global
             .defined
             .make_missing(link, &self.defined, timeout_ms)
             .await?;
-        // Some of the databases have just been made.
-        let there = Definitions::bare(link, timeout_ms).await?;
-        bare.make_missing(link, &there, timeout_ms).await?;
+        if let Some(bare) = bare {
+            // Some of the databases have just been made.
+            let there = Definitions::bare(link, timeout_ms).await?;
+            bare.make_missing(link, &there, timeout_ms).await?;
+        }
         Ok(())
     }
 }
@@ -110,21 +112,17 @@ impl Control {
     }
 
     /// Makes on all groups of a map what the global group has: the accounts, all databases, and in
-    /// these ones everything but rows and events.
+    /// these ones everything but rows and events; or one table of a database that they have already.
     ///
     /// # Errors
     /// A group has something of the same name that is not the same, or refuses something.
-    pub(crate) async fn spread(
-        &self,
-        map: &ShardMap,
-        whole: &BTreeSet<String>,
-    ) -> Result<(), CommandError> {
+    pub(crate) async fn spread(&self, map: &ShardMap, extent: &Extent) -> Result<(), CommandError> {
         let mapped = Mapped::new(map.clone());
         let others = mapped.groups[1..].iter();
         // All of them are read at once: a database of many tables takes many trips.
         let (global, others) = tokio::join!(
-            self.has(&map.global_group, whole),
-            try_join_all(others.map(|group| self.has(group, whole))),
+            self.has(&map.global_group, extent),
+            try_join_all(others.map(|group| self.has(group, extent))),
         );
         let (mut global, mut others) = (global?, others?);
         for there in &others {
@@ -145,8 +143,11 @@ impl Control {
             }
         }
         let timeout_ms = self.settings().step_timeout_ms;
-        let bare = Definitions::bare(&mut global.link, timeout_ms).await?;
-        let (bare, global) = (&bare, &global);
+        let bare = match extent {
+            Extent::Databases(_) => Some(Definitions::bare(&mut global.link, timeout_ms).await?),
+            Extent::Table(..) => None,
+        };
+        let (bare, global) = (bare.as_ref(), &global);
         let make = others
             .iter_mut()
             .map(|there| there.complete(global, bare, timeout_ms));
@@ -154,14 +155,18 @@ impl Control {
         Ok(())
     }
 
-    /// Reads what a group has; these databases whole.
-    async fn has(&self, group: &str, whole: &BTreeSet<String>) -> Result<Has, CommandError> {
+    /// Reads what a group has.
+    async fn has(&self, group: &str, extent: &Extent) -> Result<Has, CommandError> {
         let timeout_ms = self.settings().step_timeout_ms;
         let mut link = self.reach_group(group).await?;
+        let accounts = match extent {
+            Extent::Databases(_) => Some(Granted::read(&mut link, timeout_ms).await?),
+            Extent::Table(..) => None,
+        };
         Ok(Has {
             group: group.to_owned(),
-            accounts: Granted::read(&mut link, timeout_ms).await?,
-            defined: Definitions::read(&mut link, whole, timeout_ms).await?,
+            accounts,
+            defined: Definitions::read(&mut link, extent, timeout_ms).await?,
             link,
         })
     }
@@ -174,34 +179,45 @@ impl Control {
         tables: &[TableRecord],
         others: &[String],
     ) -> Result<Vec<Misplaced>, CommandError> {
-        let mut all = Vec::new();
         let mapped = Mapped::new(map.clone());
         let groups = mapped.groups.iter().map(|group| group.to_string());
         let mut groups: Vec<String> = groups.collect();
         groups.extend(others.iter().cloned());
         let mut seen = BTreeSet::new();
         groups.retain(|group| seen.insert(group.clone()));
-        for group in groups {
-            let mut link = self.ask_group(&group).await?;
-            for table in tables {
-                let Some(condition) = rows_of(map, &group, table) else {
-                    continue;
-                };
-                let (database, name) = (&table.database, &table.table);
-                let counted =
-                    tables::count_others(&mut link, database, name, &condition, COUNT_MS).await;
-                let rows = match counted {
-                    // A table that is not there is another matter.
-                    Err(error) if error.number() == Some(NO_SUCH_TABLE) => 0,
-                    other => other?,
-                };
-                if rows > 0 {
-                    all.push(Misplaced {
-                        table: format!("{database}.{name}"),
-                        group: group.clone(),
-                        rows,
-                    });
-                }
+        let counted = groups
+            .iter()
+            .map(|group| self.misplaced_on(map, group, tables));
+        Ok(try_join_all(counted).await?.concat())
+    }
+
+    /// The same on one group.
+    async fn misplaced_on(
+        &self,
+        map: &ShardMap,
+        group: &str,
+        tables: &[TableRecord],
+    ) -> Result<Vec<Misplaced>, CommandError> {
+        let mut all = Vec::new();
+        let mut link = self.ask_group(group).await?;
+        for table in tables {
+            let Some(condition) = rows_of(map, group, table) else {
+                continue;
+            };
+            let (database, name) = (&table.database, &table.table);
+            let counted =
+                tables::count_others(&mut link, database, name, &condition, COUNT_MS).await;
+            let rows = match counted {
+                // A table that is not there is another matter.
+                Err(error) if error.number() == Some(NO_SUCH_TABLE) => 0,
+                other => other?,
+            };
+            if rows > 0 {
+                all.push(Misplaced {
+                    table: format!("{database}.{name}"),
+                    group: group.to_owned(),
+                    rows,
+                });
             }
         }
         Ok(all)
@@ -234,18 +250,19 @@ impl Control {
     pub(crate) async fn drift(
         &self,
         map: &ShardMap,
-        whole: &BTreeSet<String>,
+        whole: BTreeSet<String>,
     ) -> Result<Vec<Drifted>, CommandError> {
+        let extent = Extent::Databases(whole);
         let timeout_ms = self.settings().step_timeout_ms;
         let mapped = Mapped::new(map.clone());
         let mut global = self.ask_group(&map.global_group).await?;
         let accounts = Granted::read(&mut global, timeout_ms).await?;
         let bare = Definitions::bare(&mut global, timeout_ms).await?;
-        let defined = Definitions::read(&mut global, whole, timeout_ms).await?;
+        let defined = Definitions::read(&mut global, &extent, timeout_ms).await?;
         let mut all = Vec::new();
         for group in &mapped.groups[1..] {
             let mut link = self.ask_group(group).await?;
-            let there = Definitions::read(&mut link, whole, timeout_ms).await?;
+            let there = Definitions::read(&mut link, &extent, timeout_ms).await?;
             let mut found = defined.differences(&there);
             let there = databases(&mut link, timeout_ms).await?;
             found.extend(bare.missing(&there));

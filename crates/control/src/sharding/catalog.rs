@@ -2,12 +2,12 @@
 //! when a session changed a definition, and on a slow tick.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::Link;
 use farm::sharding::Placed;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::Notify;
 
 use super::Schemas;
 use crate::events::Event;
@@ -19,34 +19,72 @@ const TICK: Duration = Duration::from_secs(30);
 /// After a reading that failed.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// Which tables are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    All,
+    /// These, by database and name; all of a database of which nothing is known.
+    These(BTreeSet<(String, String)>),
+}
+
+impl Which {
+    /// These and those.
+    fn join(&mut self, more: Which) {
+        match (&mut *self, more) {
+            (Which::These(names), Which::These(more)) => names.extend(more),
+            (all, _) => *all = Which::All,
+        }
+    }
+}
+
 /// When tables are read.
 #[derive(Default)]
 pub(crate) struct Tables {
+    wanted: Mutex<Option<Which>>,
+    changed: Notify,
+    reading: tokio::sync::Mutex<()>,
+}
+
+impl Tables {
     /// They may be others than before.
-    pub(crate) changed: Notify,
-    reading: Mutex<()>,
+    pub(crate) fn want(&self, which: Which) {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *wanted {
+            Some(there) => there.join(which),
+            none => *none = Some(which),
+        }
+        drop(wanted);
+        self.changed.notify_one();
+    }
+
+    /// What is wanted by now.
+    async fn wanted(&self) -> Which {
+        loop {
+            self.changed.notified().await;
+            let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(which) = wanted.take() {
+                return which;
+            }
+        }
+    }
 }
 
 impl Control {
     /// Keeps what the snapshot says of tables equal to what the servers have.
     pub(crate) async fn read_tables(self: Arc<Self>) {
-        let mut failing = false;
+        let mut tick = tokio::time::interval(TICK);
         loop {
-            let pause = match self.refresh_tables().await {
-                Ok(_) => {
-                    failing = false;
-                    TICK
-                }
-                Err(why) => {
-                    if !std::mem::replace(&mut failing, true) {
-                        self.happened(Event::now("tables_unreadable", "", why));
-                    }
-                    AGAIN
-                }
+            let mut which = tokio::select! {
+                _ = tick.tick() => Which::All,
+                which = self.tables.wanted() => which,
             };
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = self.tables.changed.notified() => {}
+            let mut failing = false;
+            while let Err(why) = self.refresh_tables(&which).await {
+                if !std::mem::replace(&mut failing, true) {
+                    self.happened(Event::now("tables_unreadable", "", why));
+                }
+                which = Which::All;
+                tokio::time::sleep(AGAIN).await;
             }
         }
     }
@@ -55,26 +93,25 @@ impl Control {
     ///
     /// # Errors
     /// A group that has declared tables cannot be asked, in words.
-    pub(crate) async fn refresh_tables(&self) -> Result<bool, String> {
+    pub(crate) async fn refresh_tables(&self, which: &Which) -> Result<bool, String> {
         // A reading that began earlier must not end later.
         let _one_at_a_time = self.tables.reading.lock().await;
+        let known = Arc::clone(&self.state().layout.schemas);
+        let within = self.databases_to_read();
         let mut schemas = Schemas::new();
-        let timeout_ms = self.settings().step_timeout_ms;
-        let text = |error: engine::Error| error.to_string();
-        for (group, databases) in self.databases_to_read() {
-            let primary = {
-                let state = self.state();
-                let primary = state.records.primary(&group);
-                primary.map(|(_, server)| self.login(&server.host, server.port))
-            };
-            let login = primary
-                .ok_or_else(|| format!("group {group} has no primary to read tables from"))?;
-            let mut link = Link::open(&login, timeout_ms).await.map_err(text)?;
-            for database in databases {
-                let read = engine::tables::schemas(&mut link, &database, timeout_ms).await;
-                for (table, schema) in read.map_err(text)? {
-                    schemas.insert((database.clone(), table), Arc::new(schema));
-                }
+        if let Which::These(names) = which {
+            schemas.clone_from(&known);
+            let read: BTreeSet<&String> = within.values().flatten().collect();
+            schemas.retain(|name, _| read.contains(&name.0) && !names.contains(name));
+        }
+        for (group, databases) in within {
+            let parts = databases.iter().flat_map(|database| match which {
+                Which::All => vec![(database, None)],
+                Which::These(names) => parts(names, database, &known),
+            });
+            let parts: Vec<_> = parts.collect();
+            if !parts.is_empty() {
+                self.read_of(&group, &parts, &mut schemas).await?;
             }
         }
         let changed = self.state().describe(schemas);
@@ -82,6 +119,32 @@ impl Control {
             self.publish();
         }
         Ok(changed)
+    }
+
+    /// Reads databases, or tables of them, of one group.
+    async fn read_of(
+        &self,
+        group: &str,
+        parts: &[(&String, Option<&str>)],
+        schemas: &mut Schemas,
+    ) -> Result<(), String> {
+        let timeout_ms = self.settings().step_timeout_ms;
+        let text = |error: engine::Error| error.to_string();
+        let primary = {
+            let state = self.state();
+            let primary = state.records.primary(group);
+            primary.map(|(_, server)| self.login(&server.host, server.port))
+        };
+        let login =
+            primary.ok_or_else(|| format!("group {group} has no primary to read tables from"))?;
+        let mut link = Link::open(&login, timeout_ms).await.map_err(text)?;
+        for (database, table) in parts {
+            let read = engine::tables::schemas(&mut link, database, *table, timeout_ms).await;
+            for (table, schema) in read.map_err(text)? {
+                schemas.insert(((*database).clone(), table), Arc::new(schema));
+            }
+        }
+        Ok(())
     }
 
     /// Databases with declared tables, by the group that is asked for them.
@@ -103,5 +166,51 @@ impl Control {
             }
         }
         all
+    }
+}
+
+/// What is read of a database for these tables.
+fn parts<'a>(
+    names: &'a BTreeSet<(String, String)>,
+    database: &'a String,
+    known: &Schemas,
+) -> Vec<(&'a String, Option<&'a str>)> {
+    let mut of = names.iter().filter(|(of, _)| of == database).peekable();
+    if of.peek().is_some() && !known.keys().any(|(of, _)| of == database) {
+        return vec![(database, None)];
+    }
+    of.map(|(of, table)| (of, Some(table.as_str()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(all: &[(&str, &str)]) -> BTreeSet<(String, String)> {
+        let named = |(database, table): &(&str, &str)| (database.to_string(), table.to_string());
+        all.iter().map(named).collect()
+    }
+
+    #[test]
+    fn what_is_wanted_is_joined() {
+        let mut which = Which::These(names(&[("shop", "orders")]));
+        which.join(Which::These(names(&[("shop", "items")])));
+        let both = names(&[("shop", "orders"), ("shop", "items")]);
+        assert_eq!(which, Which::These(both));
+        which.join(Which::All);
+        which.join(Which::These(names(&[("shop", "orders")])));
+        assert_eq!(which, Which::All);
+    }
+
+    #[test]
+    fn a_database_of_which_nothing_is_known_is_read_whole() {
+        let wanted = names(&[("shop", "orders"), ("shop", "items"), ("bank", "accounts")]);
+        let (shop, bank) = ("shop".to_owned(), "bank".to_owned());
+        let mut known = Schemas::new();
+        known.insert((shop.clone(), "other".to_owned()), Arc::default());
+        let of_shop = parts(&wanted, &shop, &known);
+        assert_eq!(of_shop, [(&shop, Some("items")), (&shop, Some("orders"))]);
+        assert_eq!(parts(&wanted, &bank, &known), [(&bank, None)]);
+        assert_eq!(parts(&wanted, &"none".to_owned(), &known), []);
     }
 }

@@ -16,6 +16,7 @@ use farm::sharding::{Moving, Placement, TableSchema};
 use crate::record::Declared;
 use crate::reshard::{Holds, moving};
 use crate::runtime::State;
+use catalog::Which;
 
 /// The columns of tables, by database and table.
 pub(crate) type Schemas = BTreeMap<(String, String), Arc<TableSchema>>;
@@ -44,17 +45,24 @@ impl Layout {
 }
 
 impl State {
-    /// Puts it together anew where the records say something else than before; true then.
-    pub(crate) fn lay_out(&mut self) -> bool {
+    /// Puts it together anew where the records say something else than before; gives the tables that
+    /// have to be read then.
+    pub(crate) fn lay_out(&mut self) -> Option<Which> {
         let layout = &mut self.layout;
         let changed = layout.declared != self.records.declared;
+        let read = changed.then(
+            || match layout.declared.changed_tables(&self.records.declared) {
+                Some(tables) => Which::These(tables),
+                None => Which::All,
+            },
+        );
         let moves = moving(&self.records.moves, &mut layout.holds, layout.epoch + 1);
         if changed || moves != layout.moves {
             layout.declared = self.records.declared.clone();
             layout.moves = moves;
             layout.put_together();
         }
-        changed
+        read
     }
 
     /// Takes over what the servers say of the tables; true when it is news.

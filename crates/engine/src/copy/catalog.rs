@@ -175,7 +175,7 @@ pub(crate) async fn schemas(link: &mut Link, timeout_ms: u64) -> Result<Vec<Stri
 pub(super) async fn read(link: &mut Link, timeout_ms: u64) -> Result<Catalog, Error> {
     let mut all = Vec::new();
     for name in schemas(link, timeout_ms).await? {
-        all.push(schema(link, name, timeout_ms).await?);
+        all.push(schema(link, name, None, timeout_ms).await?);
     }
     let tables = match link.version().engine {
         Engine::MariaDb => GRANTS_MARIADB,
@@ -226,15 +226,47 @@ pub(crate) async fn bare_schema(
     })
 }
 
-/// A database with everything that is in it.
+/// A database with everything that is in it, or with one of its tables and what belongs to that.
 pub(crate) async fn schema(
     link: &mut Link,
     name: String,
+    table: Option<&str>,
     timeout_ms: u64,
 ) -> Result<Schema, Error> {
-    let literal = quoted(&name);
     let mut schema = bare_schema(link, name, timeout_ms).await?;
-    members(link, &mut schema, timeout_ms).await?;
+    members(link, &mut schema, table, timeout_ms).await?;
+    triggers(link, &mut schema, table, timeout_ms).await?;
+    if table.is_none() {
+        routines_and_events(link, &mut schema, timeout_ms).await?;
+    }
+    Ok(schema)
+}
+
+async fn triggers(
+    link: &mut Link,
+    schema: &mut Schema,
+    table: Option<&str>,
+    timeout_ms: u64,
+) -> Result<(), Error> {
+    let literal = quoted(&schema.name);
+    let only = named("EVENT_OBJECT_TABLE", table);
+    let sql = format!(
+        "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA={literal}{only} \
+         ORDER BY EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER"
+    );
+    for trigger in names(link, &sql, timeout_ms).await? {
+        let program = program(link, "TRIGGER", &schema.name, trigger, timeout_ms).await?;
+        schema.triggers.push(program);
+    }
+    Ok(())
+}
+
+async fn routines_and_events(
+    link: &mut Link,
+    schema: &mut Schema,
+    timeout_ms: u64,
+) -> Result<(), Error> {
+    let literal = quoted(&schema.name);
     let sql = format!(
         "SELECT ROUTINE_TYPE, ROUTINE_NAME FROM information_schema.ROUTINES \
          WHERE ROUTINE_SCHEMA={literal} ORDER BY ROUTINE_TYPE, ROUTINE_NAME"
@@ -243,14 +275,6 @@ pub(crate) async fn schema(
         let (kind, routine) = pair(&row);
         let program = program(link, &kind, &schema.name, routine, timeout_ms).await?;
         schema.routines.push(program);
-    }
-    let sql = format!(
-        "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA={literal} \
-         ORDER BY EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER"
-    );
-    for trigger in names(link, &sql, timeout_ms).await? {
-        let program = program(link, "TRIGGER", &schema.name, trigger, timeout_ms).await?;
-        schema.triggers.push(program);
     }
     let sql = format!(
         "SELECT STATUS, EVENT_NAME FROM information_schema.EVENTS WHERE EVENT_SCHEMA={literal} \
@@ -265,16 +289,29 @@ pub(crate) async fn schema(
         }
         schema.events.push(program);
     }
-    Ok(schema)
+    Ok(())
 }
 
-/// Tables, sequences and views.
-async fn members(link: &mut Link, schema: &mut Schema, timeout_ms: u64) -> Result<(), Error> {
+/// The condition that a column names this; empty for all.
+fn named(column: &str, name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| {
+        format!(" AND {column}={}", quoted(name))
+    })
+}
+
+/// Tables, sequences and views, or the one that is named.
+async fn members(
+    link: &mut Link,
+    schema: &mut Schema,
+    only: Option<&str>,
+    timeout_ms: u64,
+) -> Result<(), Error> {
     let sql = format!(
         "SELECT t.TABLE_TYPE, t.TABLE_NAME, t.ENGINE, e.TRANSACTIONS FROM information_schema.TABLES t \
          LEFT JOIN information_schema.ENGINES e ON e.ENGINE=t.ENGINE \
-         WHERE t.TABLE_SCHEMA={} ORDER BY t.TABLE_NAME",
-        quoted(&schema.name)
+         WHERE t.TABLE_SCHEMA={}{} ORDER BY t.TABLE_NAME",
+        quoted(&schema.name),
+        named("t.TABLE_NAME", only)
     );
     for row in link.rows("list tables", &sql, timeout_ms).await? {
         let (kind, name) = pair(&row);

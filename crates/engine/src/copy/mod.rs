@@ -158,7 +158,7 @@ pub async fn copy_table(
     let mut to = Link::open_for_rows(destination, timeout_ms).await?;
     from.run(OPERATION, READING, timeout_ms).await?;
     to.run(OPERATION, WRITING, timeout_ms).await?;
-    let schema = catalog::schema(&mut from, database.to_owned(), timeout_ms).await?;
+    let schema = catalog::schema(&mut from, database.to_owned(), Some(table), timeout_ms).await?;
     let Some(table) = schema.tables.iter().find(|one| one.name == table) else {
         return Err(Error::Reply {
             operation: OPERATION,

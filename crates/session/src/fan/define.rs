@@ -10,7 +10,7 @@ use std::sync::Arc;
 use farm::{Sharding, Snapshot, error};
 use mysql_wire::relay::Outcome;
 use mysql_wire::reply::OkPacket;
-use planner::define::{Around, Declaration, Defines, Then, define};
+use planner::define::{Around, Declaration, Defines, Named, Then, define};
 use sqltext::{Class, Facts};
 
 use super::counts::Counts;
@@ -26,6 +26,9 @@ use crate::session::Session;
 /// The number of no group.
 const NO_GROUP: u32 = u32::MAX;
 
+/// Beyond so many tables, all are read.
+const READ_BY_NAME_MAX: usize = 4;
+
 /// So much of an error is written down.
 const WHY_CHARS_MAX: usize = 1000;
 
@@ -35,12 +38,16 @@ pub(crate) struct Definition {
     groups: Vec<Arc<str>>,
     text: Vec<u8>,
     then: Then,
+    /// Tables that may be others then; no names for all.
+    names: Vec<Named>,
 }
 
 /// What is to be done with a statement about definitions.
 #[derive(Clone, Debug)]
 pub(crate) enum Defining {
     Elsewhere,
+    /// A temporary table of the session, which is on one connection.
+    Temporary,
     Here(Box<Definition>),
     Refused(String),
 }
@@ -77,11 +84,13 @@ impl Session {
         };
         match define(text, accounts, &around) {
             Defines::Elsewhere => Defining::Elsewhere,
+            Defines::On(.., names) if self.has_made(&names, shape.verb) => Defining::Temporary,
             Defines::Refused(why) => Defining::Refused(why),
-            Defines::On(groups, then) => Defining::Here(Box::new(Definition {
+            Defines::On(groups, then, names) => Defining::Here(Box::new(Definition {
                 groups,
                 text: text.to_vec(),
                 then,
+                names,
             })),
         }
     }
@@ -98,7 +107,9 @@ impl Session {
         if !self.commit_before(NO_GROUP).await? {
             return Ok(());
         }
-        let Definition { groups, text, then } = definition;
+        let Definition {
+            groups, text, then, ..
+        } = definition;
         if let Some(why) = self.is_fixed(groups) {
             return self.client.error(&error::COMMAND_REFUSED, &[&why]).await;
         }
@@ -124,7 +135,7 @@ impl Session {
                     let why = String::from_utf8_lossy(&refusal.message).into_owned();
                     let id = written.unwrap_or_default();
                     self.leave_written(&id, text, &failed, &why).await;
-                    self.defined(&shape).await;
+                    self.defined(&shape, definition).await;
                     let details = [&*first[0], &*failed.join(", "), &*why, &*id];
                     let error = &error::DEFINITION_UNFINISHED;
                     return self.client.error(error, &details).await;
@@ -136,7 +147,7 @@ impl Session {
         if let Err(why) = self.follow_up(then, first, &mut run).await? {
             return self.client.error(&error::COMMAND_REFUSED, &[&why]).await;
         }
-        self.defined(&shape).await;
+        self.defined(&shape, definition).await;
         let mut ok = OkPacket::new(self.status_now());
         ok.affected_rows = counts.affected_rows;
         ok.warnings = counts.warnings;
@@ -350,17 +361,38 @@ impl Session {
     }
 
     /// What was changed is read anew.
-    async fn defined(&mut self, shape: &Shape) {
+    async fn defined(&mut self, shape: &Shape, definition: &Definition) {
         if shape.facts.intersects(Facts::ACCOUNTS | Facts::DATABASE) {
             self.core.shared.defaults.database_changed();
         }
         if shape.facts.contains(Facts::ACCOUNTS) {
             self.core.shared.accounts_changed();
-        } else if let Err(why) = self.order(&["refresh"]).await {
+            return;
+        }
+        let names = &definition.names;
+        let few = names.len() <= READ_BY_NAME_MAX && names.iter().all(is_plain);
+        let read = match few && !names.is_empty() {
+            true => self.read_anew(names).await,
+            false => self.order(&["refresh"]).await.map(drop),
+        };
+        if let Err(why) = read {
             // The next tick reads them.
             tracing::warn!(why, "the tables were not read anew");
         }
     }
+
+    async fn read_anew(&self, names: &[Named]) -> Result<(), String> {
+        for (database, table) in names {
+            let name = format!("`{database}`.`{table}`");
+            self.order(&["refresh", &name]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A name that commands can be told of.
+fn is_plain((database, table): &Named) -> bool {
+    !database.contains('`') && !table.contains('`')
 }
 
 /// What is said when a connection broke.

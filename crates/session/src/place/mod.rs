@@ -336,9 +336,13 @@ impl Session {
         snapshot: &Snapshot,
         sharding: &Sharding,
     ) -> Where {
+        // Statements look for a temporary table where an undeclared one would be.
+        let mut temporary =
+            shape.class == Class::Ddl && shape.facts.contains(Facts::TEMPORARY_TABLE);
         match self.defining(text, shape, snapshot, sharding) {
             Defining::Here(definition) => return Where::Define(definition),
             Defining::Refused(why) => return Where::Refuse(error::COMMAND_REFUSED, why),
+            Defining::Temporary => temporary = true,
             Defining::Elsewhere => {}
         }
         if let Some(place) = self.upkeep(text, shape, snapshot, sharding) {
@@ -348,8 +352,6 @@ impl Session {
             shape.class,
             Class::Transaction | Class::Set | Class::Ddl | Class::Local | Class::Empty
         );
-        // Statements look for a temporary table where an undeclared one would be.
-        let temporary = shape.class == Class::Ddl && shape.facts.contains(Facts::TEMPORARY_TABLE);
         if own && !temporary {
             return self.in_database(snapshot, sharding);
         }
