@@ -154,8 +154,14 @@ pub enum KeyType {
         folds: bool,
         pads: bool,
     },
-    /// BINARY, VARBINARY, UUID, …
+    /// VARBINARY.
     Bytes,
+    /// BINARY: what is shorter is stored with zeros behind it, and equal to nothing.
+    Binary {
+        bytes: u8,
+    },
+    /// MariaDB's UUID, as its text.
+    Uuid,
     Date,
     Datetime,
 }

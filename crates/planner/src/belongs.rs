@@ -55,7 +55,8 @@ pub fn belongs(map: &ShardMap, at: ShardIx, column: &str, key: KeyType) -> Strin
 fn text(column: &str, key: KeyType) -> String {
     match key {
         KeyType::Integer => format!("CAST({column} AS CHAR)"),
-        KeyType::Bytes => column.to_owned(),
+        KeyType::Bytes | KeyType::Binary { .. } => column.to_owned(),
+        KeyType::Uuid => format!("CAST({column} AS CHAR)"),
         KeyType::Date | KeyType::Datetime => {
             format!("DATE_FORMAT({column}, '%Y-%m-%d %H:%i:%s.%f')")
         }
@@ -121,19 +122,22 @@ pub fn key_type(kind: ShardKind, column: &Column) -> Result<KeyType, String> {
                     .iter()
                     .any(|set| collation.starts_with(set))
             }
-            KeyType::Bytes => true,
+            KeyType::Bytes | KeyType::Binary { .. } => true,
             _ => false,
         },
-        ShardKind::Hash | ShardKind::List | ShardKind::Slots => true,
+        // A list has texts, which these columns would store in another form.
+        ShardKind::List => !matches!(found, KeyType::Binary { .. } | KeyType::Uuid),
+        ShardKind::Hash | ShardKind::Slots => true,
     };
     if fits {
         return Ok(found);
     }
     let wanted = match kind {
         ShardKind::RangeString => {
-            "a VARCHAR whose collation is utf8mb4_bin, utf8mb3_bin or ascii_bin, or a VARBINARY"
+            "a VARCHAR whose collation is utf8mb4_bin, utf8mb3_bin or ascii_bin, a BINARY or a VARBINARY"
         }
         ShardKind::RangeDatetime => "a DATE or DATETIME",
+        ShardKind::List => "an integer, a text, a VARBINARY, a DATE or a DATETIME",
         _ => "an integer",
     };
     Err(format!(
@@ -149,6 +153,10 @@ fn comparison(column: &Column) -> Result<KeyType, String> {
     Ok(match &*column.data_type {
         "tinyint" | "smallint" | "mediumint" | "int" | "bigint" => KeyType::Integer,
         "varbinary" => KeyType::Bytes,
+        "binary" => KeyType::Binary {
+            bytes: length(&column.full_type),
+        },
+        "uuid" => KeyType::Uuid,
         "date" => KeyType::Date,
         "datetime" => KeyType::Datetime,
         kind @ ("char" | "varchar") => KeyType::Text {
@@ -159,9 +167,16 @@ fn comparison(column: &Column) -> Result<KeyType, String> {
         },
         _ => {
             return Err(format!(
-                "{} is {}, and a shard key is an integer, CHAR, VARCHAR, VARBINARY, DATE or DATETIME",
+                "{} is {}, and a shard key is an integer, CHAR, VARCHAR, BINARY, VARBINARY, UUID, DATE \
+                 or DATETIME",
                 column.name, column.full_type
             ));
         }
     })
+}
+
+/// That of `binary(16)`; `binary` has one byte.
+fn length(full_type: &str) -> u8 {
+    let written = full_type.split(['(', ')']).nth(1);
+    written.and_then(|it| it.trim().parse().ok()).unwrap_or(1)
 }

@@ -8,8 +8,9 @@ use farm::shard::Key;
 pub enum Fits {
     Any,
     Integers(i128, i128),
-    /// So many characters, or bytes.
+    /// So many characters.
     Length(usize),
+    Bytes(usize),
 }
 
 impl Fits {
@@ -28,7 +29,11 @@ impl Fits {
                     .split(['(', ')'])
                     .nth(1)
                     .and_then(|it| it.parse().ok());
-                return length.map_or(Fits::Any, Fits::Length);
+                let most = match name.ends_with("binary") {
+                    true => Fits::Bytes,
+                    false => Fits::Length,
+                };
+                return length.map_or(Fits::Any, most);
             }
             _ => return Fits::Any,
         };
@@ -45,7 +50,21 @@ impl Fits {
                 Ok(text) => text.chars().count() <= most,
                 Err(_) => bytes.len() <= most,
             },
+            (Fits::Bytes(most), Key::Bytes(bytes)) => bytes.len() <= most,
             _ => true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_are_counted_in_texts_and_bytes_in_bytes() {
+        let key = Key::Bytes("h\u{e9}".as_bytes().to_vec());
+        assert!(Fits::of("varchar(2)").holds(&key));
+        assert!(!Fits::of("varbinary(2)").holds(&key));
+        assert!(Fits::of("binary(3)").holds(&key));
     }
 }

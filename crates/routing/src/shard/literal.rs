@@ -33,10 +33,17 @@ pub fn compared(literal: Literal<'_>, key: KeyType) -> Option<Key> {
             (number.unsigned_abs() <= EXACT_DOUBLE_MAX.unsigned_abs()).then_some(Key::Int(number))
         }
         // Compared as doubles: '1', '01' and '1e0' are all equal to 1.
-        (KeyType::Text { .. } | KeyType::Bytes, Literal::Number(_)) => None,
+        (KeyType::Text { .. } | KeyType::Bytes | KeyType::Binary { .. }, Literal::Number(_)) => {
+            None
+        }
+        (KeyType::Uuid, Literal::Number(_)) => None,
+        (KeyType::Uuid, Literal::Binary(bytes) | Literal::Hex(bytes)) => {
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            uuid(digits.as_bytes())
+        }
         (KeyType::Date | KeyType::Datetime, Literal::Number(_)) => None,
         (_, Literal::Text(bytes)) => text(bytes, key),
-        (KeyType::Bytes, Literal::Binary(bytes) | Literal::Hex(bytes)) => {
+        (KeyType::Bytes | KeyType::Binary { .. }, Literal::Binary(bytes) | Literal::Hex(bytes)) => {
             Some(Key::Bytes(bytes.to_vec()))
         }
         (KeyType::Integer, Literal::Hex(bytes)) if bytes.len() <= 8 => {
@@ -55,6 +62,13 @@ pub fn compared(literal: Literal<'_>, key: KeyType) -> Option<Key> {
 pub fn stored(literal: Literal<'_>, key: KeyType) -> Option<Key> {
     match (key, literal) {
         (KeyType::Integer, Literal::Text(bytes)) => digits(bytes).map(Key::Int),
+        (KeyType::Binary { bytes: wide }, literal) => {
+            let Key::Bytes(mut bytes) = stored(literal, KeyType::Bytes)? else {
+                return None;
+            };
+            bytes.resize(bytes.len().max(wide.into()), 0);
+            Some(Key::Bytes(bytes))
+        }
         (KeyType::Text { .. } | KeyType::Bytes, Literal::Number(number)) => {
             integer(number)?;
             text(number.as_bytes(), key)
@@ -83,7 +97,8 @@ fn digits(bytes: &[u8]) -> Option<i128> {
 fn text(bytes: &[u8], key: KeyType) -> Option<Key> {
     match key {
         KeyType::Integer => None,
-        KeyType::Bytes => Some(Key::Bytes(bytes.to_vec())),
+        KeyType::Bytes | KeyType::Binary { .. } => Some(Key::Bytes(bytes.to_vec())),
+        KeyType::Uuid => uuid(bytes),
         // What a collation makes of letters beyond ASCII only a server can say.
         KeyType::Text { folds: true, .. } if !bytes.is_ascii() => None,
         KeyType::Text { folds, pads } => {
@@ -109,6 +124,25 @@ fn text(bytes: &[u8], key: KeyType) -> Option<Key> {
             .map(Key::Bytes),
         KeyType::Datetime => moment(bytes).map(Key::Bytes),
     }
+}
+
+/// 32 digits, with the hyphens or without any, as the server shows them.
+fn uuid(text: &[u8]) -> Option<Key> {
+    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+    let digits: Vec<u8> = match text.len() {
+        32 => text.to_vec(),
+        36 if HYPHENS.iter().all(|at| text[*at] == b'-') => {
+            let kept = text.iter().enumerate();
+            let kept = kept.filter(|(at, _)| !HYPHENS.contains(at));
+            kept.map(|(_, digit)| *digit).collect()
+        }
+        _ => return None,
+    };
+    if !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+    Some(Key::Bytes(parts.join(&b'-').to_ascii_lowercase()))
 }
 
 /// `YYYY-MM-DD`, and perhaps ` HH:MM:SS` (or with a `T`) and a fraction, in the full form.
@@ -196,6 +230,39 @@ mod tests {
         assert_eq!(compared(Literal::Number("1"), BIN), None);
         assert_eq!(stored(Literal::Number("1"), BIN), bytes("1"));
         assert_eq!(compared(Literal::Null, BIN), None);
+    }
+
+    #[test]
+    fn bytes_of_a_length_and_uuids() {
+        let binary = KeyType::Binary { bytes: 4 };
+        let key = |bytes: &[u8]| Some(Key::Bytes(bytes.to_vec()));
+        assert_eq!(stored(Literal::Text(b"ab"), binary), key(b"ab\0\0"));
+        assert_eq!(stored(Literal::Number("7"), binary), key(b"7\0\0\0"));
+        assert_eq!(
+            stored(Literal::Hex(b"\xff\0\0\x01"), binary),
+            key(b"\xff\0\0\x01")
+        );
+        assert_eq!(compared(Literal::Text(b"ab"), binary), key(b"ab"));
+        assert_eq!(compared(Literal::Number("7"), binary), None);
+        let shown = bytes("6ccd780c-baba-1026-9564-5b8c656024db");
+        for text in [
+            "6CCD780C-BABA-1026-9564-5B8C656024DB",
+            "6ccd780cbaba102695645b8c656024db",
+        ] {
+            assert_eq!(
+                compared(Literal::Text(text.as_bytes()), KeyType::Uuid),
+                shown
+            );
+        }
+        let raw = 0x6ccd_780c_baba_1026_9564_5b8c_6560_24db_u128.to_be_bytes();
+        assert_eq!(stored(Literal::Binary(&raw), KeyType::Uuid), shown);
+        for odd in [
+            "6ccd780c",
+            "6ccd780cbaba-1026-9564-5b8c656024db00",
+            "{6ccd780cbaba102695645b8c65602}",
+        ] {
+            assert_eq!(compared(Literal::Text(odd.as_bytes()), KeyType::Uuid), None);
+        }
     }
 
     #[test]
