@@ -27,6 +27,13 @@ pub(crate) fn is_of_session(name: &str) -> bool {
     is_among(&TELLS, name) || is_among(&ACTS, name)
 }
 
+/// It is the servers' own, as far as it is known here, and no sequence is asked.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    let sequence = is_among(&["nextval", "lastval", "setval"], name);
+    let known = is_pure(name) || is_clock(name) || varies(name) || is_aggregate(name);
+    !sequence && (known || is_of_session(name) || is_known_to_session(name))
+}
+
 /// The session can be asked for it: without arguments it gives the same all over a statement.
 pub(crate) fn is_known_to_session(name: &str) -> bool {
     is_among(&TELLS, name) || is_among(&DATABASE, name)

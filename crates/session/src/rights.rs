@@ -72,13 +72,7 @@ impl Session {
         let taking = self
             .core
             .take_from_primary(HOME, &self.identity.pass, &self.state, false);
-        let mut lease = taking.await?;
-        let table = lease.connection_mut().table(query).await;
-        lease.connection_mut().owner.statement = 0;
-        if table.is_ok() {
-            lease.release();
-        }
-        Ok(table?)
+        Ok(taking.await?.ask(query).await?)
     }
 
     /// The value of the first column of a query over the session's variables, which stand in the

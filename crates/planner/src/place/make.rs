@@ -5,6 +5,7 @@ use std::sync::Arc;
 use farm::{Sharding, error};
 use sqltext::{Mode, Slot, slots};
 
+use super::calls::own_call;
 use super::insert::InsertPlan;
 use super::tables::Tables;
 use super::values::Named;
@@ -171,6 +172,19 @@ impl Maker<'_> {
     }
 
     fn without_sharded(&self, singles: &[Arc<str>], globals: &[u32], analysis: &Analysis) -> Goes {
+        if let ([], [] | [_]) = (singles, globals)
+            && !self.asked.writes
+            && let Some(call) = own_call(self.text, self.asked.mode)
+        {
+            let database = call.database.as_deref().unwrap_or(self.asked.database);
+            let group = self.asked.sharding.database(database);
+            let group = group.unwrap_or(self.asked.home);
+            let map = globals.first().map(|map| self.asked.sharding.map(*map));
+            // Where the tables are not, the call is the lesser evil.
+            if map.is_none_or(|map| map.is_some_and(|it| it.groups.contains(group))) {
+                return Goes::Group(group.clone());
+            }
+        }
         match (singles, globals) {
             ([], []) => Goes::Nowhere,
             ([], [map]) if self.asked.locks && !self.asked.writes => {

@@ -3,6 +3,7 @@
 //! A [`Plan`] is made once per shape of a text and says which of the text's values decide; what those
 //! values are is looked up with every statement ([`Plan::spot`]), without reading the text again.
 
+mod calls;
 mod computed;
 mod fits;
 mod insert;
@@ -22,6 +23,7 @@ use sqltext::Mode;
 
 use crate::analysis::{Analysis, Unread};
 use crate::keys::Term;
+pub use calls::{OwnCall, own_call};
 pub(crate) use fits::Fits;
 pub use insert::{Auto, InsertPlan};
 pub use make::{Asked, plan};

@@ -41,14 +41,8 @@ impl Session {
         let taken = self
             .core
             .take_from_primary(group.number, pass, &self.state, false);
-        let mut lease = taken.await.ok()?;
         let question = format!("EXPLAIN {text}");
-        let table = lease
-            .connection_mut()
-            .table(question.as_bytes())
-            .await
-            .ok()?;
-        lease.release();
+        let table = taken.await.ok()?.ask(question.as_bytes()).await.ok()?;
         let (rows, filtered) = match self.mode.dialect {
             Dialect::MariaDb => (8, None),
             Dialect::MySql => (9, Some(10)),

@@ -2,7 +2,7 @@
 //! server computes.
 
 use farm::{ClientError, error};
-use planner::place::{Goes, Literals, Spot, Statement};
+use planner::place::{Goes, Literals, Spot, Statement, own_call};
 use sqltext::{Span, edited};
 
 use super::{Where, Writing};
@@ -112,7 +112,19 @@ impl Session {
         }
     }
 
-    /// What these expressions of a text are, written as literals: a server of the current seat says.
+    /// The seat where a question is asked: routines and sequences are of one group.
+    fn seat_of_calls(&self, query: &[u8]) -> u32 {
+        let snapshot = self.core.snapshot();
+        let place = own_call(query, &self.mode)
+            .zip(snapshot.sharding.as_ref())
+            .map(|(call, sharding)| self.at_call(&call, &snapshot, sharding));
+        match place {
+            Some(Where::Group(group)) => group.number,
+            _ => self.seat,
+        }
+    }
+
+    /// What these expressions of a text are, written as literals: a server says.
     async fn computed(
         &mut self,
         text: &[u8],
@@ -142,30 +154,74 @@ impl Session {
             let shown = String::from_utf8_lossy(&query);
             bad(format!("{error}; asked by: {shown}"))
         };
-        let table = match self.held.as_mut() {
+        let seat = self.seat_of_calls(&query);
+        let table = match self.held.as_mut().filter(|_| seat == self.seat) {
             Some(held) => held.lease.connection_mut().table(&query).await,
             None => {
                 let taken = self
                     .core
-                    .take_from_primary(self.seat, &self.identity.pass, &self.state, false)
+                    .take_from_primary(seat, &self.identity.pass, &self.state, false)
                     .await;
-                let mut lease = taken.map_err(|_| failed(&"no server connection could be had"))?;
-                let table = lease.connection_mut().table(&query).await;
-                if table.is_ok() {
-                    lease.release();
-                }
-                table
+                let lease = taken.map_err(|_| failed(&"no server connection could be had"))?;
+                lease.ask(&query).await
             }
         };
         let table = table.map_err(|error| failed(&error))?;
         let row = table.rows.into_iter().next().unwrap_or_default();
         let values: Option<Vec<String>> = row
             .into_iter()
-            .map(|cell| String::from_utf8(cell?).ok())
+            .map(|cell| literal(cell?, self.is_utf8()))
             .collect();
         let escaped = |value: &String| self.mode.no_backslash_escapes && value.contains('\\');
+        let why = match self.is_utf8() {
+            true => "an expression whose value cannot be written out",
+            false => "its text is not UTF-8; use SET NAMES utf8mb4",
+        };
         values
             .filter(|values| values.len() == spans.len() && !values.iter().any(escaped))
-            .ok_or_else(|| bad("an expression whose value cannot be written out".to_owned()))
+            .ok_or_else(|| bad(why.to_owned()))
+    }
+}
+
+/// What QUOTE says, as a literal. Where texts are in UTF-8, bytes that are none are no text, and their
+/// digits are written.
+fn literal(quoted: Vec<u8>, utf8: bool) -> Option<String> {
+    let bytes = match String::from_utf8(quoted) {
+        Ok(text) => return Some(text),
+        Err(error) if utf8 => error.into_bytes(),
+        Err(_) => return None,
+    };
+    let mut inner = bytes.strip_prefix(b"'")?.strip_suffix(b"'")?.iter();
+    let mut plain = Vec::with_capacity(bytes.len());
+    while let Some(&byte) = inner.next() {
+        plain.push(match byte {
+            b'\\' => match inner.next()? {
+                b'0' => 0,
+                b'Z' => 0x1a,
+                &other => other,
+            },
+            other => other,
+        });
+    }
+    let digits: String = plain.iter().map(|byte| format!("{byte:02X}")).collect();
+    Some(format!("X'{digits}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::literal;
+
+    #[test]
+    fn bytes_are_written_in_digits() {
+        assert_eq!(
+            literal(b"'a\\'b'".to_vec(), true).as_deref(),
+            Some("'a\\'b'")
+        );
+        let quoted = b"'\xff\\0\\Z\\'\\\\a'".to_vec();
+        assert_eq!(
+            literal(quoted.clone(), true).as_deref(),
+            Some("X'FF001A275C61'")
+        );
+        assert_eq!(literal(quoted, false), None);
     }
 }

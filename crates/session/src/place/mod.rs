@@ -31,7 +31,9 @@ use farm::{ClientError, Group, Sharding, Snapshot, error};
 use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
 use planner::load::LoadPlan;
-use planner::place::{Asked, Goes, Literals, Plan, Spot, Statement, Tables, Values};
+use planner::place::{
+    Asked, Goes, Literals, OwnCall, Plan, Spot, Statement, Tables, Values, own_call,
+};
 use planner::{Catalog, Kind};
 use sqltext::{Class, Facts, Slot, Verb};
 
@@ -327,6 +329,21 @@ impl Session {
         of_database(&database, snapshot, sharding)
     }
 
+    /// The same; but what it calls is where its database is.
+    fn without_tables(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Where {
+        match own_call(text, &self.mode) {
+            Some(call) => self.at_call(&call, snapshot, sharding),
+            None => self.in_database(snapshot, sharding),
+        }
+    }
+
+    /// Where a routine or a sequence is.
+    fn at_call(&self, call: &OwnCall, snapshot: &Snapshot, sharding: &Sharding) -> Where {
+        let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let database = call.database.as_deref().unwrap_or(&session);
+        of_database(database, snapshot, sharding)
+    }
+
     /// A statement that is not planned: it goes by the first table that it names, which is wrong only
     /// where rows of several groups are meant.
     fn place_by_names(
@@ -353,7 +370,10 @@ impl Session {
             Class::Transaction | Class::Set | Class::Ddl | Class::Local | Class::Empty
         );
         if own && !temporary {
-            return self.in_database(snapshot, sharding);
+            return match shape.class {
+                Class::Set => self.without_tables(text, snapshot, sharding),
+                _ => self.in_database(snapshot, sharding),
+            };
         }
         if shape.class == Class::Use {
             return match sqltext::use_database(text, &self.mode) {
@@ -366,7 +386,7 @@ impl Session {
         }
         let rows_matter = !matches!(shape.class, Class::Show);
         match self.by_names(text, snapshot, sharding) {
-            Names::None => self.in_database(snapshot, sharding),
+            Names::None => self.without_tables(text, snapshot, sharding),
             Names::Whole(name) => group(&name, snapshot),
             Names::Part(name) if !rows_matter => group(&name, snapshot),
             Names::Part(_) => refuse("a statement of this kind works on one group only"),
@@ -414,7 +434,7 @@ impl Session {
     /// PREPARE: where the tables are defined. The rows are looked for when it is executed.
     fn place_prepare(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Where {
         match self.by_names(text, snapshot, sharding) {
-            Names::None => self.in_database(snapshot, sharding),
+            Names::None => self.without_tables(text, snapshot, sharding),
             Names::Whole(name) | Names::Part(name) => group(&name, snapshot),
         }
     }
