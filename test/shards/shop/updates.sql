@@ -89,6 +89,9 @@ DELETE FROM wallets WHERE customer_id = 35 RETURNING customer_id, balance;
 -- engine: mariadb
 -- bag
 DELETE FROM wallets WHERE hits > 70 RETURNING customer_id;
+# No row can be meant, and the server says OK.
+-- engine: mariadb
+DELETE FROM wallets WHERE hits > 70 AND 1 <> 1 RETURNING customer_id;
 -- engine: mariadb
 DELETE FROM wallets WHERE customer_id = 999999 RETURNING *;
 DELETE FROM wallets;

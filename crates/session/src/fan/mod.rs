@@ -221,6 +221,7 @@ impl Session {
         };
         let word = match (&fan.answer, trouble) {
             (_, Some(trouble)) => Word::Trouble(trouble),
+            (Wanted::Returned { .. }, None) if !sheet.begun => Word::Counted(&counts),
             (Wanted::Rows(_) | Wanted::Prepared(_) | Wanted::Returned { .. }, None) => Word::Rows {
                 warnings: done.warnings(),
             },
