@@ -12,7 +12,7 @@ import subprocess
 from programs import GO, PYTHON, RUST
 from tools import CACHE, HERE, Missing, program
 
-SUITE_TIMEOUT_S = 900
+SUITE_TIMEOUT_S = 1800
 
 
 class Suite:

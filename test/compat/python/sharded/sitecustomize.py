@@ -52,8 +52,15 @@ def make_global(cursor, original, name):
     original(cursor, "SELECT DATABASE()", None)
     database = cursor.fetchone()[0]
     full = name if "." in name else f"{database}.{name}"
-    original(cursor, f"HEDDLE SHARDING REMOVE_TABLE {full}", None)
-    original(cursor, f"HEDDLE SHARDING ADD_GLOBAL_TABLE {MAP} {full}", None)
+    full = ".".join(f"`{part}`" for part in full.split("."))
+    try:
+        original(cursor, f"HEDDLE SHARDING REMOVE_TABLE '{full}'", None)
+    except Exception as error:
+        if "is on no shard map" in str(error):
+            # Another table had that name, and was dropped.
+            return
+        raise
+    original(cursor, f"HEDDLE SHARDING ADD_GLOBAL_TABLE {MAP} '{full}'", None)
     counts["sharded"] -= 1
     counts["global"] += 1
 
@@ -80,6 +87,9 @@ def wrapped(original):
     def execute(self, query, args=None):
         text = query.decode("utf-8", "replace") if isinstance(query, bytes) else query
         if not args and isinstance(text, str):
+            if args is not None:
+                # As the driver would do it.
+                text, args = text % (), None
             if found := CREATE.match(text):
                 return create(self, original, text, bare(found.group(1)))
             if (found := MADE_UNIQUE.match(text)) and bare(found.group(1)) in sharded:
@@ -87,6 +97,7 @@ def wrapped(original):
             if (found := ADDED.match(text)) and bare(found.group(1)) in sharded | referred(text):
                 counts["foreign keys left out"] += 1
                 return 0
+            return original(self, text, None)
         return original(self, query, args)
     return execute
 
