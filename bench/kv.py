@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Keys by every path, in one run: a text SELECT and a prepared one straight to the server, the key-value
-door, memcached, Redis.
+door, memcached, Redis; then with the row cache: the key-value door and the SQL door.
 
 The contenders take turns within each round and answer the same load from the same generator. CPU per
 operation is utime + stime of all server processes on the way (router and database, or memcached or Redis
 alone) over the operations that the generator counted; the generator's own is left out. The tables show
 medians over the rounds. Rows: keys of 100 bytes and values of 400, and small ones with integer keys.
+Containers with a row cache are made last, since a router with one reads the binlog of every write. All
+keys that are asked for have been read once before: what is measured is hits.
 
-Environment or flags: ROUNDS=3 SECONDS=4 ROWS=25000 SMALL_ROWS=1000000 HEDDLE=bin/heddle
-KVLOAD=target/release/examples/kvload
+Environment or flags: ROUNDS=3 SECONDS=4 ROWS=25000 SMALL_ROWS=1000000 HOT_ROWS=25000 HEDDLE=bin/heddle
+KVLOAD=target/release/examples/kvload PARTS=big,small,cached,small-cached,sql-cached
 """
 
 import argparse
@@ -26,11 +28,18 @@ from entry import prepare, run
 from processes import ROOT, Failed, Farm, address_of, cpu_s, end, free_ports, wait_for
 
 TEXT, PREPARED, DOOR, MEMCACHED, REDIS = "text SELECT", "prepared SELECT", "KV door", "memcached", "Redis"
+CACHED, SQL_DOOR, SQL_CACHED = "KV door, cached", "SQL door", "SQL door, cached"
 BATCHES = (10, 50, 100)
 CONNECTIONS = (1, 8, 64)
 
-# Operations per CPU second against a text SELECT, or against a single-row UPDATE for sets.
-AIMS = {("get", 64, 1): 2.5, ("multi", 8, 50): 5.0, ("set", 64, 1): 5.0}
+# By the contender: at least so many operations per CPU second for each of another one's, who does the same
+# (one key a request where it knows no other, an UPDATE of one row for a set).
+AIMS = {
+    DOOR: (TEXT, {("get", 64, 1): 2.5, ("multi", 8, 50): 5.0, ("set", 64, 1): 5.0}),
+    CACHED: (MEMCACHED, {("get", 8, 1): 1.0, ("get", 64, 1): 1.0} | {
+        (op, 8, batch): 1.0 for op in ("multi", "pipeline") for batch in BATCHES}),
+    SQL_CACHED: (TEXT, {("get", connections, 1): 2.0 for connections in (8, 64)}),
+}
 
 
 def cells():
@@ -42,6 +51,10 @@ def cells():
         yield "pipeline", 8, batch
     for connections in (8, 64):
         yield "set", connections, 1
+
+
+GETS = [cell for cell in cells() if cell[0] != "set"]
+SINGLE_GETS = [cell for cell in cells() if cell[0] == "get"]
 
 
 class Process:
@@ -70,9 +83,9 @@ class Process:
 class Contender:
     """Whom a load is put on: where, how, and whose CPU counts."""
 
-    def __init__(self, name, protocol, address, pids, table=""):
-        self.name, self.protocol, self.address = name, protocol, address
-        self.pids, self.table = pids, table
+    def __init__(self, name, protocol, address, pids, table="", container="", setup=""):
+        self.name, self.protocol, self.address, self.pids = name, protocol, address, pids
+        self.more = [f"table={table}", f"container={container}", f"setup={setup}"]
 
     def can(self, op, batch):
         sql = self.protocol in ("text", "prepared")
@@ -81,8 +94,7 @@ class Contender:
     def load(self, options, op, connections, batch, rows, key_bytes, value_bytes):
         words = [options.kvload, f"protocol={self.protocol}", f"address={self.address}", f"op={op}",
                  f"connections={connections}", f"batch={batch}", f"seconds={options.seconds}",
-                 f"keys={rows}", f"key_bytes={key_bytes}", f"value_bytes={value_bytes}",
-                 f"table={self.table}"]
+                 f"keys={rows}", f"key_bytes={key_bytes}", f"value_bytes={value_bytes}", *self.more]
         before = sum(cpu_s(pid) for pid in self.pids)
         done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode != 0:
@@ -109,33 +121,34 @@ def measure(contenders, options, rows, key_bytes, value_bytes, chosen):
 def report(samples, contenders, chosen):
     """Prints a table; what was aimed at and missed."""
     missed = []
-    print("| operation | contender | ops/s | server CPU µs/op | p50 µs | p99 µs | ops per CPU s against SQL |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    print("| operation | contender | ops/s | server CPU µs/op | p50 µs | p99 µs | ops per CPU s against "
+          "text SQL | against memcached |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for op, connections, batch in chosen:
-        base = samples.get((TEXT, "set" if op == "set" else "get", connections, 1))
+        same = lambda name: samples.get((name, op, connections, batch)) or samples.get(
+            (name, "set" if op == "set" else "get", connections, 1))
         for contender in contenders:
             told = samples.get((contender.name, op, connections, batch))
             if not told:
                 continue
             middle = lambda name: statistics.median(one[name] for one in told)
             rate = statistics.median(one["ops"] / one["seconds"] for one in told)
-            ratio = "" if not base else statistics.median(
-                a["cpu_us"] / max(b["cpu_us"], 0.01) for a, b in zip(base, told))
-            shown = f"{ratio:.1f}" if base else ""
+            against = {base: statistics.median(a["cpu_us"] / max(b["cpu_us"], 0.01) for a, b in zip(same(base), told))
+                       for base in (TEXT, MEMCACHED) if same(base)}
+            shown = lambda base: f"{against[base]:.2f}" if base in against else ""
             what = f"{op}, {connections} clients" + (f", {batch} keys" if batch > 1 else "")
-            print(f"| {what} | {contender.name} | {rate:,.0f} | {middle('cpu_us'):.1f} | "
-                  f"{middle('p50_us'):.0f} | {middle('p99_us'):.0f} | {shown} |")
-            aim = AIMS.get((op, connections, batch))
-            if contender.name == DOOR and aim and base and ratio < aim:
-                missed.append(f"{what}: {ratio:.1f} times, aim {aim}")
-    print()
+            print(f"| {what} | {contender.name} | {rate:,.0f} | {middle('cpu_us'):.1f} | {middle('p50_us'):.0f} | "
+                  f"{middle('p99_us'):.0f} | {shown(TEXT)} | {shown(MEMCACHED)} |")
+            base, aims = AIMS.get(contender.name, (TEXT, {}))
+            aim = aims.get((op, connections, batch))
+            if aim and base in against and against[base] < aim:
+                missed.append(f"{contender.name}, {what}: {against[base]:.2f} times {base}, aim {aim}")
+    print(flush=True)
     return missed
 
 
 def sql_tables(farm, options):
     """Containers' tables, as the load wants them: the seed's rows, and many small ones."""
-    heddle = lambda *words: subprocess.run(
-        [farm.heddle, *words, "--http", farm.http, "--data", farm.data], check=True, capture_output=True)
     with wire.Connection(farm.address, timeout_s=600) as client:
         client.query("CREATE DATABASE bench")
         client.query("CREATE TABLE bench.big (k VARCHAR(100) CHARACTER SET ascii COLLATE ascii_bin PRIMARY KEY, "
@@ -147,15 +160,35 @@ def sql_tables(farm, options):
         for start in range(1, options.small_rows + 1, 5000):
             rows = ",".join(f"({n},'{'v' * 50}')" for n in range(start, min(start + 5000, options.small_rows + 1)))
             client.query(f"INSERT INTO bench.small VALUES {rows}")
-    for name in ("big", "small"):
-        heddle("kv", "create", name, f"--table=bench.{name}", "--key=k", "--values=v")
+
+
+def kv(farm, *words):
+    words = [farm.heddle, "kv", *words, "--http", farm.http, "--data", farm.data]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+def container(farm, name, table, *more):
+    kv(farm, "create", name, f"--table=bench.{table}", "--key=k", "--values=v", *more)
+
+
+def with_cache(farm, name, table, bytes_max):
+    """Makes a container with a row cache, and waits until its reader is there."""
+    container(farm, name, table, f"--cache_bytes={bytes_max}")
+    wait_for(lambda: any(name in line and "open" in line for line in kv(farm, "cache").splitlines()), 30,
+             f"the row cache of {name} does not open")
+
+
+def warm(contender, options, table, connections=1):
+    """Has each key read once by so many clients, twice: the first rows may be too fresh to be kept."""
+    for _ in range(2):
+        contender.load(options, "walk", connections, 1, *table)
 
 
 def bench(options):
     ports = free_ports(2)
     others = []
     try:
-        with Farm(options.heddle, 0) as farm:
+        with Farm(options.heddle, 0, ["--set", "result_cache_bytes=256000000"]) as farm:
             sql_tables(farm, options)
             server = farm.servers()[0]
             with wire.Connection(address_of(server)) as connection:
@@ -169,35 +202,51 @@ def bench(options):
             print(f"- {version}, one server, sync_binlog=1, innodb_flush_log_at_trx_commit=1; memcached and "
                   "Redis keep nothing on disk\n")
             missed = []
-            for table, rows, key_bytes, value_bytes, chosen in (
-                    ("big", options.rows, 100, 400, list(cells())),
-                    ("small", options.small_rows, 0, 50, [("get", 64, 1), ("multi", 8, 50)])):
-                contenders = [
-                    Contender(TEXT, "text", address_of(server), database, f"bench.{table}"),
-                    Contender(PREPARED, "prepared", address_of(server), database, f"bench.{table}"),
-                    Contender(DOOR, "memcached", farm.kv, both),
-                    Contender(MEMCACHED, "memcached", others[0].address, [others[0].process.pid]),
-                    Contender(REDIS, "redis", others[1].address, [others[1].process.pid])]
-                for contender in contenders[3:]:
-                    contender.load(options, "fill", 1, 1, rows, key_bytes, value_bytes)
-                print(f"## {rows:,} rows, {table}\n")
-                with_container(farm, table)
-                samples = measure(contenders, options, rows, key_bytes, value_bytes, chosen)
-                missed += report(samples, contenders, chosen)
+            sql = lambda name, protocol, table: Contender(
+                name, protocol, address_of(server), database, f"bench.{table}")
+            straight = lambda table: [sql(TEXT, "text", table), sql(PREPARED, "prepared", table)]
+            stores = [Contender(MEMCACHED, "memcached", others[0].address, [others[0].process.pid]),
+                      Contender(REDIS, "redis", others[1].address, [others[1].process.pid])]
+            shapes = {"big": (options.rows, 100, 400), "small": (options.small_rows, 0, 50)}
+
+            def part(name, contenders, shape, chosen):
+                print(f"## {shape[0]:,} rows, {name}\n", flush=True)
+                samples = measure(contenders, options, *shape, chosen)
+                missed.extend(report(samples, contenders, chosen))
+
+            def has(name, shape):
+                if name not in options.parts.split(","):
+                    return False
+                for store in stores:
+                    store.load(options, "fill", 1, 1, *shape)
+                return True
+
+            some = [("get", 8, 1), ("get", 64, 1), ("multi", 8, 50)]
+            for table, chosen in (("big", list(cells())), ("small", some)):
+                if has(table, shapes[table]):
+                    container(farm, f"plain-{table}", table)
+                    door = Contender(DOOR, "memcached", farm.kv, both, container=f"plain-{table}")
+                    part(table, [*straight(table), door, *stores], shapes[table], chosen)
+            for name, table, chosen in (("cached", "big", GETS), ("small-cached", "small", some)):
+                if has(name, shapes[table]):
+                    with_cache(farm, f"cached-{table}", table, 1 << 30)
+                    door = Contender(CACHED, "memcached", farm.kv, both, container=f"cached-{table}")
+                    warm(door, options, shapes[table])
+                    part(name, [sql(TEXT, "text", table), door, *stores], shapes[table], chosen)
+            hot = (min(options.hot_rows, options.small_rows), 0, 50)
+            if has("sql-cached", hot):
+                with_cache(farm, "by-sql", "small", 1 << 30)
+                through = lambda name, setup: Contender(
+                    name, "text", farm.address, both, "bench.small", setup=setup)
+                cached = through(SQL_CACHED, "SET heddle_row_cache = on")
+                # Replies are kept by each core.
+                warm(cached, options, hot, 2 * os.cpu_count())
+                part("sql-cached", [*straight("small"), through(SQL_DOOR, ""), cached, *stores], hot, SINGLE_GETS)
             print("All aims are met." if not missed else "Missed: " + "; ".join(missed))
             return not missed
     finally:
         for other in others:
             other.close()
-
-
-def with_container(farm, name):
-    """Makes the container of this name the default one, since the load names none."""
-    words = [farm.heddle, "kv", "drop", "default", "--http", farm.http, "--data", farm.data]
-    subprocess.run(words, check=True, capture_output=True)
-    words = [farm.heddle, "kv", "create", "default", f"--table=bench.{name}", "--key=k", "--values=v",
-             "--http", farm.http, "--data", farm.data]
-    subprocess.run(words, check=True, capture_output=True)
 
 
 def main():
@@ -207,6 +256,8 @@ def main():
     parser.add_argument("--seconds", type=int, default=int(env("SECONDS", "4")))
     parser.add_argument("--rows", type=int, default=int(env("ROWS", "25000")))
     parser.add_argument("--small-rows", type=int, default=int(env("SMALL_ROWS", "1000000")))
+    parser.add_argument("--hot-rows", type=int, default=int(env("HOT_ROWS", "25000")))
+    parser.add_argument("--parts", default=env("PARTS", "big,small,cached,small-cached,sql-cached"))
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     parser.add_argument("--kvload", default=env("KVLOAD", os.path.join(ROOT, "target", "release", "examples", "kvload")))
     options = parser.parse_args()

@@ -10,11 +10,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const USAGE: &str = "kvload protocol=memcached|redis|text|prepared address=HOST:PORT \
-    op=get|multi|pipeline|set|fill connections=N batch=N seconds=N keys=N key_bytes=N value_bytes=N \
-    [table=DB.TABLE]";
+    op=get|multi|pipeline|set|fill|walk connections=N batch=N seconds=N keys=N key_bytes=N value_bytes=N \
+    [table=DB.TABLE] [container=NAME] [setup=SQL]";
 
-/// So many keys are set with one trip when all are.
-const FILLED_AT_ONCE: usize = 200;
+/// So many keys are set, or read, with one trip when all are.
+const ALL_AT_ONCE: usize = 100;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -30,6 +30,10 @@ struct Plan {
     key_bytes: usize,
     value_bytes: usize,
     table: String,
+    /// Of the KV door; empty for its default one.
+    container: String,
+    /// What SQL clients say first.
+    setup: String,
 }
 
 /// What one client did.
@@ -70,6 +74,8 @@ impl Plan {
             key_bytes: number("key_bytes", 100)?,
             value_bytes: number("value_bytes", 400)?,
             table: text("table", "heddle.kv"),
+            container: text("container", ""),
+            setup: text("setup", ""),
         })
     }
 
@@ -78,6 +84,15 @@ impl Plan {
         match self.key_bytes {
             0 => (number + 1).to_string(),
             bytes => format!("{number:0bytes$}"),
+        }
+    }
+
+    /// What is done with each key once, if that is all.
+    fn through_all(&self) -> Option<&'static str> {
+        match self.op.as_str() {
+            "fill" => Some("set"),
+            "walk" => Some("multi"),
+            _ => None,
         }
     }
 
@@ -259,10 +274,17 @@ async fn lines(plan: &Plan, seed: u64, until: Instant) -> Result<Done, Failure> 
     let mut line = Line::open(&plan.address).await?;
     let mut numbers = Numbers(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut done = Done::default();
-    if plan.op == "fill" {
+    if !plan.container.is_empty() {
+        let choice = format!("get @@{}\r\n", plan.container);
+        line.stream.write_all(choice.as_bytes()).await?;
+        memcached_values(&mut line).await?;
+    }
+    if let Some(op) = plan.through_all() {
         let all: Vec<String> = (0..plan.keys).map(|number| plan.key(number)).collect();
-        for some in all.chunks(FILLED_AT_ONCE) {
-            done.ops += trip(plan, &mut line, "set", some, 0).await?;
+        for some in all.chunks(ALL_AT_ONCE) {
+            let hits = trip(plan, &mut line, op, some, 0).await?;
+            done.ops += some.len() as u64;
+            done.misses += some.len() as u64 - hits;
         }
         return Ok(done);
     }
@@ -288,8 +310,18 @@ async fn sql(plan: &Plan, seed: u64, until: Instant) -> Result<Done, Failure> {
     let read = link
         .prep(format!("SELECT v FROM {table} WHERE k = ?"))
         .await?;
-    while Instant::now() < until {
-        let key = plan.key(numbers.below(plan.keys));
+    if !plan.setup.is_empty() {
+        link.query_drop(&plan.setup).await?;
+    }
+    let walks = plan.through_all().is_some();
+    while match walks {
+        true => done.ops < plan.keys as u64,
+        false => Instant::now() < until,
+    } {
+        let key = plan.key(match walks {
+            true => usize::try_from(done.ops)?,
+            false => numbers.below(plan.keys),
+        });
         let begun = Instant::now();
         let found: Option<Vec<u8>> = match (plan.op.as_str(), plan.protocol.as_str()) {
             ("set", _) => {
