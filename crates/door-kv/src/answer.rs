@@ -1,6 +1,6 @@
 //! Outcomes become replies.
 
-use kv::{Change, Expiry, Item, Mode, Op, Outcome, Refusal, Ticket};
+use kv::{Change, Expiry, Item, Mode, Op, Outcome, Recalled, Refusal, Ticket};
 use memcache_wire::meta::{self, Asked, Code, Facts};
 use memcache_wire::{push_number, reply};
 
@@ -19,7 +19,7 @@ impl Reply {
     /// What it waits for.
     pub fn ticket(&mut self) -> Option<&mut Ticket> {
         match self {
-            Reply::Text(_) | Reply::End => None,
+            Reply::Text(_) | Reply::End | Reply::Recalled { .. } => None,
             Reply::Value { ticket, .. } | Reply::Classic { ticket, .. } => Some(ticket),
             Reply::Meta(meta) => Some(&mut meta.ticket),
         }
@@ -42,12 +42,31 @@ impl Desk {
         match reply {
             Reply::Text(text) => self.out.extend_from_slice(&text),
             Reply::End => self.end_get(),
+            Reply::Recalled {
+                item,
+                key,
+                with_cas,
+            } if !self.pending.failed_get => {
+                self.note_hit(item.value.len(), false);
+                let (key, cas) = (self.pending.text(key), with_cas.then_some(item.cas));
+                reply::value(&mut self.out, key, item.flags, &item.value, cas);
+            }
             _ => {}
         }
     }
 
+    /// Writes an item of the row cache, whose turn it is.
+    pub fn write_item(&mut self, word: &[u8], with_cas: bool, item: &Recalled) {
+        if self.pending.failed_get {
+            return;
+        }
+        self.note_hit(item.value.len(), false);
+        let cas = with_cas.then_some(item.cas);
+        reply::value(&mut self.out, word, item.flags, &item.value, cas);
+    }
+
     /// What was refused has ended it already.
-    fn end_get(&mut self) {
+    pub fn end_get(&mut self) {
         if !std::mem::take(&mut self.pending.failed_get) {
             reply::line(&mut self.out, reply::END);
         }
@@ -88,10 +107,8 @@ impl Desk {
         }
         match outcome {
             Outcome::Hit(item) => {
-                self.hit(true, touched);
-                self.note_item(item.value.len());
-                let cas = with_cas.then_some(item.cas);
-                let key = self.pending.text(key);
+                self.note_hit(item.value.len(), touched);
+                let (key, cas) = (self.pending.text(key), with_cas.then_some(item.cas));
                 reply::value(&mut self.out, key, item.flags, &item.value, cas);
             }
             Outcome::Refused(refusal) => {
@@ -100,6 +117,11 @@ impl Desk {
             }
             _ => self.hit(false, touched),
         }
+    }
+
+    fn note_hit(&mut self, bytes: usize, touched: bool) {
+        self.hit(true, touched);
+        self.note_item(bytes);
     }
 
     fn hit(&self, hit: bool, touched: bool) {

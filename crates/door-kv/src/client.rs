@@ -16,7 +16,7 @@ use session::{Admitted, ClientTls, Core, Stay};
 use crate::House;
 use crate::answer::Next;
 use crate::counts::{add, count, uncount};
-use crate::intake::{Cursor, Desk, Taken};
+use crate::intake::{Cursor, Desk, OUT_BYTES, Taken};
 use crate::pending::Reply;
 use crate::rights::Rights;
 
@@ -24,8 +24,6 @@ use crate::rights::Rights;
 const IDLE_BYTES: usize = 2048;
 /// Receive room of a client that has sent more than fits that.
 const BUSY_BYTES: usize = 64 << 10;
-/// Replies are sent when there are so many bytes of them, even before the batch is done.
-const OUT_BYTES: usize = 128 << 10;
 /// So many logins of one connection may fail.
 const LOGINS_MAX: u32 = 5;
 /// The first byte of a TLS handshake. No request of the protocol begins so.
@@ -237,10 +235,11 @@ impl Client {
                 if taken == Taken::Enough {
                     // There was no room for what a request needs; now there is all.
                     desk.item_bytes = 0;
-                    taken = desk.take(&self.inbox, &mut self.cursor);
-                    if !desk.pending.is_empty() {
-                        continue;
+                    if desk.out.len() >= OUT_BYTES {
+                        self.flush(desk).await?;
                     }
+                    taken = desk.take(&self.inbox, &mut self.cursor);
+                    continue;
                 }
                 self.flush(desk).await?;
                 return Ok(taken);

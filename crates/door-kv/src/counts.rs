@@ -56,7 +56,8 @@ pub(crate) fn count(counter: &AtomicU64) {
 
 /// So many more.
 pub(crate) fn add(counter: &AtomicU64, more: u64) {
-    counter.fetch_add(more, Ordering::Relaxed);
+    let before = counter.load(Ordering::Relaxed);
+    counter.store(before.wrapping_add(more), Ordering::Relaxed);
 }
 
 /// One less.

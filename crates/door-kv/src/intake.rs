@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use kv::{Change, Expiry, Kv, Op, Outcome, Refusal, Store, Ticket};
+use kv::{Change, Expiry, Kv, Op, Outcome, Recalled, Refusal, Store, Ticket};
 use memcache_wire::{Count, Get, KEY_BYTES_MAX, Key, Limits, Parsed, Request, Words, parse, reply};
 
 use crate::answer::refusal_line;
@@ -19,6 +19,9 @@ const VALUES_BYTES: usize = 4 << 20;
 
 /// Commands of one client under way, at least and at most.
 const COMMANDS: (usize, usize) = (16, 1024);
+
+/// Replies are sent when there are so many bytes of them, even before the batch is done.
+pub(crate) const OUT_BYTES: usize = 128 << 10;
 
 /// The longest line of many keys.
 const KEYS_LINE_BYTES_MAX: usize = 4 << 20;
@@ -188,7 +191,10 @@ impl Desk {
     pub fn has_room(&self) -> bool {
         let fitting = VALUES_BYTES / self.item_bytes.max(1);
         let room = fitting.clamp(COMMANDS.0, COMMANDS.1);
-        self.pending.len() < room && !self.pending.is_stuffed() && self.storing < VALUES_BYTES
+        self.pending.len() < room
+            && !self.pending.is_stuffed()
+            && self.storing < VALUES_BYTES
+            && self.out.len() < OUT_BYTES
     }
 
     /// True when half of what was under way is done: then a batch of new ones is worth it.
@@ -274,7 +280,10 @@ impl Desk {
                 return false;
             }
             let Some(word) = words.next() else {
-                self.pending.push(Reply::End);
+                match self.pending.is_empty() {
+                    true => self.end_get(),
+                    false => self.pending.push(Reply::End),
+                }
                 return true;
             };
             self.get(word, open.with_cas, open.touch);
@@ -296,18 +305,33 @@ impl Desk {
             Ok(placed) => placed,
             Err(refusal) => return self.refuse_get(refusal),
         };
-        self.order.read(key);
-        let change = match touch {
-            None => Change::Get,
-            Some(expiry) => Change::GetAndTouch(Expiry::from_wire(expiry)),
+        let ticket = match touch {
+            None => match store.recall(key) {
+                Some(item) => return self.recalled(word, with_cas, item),
+                None => store.submit_to_servers(op(key, Change::Get)),
+            },
+            Some(expiry) => store.submit(op(key, Change::GetAndTouch(Expiry::from_wire(expiry)))),
         };
-        let ticket = submit(&store, key, change);
+        self.order.read(key);
         let key = self.pending.keep(word);
         self.pending.push(Reply::Value {
             ticket,
             key,
             with_cas,
             touched: touch.is_some(),
+        });
+    }
+
+    /// An item that nothing is to be waited for: what has its turn is written at once.
+    fn recalled(&mut self, word: &[u8], with_cas: bool, item: Recalled) {
+        if self.pending.is_empty() {
+            return self.write_item(word, with_cas, &item);
+        }
+        let key = self.pending.keep(word);
+        self.pending.push(Reply::Recalled {
+            item,
+            key,
+            with_cas,
         });
     }
 
@@ -414,7 +438,7 @@ impl Desk {
             Ok((store, key)) => match self.fits(&store, &change) {
                 Ok(()) => {
                     self.is_made(&store, key, &change);
-                    submit(&store, key, change)
+                    store.submit(op(key, change))
                 }
                 Err(refusal) => refused(refusal),
             },
@@ -526,7 +550,7 @@ impl Desk {
         if matches!(request, Request::MetaGet(_) | Request::MetaDebug(_)) {
             self.order.read(name);
         }
-        let ticket = submit(&store, name, change);
+        let ticket = store.submit(op(name, change));
         let (name, word) = (self.pending.keep(name), self.pending.keep(key.word()));
         let flags = self.pending.keep(flags.rest());
         self.pending.push(Reply::Meta(Box::new(MetaReply {
@@ -553,9 +577,9 @@ impl Desk {
     }
 }
 
-fn submit(store: &Rc<Store>, key: &[u8], change: Change) -> Ticket {
+fn op(key: &[u8], change: Change) -> Op {
     let key = key.into();
-    store.submit(Op { key, change })
+    Op { key, change }
 }
 
 /// A ticket that has its answer.

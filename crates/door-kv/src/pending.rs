@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
-use kv::{Store, Ticket};
+use kv::{Recalled, Store, Ticket};
 use memcache_wire::{Meta, Words};
 
 /// A reply to come.
@@ -17,6 +17,12 @@ pub(crate) enum Reply {
         key: Span,
         with_cas: bool,
         touched: bool,
+    },
+    /// One item of a `get` that came from the row cache.
+    Recalled {
+        item: Recalled,
+        key: Span,
+        with_cas: bool,
     },
     /// The end of a `get`.
     End,

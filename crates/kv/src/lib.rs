@@ -24,6 +24,7 @@ mod writing;
 
 pub use crate::kv::Kv;
 pub use crate::op::{Change, Expiry, Item, Mode, Op, Outcome, Refusal};
+pub use crate::recall::Recalled;
 pub use crate::rights::Allowed;
 pub use crate::store::Store;
 pub use crate::ticket::{Ticket, Waiting};

@@ -63,14 +63,38 @@ impl Filling {
     }
 }
 
+/// An item of the row cache, as it is there.
+pub struct Recalled {
+    pub value: Arc<[u8]>,
+    pub flags: u32,
+    pub cas: u64,
+    /// Seconds left; `None` for ever.
+    pub ttl_s: Option<u64>,
+}
+
+impl Recalled {
+    pub(crate) fn item(self) -> Item {
+        Item {
+            value: self.value.to_vec(),
+            flags: self.flags,
+            cas: self.cas,
+            ttl_s: self.ttl_s,
+        }
+    }
+}
+
 impl Store {
-    /// The key's item, if it is remembered and may be shown.
-    pub(crate) fn recall(&self, line: &Line, key: &[u8]) -> Option<Item> {
+    /// The key's item, if it is remembered and may be shown to who asks now.
+    pub fn recall(&self, key: &[u8]) -> Option<Recalled> {
         if self.declared.cache_bytes == 0 {
             return None;
         }
         let core = self.core.upgrade()?;
-        let snapshot = core.snapshot();
+        let snapshot = core.glance();
+        let line = &*self.line(&snapshot, key).ok()?;
+        if line.is_changing(key) {
+            return None;
+        }
         let group = self.group_of(line, &snapshot)?;
         let space = self.space(line, &snapshot, group)?;
         let bound_us = self.bound_us(&core)?;
@@ -90,8 +114,8 @@ impl Store {
             ),
         };
         line.recall.answered.set(true);
-        Some(Item {
-            value: row.value.to_vec(),
+        Some(Recalled {
+            value: row.value,
             flags: row.flags,
             cas: row.cas,
             ttl_s,

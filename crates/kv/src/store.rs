@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use farm::Container;
 use farm::sharding::Placed;
+use farm::{Container, Snapshot};
 use routing::shard::{Literal, compared, locate};
 use rustc_hash::FxHashMap;
 use session::{Core, Lane, Lost, Own, Written};
@@ -47,8 +47,10 @@ pub struct Store {
     own: Own,
     pub(crate) declared: Arc<Container>,
     columns: RefCell<Option<Rc<Columns>>>,
-    /// By the name of the group that has the keys; empty where one statement may need several.
+    /// By the name of the group that has the keys.
     lines: RefCell<FxHashMap<Arc<str>, Rc<Line>>>,
+    /// Where one statement may need several groups, or there is only one.
+    anywhere: Rc<Line>,
     /// What its changes have written, and how often that grew.
     pub(crate) written: RefCell<Vec<Written>>,
     pub(crate) writings: Cell<u64>,
@@ -58,6 +60,7 @@ pub struct Store {
 /// What waits for one group.
 #[derive(Default)]
 pub(crate) struct Line {
+    /// Its name; empty where there may be several.
     pub(crate) group: Arc<str>,
     pub(crate) recall: Recall,
     gets: RefCell<VecDeque<(Op, Waiting)>>,
@@ -89,6 +92,13 @@ struct Open {
 enum Work {
     Op(Op),
     Flush,
+}
+
+impl Line {
+    /// A change of the key is under way, or waits.
+    pub(crate) fn is_changing(&self, key: &[u8]) -> bool {
+        self.changing.borrow().contains_key(key)
+    }
 }
 
 impl Side {
@@ -128,6 +138,7 @@ impl Store {
             declared,
             columns: RefCell::default(),
             lines: RefCell::default(),
+            anywhere: Rc::default(),
             written: RefCell::default(),
             writings: Cell::new(0),
             last_cas: Cell::new(0),
@@ -147,18 +158,27 @@ impl Store {
     /// Has a command carried out. Commands on one key take effect in the order in which they are
     /// submitted here.
     pub fn submit(self: &Rc<Store>, op: Op) -> Ticket {
-        let line = match self.line(&op.key) {
+        if op.change == Change::Get
+            && let Some(recalled) = self.recall(&op.key)
+        {
+            return Ticket::done(Outcome::Hit(recalled.item()));
+        }
+        self.submit_to_servers(op)
+    }
+
+    /// The same by the servers, whatever the row cache has.
+    pub fn submit_to_servers(self: &Rc<Store>, op: Op) -> Ticket {
+        let Some(core) = self.core.upgrade() else {
+            let why = Refusal::server("the router ends");
+            return Ticket::done(Outcome::Refused(why));
+        };
+        let line = match self.line(&core.glance(), &op.key) {
             Ok(line) => line,
             Err(why) => return Ticket::done(Outcome::Refused(why)),
         };
         let (waiting, ticket) = Ticket::new();
-        let reads = op.change.is_read() && !line.changing.borrow().contains_key(&op.key);
+        let reads = op.change.is_read() && !line.is_changing(&op.key);
         if reads {
-            if op.change == Change::Get
-                && let Some(item) = self.recall(&line, &op.key)
-            {
-                return Ticket::done(Outcome::Hit(item));
-            }
             line.gets.borrow_mut().push_back((op, waiting));
             self.start(&line, true);
         } else {
@@ -181,33 +201,28 @@ impl Store {
             return Ticket::done(Outcome::Refused(Refusal::client(text)));
         }
         let (waiting, ticket) = Ticket::new();
-        let line = self.line_of(&Arc::from(""));
+        let line = self.anywhere.clone();
         line.changes.borrow_mut().push_back((Work::Flush, waiting));
         self.start(&line, false);
         ticket
     }
 
     /// The line of a key's group.
-    fn line(&self, key: &[u8]) -> Result<Rc<Line>, Refusal> {
-        let Some(core) = self.core.upgrade() else {
-            return Err(Refusal::server("the router ends"));
-        };
-        let anywhere = Arc::from("");
-        let snapshot = core.snapshot();
+    pub(crate) fn line(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Rc<Line>, Refusal> {
         let Some(sharding) = &snapshot.sharding else {
-            return Ok(self.line_of(&anywhere));
+            return Ok(self.anywhere.clone());
         };
         let container = &self.declared;
         let Placed::Sharded(table) = sharding.placed(&container.database, &container.table) else {
-            return Ok(self.line_of(&anywhere));
+            return Ok(self.anywhere.clone());
         };
         let map = sharding.map(table.map);
         if !table.column.eq_ignore_ascii_case(&container.key) {
-            return Ok(self.line_of(&anywhere));
+            return Ok(self.anywhere.clone());
         }
         let key = compared(Literal::Text(key), table.key);
         let Some((mapped, key)) = map.zip(key) else {
-            return Ok(self.line_of(&anywhere));
+            return Ok(self.anywhere.clone());
         };
         match locate(&mapped.map, &key) {
             Ok(at) => Ok(self.line_of(&mapped.map.shard(at).group)),

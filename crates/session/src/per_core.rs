@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use backend::{Defaults, Pass, Pools, SessionState, Text, Texts};
 use farm::{Accounts, Engine, Published, Server, ServerId, Snapshot};
 use mysql_wire::relay::BUFFER_BYTES;
@@ -260,6 +261,11 @@ impl Core {
     /// The farm as it is now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.shared.published.load_full()
+    }
+
+    /// The same for a look at it: at no cost that cores share. Not to be kept over an await.
+    pub fn glance(&self) -> Guard<Arc<Snapshot>> {
+        self.shared.published.load()
     }
 
     /// What the key-value engine keeps on this core: made when it is wanted first. It must not hold

@@ -136,6 +136,7 @@ fn remembers_and_forgets(release: Release) {
     is_open(&farm, "sure");
     is_remembered(&farm, &mut kv, "sure", "1", "one");
     is_remembered(&farm, &mut kv, "sure", "4000000000", "big");
+    answers_in_order(&mut client, &mut kv);
     // A client's own change is seen at once, everybody else's soon.
     assert_eq!(kv.set("@@sure.1", "two"), "STORED");
     assert_eq!(kv.get("@@sure.1").as_deref(), Some("two"));
@@ -173,6 +174,23 @@ fn remembers_and_forgets(release: Release) {
     let gone = || kv.get("@@sure.1").is_none();
     wait_until(PATIENCE, "it is gone", gone);
     says_why_not(&farm, &mut client);
+}
+
+/// What is remembered waits for what is not, and no number of replies is too large.
+fn answers_in_order(client: &mut Client, kv: &mut Kv) {
+    client.run("INSERT INTO d.t VALUES (2, 'new')");
+    let some = kv.gets("@@sure.1 @@sure.2 @@sure.3 @@sure.1");
+    let item = |key: &str, value: &str| (format!("@@sure.{key}"), value.to_owned());
+    let expected = [item("1", "one"), item("2", "new"), item("1", "one")];
+    assert_eq!(some, Ok(expected.to_vec()));
+    const MANY: usize = 6000;
+    let many = kv.gets(&["@@sure.1"; MANY].join(" "));
+    assert_eq!(many, Ok(vec![item("1", "one"); MANY]));
+    kv.say(&"get @@sure.1\r\n".repeat(MANY));
+    for _ in 0..MANY {
+        let reply = [kv.line(), kv.line(), kv.line()];
+        assert_eq!(reply, ["VALUE @@sure.1 0 3", "one", "END"]);
+    }
 }
 
 /// Point SELECTs of who asks for it are answered as well, and never with what is old.
