@@ -96,6 +96,14 @@ impl Plan {
         }
     }
 
+    /// The same as a literal of SQL.
+    fn literal(&self, key: &str) -> String {
+        match self.key_bytes {
+            0 => key.to_owned(),
+            _ => format!("'{key}'"),
+        }
+    }
+
     /// Each value is another one: a server that is told to store what is there already has nothing to do.
     fn value(&self, number: usize) -> String {
         let bytes = self.value_bytes;
@@ -323,19 +331,20 @@ async fn sql(plan: &Plan, seed: u64, until: Instant) -> Result<Done, Failure> {
             true => usize::try_from(done.ops)?,
             false => numbers.below(plan.keys),
         });
+        let literal = plan.literal(&key);
         let begun = Instant::now();
         let found: Option<Vec<u8>> = match (plan.op.as_str(), plan.protocol.as_str()) {
             ("set", _) => {
                 let value = plan.value(numbers.below(1 << 40));
                 link.query_drop(format!(
-                    "UPDATE {table} SET v = '{value}' WHERE k = '{key}'"
+                    "UPDATE {table} SET v = '{value}' WHERE k = {literal}"
                 ))
                 .await?;
                 Some(Vec::new())
             }
             (_, "prepared") => link.exec_first(&read, (key,)).await?,
             _ => {
-                link.query_first(format!("SELECT v FROM {table} WHERE k = '{key}'"))
+                link.query_first(format!("SELECT v FROM {table} WHERE k = {literal}"))
                     .await?
             }
         };
