@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Client, Failure, Reply};
 use crate::farm::Member;
-use crate::history::{Anomaly, Id, Key, check};
+use crate::history::{Anomaly, Id, Key, Places, check};
 use crate::holds_within;
 
 use super::auditor::sum_of_all;
@@ -58,7 +58,8 @@ impl Bank {
         let mut wrong = Vec::new();
         let mut all = Rows::new();
         let mut notes: Vec<Rows> = Vec::new();
-        for group in GROUPS {
+        let mut places = Places::new();
+        for (number, group) in (0..).zip(GROUPS) {
             let mut read = Err("there is no primary".to_owned());
             holds_within(PATIENCE, || {
                 if let Some(primary) = self.primary_of(group) {
@@ -71,6 +72,7 @@ impl Bank {
                     let (accounts, global) =
                         rows.into_iter().partition(|(key, _)| *key < FIRST_NOTE);
                     let accounts: Rows = accounts;
+                    places.extend(accounts.keys().map(|key| (*key, number)));
                     all.extend(accounts);
                     notes.push(global);
                 }
@@ -84,7 +86,7 @@ impl Bank {
         wrong.extend(balances(entries, &all));
         let history: Vec<_> = entries.iter().map(|it| it.transaction.clone()).collect();
         let last = all.iter().map(|(key, (_, log))| (*key, log.clone()));
-        let found = check(&history, &last.collect());
+        let found = check(&history, &last.collect(), &places);
         wrong.extend(found.iter().map(ToString::to_string));
         wrong.extend(found.iter().flat_map(|it| stories(it, entries)));
         wrong.extend(self.replicas_differ());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
-use super::{Ended, Id, Key, Reads, Transaction};
+use super::{Ended, Id, Key, Places, Reads, Transaction};
 
 /// Starts from which the shortest circle is looked for; more make no shorter text.
 const STARTS_MAX: usize = 200;
@@ -19,6 +19,8 @@ pub enum Why {
     Missed(Key),
     /// The same client ran it later.
     Session,
+    /// Both stand for one snapshot.
+    Within,
 }
 
 /// `to` comes after `from`.
@@ -35,6 +37,7 @@ impl fmt::Display for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Edge { from, to, .. } = self;
         match (self.why, self.through) {
+            (Why::Within, _) => write!(f, "{from} goes on"),
             (Why::Wrote(key), None) => write!(f, "{to} wrote to {key} behind {from}"),
             (Why::Read(key), None) => write!(f, "{to} read {from} in {key}"),
             (Why::Missed(key), None) => write!(f, "{from} read {key} without {to}"),
@@ -46,9 +49,60 @@ impl fmt::Display for Edge {
     }
 }
 
-/// All steps by which one transaction comes after another; steps over a snapshot's missing are joined
-/// with the one before.
-pub(super) fn edges(history: &[Transaction], last: &BTreeMap<Key, Vec<Id>>) -> Vec<Edge> {
+/// The group that a transaction keeps to, where it keeps to one.
+fn home(one: &Transaction, places: &Places) -> Option<u32> {
+    let read = one.reads.iter().map(|(key, _)| key);
+    let mut groups = one.appends.iter().chain(read).map(|key| places.get(key));
+    let first = groups.next()??;
+    groups.all(|group| group == Some(first)).then_some(*first)
+}
+
+/// What stands for a snapshot: its beginning, its view of each group, and its end, all of which come
+/// one after the other. Views of different groups have no order, since they are opened one behind the
+/// other while those that keep to one group go on.
+#[derive(Clone, Copy)]
+enum Face {
+    Begin,
+    View(u32),
+    End,
+}
+
+/// The bits of an id that are the transaction's own.
+const OWN: Id = (1 << 32) - 1;
+
+impl Face {
+    fn of(self, id: Id) -> Id {
+        match self {
+            Face::Begin => id,
+            Face::View(group) => id | (Id::from(group) + 1) << 32,
+            Face::End => id | !OWN,
+        }
+    }
+}
+
+/// From a snapshot's beginning to its end.
+fn steps_within(id: Id, groups: &BTreeSet<u32>, add: &mut impl FnMut(Id, Id, Why)) {
+    let [begin, end] = [Face::Begin, Face::End].map(|face| face.of(id));
+    for view in groups.iter().map(|group| Face::View(*group).of(id)) {
+        add(begin, view, Why::Within);
+        add(view, end, Why::Within);
+    }
+    add(begin, end, Why::Within);
+}
+
+/// All steps by which one transaction comes after another.
+pub(super) fn edges(
+    history: &[Transaction],
+    last: &BTreeMap<Key, Vec<Id>>,
+    places: &Places,
+) -> Vec<Edge> {
+    let homes: BTreeMap<Id, Option<u32>> = history
+        .iter()
+        .map(|one| (one.id, home(one, places)))
+        .collect();
+    let home = |id: &Id| homes.get(id).copied().flatten();
+    let crosses = |id: &&Id| home(id).is_none();
+    let groups: BTreeSet<u32> = places.values().copied().collect();
     let mut found = Vec::new();
     let mut add = |from: Id, to: Id, why: Why| {
         found.push(Edge {
@@ -63,51 +117,72 @@ pub(super) fn edges(history: &[Transaction], last: &BTreeMap<Key, Vec<Id>>) -> V
             add(pair[0], pair[1], Why::Wrote(*key));
         }
     }
-    let mut missed: Vec<(Id, Key, Id)> = Vec::new();
     let mut before: BTreeMap<u64, Id> = BTreeMap::new();
     for one in history {
+        let snapshot = one.kind == Reads::Snapshot;
+        let face = |face: Face| match snapshot {
+            true => face.of(one.id),
+            false => one.id,
+        };
         if one.ended == Ended::Committed
-            && let Some(earlier) = before.insert(one.session, one.id)
+            && let Some(earlier) = before.insert(one.session, face(Face::End))
         {
             add(earlier, one.id, Why::Session);
         }
         if one.kind == Reads::Plain || one.ended == Ended::Undone {
             continue;
         }
+        if snapshot {
+            steps_within(one.id, &groups, &mut add);
+        }
         // One of which its client was told nothing may have been undone; what it read held
         // nevertheless when it read it, but not until its end.
         let unknown = one.ended == Ended::Unknown;
         for (key, list) in &one.reads {
-            if let Some(seen) = list.last() {
-                add(*seen, one.id, Why::Read(*key));
+            let seen = list.last().into_iter();
+            // Of one that keeps to a group nothing follows for others: the last that crosses counts, too.
+            let crossing = list.iter().rev().find(crosses).filter(|_| snapshot);
+            for id in seen.chain(crossing) {
+                let to = home(id).map_or(Face::Begin, Face::View);
+                add(*id, face(to), Why::Read(*key));
             }
             let now = last.get(key).map_or(&[][..], Vec::as_slice);
-            let next = now.iter().skip(list.len()).find(|id| **id != one.id);
-            let Some(&next) = next.filter(|_| !unknown) else {
+            let mut later = now.iter().skip(list.len()).filter(|id| **id != one.id);
+            let Some(next) = later.next().filter(|_| !unknown) else {
                 continue;
             };
-            match one.kind {
-                Reads::Snapshot => missed.push((one.id, *key, next)),
-                _ => add(one.id, next, Why::Missed(*key)),
+            let crossing = later.find(crosses).filter(|_| snapshot);
+            for id in [next].into_iter().chain(crossing) {
+                let from = home(id).map_or(Face::End, Face::View);
+                add(face(from), *id, Why::Missed(*key));
             }
-        }
-    }
-    let mut into: BTreeMap<Id, Vec<(Id, Why)>> = BTreeMap::new();
-    for edge in &found {
-        into.entry(edge.to).or_default().push((edge.from, edge.why));
-    }
-    for (reader, key, to) in missed {
-        for &(from, why) in into.get(&reader).into_iter().flatten() {
-            let through = Some((reader, key));
-            found.push(Edge {
-                from,
-                to,
-                why,
-                through,
-            });
         }
     }
     found
+}
+
+/// A circle with one step for each way over a snapshot.
+fn folded(mut circle: Vec<Edge>) -> Vec<Edge> {
+    let of_view = |edge: &Edge| edge.from & !OWN != 0;
+    // It begins outside snapshots, so that no way over one is cut.
+    let outside = |edge: &Edge| edge.why != Why::Within && !of_view(edge);
+    let at = circle.iter().position(outside).unwrap_or(0);
+    circle.rotate_left(at);
+    let mut steps: Vec<Edge> = Vec::with_capacity(circle.len());
+    for edge in circle {
+        match (steps.last_mut(), edge.why) {
+            (Some(_), Why::Within) => {}
+            (Some(step), Why::Missed(key)) if of_view(&edge) => {
+                step.through = Some((step.to & OWN, key));
+                step.to = edge.to;
+            }
+            _ => steps.push(Edge {
+                from: edge.from & OWN,
+                ..edge
+            }),
+        }
+    }
+    steps
 }
 
 /// The shortest circle, if there is one.
@@ -120,6 +195,7 @@ pub(super) fn shortest(edges: &[Edge]) -> Option<Vec<Edge>> {
     let circles = inside.iter().take(STARTS_MAX);
     circles
         .filter_map(|start| around(*start, &out, &inside))
+        .map(folded)
         .min_by_key(Vec::len)
 }
 

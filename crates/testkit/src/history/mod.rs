@@ -12,7 +12,9 @@
 //!    Locking reads belong to that order, since what they read holds until their commit.
 //! 3. *Snapshots*: read-only transactions that see each other one whole or not at all. Snapshot
 //!    isolation holds if nothing follows itself by steps of which no two in a row are «missed a write»
-//!    (Cerone and Gotsman, 2018).
+//!    (Cerone and Gotsman, 2018). It is promised among those that touch several groups, and among
+//!    those of one group; of two that keep to one group each, a snapshot may see the later without
+//!    the earlier.
 //! 4. *Freshness*: a locking read, or a snapshot, has all that was acknowledged before it began.
 
 mod cycle;
@@ -27,6 +29,9 @@ pub type Id = u64;
 
 /// Names a list.
 pub type Key = u64;
+
+/// The groups of lists; those that are missing are on several.
+pub type Places = BTreeMap<Key, u32>;
 
 /// How a transaction ended for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +125,11 @@ impl fmt::Display for Anomaly {
 }
 
 /// What is wrong with a history; `last` is what the lists were when all had ended.
-pub fn check(history: &[Transaction], last: &BTreeMap<Key, Vec<Id>>) -> Vec<Anomaly> {
+pub fn check(
+    history: &[Transaction],
+    last: &BTreeMap<Key, Vec<Id>>,
+    places: &Places,
+) -> Vec<Anomaly> {
     let mut found = Vec::new();
     let by_id: BTreeMap<Id, &Transaction> = history.iter().map(|it| (it.id, it)).collect();
     for (key, list) in last {
@@ -146,7 +155,7 @@ pub fn check(history: &[Transaction], last: &BTreeMap<Key, Vec<Id>>) -> Vec<Anom
         }
     }
     stale(history, last, &by_id, &mut found);
-    if let Some(cycle) = cycle::shortest(&cycle::edges(history, last)) {
+    if let Some(cycle) = cycle::shortest(&cycle::edges(history, last, places)) {
         found.push(Anomaly::Cycle(cycle));
     }
     found

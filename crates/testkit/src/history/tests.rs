@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Anomaly, Ended, Id, Key, Reads, Transaction, check};
+use super::{Anomaly, Ended, Id, Key, Places, Reads, Transaction, check};
 
 fn writes(id: Id, appends: &[Key]) -> Transaction {
     Transaction {
@@ -29,9 +29,19 @@ fn lists(of: &[(Key, &[Id])]) -> BTreeMap<Key, Vec<Id>> {
     of.iter().map(|(key, list)| (*key, list.to_vec())).collect()
 }
 
-/// The first thing that is wrong, as text.
+/// The first thing that is wrong, as text; all lists are of one group.
 fn wrong(history: &[Transaction], last: &[(Key, &[Id])]) -> String {
-    let found = check(history, &lists(last));
+    let places = last.iter().map(|(key, _)| (*key, 1));
+    wrong_on(history, last, places)
+}
+
+/// The same; lists are of these groups.
+fn wrong_on(
+    history: &[Transaction],
+    last: &[(Key, &[Id])],
+    places: impl IntoIterator<Item = (Key, u32)>,
+) -> String {
+    let found = check(history, &lists(last), &Places::from_iter(places));
     found.first().map_or(String::new(), Anomaly::to_string)
 }
 
@@ -122,6 +132,44 @@ fn snapshots_agree_on_the_order() {
     // Which writers that skew past each other may look like.
     let text = wrong(&history[..3], &[(10, &[1]), (20, &[2])]);
     assert_eq!(text, "");
+}
+
+/// Views of the groups are opened one behind the other, and who writes on one group is not held up.
+#[test]
+fn snapshots_need_not_agree_on_what_keeps_to_one_group_each() {
+    let last: [(Key, &[Id]); 3] = [(10, &[1]), (20, &[2]), (30, &[])];
+    let forked = [
+        writes(1, &[10]),
+        writes(2, &[20]),
+        reads(3, &[(10, &[1]), (20, &[])]),
+        reads(4, &[(10, &[]), (20, &[2])]),
+    ];
+    let places = [(10, 1), (20, 2), (30, 3)];
+    assert_eq!(wrong_on(&forked, &last, places), "");
+    // On one group they have one order, and if one of them crosses as well.
+    let text = wrong_on(&forked, &last, [(10, 1), (20, 1)]);
+    assert!(text.starts_with("in a circle:"), "{text}");
+    let mut crossing = forked.clone();
+    crossing[0] = writes(1, &[10, 30]);
+    let last: [(Key, &[Id]); 3] = [(10, &[1]), (20, &[2]), (30, &[1])];
+    let text = wrong_on(&crossing, &last, places);
+    assert!(text.starts_with("in a circle:"), "{text}");
+}
+
+/// Others of their groups, behind those that cross, hide nothing.
+#[test]
+fn half_of_a_crossing_behind_others_is_found() {
+    let history = [
+        writes(1, &[10, 20]),
+        writes(2, &[10]),
+        writes(3, &[20]),
+        reads(4, &[(10, &[1, 2]), (20, &[])]),
+    ];
+    let places = [(10, 1), (20, 2)];
+    let text = wrong_on(&history, &[(10, &[1, 2]), (20, &[1, 3])], places);
+    assert_eq!(text, "in a circle: 4 came after 1 and read 20 without 1;");
+    let text = wrong_on(&history, &[(10, &[1, 2]), (20, &[3, 1])], places);
+    assert_eq!(text, "in a circle: 4 came after 1 and read 20 without 1;");
 }
 
 #[test]
@@ -231,9 +279,10 @@ fn serial(seed: u64, half: bool) -> (Vec<Transaction>, BTreeMap<Key, Vec<Id>>) {
 fn one_after_the_other_is_in_order_and_half_a_one_is_found() {
     for seed in 0..50 {
         let (history, last) = serial(seed, false);
-        assert_eq!(check(&history, &last), [], "seed {seed}");
+        let places: Places = (0..8).map(|key| (key, u32::from(key > 3))).collect();
+        assert_eq!(check(&history, &last, &places), [], "seed {seed}");
         let (history, last) = serial(seed, true);
-        let found = check(&history, &last);
+        let found = check(&history, &last, &Places::new());
         let circle = matches!(&found[..], [Anomaly::Cycle(edges)] if edges.len() == 1);
         assert!(circle, "seed {seed}: {found:?}");
     }
