@@ -91,28 +91,31 @@ pub async fn mend_branches(login: &Login, timeout_ms: u64) -> Result<Mended, Err
     let mut mended = Mended::default();
     link.run(OPERATION, "SET SESSION sql_log_bin = 0", timeout_ms)
         .await?;
+    // What has ended first: a branch that is made again may have had its rows behind it.
     for (xid, last) in &log.branches {
-        match (last, there.contains(xid)) {
-            (Last::Committed, true) => {
-                link.run(OPERATION, &format!("XA COMMIT {xid}"), timeout_ms)
-                    .await?;
-                mended.ended += 1;
-            }
-            (Last::RolledBack, true) => {
-                link.run(OPERATION, &format!("XA ROLLBACK {xid}"), timeout_ms)
-                    .await?;
-                mended.ended += 1;
-            }
-            (Last::Prepared(events), false) => {
-                let events = events.as_ref().ok_or_else(|| Error::Reply {
-                    operation: OPERATION,
-                    server: link.address().to_owned(),
-                    what: format!("the events of {xid} cannot be applied again"),
-                })?;
-                prepare(login, xid, &log.description, events, timeout_ms).await?;
-                mended.prepared += 1;
-            }
-            _ => {}
+        let end = match last {
+            Last::Committed => "COMMIT",
+            Last::RolledBack => "ROLLBACK",
+            Last::Prepared(_) => continue,
+        };
+        if there.contains(xid) {
+            link.run(OPERATION, &format!("XA {end} {xid}"), timeout_ms)
+                .await?;
+            mended.ended += 1;
+        }
+    }
+    for (xid, last) in &log.branches {
+        let Last::Prepared(events) = last else {
+            continue;
+        };
+        if !there.contains(xid) {
+            let events = events.as_ref().ok_or_else(|| Error::Reply {
+                operation: OPERATION,
+                server: link.address().to_owned(),
+                what: format!("the events of {xid} cannot be applied again"),
+            })?;
+            prepare(login, xid, &log.description, events, timeout_ms).await?;
+            mended.prepared += 1;
         }
     }
     Ok(mended)

@@ -137,3 +137,52 @@ async fn mends(release: Release) {
 async fn log_and_engine_agree_again_on_mariadb() {
     mends(Release::Installed).await;
 }
+
+/// A branch that the log says is prepared had a row behind another one that the log says is committed; the
+/// crash took the first, and the end of the second.
+#[tokio::test]
+async fn what_has_ended_makes_way() {
+    let Some(server) = Server::start_with(Release::Installed, &[]) else {
+        return;
+    };
+    let mut client = server.client();
+    client.run("CREATE DATABASE d");
+    client.run("CREATE TABLE d.t (v INT PRIMARY KEY, w VARCHAR(20)) ENGINE=InnoDB");
+    client.run("INSERT INTO d.t VALUES (1, 'old')");
+    let prepare = |client: &mut Client, name: &str| {
+        client.run(&format!("XA START '{name}', 'b', 9"));
+        client.run(&format!("UPDATE d.t SET w = '{name}'"));
+        client.run(&format!("XA END '{name}', 'b', 9"));
+        client.run(&format!("XA PREPARE '{name}', 'b', 9"));
+    };
+    // By their names the second comes first.
+    prepare(&mut client, "z-first");
+    client.run("XA COMMIT 'z-first', 'b', 9");
+    prepare(&mut client, "a-second");
+    drop(client);
+    let mut unlogged = server.client();
+    unlogged.run("SET SESSION sql_log_bin = 0");
+    wait_until(PATIENCE, "a branch whose connection is gone", || {
+        unlogged.query("XA ROLLBACK 'a-second', 'b', 9").is_ok()
+    });
+    unlogged.run("UPDATE d.t SET w = 'old'");
+    prepare(&mut unlogged, "z-first");
+    let id = unlogged.value("SELECT CONNECTION_ID()");
+    drop(unlogged);
+    let mut client = server.client();
+    let there = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id}");
+    wait_until(PATIENCE, "the end of a connection", || {
+        client.value(&there) == "0"
+    });
+    client.run("FLUSH BINARY LOGS");
+    assert!(prepared(&server)[0].contains("z-first"));
+    let mended = engine::mend_branches(&login(&server), MS).await;
+    let right = Mended {
+        ended: 1,
+        prepared: 1,
+    };
+    assert_eq!(mended, Ok(right));
+    assert_eq!(client.value("SELECT w FROM d.t"), "z-first");
+    client.run("XA COMMIT 'a-second', 'b', 9");
+    assert_eq!(client.value("SELECT w FROM d.t"), "a-second");
+}
