@@ -20,11 +20,14 @@ fn without_replicas() {
     prove(title, Release::Installed, 0, &Kind::ALL, 12);
 }
 
+/// Without replicas: a MySQL of before 8.0.30 lets a branch's locks go before its binlog has the end of it,
+/// where another connection than its own ends it. What got the rows in between stands first in the binlog,
+/// and a replica, which has the branch prepared still, waits for these rows for ever.
 #[test]
 #[ignore = "make test-xa"]
 fn on_mysql() {
-    let title = "MySQL 8.0, three groups";
-    prove(title, Release::MySql80, 1, &Kind::OF_ROUTERS, 12);
+    let title = "MySQL 8.0, groups of one server";
+    prove(title, Release::MySql80, 0, &Kind::OF_ROUTERS, 12);
 }
 
 /// What the proof itself is worth.

@@ -261,7 +261,7 @@ settings! {
     atomic: Atomic = "xa" "" Live
         "What a transaction that touches a second group is: xa (all or nothing), single (refused), best-effort (the groups commit one after the other, and a crash between them leaves a part).";
     allow_unsafe_xa: Switch = "off" "" Live
-        "on: servers take part in transactions over several groups whose XA does not survive every crash (MySQL before 8.0.30).";
+        "on: servers take part in transactions over several groups whose XA does not survive every crash, and can stop their replicas (MySQL before 8.0.30).";
     snapshot_reads: Switch = "off" "" Live
         "on: a SELECT over several groups outside a transaction sees all of them at one moment, each transaction over several groups whole or not at all; it is served by primaries, and costs a few trips more (docs/TRANSACTIONS.md).";
     gather_rows_max: u64 = "10000000" "rows" [1, 1000000000000] Live

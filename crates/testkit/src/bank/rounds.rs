@@ -1,7 +1,7 @@
 //! Rounds one after the other on one farm: load, strikes, more load, the verdict.
 //!
 //! `BANK_ROUNDS`, `BANK_SEED` and `BANK_FAULTS` (names of [`Kind`]s, with spaces) of the environment say
-//! how many, from which seed, and about what.
+//! how many, from which seed, and about what; with `BANK_KEEP` the farm's data and logs stay.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::failover::rounds::{alone, number, say};
 use crate::history::Ended;
 use crate::{Release, holds_within, wait_until};
 
-use super::books::Books;
+use super::books::{Books, Entry};
 use super::strike::{Kind, Strike, Struck, Target};
 use super::{AUDITORS, Bank, CLIENTS, PATIENCE, auditor, teller};
 
@@ -25,6 +25,9 @@ const TRANSFERS: u64 = 100;
 
 /// Nothing may be prepared for longer behind the end of the load, when the farm is whole.
 const PREPARED_MAX: Duration = Duration::from_secs(5);
+
+/// A transfer that took so long is told of.
+const SLOW_US: u64 = 10_000_000;
 
 /// How a round went.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub struct Report {
     pub audits: u64,
     pub prepared: Duration,
     pub lasted_ms: u64,
+    /// The transfer that took longest, if that was long.
+    pub slowest: Option<String>,
     pub wrong: Vec<String>,
 }
 
@@ -60,6 +65,9 @@ impl Report {
             self.prepared.as_millis(),
             self.lasted_ms,
         );
+        if let Some(slowest) = &self.slowest {
+            text.push_str(&format!("  slow: {slowest}\n"));
+        }
         for wrong in &self.wrong {
             text.push_str(&format!("  WRONG: {wrong}\n"));
         }
@@ -102,6 +110,9 @@ pub fn prove(title: &str, release: Release, replicas: u32, kinds: &[Kind], round
     let Some(mut bank) = Bank::open(release, replicas) else {
         return;
     };
+    if std::env::var_os("BANK_KEEP").is_some() {
+        say(&format!("kept: {}\n", bank.farm.keep().display()));
+    }
     let mut seed = number("BANK_SEED").unwrap_or_else(now_us);
     let first = seed;
     let rounds = number("BANK_ROUNDS").unwrap_or(rounds);
@@ -216,6 +227,7 @@ impl Bank {
             audits,
             prepared,
             lasted_ms: (now_us() - began) / 1000,
+            slowest: slowest(&entries),
             wrong,
         }
     }
@@ -291,6 +303,26 @@ impl Bank {
             self.farm.is_ready()
         });
     }
+}
+
+/// The transfer that took longest, if that was long.
+fn slowest(entries: &[Entry]) -> Option<String> {
+    let lasted = |one: &Entry| {
+        let transaction = &one.transaction;
+        transaction.ended_us.saturating_sub(transaction.began_us)
+    };
+    let one = entries.iter().max_by_key(|one| lasted(one))?;
+    let took = lasted(one);
+    let transaction = &one.transaction;
+    (took > SLOW_US).then(|| {
+        format!(
+            "transfer {} took {} ms from {}: {}",
+            transaction.id,
+            took / 1000,
+            transaction.began_us,
+            one.story
+        )
+    })
 }
 
 /// The process is there; one that has ended and was not waited for is not.
