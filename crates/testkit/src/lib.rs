@@ -32,6 +32,7 @@ mod keeper;
 pub mod linear;
 pub mod network;
 pub mod ports;
+pub mod proxy;
 pub mod raw;
 pub mod router;
 pub mod rules;

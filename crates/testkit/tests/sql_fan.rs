@@ -9,6 +9,7 @@ use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable}
 use farm::sharding::{Column, Placement, TableSchema};
 use mysql_wire::capability::Capabilities;
 use testkit::client::{Login, Value};
+use testkit::proxy::{Proxy, Trap};
 use testkit::{Client, Door, Release, Stage, wait_until};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -121,6 +122,44 @@ fn warnings_of_all_groups_are_shown() {
         );
         assert_eq!(codes(&mut client), ["1062"]);
         assert_eq!(client.value("SELECT COUNT(*) FROM t"), "102");
+        drop(client);
+        two.door.wait_unused();
+    }
+}
+
+/// A connection that breaks behind the OK of a write over several groups has its part of the transaction
+/// with it: the client, which heard OK, hears of it from the next statement, and nothing is left.
+#[test]
+fn a_part_that_is_lost_behind_its_ok_is_told_of() {
+    for two in farms() {
+        let proxy = Proxy::new(two.stage.replica.address());
+        let port = proxy.address.port();
+        two.door.publish(|snapshot| {
+            let group = Arc::make_mut(&mut snapshot.groups[1]);
+            Arc::make_mut(&mut group.servers[0]).port = port;
+        });
+        let mut client = two.client();
+        let changed = "SELECT COUNT(*) FROM t WHERE s <> 'a'";
+        // What takes the statement's time from the connection again, and what asks for its warnings.
+        for behind in ["SET timestamp=DEFAULT", "SHOW WARNINGS"] {
+            for next in ["COMMIT", "INSERT INTO t VALUES (70, 'b')", changed] {
+                client.run("SET sql_mode = ''");
+                client.run("BEGIN");
+                proxy.set(Trap::Request(behind));
+                let done = client.run("UPDATE t SET s = NOW() WHERE id IN (1, 101)");
+                assert!(proxy.is_sprung(), "{behind}");
+                assert_eq!(done.affected_rows, 2);
+                assert_eq!(client.error(next), 1213, "{behind}: {next}");
+                client.run("COMMIT");
+                assert_eq!(client.value(changed), "0", "{behind}: {next}");
+            }
+        }
+        client.run("BEGIN");
+        proxy.set(Trap::Request("SET timestamp=DEFAULT"));
+        client.run("UPDATE t SET s = NOW() WHERE id IN (1, 101)");
+        client.run("ROLLBACK");
+        client.run("INSERT INTO t VALUES (71, 'a'), (171, 'a')");
+        assert_eq!(client.value(changed), "0");
         drop(client);
         two.door.wait_unused();
     }

@@ -1,0 +1,111 @@
+//! A way to a server that breaks where a test wants it.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+/// What breaks a connection.
+#[derive(Clone)]
+pub enum Trap {
+    /// The command with this text does not reach the server.
+    Request(&'static str),
+    /// Its reply does not reach the door.
+    Reply(&'static str),
+    /// The beginning of its reply reaches the door.
+    Middle(&'static str),
+}
+
+/// A way to a server that can break once.
+pub struct Proxy {
+    pub address: SocketAddr,
+    trap: Arc<Mutex<Option<Trap>>>,
+}
+
+impl Proxy {
+    /// In front of this server.
+    ///
+    /// # Panics
+    /// Without a free port.
+    pub fn new(server: SocketAddr) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let trap: Arc<Mutex<Option<Trap>>> = Arc::default();
+        let own = trap.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let Ok(client) = client else { return };
+                let server = TcpStream::connect(server).expect("the server listens");
+                let trap = own.clone();
+                std::thread::spawn(move || pass(client, server, &trap));
+            }
+        });
+        Proxy { address, trap }
+    }
+
+    /// The next connection that carries such a text breaks.
+    pub fn set(&self, trap: Trap) {
+        *self.trap.lock().expect("whole") = Some(trap);
+    }
+
+    /// The trap has gone off.
+    pub fn is_sprung(&self) -> bool {
+        self.trap.lock().expect("whole").is_none()
+    }
+}
+
+/// Carries bytes both ways until one side ends or the trap goes off.
+fn pass(mut client: TcpStream, mut server: TcpStream, trap: &Mutex<Option<Trap>>) {
+    let mut to_client = client.try_clone().expect("a socket");
+    let mut from_server = server.try_clone().expect("a socket");
+    // So many pieces of replies still pass.
+    let pieces = Arc::new(AtomicUsize::new(usize::MAX));
+    let left = pieces.clone();
+    let back = std::thread::spawn(move || {
+        let mut buffer = [0; 65_536];
+        while let Ok(bytes) = from_server.read(&mut buffer) {
+            let left = left.fetch_update(SeqCst, SeqCst, |left| match left {
+                usize::MAX => Some(left),
+                left => left.checked_sub(1),
+            });
+            let lost = left.is_err();
+            if bytes == 0 || lost || to_client.write_all(&buffer[..bytes]).is_err() {
+                break;
+            }
+        }
+        let _ = to_client.shutdown(Shutdown::Both);
+        let _ = from_server.shutdown(Shutdown::Both);
+    });
+    let mut buffer = [0; 65_536];
+    while let Ok(bytes) = client.read(&mut buffer) {
+        if bytes == 0 {
+            break;
+        }
+        let has = |text: &str| {
+            let text = text.as_bytes();
+            buffer[..bytes].windows(text.len()).any(|part| part == text)
+        };
+        let mut trap = trap.lock().expect("whole");
+        match trap.clone() {
+            Some(Trap::Request(text)) if has(text) => {
+                *trap = None;
+                break;
+            }
+            Some(Trap::Reply(text)) if has(text) => {
+                *trap = None;
+                pieces.store(0, SeqCst);
+            }
+            Some(Trap::Middle(text)) if has(text) => {
+                *trap = None;
+                pieces.store(1, SeqCst);
+            }
+            _ => {}
+        }
+        drop(trap);
+        if server.write_all(&buffer[..bytes]).is_err() {
+            break;
+        }
+    }
+    let _ = server.shutdown(Shutdown::Both);
+    let _ = back.join();
+}
