@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use farm::Sharding;
+use routing::rules::Rulebook;
 
 use crate::client::Client;
 use crate::door::{Door, Stage};
@@ -14,6 +15,8 @@ pub struct Two {
     /// Its primary is the first group's server, its replica the second's.
     pub stage: Stage,
     pub door: Door,
+    /// The door's.
+    pub rules: Arc<Rulebook>,
 }
 
 impl Two {
@@ -35,7 +38,11 @@ impl Two {
             client.run("CREATE DATABASE both_of_them");
         }
         // The MySQL that is installed may be older than its safe XA.
-        let door = stage.door_with(|tuning| tuning.settings.crossings.unsafe_xa = true);
+        let rules = Arc::<Rulebook>::default();
+        let door = stage.door_with(|tuning| {
+            tuning.settings.crossings.unsafe_xa = true;
+            tuning.rules = Arc::clone(&rules);
+        });
         door.spread();
         door.publish(|snapshot| {
             let mut sharding = Sharding::new(1, Vec::new());
@@ -43,7 +50,7 @@ impl Two {
             sharding.assign("two", "g2".into());
             snapshot.sharding = Some(Arc::new(sharding));
         });
-        Two { stage, door }
+        Two { stage, door, rules }
     }
 
     /// A new connection through the door.

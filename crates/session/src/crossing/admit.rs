@@ -160,8 +160,9 @@ impl Session {
             self.client.end_play(kept);
             ran?;
             if let Some(number) = self.own_refused() {
-                self.status = status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
-                self.crossing = None;
+                // The client heard that it has begun: what comes is no transaction of its own.
+                self.leave_ended(group.number);
+                self.undo_own().await;
                 let why = format!("XA START was refused with error {number}");
                 match number {
                     TAKEN => self.client.error(&error::XA_TAKEN, &[]).await?,

@@ -356,7 +356,7 @@ impl Session {
     }
 
     /// The server has rolled the transaction of one group back by itself.
-    fn leave_ended(&mut self, group: u32) {
+    pub(super) fn leave_ended(&mut self, group: u32) {
         self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         if let Some(held) = self.take_held_in(group) {
             match held.pins.is_empty() {

@@ -489,7 +489,7 @@ impl Session {
     }
 
     /// A part of it is gone: so is the rest. The client has to end it still.
-    async fn undo_own(&mut self) {
+    pub(super) async fn undo_own(&mut self) {
         let Some(xid) = self.own().map(|own| own.xid.clone()) else {
             return;
         };
