@@ -1,11 +1,16 @@
 //! Whether the rows of a table can be remembered by a key: whether its binlog tells every change of
 //! them, and how it writes the key.
 
+use farm::rowcache::KeyForm;
+
 use crate::binlog::{Cell, Table, unsigned_value};
 use crate::error::Error;
 use crate::link::{Link, quoted, text, text_at};
 
 const OPERATION: &str = "look at a table whose rows are to be remembered";
+
+const ZEROFILL: &str =
+    "keys with ZEROFILL have zeros in answers that are not in the binlog; leave it out";
 
 /// How the binlog writes a table's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +26,8 @@ pub struct KeyColumn {
     integer: Option<String>,
     /// Only ASCII has the same bytes in the binlog as it has for clients.
     pub ascii: bool,
+    /// Which texts mean the same key, where that is known.
+    pub form: Option<KeyForm>,
 }
 
 impl KeyColumn {
@@ -32,11 +39,6 @@ impl KeyColumn {
                 Some(_) => column.is_integer(),
                 None => column.is_text(),
             })
-    }
-
-    /// Keys are integers.
-    pub fn is_integer(&self) -> bool {
-        self.integer.is_some()
     }
 
     /// The key of a row, as clients write it; `None` where the row does not tell it.
@@ -70,19 +72,10 @@ pub async fn key_column(
         quoted(database),
         quoted(table)
     );
-    let sql = format!(
-        "SELECT TABLE_SCHEMA AS db, TABLE_NAME AS name, TABLE_TYPE AS type, ENGINE AS engine \
-         FROM information_schema.TABLES WHERE {of_table}"
-    );
-    let rows = link.rows(OPERATION, &sql, timeout_ms).await?;
-    let Some(found) = rows.first() else {
-        return Ok(Err(format!("there is no table {database}.{table}")));
+    let names = match names(link, database, table, &of_table, timeout_ms).await? {
+        Ok(names) => names,
+        Err(why) => return Ok(Err(why)),
     };
-    let cell = |name| text(found, name).unwrap_or_default();
-    if cell("type") != "BASE TABLE" || !cell("engine").eq_ignore_ascii_case("InnoDB") {
-        return Ok(Err(format!("{database}.{table} is no table of InnoDB")));
-    }
-    let names = (cell("db"), cell("name"));
     if is_changed_by_others(link, database, table, timeout_ms).await? {
         return Ok(Err(format!(
             "a foreign key of {database}.{table} changes its rows (CASCADE, SET NULL), which no binlog \
@@ -91,7 +84,7 @@ pub async fn key_column(
     }
     let sql = format!(
         "SELECT COLUMN_NAME AS name, COLUMN_TYPE AS type, DATA_TYPE AS kind, \
-         CHARACTER_SET_NAME AS charset, EXTRA AS extra FROM information_schema.COLUMNS \
+         CHARACTER_SET_NAME AS charset, COLLATION_NAME AS collation, EXTRA AS extra FROM information_schema.COLUMNS \
          WHERE {of_table} ORDER BY ORDINAL_POSITION"
     );
     let rows = link.rows(OPERATION, &sql, timeout_ms).await?;
@@ -107,16 +100,68 @@ pub async fn key_column(
             .unwrap_or_default()
             .to_ascii_lowercase()
     };
-    Ok(
-        form(&cell("kind"), &cell("charset")).map(|(integer, ascii)| KeyColumn {
-            database: names.0,
-            table: names.1,
-            at,
-            columns: rows.len(),
-            integer: integer.then(|| cell("type")),
-            ascii,
-        }),
-    )
+    let (integer, ascii) = match writing(&cell("kind"), &cell("charset")) {
+        _ if cell("type").contains("zerofill") => return Ok(Err(ZEROFILL.to_owned())),
+        Ok(written) => written,
+        Err(why) => return Ok(Err(why)),
+    };
+    let by_bytes = cell("kind") == "varbinary" || cell("collation").ends_with("_bin");
+    let form = match (integer, by_bytes) {
+        (true, _) => Some(KeyForm::Integer),
+        (false, true) => Some(KeyForm::Bytes),
+        (false, false) => is_unique(link, &of_table, key, timeout_ms)
+            .await?
+            .then_some(KeyForm::Collated),
+    };
+    let (database, table) = names;
+    Ok(Ok(KeyColumn {
+        database,
+        table,
+        at,
+        columns: rows.len(),
+        integer: integer.then(|| cell("type")),
+        ascii,
+        form,
+    }))
+}
+
+/// No two rows have the same key.
+async fn is_unique(
+    link: &mut Link,
+    of_table: &str,
+    key: &str,
+    timeout_ms: u64,
+) -> Result<bool, Error> {
+    let sql = format!(
+        "SELECT COUNT(*) FROM (SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE {of_table} \
+         AND NON_UNIQUE=0 GROUP BY INDEX_NAME HAVING COUNT(*)=1 AND MAX(COLUMN_NAME)={}) AS alone",
+        quoted(key)
+    );
+    let count = link.cell(OPERATION, &sql, timeout_ms).await?;
+    Ok(count.is_some_and(|count| count != "0"))
+}
+
+/// The names of the table as its server writes them, if its rows can be remembered.
+async fn names(
+    link: &mut Link,
+    database: &str,
+    table: &str,
+    of_table: &str,
+    timeout_ms: u64,
+) -> Result<Result<(String, String), String>, Error> {
+    let sql = format!(
+        "SELECT TABLE_SCHEMA AS db, TABLE_NAME AS name, TABLE_TYPE AS type, ENGINE AS engine \
+         FROM information_schema.TABLES WHERE {of_table}"
+    );
+    let rows = link.rows(OPERATION, &sql, timeout_ms).await?;
+    let Some(found) = rows.first() else {
+        return Ok(Err(format!("there is no table {database}.{table}")));
+    };
+    let cell = |name| text(found, name).unwrap_or_default();
+    if cell("type") != "BASE TABLE" || !cell("engine").eq_ignore_ascii_case("InnoDB") {
+        return Ok(Err(format!("{database}.{table} is no table of InnoDB")));
+    }
+    Ok(Ok((cell("db"), cell("name"))))
 }
 
 /// A foreign key of the table changes its rows when rows of another table change.
@@ -139,7 +184,7 @@ async fn is_changed_by_others(
 }
 
 /// Whether keys of this type are integers, and whether only ASCII is alike.
-fn form(kind: &str, charset: &str) -> Result<(bool, bool), String> {
+fn writing(kind: &str, charset: &str) -> Result<(bool, bool), String> {
     match (kind, charset) {
         ("tinyint" | "smallint" | "mediumint" | "int" | "bigint", _) => Ok((true, false)),
         ("varbinary", _) => Ok((false, false)),
@@ -196,6 +241,7 @@ mod tests {
             columns: 2,
             integer: integer.map(str::to_owned),
             ascii: false,
+            form: None,
         }
     }
 
@@ -214,7 +260,7 @@ mod tests {
         let text = Cell::Bytes(Cow::Borrowed(b"ab"));
         assert_eq!(key(None).of(&image(text)), Some(b"ab".to_vec()));
         assert_eq!(key(None).of(&[Some(Cell::Null), None]), None);
-        assert_eq!(form("varchar", "latin1"), Ok((false, true)));
-        assert!(form("binary", "").is_err() && form("varchar", "utf16").is_err());
+        assert_eq!(writing("varchar", "latin1"), Ok((false, true)));
+        assert!(writing("binary", "").is_err() && writing("varchar", "utf16").is_err());
     }
 }

@@ -187,9 +187,13 @@ impl Session {
     }
 
     pub(crate) fn cache_key(&self) -> Key {
+        self.cache_key_of(&self.client.payload()[1..])
+    }
+
+    pub(crate) fn cache_key_of(&self, text: &[u8]) -> Key {
         let pools = &self.core.pools;
         Key {
-            text: self.client.payload()[1..].into(),
+            text: text.into(),
             profile: pools.key(ServerId(0), true, &self.identity.pass),
             state: Rc::clone(&self.state),
             capabilities: self.client.capabilities.bits(),
@@ -256,9 +260,8 @@ impl Session {
             return;
         }
         if let Some(point) = point {
-            let key = self.cache_key();
-            let entry = entry_of(&key, &reply, outcome, 0);
-            return self.keep_point(*point, server, key, entry);
+            let entry = entry_of(point.kept_as(), &reply, outcome, 0);
+            return self.keep_point(*point, server, &reply, entry);
         }
         let snapshot = self.core.shared.published.load();
         let Some(server) = snapshot.server(server) else {

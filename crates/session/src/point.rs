@@ -1,32 +1,56 @@
 //! Point SELECTs that the row cache vouches for (`heddle_row_cache`).
 //!
-//! The reply to a SELECT of one row by an integer key of a container with a row cache is kept beside the
-//! replies of the result cache, with a voucher: it is given again while nothing has changed the row. So
-//! it may only be one that no other key's row could have changed, and that says nothing but what stands
-//! in the row. Sessions with a transaction, a pin, or the level `strong` get none.
+//! The reply to a SELECT of one row by the key of a container with a row cache, a text or prepared, is kept
+//! beside the replies of the result cache, with a voucher: it is given again while nothing has changed
+//! the row. So it may only be one that no other key's row could have changed, and that says nothing but
+//! what stands in the row. Which row a text in ASCII names is known where bytes decide; where a collation
+//! does, the reply must have one row and say its key. Sessions with a transaction, a pin, or the level
+//! `strong` get none.
 
 use std::sync::Arc;
 
-use farm::rowcache::{Lease, Space, Voucher};
+use farm::rowcache::{KeyForm, Lease, Space, Voucher, trimmed};
 use farm::{Group, ServerId};
+use mysql_wire::capability::Capabilities;
+use mysql_wire::command::Command;
+use mysql_wire::result::{Column, ColumnCount, TextRow, Value, ValueKind, decode_binary_row};
+use mysql_wire::statement::Execute;
 use routing::{LastRead, Level};
-use sqltext::Class;
+use sqltext::{Class, PointKey};
 
 use crate::cache::{Entry, Key};
 use crate::consistency::bound_us;
 use crate::counters::count;
 use crate::end::End;
-use crate::exec::Shape;
+use crate::exec::{Job, Shape};
+use crate::place::packets;
 use crate::session::{Session, is_free};
 
 /// An answer is not older.
 const BOUND_US: u64 = 1_000_000;
 
+/// Strings of so many digits are compared with integers digit by digit.
+const DIGITS_MAX: usize = 15;
+
 /// A point SELECT whose reply may be kept.
 pub(crate) struct Point {
     space: Arc<Space>,
+    /// As the statement has it, without blanks at its end.
     key: Box<[u8]>,
+    form: KeyForm,
     lease: Lease,
+    /// Where the reply is kept.
+    kept_as: Key,
+    /// Rows come as those of an EXECUTE.
+    binary: bool,
+}
+
+/// What a point SELECT asks for.
+struct Asked {
+    space: Arc<Space>,
+    key: Box<[u8]>,
+    form: KeyForm,
+    kept_as: Key,
 }
 
 /// What makes a kept reply good.
@@ -49,19 +73,19 @@ impl Vouched {
 }
 
 impl Session {
-    /// Before a text is run: answers it if it can be, or has its reply kept. True when it was answered.
-    pub(crate) async fn answer_by_row(&mut self, shape: &Shape) -> Result<bool, End> {
+    /// Before a text or an EXECUTE is run: answers it if it can be, or has its reply kept. True when it
+    /// was answered.
+    pub(crate) async fn answer_by_row(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
         self.point = None;
         let snapshot = self.core.shared.published.load_full();
         let Some(group) = self.group(&snapshot) else {
             return Ok(false);
         };
-        let Some((space, key)) = self.point_of(shape, group) else {
+        let Some(asked) = self.point_of(shape, job, group) else {
             return Ok(false);
         };
-        let cache_key = self.cache_key();
-        if self.may_recall(shape, group, &space)
-            && let Some((reply, outcome)) = self.core.cache.vouched(&cache_key)
+        if self.may_recall(shape, group, &asked.space)
+            && let Some((reply, outcome)) = self.core.cache.vouched(&asked.kept_as)
         {
             if let Some(primary) = group.primary() {
                 let (server, ended_us) = (primary.id, self.core.now_us());
@@ -72,15 +96,22 @@ impl Session {
             return Ok(true);
         }
         count(&self.core.counters.cache_misses);
-        if let Some(lease) = space.begin() {
+        if let Some(lease) = asked.space.begin() {
             self.recording = Some(Vec::new());
-            self.point = Some(Box::new(Point { space, key, lease }));
+            self.point = Some(Box::new(Point {
+                space: asked.space,
+                key: asked.key,
+                form: asked.form,
+                lease,
+                kept_as: asked.kept_as,
+                binary: matches!(job, Job::Execute(_)),
+            }));
         }
         Ok(false)
     }
 
     /// The space and the key of a point SELECT.
-    fn point_of(&self, shape: &Shape, group: &Group) -> Option<(Arc<Space>, Box<[u8]>)> {
+    fn point_of(&self, shape: &Shape, job: Job, group: &Group) -> Option<Asked> {
         let plain = shape.hint.is_none() && !shape.shard_hint && self.ruled.is_none();
         let alone = self.held.is_none() && self.crossing.is_none() && is_free(self.status);
         let alone = alone && plain;
@@ -92,7 +123,10 @@ impl Session {
         if snapshot.rows.version() == 0 {
             return None;
         }
-        let text = &self.client.payload()[1..];
+        let text = match job {
+            Job::Execute(id) => self.statement_text(id),
+            _ => &self.client.payload()[1..],
+        };
         let point = sqltext::point(text, &self.mode)?;
         let database = point
             .database
@@ -105,9 +139,55 @@ impl Session {
                 && container.table.as_bytes() == point.table
                 && container.database.as_bytes() == database
                 && container.key.as_bytes().eq_ignore_ascii_case(&point.column)
-                && space.is_by_integer()
+                && space.form().is_some()
         })?;
-        Some((space.clone(), point.number.into()))
+        let form = space.form()?;
+        let (key, kept_as) = match (job, &point.key) {
+            (Job::Execute(id), PointKey::Mark) => self.bound_key(id, form)?,
+            (Job::Execute(_), _) | (_, PointKey::Mark) => return None,
+            (_, key) => (written_key(key, form)?, self.cache_key()),
+        };
+        Some(Asked {
+            space: space.clone(),
+            key,
+            form,
+            kept_as,
+        })
+    }
+
+    /// The key of an EXECUTE with one parameter, and where its reply is kept.
+    fn bound_key(&self, id: u32, form: KeyForm) -> Option<(Box<[u8]>, Key)> {
+        let statement = self.statements.get(&id)?;
+        let (command, body) = self.client.payload().split_first()?;
+        let as_prepared = backend::SessionState::same(&statement.state, &self.state);
+        let tied = statement.long_data || statement.cursor || statement.asked.is_some();
+        if *command != Command::StmtExecute as u8 || tied || !as_prepared || statement.params != 1 {
+            return None;
+        }
+        let execute = Execute::decode(body, 1, self.has_attributes()).ok()?;
+        let typed = Execute {
+            types: match execute.new_params_bound {
+                true => execute.types,
+                false => &statement.types,
+            },
+            ..execute
+        };
+        let params = typed.param_kinds().ok()?;
+        let [param] = params.as_slice() else {
+            return None;
+        };
+        if !param.name.is_empty() || typed.flags != 0 {
+            return None;
+        }
+        let values = typed.decode_params(&[param.kind], |_| false).ok()?;
+        let key = bound_value(values.first()?, form)?;
+        // No text begins like that.
+        let mut name = vec![Command::StmtExecute as u8];
+        name.extend_from_slice(typed.types);
+        name.extend_from_slice(typed.values);
+        name.push(0);
+        name.extend_from_slice(statement.key.text.bytes());
+        Some((key, self.cache_key_of(&name)))
     }
 
     /// The session may be answered with what has been read of the group's binlog.
@@ -141,23 +221,108 @@ impl Session {
     }
 
     /// After a complete reply that is worth keeping: keeps it if the row cache vouches for it.
-    pub(crate) fn keep_point(&self, point: Point, server: ServerId, key: Key, mut entry: Entry) {
+    pub(crate) fn keep_point(
+        &self,
+        point: Point,
+        server: ServerId,
+        reply: &[u8],
+        mut entry: Entry,
+    ) {
         let now_us = self.core.now_us();
-        let Point {
-            space,
-            key: row,
-            lease,
-        } = point;
-        let Some(voucher) = space.vouch(&lease, server, &row, now_us) else {
+        let Some(key) = point.key_of(reply, self.client.capabilities) else {
+            return;
+        };
+        let Some(voucher) = point.space.vouch(&point.lease, server, &key, now_us) else {
             return;
         };
         let vouched = Vouched {
-            space,
-            key: row,
+            space: point.space,
+            key,
             voucher,
         };
         let bytes_max = self.core.settings().cache_bytes_max / self.core.shared.counters.len();
         entry.vouched = Some(vouched);
-        self.core.cache.put_vouched(key, entry, bytes_max);
+        self.core.cache.put_vouched(point.kept_as, entry, bytes_max);
+    }
+}
+
+impl Point {
+    pub fn kept_as(&self) -> &Key {
+        &self.kept_as
+    }
+
+    /// The key on which the reply depends; `None` where that is not known, or the reply is not whole
+    /// without an earlier one.
+    fn key_of(&self, reply: &[u8], capabilities: Capabilities) -> Option<Box<[u8]>> {
+        let mut packets = packets(reply);
+        let count = ColumnCount::decode(packets.next()?, capabilities).ok()?;
+        if !count.defined {
+            return None;
+        }
+        if self.form != KeyForm::Collated {
+            return Some(self.key.clone());
+        }
+        let mut kinds = Vec::new();
+        let mut at = None;
+        for column in 0..count.columns {
+            let definition = Column::decode(packets.next()?, capabilities).ok()?;
+            let name = definition.org_name;
+            if name.eq_ignore_ascii_case(self.space.container.key.as_bytes()) {
+                at = usize::try_from(column).ok();
+            }
+            kinds.push(definition.value_kind());
+        }
+        if !capabilities.contains(Capabilities::DEPRECATE_EOF) {
+            packets.next()?;
+        }
+        let row = packets.next()?;
+        if mysql_wire::reply::ends_rows(row, capabilities)
+            || !mysql_wire::reply::ends_rows(packets.next()?, capabilities)
+        {
+            return None;
+        }
+        let told = self.cell(row, &kinds, at?)?;
+        let told = trimmed(&told);
+        told.eq_ignore_ascii_case(&self.key).then(|| told.into())
+    }
+
+    fn cell(&self, row: &[u8], kinds: &[ValueKind], at: usize) -> Option<Box<[u8]>> {
+        if !self.binary {
+            return Some(TextRow::new(row).nth(at)?.ok()??.into());
+        }
+        match decode_binary_row(row, kinds).ok()?.get(at)? {
+            Value::Bytes(bytes) => Some((*bytes).into()),
+            _ => None,
+        }
+    }
+}
+
+/// The key that a text's literal means.
+fn written_key(key: &PointKey<'_>, form: KeyForm) -> Option<Box<[u8]>> {
+    match (key, form) {
+        (PointKey::Number(digits), KeyForm::Integer) => Some((*digits).into()),
+        (PointKey::Text(text), _) => text_key(text, form),
+        _ => None,
+    }
+}
+
+/// The key that a string means: another one is a text's, or looked for among integers.
+fn text_key(text: &[u8], form: KeyForm) -> Option<Box<[u8]>> {
+    match form {
+        KeyForm::Integer => {
+            let plain = text.len() <= DIGITS_MAX && sqltext::is_written_so(text);
+            plain.then(|| text.into())
+        }
+        KeyForm::Bytes | KeyForm::Collated => text.is_ascii().then(|| trimmed(text).into()),
+    }
+}
+
+/// The key that a parameter's value means.
+fn bound_value(value: &Value<'_>, form: KeyForm) -> Option<Box<[u8]>> {
+    match (value, form) {
+        (Value::Int(number), KeyForm::Integer) => Some(number.to_string().into_bytes().into()),
+        (Value::UInt(number), KeyForm::Integer) => Some(number.to_string().into_bytes().into()),
+        (Value::Bytes(text), _) => text_key(text, form),
+        _ => None,
     }
 }

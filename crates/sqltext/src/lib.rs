@@ -57,7 +57,7 @@ pub use load::{Load, Target, load};
 pub use mode::{Dialect, Mode, Multibyte};
 pub use normal::normalise;
 pub use piece::{Piece, PieceKind, pieces};
-pub use point::{Point, point};
+pub use point::{Point, PointKey, is_written_so, point};
 pub use quote::{Edit, edited, put_string, spliced, ticked};
 pub use rewrite::{Ask, replace};
 pub use scan::{Scan, Span};

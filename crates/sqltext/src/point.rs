@@ -1,8 +1,22 @@
-//! SELECTs of one row by a number: columns of one table and `WHERE name = 7`, and nothing else.
+//! SELECTs of one row by its key: columns of one table and `WHERE name = 7`, `= 'text'` or `= ?`, and
+//! nothing else.
+
+use std::borrow::Cow;
 
 use crate::mode::Mode;
 use crate::token::{Kind, Lexer, Token};
 use crate::word::unquote;
+
+/// What stands behind the `=`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PointKey<'t> {
+    /// Digits as a server writes them.
+    Number(&'t [u8]),
+    /// What a string in quotes says.
+    Text(Cow<'t, [u8]>),
+    /// `?`
+    Mark,
+}
 
 /// Which row is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,8 +25,7 @@ pub struct Point<'t> {
     pub database: Option<Vec<u8>>,
     pub table: Vec<u8>,
     pub column: Vec<u8>,
-    /// Digits as a server writes them.
-    pub number: &'t [u8],
+    pub key: PointKey<'t>,
 }
 
 /// Words that look like a column and are a function.
@@ -59,12 +72,11 @@ pub fn point<'t>(text: &'t [u8], mode: &Mode) -> Option<Point<'t>> {
     }
     let first = lexer.next();
     let (mut column, token) = names(text, &mut lexer, first)?;
-    let number = lexer.next();
-    let digits = number.bytes(text);
-    let plain = digits == b"0" || (digits.first() != Some(&b'0') && digits.len() <= 20);
-    if token.bytes(text) != b"=" || !plain || !digits.iter().all(u8::is_ascii_digit) {
+    if token.bytes(text) != b"=" {
         return None;
     }
+    let value = lexer.next();
+    let key = key(value.kind, value.bytes(text), mode)?;
     let mut last = lexer.next();
     if last.kind == Kind::Semicolon {
         last = lexer.next();
@@ -77,8 +89,23 @@ pub fn point<'t>(text: &'t [u8], mode: &Mode) -> Option<Point<'t>> {
         table: table.pop()?,
         database: table.pop(),
         column: column.pop()?,
-        number: digits,
+        key,
     })
+}
+
+fn key<'t>(kind: Kind, bytes: &'t [u8], mode: &Mode) -> Option<PointKey<'t>> {
+    match (kind, bytes.first()?) {
+        (Kind::Placeholder, _) => Some(PointKey::Mark),
+        (Kind::Literal, b'\'' | b'"') => Some(PointKey::Text(unquote(bytes, mode))),
+        (Kind::Literal, _) => is_written_so(bytes).then_some(PointKey::Number(bytes)),
+        _ => None,
+    }
+}
+
+/// Digits as a server writes a number of 64 bits.
+pub fn is_written_so(digits: &[u8]) -> bool {
+    let plain = digits == b"0" || (digits.first() != Some(&b'0') && digits.len() <= 20);
+    plain && !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
 fn is_word(token: &Token, text: &[u8], word: &[u8]) -> bool {
@@ -121,14 +148,16 @@ mod tests {
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let database = point.database.as_deref().map_or("-".to_owned(), shown);
         let (table, column) = (shown(&point.table), shown(&point.column));
-        Some(format!(
-            "{database} {table} {column} {}",
-            shown(point.number)
-        ))
+        let key = match &point.key {
+            PointKey::Number(digits) => shown(digits),
+            PointKey::Text(text) => format!("'{}'", shown(text)),
+            PointKey::Mark => "?".to_owned(),
+        };
+        Some(format!("{database} {table} {column} {key}"))
     }
 
     #[test]
-    fn rows_by_a_number_are_recognised() {
+    fn rows_by_a_key_are_recognised() {
         for (text, expected) in [
             ("SELECT * FROM t WHERE id = 7", "- t id 7"),
             ("select a, `b`, t.c from d.t where t.id=0;", "d t id 0"),
@@ -136,6 +165,10 @@ mod tests {
                 "SELECT t.* FROM `d`.`t` WHERE `id` = 18446744073709551615",
                 "d t id 18446744073709551615",
             ),
+            ("SELECT a FROM t WHERE id = ?", "- t id ?"),
+            ("SELECT a FROM t WHERE id = '7'", "- t id '7'"),
+            ("SELECT a FROM t WHERE k = \"it''s\";", "- t k 'it''s'"),
+            (r"SELECT a FROM t WHERE k = 'it\'s '", "- t k 'it's '"),
         ] {
             assert_eq!(read(text).as_deref(), Some(expected), "{text}");
         }
@@ -145,8 +178,15 @@ mod tests {
     fn everything_else_is_not() {
         for text in [
             "SELECT a FROM t WHERE id = 07",
-            "SELECT a FROM t WHERE id = '7'",
             "SELECT a FROM t WHERE id = -7",
+            "SELECT a FROM t WHERE id = 0x37",
+            "SELECT a FROM t WHERE id = X'37'",
+            "SELECT a FROM t WHERE id = N'a'",
+            "SELECT a FROM t WHERE id = 'a' 'b'",
+            "SELECT a FROM t WHERE id = _utf8mb4'a'",
+            "SELECT a FROM t WHERE id = 'a' COLLATE utf8mb4_bin",
+            "SELECT a FROM t WHERE id = BINARY 'a'",
+            "SELECT a FROM t WHERE id = ? AND b = 1",
             "SELECT a FROM t WHERE id = 7.0",
             "SELECT a FROM t WHERE id = 7 OR 1",
             "SELECT a FROM t WHERE id = 7 FOR UPDATE",
@@ -160,7 +200,6 @@ mod tests {
             "SELECT DISTINCT a FROM t WHERE id = 7",
             "SELECT 1 FROM t WHERE id = 7",
             "SELECT a FROM t WHERE id = 7; SELECT 2",
-            "SELECT a FROM t WHERE id = ?",
             "UPDATE t SET a = 1 WHERE id = 7",
         ] {
             assert_eq!(read(text), None, "{text}");

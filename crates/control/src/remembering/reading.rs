@@ -141,7 +141,7 @@ impl Reading {
             self.opens_at = None;
             for watched in &self.watched {
                 if let Some(key) = &watched.key {
-                    watched.space.open(key.ascii, key.is_integer());
+                    watched.space.open(key.ascii, key.form);
                 }
             }
         }

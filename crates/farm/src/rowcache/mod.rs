@@ -18,7 +18,9 @@
 //!
 //! Locks are held for one lookup, and nothing waits while it holds one.
 
+mod counts;
 mod feed;
+mod key;
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
@@ -32,8 +34,11 @@ use arc_swap::ArcSwap;
 use crate::container::Container;
 use crate::server::ServerId;
 
+pub use counts::Counts;
 pub use feed::Feed;
 use feed::lock;
+use key::Known;
+pub use key::{KeyForm, trimmed};
 
 /// Parts of a space, each with a lock of its own.
 const SHARDS: usize = 32;
@@ -70,20 +75,6 @@ pub struct Voucher {
     read_us: u64,
 }
 
-/// What became of gets and rows, since the space was made.
-#[derive(Debug, Default)]
-pub struct Counts {
-    pub hits: AtomicU64,
-    pub misses: AtomicU64,
-    pub filled: AtomicU64,
-    /// Rows that were read and not kept, since it was not sure that they are new enough.
-    pub refused: AtomicU64,
-    pub voided: AtomicU64,
-    pub evicted: AtomicU64,
-    /// How often everything was voided.
-    pub emptied: AtomicU64,
-}
-
 /// The rows of one container that are in one group.
 #[derive(Debug)]
 pub struct Space {
@@ -96,8 +87,8 @@ pub struct Space {
     refused: Mutex<String>,
     /// Only ASCII is the same in the column's character set.
     ascii: AtomicBool,
-    /// Keys are integers, of which each has one text.
-    integer: AtomicBool,
+    /// `None` where only the bytes of whole keys are known to be different.
+    form: Known,
     /// Grows when everything is voided.
     generation: AtomicU64,
     hasher: RandomState,
@@ -203,7 +194,7 @@ impl Space {
             open: AtomicBool::new(false),
             refused: Mutex::default(),
             ascii: AtomicBool::new(false),
-            integer: AtomicBool::new(false),
+            form: Known::default(),
             generation: AtomicU64::new(0),
             hasher: RandomState::new(),
             shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect(),
@@ -218,8 +209,8 @@ impl Space {
 
     /// From now on rows may be put in; `ascii` where only such keys have the same bytes in the binlog
     /// and in what clients send.
-    pub fn open(&self, ascii: bool, integer: bool) {
-        self.integer.store(integer, Relaxed);
+    pub fn open(&self, ascii: bool, form: Option<KeyForm>) {
+        self.form.set(form);
         self.ascii.store(ascii, Relaxed);
         lock(&self.refused).clear();
         self.open.store(true, Release);
@@ -271,6 +262,15 @@ impl Space {
     /// The key's row has changed, or is about to, by the transaction that is being read next.
     pub fn void(&self, key: &[u8]) {
         let number = self.feed.number();
+        self.mark(key, number);
+        // Vouchers are for keys without blanks at the end.
+        let short = trimmed(key);
+        if short.len() < key.len() {
+            self.mark(short, number);
+        }
+    }
+
+    fn mark(&self, key: &[u8], number: u64) {
         let (shard, place) = self.place(key);
         let mut shard = lock(shard);
         shard.changed[place] = shard.changed[place].max(number);
@@ -339,13 +339,14 @@ impl Space {
         self.counts.evicted.fetch_add(evicted, Relaxed);
     }
 
-    /// True while rows are remembered by an integer.
-    pub fn is_by_integer(&self) -> bool {
-        self.open.load(Acquire) && self.integer.load(Relaxed)
+    /// Which texts mean the same key, while rows are remembered and that is known.
+    pub fn form(&self) -> Option<KeyForm> {
+        let is_open = self.open.load(Acquire);
+        self.form.get().filter(|_| is_open)
     }
 
-    /// Vouches for what this server gave for a key, that there is no row also, if that is sure to be new
-    /// enough. Its read had ended by `read_us`.
+    /// Vouches for what this server gave for a key without blanks at its end, that there is no row also,
+    /// if that is sure to be new enough. Its read had ended by `read_us`.
     pub fn vouch(
         &self,
         lease: &Lease,
@@ -483,7 +484,7 @@ mod tests {
         feed.end(at(2));
         feed.hold(PRIMARY, feed.reached());
         feed.is_current(10);
-        kept[0].open(false, true);
+        kept[0].open(false, Some(KeyForm::Integer));
         kept[0].clone()
     }
 
@@ -547,7 +548,8 @@ mod tests {
     fn vouchers_hold_until_the_row_changes() {
         let space = space(1 << 20);
         let lease = space.begin().expect("it is open");
-        assert!(space.is_by_integer() && space.vouch(&lease, REPLICA, b"7", 10).is_none());
+        assert_eq!(space.form(), Some(KeyForm::Integer));
+        assert!(space.vouch(&lease, REPLICA, b"7", 10).is_none());
         let voucher = space.vouch(&lease, PRIMARY, b"7", 10);
         let voucher = voucher.expect("the primary has all");
         assert!(space.is_good(b"7", &voucher));
@@ -555,6 +557,11 @@ mod tests {
         assert!(!space.is_good(b"7", &voucher));
         let later = space.vouch(&lease, PRIMARY, b"8", 30).expect("as above");
         assert!(!space.is_good(b"8", &later) && space.is_unchanged(b"8", &later));
+        // A row whose key has blanks at its end is one with the key without them.
+        let blank = space.vouch(&lease, PRIMARY, b"k", 10);
+        let blank = blank.expect("as above");
+        space.void(b"k  ");
+        assert!(!space.is_unchanged(b"k", &blank));
         space.void_all();
         assert!(!space.is_unchanged(b"8", &later));
     }

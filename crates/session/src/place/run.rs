@@ -72,8 +72,9 @@ impl Session {
     /// The same on the current seat.
     pub(crate) async fn run_here(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         self.recording = None;
-        if self.promises.row_cache && job == Job::Frame(Expect::Results) {
-            if Box::pin(self.answer_by_row(&shape)).await? {
+        let asks = matches!(job, Job::Frame(Expect::Results) | Job::Execute(_));
+        if self.promises.row_cache && asks {
+            if Box::pin(self.answer_by_row(&shape, job)).await? {
                 return Ok(());
             }
             if self.point.is_some() {
