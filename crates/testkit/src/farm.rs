@@ -66,7 +66,6 @@ pub struct Farm {
     /// Where it runs.
     pub host: Arc<Host>,
     pub sql: SocketAddr,
-    /// Of `heddle up` only.
     pub kv: SocketAddr,
     pub http: SocketAddr,
     home: TempDir,
@@ -229,6 +228,7 @@ impl Farm {
             _ => {
                 let settings = [
                     format!("sql_listen={sql}"),
+                    format!("kv_listen={kv}"),
                     format!("http_listen={http}"),
                     format!("state_dir={dir}"),
                 ];

@@ -4,7 +4,8 @@
 //! them ([`door`]), a `heddle up` ([`farm`]), an [`etcd`], speak the MySQL
 //! protocol to either without hiding anything ([`client`]), wait for conditions instead of
 //! sleeping ([`wait_until`]), and judge a farm under load while its servers fail ([`failover`]) or
-//! transactions over its groups are struck between their steps ([`bank`], [`history`]).
+//! transactions over its groups are struck between their steps ([`bank`], [`history`]) or its rows are
+//! remembered ([`coherence`]).
 //!
 //! Invariants: everything started here ends when its handle is dropped; every wait has a deadline
 //! whose message names what was waited for; nothing listens beyond loopback and the networks of
@@ -21,6 +22,7 @@ pub mod bundle;
 pub mod certificates;
 pub mod client;
 pub mod cluster;
+pub mod coherence;
 pub mod door;
 pub mod etcd;
 pub mod failover;

@@ -14,6 +14,13 @@ use super::site::{Behind, OWN, Site};
 /// Routers, members of the store, servers.
 const EACH: usize = 3;
 
+/// How many there are of each.
+struct Counts {
+    members: usize,
+    servers: usize,
+    routers: usize,
+}
+
 /// Publications of one primary that are further apart are two changes, or one that a router which was
 /// cut off heard of late.
 const APART_MS: u64 = 1000;
@@ -50,13 +57,42 @@ impl Site {
         network: Option<Arc<Network>>,
         settings: &[&str],
     ) -> Option<Site> {
+        let counts = Counts {
+            members: EACH,
+            servers: EACH,
+            routers: EACH,
+        };
+        Site::with(release, network, settings, &counts)
+    }
+
+    /// Two routers of one farm on an etcd of one member, in front of three servers, all on this machine's
+    /// loopback.
+    ///
+    /// # Panics
+    /// When something does not start.
+    pub fn with_two_routers(release: Release, settings: &[&str]) -> Option<Site> {
+        let counts = Counts {
+            members: 1,
+            servers: EACH,
+            routers: 2,
+        };
+        Site::with(release, None, settings, &counts)
+    }
+
+    fn with(
+        release: Release,
+        network: Option<Arc<Network>>,
+        settings: &[&str],
+        counts: &Counts,
+    ) -> Option<Site> {
         let host = || match &network {
             Some(network) => network.host(),
             None => Host::loopback(),
         };
         let mut hosts = std::iter::repeat_with(host);
-        let mut three = || -> Vec<Arc<Host>> { hosts.by_ref().take(EACH).collect() };
-        let (members, servers, routers) = (three(), three(), three());
+        let mut some = |count| -> Vec<Arc<Host>> { hosts.by_ref().take(count).collect() };
+        let members = some(counts.members);
+        let (servers, routers) = (some(counts.servers), some(counts.routers));
         let store = Etcd::start_with(Options {
             hosts: members.iter().map(|host| host.ip.to_string()).collect(),
             namespaces: members.iter().filter_map(|host| host.namespace()).collect(),

@@ -267,7 +267,7 @@ fn sum(client: &mut Client, table: &str, below: u64) -> Result<String, Failure> 
 }
 
 /// The one value of a query as text; empty for none.
-pub(super) fn text(client: &mut Client, sql: &str) -> Result<String, Failure> {
+pub(crate) fn text(client: &mut Client, sql: &str) -> Result<String, Failure> {
     let row = match client.query(sql)?.pop() {
         Some(Reply::Rows(rows)) => rows.text().into_iter().next(),
         _ => None,
