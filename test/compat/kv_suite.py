@@ -16,9 +16,7 @@ TEST_TIMEOUT_S = 240
 MEMORY = "rows are neither evicted nor laid out in slabs"
 STARTED = "wants a memcached that was started in another way"
 COUNTS = "counts rows that expired or were pushed out of memory"
-DELAY = "flush_all with a delay is refused"
 TIME = "turns memcached's clock by `debugtime`, which a server in production must not have"
-CAS = "flag E: cas values are made from the row"
 HISTORY = "flags h, l and u: nothing is known of earlier reads"
 RESET = "`stats reset` is refused: the counters are metrics, which never fall"
 
@@ -29,7 +27,7 @@ WHOLE = """bogus-commands cas chunked-items evictions flags getandtouch incrdecr
 # Numbers of the checks that differ, with the reason; a check after the last one listed counts, too, when the
 # test gave up there (`None`).
 PARTLY = {
-    "flush-all": {11: DELAY, 14: DELAY, 17: DELAY, 25: STARTED, 26: STARTED},
+    "flush-all": {25: STARTED, 26: STARTED},
     "getset": {1: "a line that is too long is told of before the connection is closed",
                538: "a value that is too large leaves the row as it was", 541: "the same"},
     "issue_163": {4: COUNTS},
@@ -48,7 +46,7 @@ WITHOUT = {
     "issue_50": STARTED, "issue_67": STARTED, "line-lengths": STARTED, "shutdown": STARTED, "stats-conns": STARTED,
     "ascii-auth": STARTED, "ascii-auth2": STARTED, "daemonize": STARTED, "dash-M": MEMORY, "dyn-maxbytes": MEMORY,
     "watcher": "`watch` is refused", "watcher_connid": "`watch` is refused",
-    "metaget": CAS + "; " + HISTORY,
+    "metaget": HISTORY,
     "issue_140": "skips itself", "issue_260": "skips itself", "whitespace": "reads memcached's sources",
     "misbehave": "skips itself", "unixsocket": STARTED, "udp": "there is no UDP", "restart": MEMORY,
     "refhang": MEMORY, "binary": "the binary protocol, which memcached gave up", "binary-get": "the same",

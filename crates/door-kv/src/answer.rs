@@ -295,7 +295,11 @@ impl Desk {
         };
         // What was not stored has no cas.
         let stores = matches!(reply.kind, MetaKind::Store { .. });
+        let mut flags = self.pending.flags(reply.flags);
+        let asks = code == Code::Hd && !is_get && flags.any(|flag| flag == b"G");
+        let token = asks.then(|| reply.store.token()).flatten();
         let facts = Facts {
+            token: token.as_deref(),
             cas: cas.or(stores.then_some(0)),
             ttl_s: match outcome {
                 Outcome::Number { ttl_s, .. } => Some(seconds(*ttl_s)),

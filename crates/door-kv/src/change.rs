@@ -15,16 +15,28 @@ pub(crate) fn meta_change(request: &Request<'_>) -> Result<(Change, MetaKind), R
         | Request::MetaCount { meta, .. } => meta,
         _ => return Err(Refusal::client("bad command line format")),
     };
-    if meta.cas.is_some() {
-        return Err(Refusal::client("flag E: cas values are made from the row"));
-    }
     if meta.invalidate {
         return Err(Refusal::client(
             "flag I: rows have no mark for stale values",
         ));
     }
+    let (change, kind) = changed(request, meta);
+    let Some(cas) = meta.cas else {
+        return Ok((change, kind));
+    };
+    if matches!(
+        change,
+        Change::Get | Change::GetAndTouch(_) | Change::Delete { .. }
+    ) {
+        return Err(Refusal::client("flag E: nothing is stored by this"));
+    }
+    let change = Box::new(change);
+    Ok((Change::Stamped { cas, change }, kind))
+}
+
+fn changed(request: &Request<'_>, meta: &Meta<'_>) -> (Change, MetaKind) {
     let expiry = meta.expiry.map(Expiry::from_wire);
-    Ok(match *request {
+    match *request {
         Request::MetaStore {
             mode: how, value, ..
         } => store_change(meta, how, value),
@@ -55,7 +67,7 @@ pub(crate) fn meta_change(request: &Request<'_>) -> Result<(Change, MetaKind), R
             let change = expiry.map_or(Change::Get, Change::GetAndTouch);
             (change, MetaKind::of_get(meta))
         }
-    })
+    }
 }
 
 fn store_change(meta: &Meta<'_>, how: StoreMode, value: &[u8]) -> (Change, MetaKind) {
@@ -83,5 +95,16 @@ pub(crate) fn mode(mode: StoreMode, vivify: bool) -> (Mode, Option<u64>) {
         StoreMode::Replace => (Mode::Replace, None),
         StoreMode::Append => (Mode::Append { vivify }, None),
         StoreMode::Prepend => (Mode::Prepend { vivify }, None),
+    }
+}
+
+/// The token that a meta request brings.
+pub(crate) fn token_of<'r>(request: &Request<'r>) -> Option<&'r [u8]> {
+    match request {
+        Request::MetaGet(meta)
+        | Request::MetaStore { meta, .. }
+        | Request::MetaDelete(meta)
+        | Request::MetaCount { meta, .. } => meta.token.filter(|token| !token.is_empty()),
+        _ => None,
     }
 }

@@ -7,7 +7,7 @@ use kv::{Change, Expiry, Kv, Op, Outcome, Recalled, Refusal, Store, Ticket};
 use memcache_wire::{Count, Get, KEY_BYTES_MAX, Key, Limits, Parsed, Request, Words, parse, reply};
 
 use crate::answer::refusal_line;
-use crate::change::{meta_change, mode};
+use crate::change::{meta_change, mode, token_of};
 use crate::counts::{Counts, add, count};
 use crate::order::Order;
 use crate::pending::{MetaKind, MetaReply, Pending, Reply, Verb};
@@ -305,6 +305,7 @@ impl Desk {
             Ok(placed) => placed,
             Err(refusal) => return self.refuse_get(refusal),
         };
+        self.item_bytes = self.item_bytes.max(store.item_bytes());
         let ticket = match touch {
             None => match store.recall(key) {
                 Some(item) => return self.recalled(word, with_cas, item),
@@ -453,7 +454,7 @@ impl Desk {
 
     /// Whether a value is not too large for its container.
     fn fits(&mut self, store: &Store, change: &Change) -> Result<(), Refusal> {
-        let Change::Store { value, .. } = change else {
+        let Change::Store { value, .. } = change.plain() else {
             return Ok(());
         };
         self.storing += value.len();
@@ -466,7 +467,7 @@ impl Desk {
 
     /// A change ends the turn of who was to make the item.
     fn is_made(&self, store: &Store, key: &[u8], change: &Change) {
-        if matches!(change, Change::Store { .. } | Change::Delete { .. }) {
+        if matches!(change.plain(), Change::Store { .. } | Change::Delete { .. }) {
             self.house.turns.end(&store.declared().name, key);
         }
     }
@@ -491,12 +492,10 @@ impl Desk {
         });
         let ticket = match here {
             Err(refusal) => refused(refusal),
-            Ok(_) if delay > 0 => {
-                refused(Refusal::client("flush_all with a delay is not supported"))
-            }
             Ok(store) if !store.declared().flush => {
                 refused(Refusal::client("flush_all not allowed"))
             }
+            Ok(store) if delay > 0 => store.flush_later(Expiry::from_wire(delay)),
             Ok(store) => {
                 self.order.flush();
                 store.flush()
@@ -539,6 +538,7 @@ impl Desk {
             };
             let (store, name) = self.place(bytes, need)?;
             self.fits(&store, &change)?;
+            self.item_bytes = self.item_bytes.max(store.item_bytes());
             Ok((store, name, change, kind))
         });
         let (store, name, change, kind) = match placed {
@@ -550,7 +550,10 @@ impl Desk {
         if matches!(request, Request::MetaGet(_) | Request::MetaDebug(_)) {
             self.order.read(name);
         }
-        let ticket = store.submit(op(name, change));
+        let ticket = match token_of(request) {
+            None => store.submit(op(name, change)),
+            Some(token) => store.submit_after(op(name, change), &String::from_utf8_lossy(token)),
+        };
         let (name, word) = (self.pending.keep(name), self.pending.keep(key.word()));
         let flags = self.pending.keep(flags.rest());
         self.pending.push(Reply::Meta(Box::new(MetaReply {

@@ -19,14 +19,15 @@ pub(crate) enum Need {
 
 impl Need {
     pub fn of(change: &Change) -> Need {
-        match change {
+        match change.plain() {
             Change::Get | Change::Read => Need::Read,
             Change::Delete { .. } => Need::Delete,
             Change::GetAndTouch(_)
             | Change::Touch(_)
             | Change::Store { .. }
             | Change::Write { .. }
-            | Change::Count { .. } => Need::Write,
+            | Change::Count { .. }
+            | Change::Stamped { .. } => Need::Write,
         }
     }
 }

@@ -85,7 +85,30 @@ pub(crate) fn apply(
             Some(no) => (no, Next::Keep),
             None => count(change, row, layout, moment),
         },
+        Change::Stamped { cas, change } => {
+            stamped(apply(change, row, layout, moment), *cas, layout)
+        }
     }
+}
+
+/// What is written gets another cas than its own.
+fn stamped((outcome, next): (Outcome, Next), cas: u64, layout: &Layout) -> (Outcome, Next) {
+    let refused = |why: &str| (Outcome::Refused(Refusal::client(why)), Next::Keep);
+    let Next::Put(mut row) = next else {
+        return (outcome, next);
+    };
+    if !layout.keeps_cas {
+        return refused("flag E: the container has no cas column");
+    }
+    if !row.stamp(cas) {
+        return refused("flag E: a cas is a number from 1 to 9007199254740991 here");
+    }
+    let outcome = match outcome {
+        Outcome::Stored { .. } => Outcome::Stored { cas },
+        Outcome::Number { value, ttl_s, .. } => Outcome::Number { value, cas, ttl_s },
+        other => other,
+    };
+    (outcome, Next::Put(row))
 }
 
 /// What a read answers of a row that nobody else needs.
@@ -199,6 +222,10 @@ fn store(
             match mode {
                 Mode::Prepend { .. } => drop(joined.splice(..0, value.iter().copied())),
                 _ => joined.extend_from_slice(value),
+            }
+            if joined.len() > layout.value_bytes_max {
+                let text = "object too large for cache";
+                return Err(Outcome::Refused(Refusal::server(text)));
             }
             *there = Some(joined);
             row.cas = kept(layout.keeps_cas, moment.cas);

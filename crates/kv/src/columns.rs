@@ -69,6 +69,10 @@ fn kind_of(full_type: &str) -> Kind {
         "tinyint" | "smallint" | "mediumint" | "int" | "bigint" => Kind::Integer,
         "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" => Kind::Text,
         "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" => Kind::Bytes,
+        "bit" | "geometry" | "point" | "linestring" | "polygon" | "multipoint"
+        | "multilinestring" | "multipolygon" | "geometrycollection" | "geomcollection" => {
+            Kind::Bytes
+        }
         _ => Kind::Other,
     }
 }
@@ -148,6 +152,7 @@ impl Columns {
                 keeps_flags: flags.is_some(),
                 keeps_cas: cas.is_some(),
                 keeps_expiry: expiry.is_some(),
+                value_bytes_max: container.value_bytes_max as usize,
             },
             key: made(key),
             values: values.into_iter().map(made).collect(),

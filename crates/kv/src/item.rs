@@ -13,6 +13,8 @@ pub(crate) struct Layout {
     pub keeps_flags: bool,
     pub keeps_cas: bool,
     pub keeps_expiry: bool,
+    /// What append and prepend may make of a value.
+    pub value_bytes_max: usize,
 }
 
 /// The container's columns of one row, but for the key.
@@ -121,10 +123,27 @@ impl Row {
         (self.expiry != 0).then(|| self.expiry.saturating_sub(now_s))
     }
 
+    /// Bytes of its value.
+    pub fn bytes(&self) -> usize {
+        self.parts.iter().flatten().map(Vec::len).sum()
+    }
+
     /// Differs whenever one of the container's columns does, whoever changed it; never 0. It has
     /// 53 bits: there are clients that read a cas as a signed number, and some as a floating-point one.
     /// Routers of one farm must agree on it.
     pub fn fingerprint(&self) -> u64 {
+        let cas = self.cas ^ (self.cas >> CAS_BITS);
+        (self.print() ^ cas & CAS_MAX).max(1)
+    }
+
+    /// Gives the cas column what makes this the fingerprint; false for what can be none.
+    pub fn stamp(&mut self, cas: u64) -> bool {
+        self.cas = self.print() ^ cas;
+        (1..=CAS_MAX).contains(&cas)
+    }
+
+    /// The same of all columns but that of the cas.
+    fn print(&self) -> u64 {
         let mut hash = Hash(0xCBF2_9CE4_8422_2325);
         for part in &self.parts {
             // NULL is another value than an empty text.
@@ -132,15 +151,18 @@ impl Row {
             hash.bytes(part.as_deref().unwrap_or_default());
         }
         hash.word(u64::from(self.flags));
-        hash.word(self.cas);
         hash.word(self.expiry);
         let mut mixed = hash.0;
         mixed ^= mixed >> 33;
         mixed = mixed.wrapping_mul(0xFF51_AFD7_ED55_8CCD);
         mixed ^= mixed >> 33;
-        (mixed >> 11).max(1)
+        mixed >> (64 - CAS_BITS)
     }
 }
+
+/// Bits of a fingerprint, and the largest.
+const CAS_BITS: u32 = 53;
+const CAS_MAX: u64 = (1 << CAS_BITS) - 1;
 
 /// FNV-1a on words of eight bytes, with its high bits folded down after each.
 struct Hash(u64);
@@ -176,6 +198,7 @@ pub(crate) mod tests {
             keeps_flags: true,
             keeps_cas: true,
             keeps_expiry: true,
+            value_bytes_max: 1000,
         }
     }
 
@@ -242,6 +265,12 @@ pub(crate) mod tests {
         others[2].flags = 1;
         others[3].cas = 1;
         others[4].expiry = 1;
+        for cas in [1, 77, CAS_MAX] {
+            let mut stamped = others[0].clone();
+            assert!(stamped.stamp(cas));
+            assert_eq!(stamped.fingerprint(), cas);
+        }
+        assert!(!row.clone().stamp(0) && !row.clone().stamp(CAS_MAX + 1));
         let mut all: Vec<u64> = others.iter().map(Row::fingerprint).collect();
         all.push(row.fingerprint());
         all.sort_unstable();

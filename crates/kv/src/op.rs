@@ -99,9 +99,22 @@ pub enum Change {
         cas: Option<u64>,
     },
     Touch(Expiry),
+    /// A change of another kind; a row that it writes has this cas, which the cas column makes so.
+    Stamped {
+        cas: u64,
+        change: Box<Change>,
+    },
 }
 
 impl Change {
+    /// What is changed, whatever cas the row is to have.
+    pub fn plain(&self) -> &Change {
+        match self {
+            Change::Stamped { change, .. } => change.plain(),
+            other => other,
+        }
+    }
+
     /// It leaves everything as it is.
     pub fn is_read(&self) -> bool {
         matches!(self, Change::Get | Change::Read)

@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use farm::rowcache::{Lease, Remembered, Space};
 use farm::sharding::Placed;
-use farm::{Group, ServerId, Snapshot};
+use farm::token::Promise;
+use farm::{Group, ServerId, Snapshot, Token};
 use routing::Level;
 use session::{Core, Lane};
 
@@ -86,6 +87,11 @@ impl Recalled {
 impl Store {
     /// The key's item, if it is remembered and may be shown to who asks now.
     pub fn recall(&self, key: &[u8]) -> Option<Recalled> {
+        self.recall_after(key, None)
+    }
+
+    /// The same, to somebody with a token.
+    pub(crate) fn recall_after(&self, key: &[u8], token: Option<&Token>) -> Option<Recalled> {
         if self.declared.cache_bytes == 0 {
             return None;
         }
@@ -102,6 +108,13 @@ impl Store {
         let now_us = now_us(snapshot.origin);
         if !space.feed.answers(primary, now_us, bound_us) || !self.own_are_read(line, group, &space)
         {
+            return None;
+        }
+        let mut promises = token.iter().flat_map(|token| &token.groups);
+        let read = |promise: &Promise| {
+            *promise.group != *group.name || space.feed.covers(&promise.position)
+        };
+        if !promises.all(read) {
             return None;
         }
         let row = space.get(key)?;

@@ -17,7 +17,7 @@ pub struct Allowed {
 
 /// The account, or a part of it, lacks a right: on a table, a column, a database, the function of a
 /// view, or any at all.
-const DENIED: [u16; 6] = [1044, 1045, 1142, 1143, 1227, 1370];
+const DENIED: [u16; 5] = [1044, 1142, 1143, 1227, 1370];
 
 /// The statement is right but for the table, which says so itself when it is used: no such table, no
 /// such column, no default.

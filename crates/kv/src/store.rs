@@ -14,7 +14,7 @@ use farm::sharding::Placed;
 use farm::{Container, Snapshot};
 use routing::shard::{Literal, compared, locate};
 use rustc_hash::FxHashMap;
-use session::{Core, Lane, Lost, Own, Written};
+use session::{Core, Lane, Lost, Own, Written, join_written};
 
 use crate::change::{Moment, seen};
 use crate::columns::Columns;
@@ -30,7 +30,9 @@ const GETS_MAX: usize = 256;
 const CHANGES_MAX: usize = 256;
 /// Bytes of the values of one batch: a statement must fit the servers' `max_allowed_packet`.
 const CHANGED_BYTES_MAX: usize = 4 << 20;
-/// Between two purges of expired rows, and rows of one DELETE.
+const READ_BYTES_MAX: usize = 16 << 20;
+/// From the first command to the first purge of expired rows, between two purges, and rows of one DELETE.
+const FIRST_PURGE: Duration = Duration::from_secs(1);
 const PURGE: Duration = Duration::from_secs(60);
 const PURGED_AT_ONCE: u32 = 1000;
 
@@ -55,6 +57,10 @@ pub struct Store {
     pub(crate) written: RefCell<Vec<Written>>,
     pub(crate) writings: Cell<u64>,
     last_cas: Cell<u64>,
+    /// How large values have been of late.
+    item_bytes: Cell<usize>,
+    /// How often it was to be emptied: what was said last counts.
+    pub(crate) flushes: Cell<u64>,
 }
 
 /// What waits for one group.
@@ -66,16 +72,18 @@ pub(crate) struct Line {
     gets: RefCell<VecDeque<(Op, Waiting)>>,
     changes: RefCell<VecDeque<(Work, Waiting)>>,
     /// Keys of changes that are not done, and how many there are of each.
-    changing: RefCell<FxHashMap<Box<[u8]>, usize>>,
+    pub(crate) changing: RefCell<FxHashMap<Box<[u8]>, usize>>,
     reader: Side,
     writer: Side,
+    /// Of reads that must have what a token promises.
+    pub(crate) promised: Side,
 }
 
 /// A task at most, and its lane while there is none.
 #[derive(Default)]
-struct Side {
+pub(crate) struct Side {
     runs: Cell<bool>,
-    lane: RefCell<Option<Open>>,
+    pub(crate) lane: RefCell<Option<Open>>,
     linger: RefCell<Linger>,
     /// What the next batch waits for.
     wanted: Cell<usize>,
@@ -83,10 +91,10 @@ struct Side {
 }
 
 /// A lane, and which writings its reads have.
-struct Open {
-    lane: Lane,
+pub(crate) struct Open {
+    pub(crate) lane: Lane,
     sees: u64,
-    prepared: Prepared,
+    pub(crate) prepared: Prepared,
 }
 
 enum Work {
@@ -142,6 +150,8 @@ impl Store {
             written: RefCell::default(),
             writings: Cell::new(0),
             last_cas: Cell::new(0),
+            item_bytes: Cell::new(0),
+            flushes: Cell::new(0),
         });
         // One of the cores is enough.
         if core.index == 0 && store.declared.expiry.is_some() {
@@ -153,6 +163,16 @@ impl Store {
     /// The container as it was declared.
     pub fn declared(&self) -> &Arc<Container> {
         &self.declared
+    }
+
+    /// How large values have been of late, for how many may be asked for at a time.
+    pub fn item_bytes(&self) -> usize {
+        self.item_bytes.get()
+    }
+
+    fn note_item(&self, bytes: usize) {
+        let faded = self.item_bytes.get() - self.item_bytes.get() / 16;
+        self.item_bytes.set(faded.max(bytes));
     }
 
     /// Has a command carried out. Commands on one key take effect in the order in which they are
@@ -176,6 +196,9 @@ impl Store {
             Ok(line) => line,
             Err(why) => return Ticket::done(Outcome::Refused(why)),
         };
+        if let Change::Store { value, .. } = op.change.plain() {
+            self.note_item(value.len());
+        }
         let (waiting, ticket) = Ticket::new();
         let reads = op.change.is_read() && !line.is_changing(&op.key);
         if reads {
@@ -200,6 +223,7 @@ impl Store {
             let text = format!("flush_all is not allowed: container {name} is without flush");
             return Ticket::done(Outcome::Refused(Refusal::client(text)));
         }
+        self.flushes.set(self.flushes.get() + 1);
         let (waiting, ticket) = Ticket::new();
         let line = self.anywhere.clone();
         line.changes.borrow_mut().push_back((Work::Flush, waiting));
@@ -270,7 +294,8 @@ impl Store {
                 .await;
             let batch: Vec<(Op, Waiting)> = {
                 let mut gets = line.gets.borrow_mut();
-                let some = gets.len().min(GETS_MAX);
+                let fitting = READ_BYTES_MAX / self.item_bytes().max(1);
+                let some = gets.len().min(GETS_MAX).min(fitting.max(1));
                 gets.drain(..some).collect()
             };
             if batch.is_empty() {
@@ -286,6 +311,7 @@ impl Store {
             let now_s = now().as_secs();
             match columns_and_rows {
                 Ok((columns, mut rows)) => {
+                    rows.values().for_each(|row| self.note_item(row.bytes()));
                     for (op, waiting) in batch {
                         let row = match each_once {
                             true => rows.remove(&op.key),
@@ -401,7 +427,7 @@ impl Store {
         };
         match done {
             Ok(outcomes) => {
-                *self.written.borrow_mut() = open.lane.written();
+                join_written(&mut self.written.borrow_mut(), open.lane.written());
                 self.writings.set(self.writings.get() + 1);
                 let keys = batch.iter().filter_map(|(work, _)| match work {
                     Work::Op(op) => Some(&*op.key),
@@ -427,7 +453,7 @@ impl Store {
         }
     }
 
-    async fn columns(&self, lane: &mut Lane) -> Result<Rc<Columns>, Refusal> {
+    pub(crate) async fn columns(&self, lane: &mut Lane) -> Result<Rc<Columns>, Refusal> {
         if let Some(columns) = &*self.columns.borrow() {
             return Ok(columns.clone());
         }
@@ -438,7 +464,7 @@ impl Store {
     }
 
     /// The side's lane, or a new one.
-    async fn open(&self, side: &Side) -> Result<Open, Refusal> {
+    pub(crate) async fn open(&self, side: &Side) -> Result<Open, Refusal> {
         if let Some(open) = side.lane.take().filter(|open| open.lane.is_good()) {
             return Ok(open);
         }
@@ -496,7 +522,7 @@ fn take_changes(changes: &mut VecDeque<(Work, Waiting)>) -> Vec<(Work, Waiting)>
 }
 
 fn value_bytes(change: &Change) -> usize {
-    match change {
+    match change.plain() {
         Change::Store { value, .. } => value.len(),
         Change::Write { parts, .. } => parts.iter().flatten().map(Vec::len).sum(),
         _ => 0,
@@ -511,8 +537,10 @@ async fn flush(lane: &mut Lane, columns: &Columns) -> Result<Vec<Outcome>, Lost>
 
 /// Deletes what has expired, while the store lives.
 async fn purge(store: Weak<Store>) {
+    let mut pause = FIRST_PURGE;
     loop {
-        reactor::sleep(PURGE).await;
+        reactor::sleep(pause).await;
+        pause = PURGE;
         let Some(store) = store.upgrade() else {
             return;
         };
@@ -534,7 +562,7 @@ async fn purge(store: Weak<Store>) {
     }
 }
 
-fn told(lost: &Lost) -> Refusal {
+pub(crate) fn told(lost: &Lost) -> Refusal {
     let why = &lost.0;
     Refusal::server(format!(
         "the session of the container ended ({why}); the command may or may not have been carried out"

@@ -77,13 +77,14 @@ impl Batch<'_> {
         let Err(why) = self.columns.check_key(&op.key) else {
             return None;
         };
-        Some(match &op.change {
+        Some(match op.change.plain() {
             Change::Get | Change::Read | Change::GetAndTouch(_) => Outcome::Miss,
             Change::Delete { .. } | Change::Touch(_) => Outcome::NotFound,
             Change::Count { initial: None, .. } => Outcome::NotFound,
-            Change::Count { .. } | Change::Store { .. } | Change::Write { .. } => {
-                Outcome::Refused(Refusal::client(why))
-            }
+            Change::Count { .. }
+            | Change::Store { .. }
+            | Change::Write { .. }
+            | Change::Stamped { .. } => Outcome::Refused(Refusal::client(why)),
         })
     }
 
@@ -309,7 +310,7 @@ fn is_disturbed(refused: &Refused) -> bool {
 /// What the client of a command hears that its table refuses.
 fn outcome_of(change: &Change, refused: &Refused) -> Outcome {
     let stores = matches!(
-        change,
+        change.plain(),
         Change::Store { .. } | Change::Write { .. } | Change::Count { .. }
     );
     if stores && errno::CONSTRAINTS.contains(&refused.number) {

@@ -138,6 +138,7 @@ fn read<'a>(word: &'a [u8], words: Words<'a>, before: usize) -> Result<Meta<'a>,
         compare: None,
         cas: None,
         client_flags: None,
+        token: None,
         invalidate: false,
         without_value: false,
         mode: None,
@@ -169,7 +170,11 @@ fn read<'a>(word: &'a [u8], words: Words<'a>, before: usize) -> Result<Meta<'a>,
 }
 
 /// Takes up one flag. The outer error ends the line, the inner one is reported at its end.
-fn one(meta: &mut Meta<'_>, letter: u8, token: &[u8]) -> Result<Result<(), &'static str>, Fault> {
+fn one<'a>(
+    meta: &mut Meta<'a>,
+    letter: u8,
+    token: &'a [u8],
+) -> Result<Result<(), &'static str>, Fault> {
     let unsigned = || read_number(token).ok_or(BAD_TOKEN);
     let signed = || read_signed(token).ok_or(BAD_TOKEN);
     // Sets what a token says, or passes on that it says nothing.
@@ -202,6 +207,7 @@ fn one(meta: &mut Meta<'_>, letter: u8, token: &[u8]) -> Result<Result<(), &'sta
                 b'v' => meta.with_value = true,
                 b'c' => meta.with_cas = true,
                 b'h' | b'l' => meta.with_history = true,
+                b'G' => meta.token = Some(token),
                 b'I' => meta.invalidate = true,
                 b'x' => meta.without_value = true,
                 // For proxies, or known and without effect here.
@@ -242,7 +248,7 @@ impl Code {
 
 /// What a reply can say of an item when its flag is asked for; what is `None` is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct Facts<'a> {
     /// `s`, in bytes.
     pub size: Option<usize>,
     /// `f`.
@@ -261,6 +267,8 @@ pub struct Facts {
     pub stale: bool,
     /// `Z`: another client makes it anew.
     pub being_made: bool,
+    /// `G`.
+    pub token: Option<&'a str>,
 }
 
 /// What a reply repeats of its request.
@@ -283,14 +291,14 @@ impl<'a> From<&Meta<'a>> for Asked<'a> {
 }
 
 /// A line without a value: `HD`, `EN`, `NF`, `NS`, `EX` and the flags that were asked for.
-pub fn line(out: &mut Vec<u8>, code: Code, asked: &Asked<'_>, facts: &Facts) {
+pub fn line(out: &mut Vec<u8>, code: Code, asked: &Asked<'_>, facts: &Facts<'_>) {
     out.extend_from_slice(code.bytes());
     echo(out, asked, facts);
     out.extend_from_slice(b"\r\n");
 }
 
 /// `VA`, the flags that were asked for, and the value.
-pub fn value(out: &mut Vec<u8>, value: &[u8], asked: &Asked<'_>, facts: &Facts) {
+pub fn value(out: &mut Vec<u8>, value: &[u8], asked: &Asked<'_>, facts: &Facts<'_>) {
     out.extend_from_slice(b"VA ");
     push_number(out, value.len() as u64);
     echo(out, asked, facts);
@@ -319,7 +327,7 @@ fn push_seconds(out: &mut Vec<u8>, seconds: i64) {
     }
 }
 
-fn echo(out: &mut Vec<u8>, asked: &Asked<'_>, facts: &Facts) {
+fn echo(out: &mut Vec<u8>, asked: &Asked<'_>, facts: &Facts<'_>) {
     for flag in asked.flags {
         let number = match flag[0] {
             b'O' => {
@@ -332,6 +340,13 @@ fn echo(out: &mut Vec<u8>, asked: &Asked<'_>, facts: &Facts) {
                 out.extend_from_slice(asked.key);
                 if asked.base64 {
                     out.extend_from_slice(b" b");
+                }
+                continue;
+            }
+            b'G' => {
+                if let Some(token) = facts.token {
+                    out.extend_from_slice(b" G");
+                    out.extend_from_slice(token.as_bytes());
                 }
                 continue;
             }

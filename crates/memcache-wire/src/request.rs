@@ -135,6 +135,9 @@ pub struct Meta<'a> {
     pub cas: Option<u64>,
     /// `F`.
     pub client_flags: Option<u32>,
+    /// `G`, Heddle's own: what a read must have, or, empty, that the reply is to tell what reads elsewhere
+    /// need for having this write.
+    pub token: Option<&'a [u8]>,
     /// `I`: marks the item as stale.
     pub invalidate: bool,
     /// `x`: takes the value away and leaves the item.

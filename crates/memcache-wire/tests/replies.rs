@@ -63,6 +63,12 @@ fn meta_replies_repeat_the_flags_in_their_order() {
         "VA 2 t-1 s2 Oab c77 f5 kk h0 l3\r\nva\r\n"
     );
     assert_eq!(hit("mg Zm9v b k v\r\n", &facts), "VA 2 kZm9v b\r\nva\r\n");
+    let told = Facts {
+        token: Some("1;farm"),
+        cas: Some(7),
+        ..Facts::default()
+    };
+    assert_eq!(hit("mg k G c v\r\n", &told), "VA 2 G1;farm c7\r\nva\r\n");
     let turns = Facts {
         ttl_s: Some(30),
         won: true,

@@ -149,6 +149,18 @@ fn meta_flags_say_what_they_say() {
     );
     assert_eq!((meta.compare, meta.cas), (Some(9), Some(8)));
     assert_eq!(meta.flags.rest(), b" v c q T30 N60 R5 C9 E8 h Oxy");
+    let token = |line| match request(line) {
+        Request::MetaGet(meta) => meta.token,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        token("mg k v G1;farm;g1@1=0-1-9\r\n"),
+        Some(&b"1;farm;g1@1=0-1-9"[..])
+    );
+    assert_eq!(
+        (token("mg k G\r\n"), token("mg k v\r\n")),
+        (Some(&b""[..]), None)
+    );
 
     for (flags, mode) in [
         ("", StoreMode::Set),

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use backend::{Credential, Entitlement, Profile, Secret};
 use channel::Channel;
 use farm::rowcache::Feed;
-use farm::{AuthPlugin, Group, Position, ServerId};
+use farm::token::Promise;
+use farm::{AuthPlugin, Group, Position, ServerId, Snapshot, Token};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::packet;
@@ -329,6 +330,45 @@ impl Lane {
             session.sit(&here);
         }
     }
+}
+
+/// Adds what a lane has written by now to what was known: of what another lane wrote to the same group
+/// nothing is forgotten.
+pub fn join_written(all: &mut Vec<Written>, now: Vec<Written>) {
+    for one in now {
+        match all.iter_mut().find(|there| there.seat == one.seat) {
+            Some(there) => {
+                match (&mut there.position, one.position) {
+                    (Some(known), Some(position)) => known.join(&position),
+                    (known @ None, position) => *known = position,
+                    (Some(_), None) => {}
+                }
+                there.more = one.more;
+            }
+            None => all.push(one),
+        }
+    }
+}
+
+/// A token with which reads elsewhere have all of this; `None` while nobody can say what was written.
+pub fn token_of(written: &[Written], snapshot: &Snapshot) -> Option<String> {
+    let mut groups = Vec::new();
+    for one in written {
+        if one.more {
+            return None;
+        }
+        let Some(position) = &one.position else {
+            continue;
+        };
+        let group = group_of(snapshot, one.seat)?;
+        groups.push(Promise {
+            group: group.name.to_string(),
+            timeline: group.timeline(),
+            position: position.clone(),
+        });
+    }
+    let farm = snapshot.farm_id.to_string();
+    Some(Token { farm, groups }.to_string())
 }
 
 impl Written {

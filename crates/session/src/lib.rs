@@ -100,7 +100,7 @@ pub use crate::crossing::{
     Verified,
 };
 pub use crate::kill::How;
-pub use crate::lane::{Lane, Lost, Own, Param, Written};
+pub use crate::lane::{Lane, Lost, Own, Param, Written, join_written, token_of};
 pub use crate::operator::{Answer, Fault, Ids, Operator, Reply, TakenIds};
 pub use crate::peers::{Elsewhere, NoPeers, Peers};
 pub use crate::per_core::{Core, Shared};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use testkit::linear::{Act, Event, check};
 use testkit::raw::{Raw, show};
-use testkit::{Farm, wait_until};
+use testkit::{Client, Farm, wait_until};
 
 /// On a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -249,5 +249,55 @@ fn a_strong_container_is_like_one_copy_of_its_rows() {
             check(&history).is_err(),
             "key {wanted} with a planted fault"
         );
+    }
+}
+
+/// A server of this group that follows.
+fn replica(farm: &Farm, group: &str) -> Client {
+    let servers = farm.json(&["group", "lookup_servers", group]);
+    let found = servers.iter().find(|row| row["status"] == "SECONDARY");
+    let address = found.and_then(|row| row["address"].as_str());
+    let port = address.and_then(|address| address.rsplit(':').next()?.parse().ok());
+    let members = farm.members();
+    let member = members.iter().find(|member| Some(member.port) == port);
+    member.expect("a replica").client()
+}
+
+/// What was written to another group since does not make a client forget what it wrote to this one.
+#[test]
+fn own_writes_to_several_groups_are_seen() {
+    let Some(farm) = Farm::start(&["--groups", "2", "--replicas", "1"]) else {
+        return;
+    };
+    let mut sql = farm.client();
+    sql.rows("HEDDLE sharding create_definition SLOTS g1 shop");
+    sql.rows("HEDDLE sharding add_shard shop 'g1,g2' ENABLED");
+    sql.run("CREATE DATABASE d");
+    sql.run(
+        "CREATE TABLE d.s (k INT PRIMARY KEY, v VARCHAR(20)) /*heddle shard_map=shop shard_key=k*/",
+    );
+    let words = "kv create s --table=d.s --key=k --values=v --consistency=session";
+    let words: Vec<&str> = words.split(' ').collect();
+    assert!(farm.command(&words).status.success());
+    let mut raw = Raw::connect(farm.kv);
+    raw.asks("get @@s\r\n", "VALUE @@s 0 3\r\nd/s\r\nEND\r\n");
+    let keys: Vec<String> = (0..20).map(|key| key.to_string()).collect();
+    for key in &keys {
+        raw.asks(format!("set {key} 0 0 1\r\n0\r\n"), "STORED\r\n");
+    }
+    // The replicas are late from here on.
+    let mut late = [replica(&farm, "g1"), replica(&farm, "g2")];
+    late.iter_mut()
+        .for_each(|server| drop(server.run("FLUSH TABLES WITH READ LOCK")));
+    for turn in 10..40 {
+        for pair in keys.chunks(2) {
+            let (one, other) = (&pair[0], &pair[1]);
+            raw.asks(
+                format!(
+                    "set {one} 0 0 2\r\n{turn}\r\nset {other} 0 0 2\r\n{turn}\r\nget {one}\r\n"
+                ),
+                format!("STORED\r\nSTORED\r\nVALUE {one} 0 2\r\n{turn}\r\nEND\r\n"),
+            );
+        }
     }
 }

@@ -2,9 +2,13 @@
 //! tables behind it.
 
 use std::process::Command;
+use std::time::Duration;
 
 use testkit::raw::{Raw, show};
-use testkit::{Farm, skip};
+use testkit::{Farm, skip, wait_until};
+
+/// On a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn farm(flags: &[&str]) -> Option<Farm> {
     Farm::start(&[&["--replicas", "0"], flags].concat())
@@ -81,9 +85,25 @@ fn classic(raw: &mut Raw) {
             format!("VALUE o{turn} 0 1\r\n1\r\nEND\r\nSTORED\r\nOK\r\nEN\r\n"),
         );
     }
+    flushes_later(raw);
+}
+
+/// What was said last counts; what is stored until then goes, too.
+fn flushes_later(raw: &mut Raw) {
+    raw.asks("set a 0 0 1\r\n1\r\nflush_all 3600\r\n", "STORED\r\nOK\r\n");
+    raw.asks("get a\r\n", "VALUE a 0 1\r\n1\r\nEND\r\n");
+    raw.asks("flush_all 1\r\nset b 0 0 1\r\n2\r\n", "OK\r\nSTORED\r\n");
+    wait_until(PATIENCE, "all is gone", || {
+        raw.say("get a b\r\n");
+        let gone = raw.line() == "END";
+        if !gone {
+            while raw.line() != "END" {}
+        }
+        gone
+    });
     raw.asks(
-        "flush_all 10\r\n",
-        "CLIENT_ERROR flush_all with a delay is not supported\r\n",
+        "set a 0 0 1\r\n3\r\nget a\r\n",
+        "STORED\r\nVALUE a 0 1\r\n3\r\nEND\r\n",
     );
 }
 
@@ -130,6 +150,39 @@ fn meta(raw: &mut Raw) {
         "md m I\r\n",
         "CLIENT_ERROR flag I: rows have no mark for stale values\r\n",
     );
+    stamps_and_tokens(raw);
+}
+
+fn stamps_and_tokens(raw: &mut Raw) {
+    raw.asks(
+        "ms stamped 1 E770 c\r\n1\r\nmg stamped c v\r\n",
+        "HD c770\r\nVA 1 c770\r\n1\r\n",
+    );
+    raw.asks(
+        "ms stamped 1 C770 E9007199254740991\r\n2\r\nma stamped C9007199254740991 E5 c v\r\n",
+        "HD\r\nVA 1 c5\r\n3\r\n",
+    );
+    raw.asks(
+        "ms stamped 1 C5 E0\r\n9\r\nmg stamped c v\r\nms stamped 1 C5\r\n4\r\n",
+        "CLIENT_ERROR flag E: a cas is a number from 1 to 9007199254740991 here\r\n\
+         VA 1 c5\r\n3\r\nHD\r\n",
+    );
+    raw.asks(
+        "md stamped E9\r\n",
+        "CLIENT_ERROR flag E: nothing is stored by this\r\n",
+    );
+    raw.asks(
+        "mg m v Gnonsense\r\n",
+        "CLIENT_ERROR flag G: it is not a token: it does not begin with '1;'\r\n",
+    );
+    raw.say("ms m 1 G k\r\nt\r\n");
+    let line = raw.line();
+    let token = line
+        .strip_prefix("HD G")
+        .and_then(|rest| rest.strip_suffix(" km"));
+    let token = token.unwrap_or_else(|| panic!("no token: {line}"));
+    raw.asks(format!("mg m v G{token}\r\n"), "VA 1\r\nt\r\n");
+    raw.asks(format!("mg none v G{token}\r\n"), "EN\r\n");
 }
 
 fn bad_lines(raw: &mut Raw) {
