@@ -301,3 +301,55 @@ fn own_writes_to_several_groups_are_seen() {
         }
     }
 }
+
+/// Names in front of keys that count for one request only, a key that is not the primary one, parts that
+/// are empty, missing, or have separators in them.
+#[test]
+fn names_need_not_stick_and_values_have_parts() {
+    let Some(farm) = farm(&["--set", "kv_sticky=off", "--set", "kv_delimiter=::"]) else {
+        return;
+    };
+    let mut sql = farm.client();
+    sql.run(
+        "CREATE TABLE heddle.parts (id INT AUTO_INCREMENT PRIMARY KEY, k VARCHAR(20) UNIQUE, \
+         a VARCHAR(9), b VARCHAR(9) NOT NULL, c VARCHAR(9))",
+    );
+    for words in ["plain", "escaped --escape"] {
+        let words =
+            format!("kv create {words} --table=heddle.parts --key=k --values=a,b,c --separator=;");
+        let words: Vec<&str> = words.split(' ').collect();
+        let made = farm.command(&words);
+        assert!(made.status.success(), "{}", show(&made.stderr));
+    }
+    let mut raw = Raw::connect(farm.kv);
+    let shown =
+        "SELECT CONCAT_WS(',', QUOTE(a), QUOTE(b), QUOTE(c)) FROM heddle.parts WHERE k = 'x'";
+    raw.asks("set @@plain::x 0 0 4\r\n1;;3\r\n", "STORED\r\n");
+    assert_eq!(sql.value(shown), "'1','','3'");
+    // The name was for that request alone.
+    raw.asks("get x\r\ndelete x\r\n", "END\r\nNOT_FOUND\r\n");
+    raw.asks(
+        "set @@plain::x 0 0 3\r\n;;;\r\n",
+        "CLIENT_ERROR the value has more than 3 parts\r\n",
+    );
+    raw.asks("set @@plain::x 0 0 0\r\n\r\n", "STORED\r\n");
+    assert_eq!(sql.value(shown), "NULL,'',NULL");
+    raw.asks(
+        "set @@escaped::x 0 0 10\r\n\\;a;\\\\;b\\;\r\n",
+        "STORED\r\n",
+    );
+    assert_eq!(sql.value(shown), "';a','\\\\','b;'");
+    raw.asks(
+        "get @@escaped::x\r\n",
+        "VALUE @@escaped::x 0 10\r\n\\;a;\\\\;b\\;\r\nEND\r\n",
+    );
+    raw.say("gats 0 @@escaped::x\r\n");
+    let line = raw.line();
+    let words: Vec<&str> = line.split(' ').collect();
+    assert_eq!(words[..4], ["VALUE", "@@escaped::x", "0", "10"], "{line}");
+    let cas: u64 = words[4].parse().expect("a number");
+    raw.hears("\\;a;\\\\;b\\;\r\nEND\r\n");
+    sql.run("UPDATE heddle.parts SET c = 'other'");
+    raw.asks(format!("cas @@plain::x 0 0 1 {cas}\r\n1\r\n"), "EXISTS\r\n");
+    assert_eq!(sql.value("SELECT id FROM heddle.parts"), "1");
+}
