@@ -109,7 +109,10 @@ impl Control {
         }
         // Not what a crash may have left of its own notes counts, but what it has in its log.
         engine::detach(&mut link, timeout_ms).await?;
-        if let Err(why) = self.mend_branches(&record, &mut link, &mut leader).await? {
+        if let Err(why) = self
+            .mend_branches(&record, &mut [&mut link, &mut leader])
+            .await?
+        {
             return self.fill_or_condemn(id, record, &why).await;
         }
         let login = self.replica_login(&primary);
@@ -134,17 +137,17 @@ impl Control {
         self.back_in_group(id, record).await
     }
 
-    /// Puts right what a crash left of branches. An inner error is why only a copy can.
-    async fn mend_branches(
+    /// Puts right what a crash left of branches on a server; those who may know of some are asked
+    /// first. An inner error is why only a copy can.
+    pub(crate) async fn mend_branches(
         &self,
         record: &ServerRecord,
-        link: &mut engine::Link,
-        leader: &mut engine::Link,
-    ) -> Result<Result<(), String>, CommandError> {
+        links: &mut [&mut engine::Link],
+    ) -> Result<Result<(), String>, engine::Error> {
         let timeout_ms = self.settings().step_timeout_ms;
         // The log is read for it: only where there may be any.
         let mut any = self.snapshot_now().groups.len() > 1;
-        for link in [link, leader] {
+        for link in links {
             let prepared = engine::prepared(link, 0, timeout_ms).await?;
             any |= !(prepared.ours.is_empty() && prepared.own.is_empty());
             any |= prepared.others > 0;
@@ -168,7 +171,7 @@ impl Control {
             Err(error @ (engine::Error::Reply { .. } | engine::Error::Refused { .. })) => {
                 Ok(Err(error.to_string()))
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 

@@ -140,6 +140,10 @@ impl Control {
     ) -> Result<String, CommandError> {
         let timeout_ms = self.settings().step_timeout_ms;
         engine::detach(&mut leader.link, timeout_ms).await?;
+        let mut links = [&mut leader.link];
+        if let Err(why) = self.mend_branches(&leader.record, &mut links).await? {
+            return Err(CommandError::Refused(why));
+        }
         if leader.record.status != Status::Primary {
             self.commit(change_of_primary(records, &leader, &others))
                 .await?;

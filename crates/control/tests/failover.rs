@@ -313,3 +313,50 @@ fn a_killed_primary_of_mysql_is_replaced() {
         value(&servers[3 - at], "SELECT COUNT(*) FROM d.t") == "2"
     });
 }
+
+/// The branch stands in the primary's log and in its replica's engine, and not in its own, as after a crash
+/// between the two.
+#[test]
+fn a_primary_that_leads_on_has_the_branches_of_its_log() {
+    let Some(mut servers) = servers::<2>() else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = Plane::start(dir.path());
+    for (group, server) in ["g", "h"].into_iter().zip(&servers) {
+        plane.rows(&["group", "create", group]);
+        plane.rows(&["group", "add", group, &server.address().to_string()]);
+        plane.rows(&["group", "activate", group]);
+    }
+    let primary = &mut servers[0];
+    let mut client = primary.client();
+    client.run("CREATE DATABASE d");
+    client.run("CREATE TABLE d.t (v INT PRIMARY KEY)");
+    let mut branch = primary.client();
+    for sql in [
+        "XA START 'b'",
+        "INSERT INTO d.t VALUES (500)",
+        "XA END 'b'",
+        "XA PREPARE 'b'",
+    ] {
+        branch.run(sql);
+    }
+    drop(branch);
+    client.run("SET GLOBAL innodb_flush_log_at_trx_commit=1");
+    client.run("SET SESSION sql_log_bin=0");
+    wait_until(PATIENCE, "a branch whose owner is gone", || {
+        client.query("XA ROLLBACK 'b'").is_ok()
+    });
+    // A commit takes what is before it in the engine's log to the disk.
+    client.run("INSERT INTO d.t VALUES (1)");
+    primary.kill();
+    primary.restart();
+    wait_until(PATIENCE, "the primary leads on", || {
+        plane.event_kinds().contains(&"primary_restored")
+    });
+    assert!(plane.event_kinds().contains(&"branches_mended"));
+    let mut client = primary.client();
+    assert_eq!(client.rows("XA RECOVER").len(), 1);
+    client.run("XA COMMIT 'b'");
+    assert_eq!(value(primary, "SELECT MAX(v) FROM d.t"), "500");
+}

@@ -23,7 +23,7 @@ use crate::heartbeat::position;
 use crate::link::{Link, bytes_at, text_at};
 
 /// XAER_NOTA: there is no such branch, or somebody else is at it.
-const NOT_THERE: u16 = 1397;
+pub(crate) const NOT_THERE: u16 = 1397;
 
 /// XA_RBROLLBACK: MariaDB's answer for a branch that changed nothing. It is gone then.
 const ROLLED_BACK: u16 = 1402;

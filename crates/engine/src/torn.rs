@@ -20,6 +20,7 @@ use mysql_async::binlog::BinlogVersion;
 use mysql_async::binlog::events::Event;
 
 use crate::binlog::file_before_last;
+use crate::branches::NOT_THERE;
 use crate::error::Error;
 use crate::link::{Link, Login, bytes_at, text_at};
 
@@ -30,6 +31,9 @@ const READER_ID: u32 = 0x7EDD_1E01;
 
 /// A server that gives no event for so long hangs.
 const STALL: Duration = Duration::from_secs(30);
+
+/// XAER_DUPID: there is such a branch.
+const THERE: u16 = 1440;
 
 /// Events of one branch that are kept: as much as a statement may hold that applies them, with the
 /// limit that servers have by default.
@@ -76,7 +80,7 @@ enum Last {
 }
 
 /// Makes a server's engine agree with its log. The server must follow nobody and take no writes, and
-/// its log must hold nothing that its group has not.
+/// its log must hold nothing that its group has not. Branches whose owners live are left to them.
 ///
 /// # Errors
 /// A branch cannot be made again: it wrote too much, or its log has no row events. Nothing is promised
@@ -99,9 +103,13 @@ pub async fn mend_branches(login: &Login, timeout_ms: u64) -> Result<Mended, Err
             Last::Prepared(_) => continue,
         };
         if there.contains(xid) {
-            link.run(OPERATION, &format!("XA {end} {xid}"), timeout_ms)
-                .await?;
-            mended.ended += 1;
+            let sql = format!("XA {end} {xid}");
+            match link.run(OPERATION, &sql, timeout_ms).await {
+                Ok(()) => mended.ended += 1,
+                // Its owner lives, and is at it.
+                Err(error) if error.number() == Some(NOT_THERE) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     for (xid, last) in &log.branches {
@@ -114,8 +122,12 @@ pub async fn mend_branches(login: &Login, timeout_ms: u64) -> Result<Mended, Err
                 server: link.address().to_owned(),
                 what: format!("the events of {xid} cannot be applied again"),
             })?;
-            prepare(login, xid, &log.description, events, timeout_ms).await?;
-            mended.prepared += 1;
+            match prepare(login, xid, &log.description, events, timeout_ms).await {
+                Ok(()) => mended.prepared += 1,
+                // Its owner lives, and waits for a replica.
+                Err(error) if error.number() == Some(THERE) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(mended)

@@ -214,6 +214,12 @@ impl Control {
         let timeout_ms = self.settings().step_timeout_ms;
         let wanted = self.wanted_ack_wait_ms(group);
         let strict = self.settings().relaxed_replicas;
+        if let Some(record) = self
+            .record_of(server.0)
+            .filter(|it| it.status == Status::Primary)
+        {
+            self.put_right(&record).await?;
+        }
         let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
         let outcome = exchange::prepare_primary(&mut link, wanted, strict, timeout_ms).await;
         let outcome = link.keep(outcome);
@@ -221,6 +227,18 @@ impl Control {
             self.tell_acks(&record, *set, wanted);
         }
         plain(outcome.map(drop))
+    }
+
+    /// A primary that was started anew and leads on: what its log says of branches, its replicas have,
+    /// and its engine may have lost.
+    async fn put_right(&self, record: &ServerRecord) -> Result<(), Failed> {
+        let login = self.login(&record.host, record.port);
+        let mended = async {
+            let mut link = Link::open(&login, self.settings().step_timeout_ms).await?;
+            self.act_by_right(&mut link).await?;
+            self.mend_branches(record, &mut [&mut link]).await
+        };
+        mended.await.map_err(failed)?.map_err(said)
     }
 
     /// A replica is only pointed elsewhere; a former primary has more to learn.
