@@ -109,10 +109,8 @@ impl Control {
         }
         // Not what a crash may have left of its own notes counts, but what it has in its log.
         engine::detach(&mut link, timeout_ms).await?;
-        if let Err(why) = self
-            .mend_branches(&record, &mut [&mut link, &mut leader])
-            .await?
-        {
+        let mended = self.mend_branches(&record, [&mut link, &mut leader]);
+        if let Err(why) = mended.await? {
             return self.fill_or_condemn(id, record, &why).await;
         }
         let login = self.replica_login(&primary);
@@ -139,10 +137,10 @@ impl Control {
 
     /// Puts right what a crash left of branches on a server; those who may know of some are asked
     /// first. An inner error is why only a copy can.
-    pub(crate) async fn mend_branches(
+    pub(crate) async fn mend_branches<const N: usize>(
         &self,
         record: &ServerRecord,
-        links: &mut [&mut engine::Link],
+        links: [&mut engine::Link; N],
     ) -> Result<Result<(), String>, engine::Error> {
         let timeout_ms = self.settings().step_timeout_ms;
         // The log is read for it: only where there may be any.

@@ -140,8 +140,8 @@ impl Control {
     ) -> Result<String, CommandError> {
         let timeout_ms = self.settings().step_timeout_ms;
         engine::detach(&mut leader.link, timeout_ms).await?;
-        let mut links = [&mut leader.link];
-        if let Err(why) = self.mend_branches(&leader.record, &mut links).await? {
+        let mended = self.mend_branches(&leader.record, [&mut leader.link]);
+        if let Err(why) = mended.await? {
             return Err(CommandError::Refused(why));
         }
         if leader.record.status != Status::Primary {

@@ -236,7 +236,7 @@ impl Control {
         let mended = async {
             let mut link = Link::open(&login, self.settings().step_timeout_ms).await?;
             self.act_by_right(&mut link).await?;
-            self.mend_branches(record, &mut [&mut link]).await
+            self.mend_branches(record, [&mut link]).await
         };
         mended.await.map_err(failed)?.map_err(said)
     }
