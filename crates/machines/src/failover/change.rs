@@ -20,6 +20,8 @@ pub(crate) struct Change {
     /// Whether the old primary is surely fenced; `None` while nobody knows.
     pub fenced: Option<bool>,
     pub heard: BTreeMap<ServerId, Heard>,
+    /// For how long the old primary was up when it was first looked at.
+    pub old_up_us: Option<u64>,
     /// Replicas that were restarted so late that they may not have received again what they once
     /// acknowledged: a restart throws away what was not applied.
     pub forgetful: BTreeSet<ServerId>,
@@ -87,6 +89,7 @@ impl Change {
             wish: None,
             fenced: None,
             heard: BTreeMap::new(),
+            old_up_us: None,
             forgetful: BTreeSet::new(),
             inherited: BTreeSet::new(),
             recorded: BTreeSet::new(),
@@ -154,6 +157,7 @@ impl Failover {
         let Some(change) = &mut self.change else {
             return;
         };
+        let is_look = matches!(what, Ask::Look { .. });
         match (what, answer) {
             (Ask::Fence { .. }, answer) => change.fenced = Some(answer.is_ok()),
             (Ask::Halt { server } | Ask::Look { server } | Ask::Close { server }, Ok(answer)) => {
@@ -163,6 +167,9 @@ impl Failover {
                     let restarted = heard.up_us.is_some_and(|up_us| up_us < settled_us);
                     change.remember(server, restarted);
                     change.unheard.remove(&server);
+                    if change.old == Some(server) && is_look {
+                        change.old_up_us = change.old_up_us.or(heard.up_us);
+                    }
                     change.heard.insert(server, heard);
                 }
             }

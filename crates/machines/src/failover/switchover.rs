@@ -9,6 +9,9 @@ use super::{Action, Ask, Cause, Failed, Failover, Fault, Kind, Step};
 /// So often a replica may catch up before it is called too slow.
 const ROUNDS_MAX: u32 = 20;
 
+/// A server that says how long it is up leaves out less than this.
+const UP_STEP_US: u64 = 1_000_000;
+
 impl Failover {
     /// Begins a switch-over to this server, or to the best one.
     pub(super) fn promote(&mut self, order: u64, to: Option<ServerId>) {
@@ -132,9 +135,16 @@ impl Failover {
         let Some(heard) = change.heard.get(&from) else {
             return false;
         };
+        let since_us = self.now_us - change.since_us;
+        // Servers count whole seconds: what one that has just been started said before tells it from
+        // one that was restarted.
+        let as_before = |up_us: u64| {
+            let before_us = change.old_up_us;
+            before_us.is_some_and(|it| up_us >= it) && up_us + UP_STEP_US >= since_us
+        };
         let stayed_up = heard
             .up_us
-            .is_none_or(|up_us| up_us >= self.now_us - change.since_us);
+            .is_none_or(|up_us| up_us >= since_us || as_before(up_us));
         let mut others = change.heard.values();
         stayed_up && others.all(|other| heard.executed.covers(&other.holds()))
     }
