@@ -39,7 +39,7 @@ impl Kv {
     /// The container of this name as it is declared now; without a name the default one.
     pub fn container(&self, name: Option<&str>) -> Option<Rc<Store>> {
         let core = self.core.upgrade()?;
-        let snapshot = core.snapshot();
+        let snapshot = core.glance();
         let declared = match name {
             Some(name) => snapshot.containers.get(name),
             None => snapshot.containers.default_one(),

@@ -33,13 +33,11 @@ pub(crate) struct Prepared {
 }
 
 /// The number of parameters of the statement that reads so many keys: with one for each number of
-/// keys the servers would have to keep hundreds. The last key fills up what is too much.
+/// keys the servers would have to keep hundreds. The last key fills up what is too much, at most one
+/// in five.
 fn params(keys: usize) -> usize {
-    let above = keys.next_power_of_two();
-    match above / 4 * 3 {
-        between if between >= keys => between,
-        _ => above,
-    }
+    let step = (keys.next_power_of_two() / 8).max(1);
+    keys.next_multiple_of(step)
 }
 
 impl Reader<'_> {
@@ -288,7 +286,9 @@ mod tests {
     #[test]
     fn few_statements_read_any_number_of_keys() {
         let counts = [1, 2, 3, 4, 5, 7, 9, 12, 13, 48, 50, 65, 200, 256].map(params);
-        assert_eq!(counts, [1, 2, 3, 4, 6, 8, 12, 12, 16, 48, 64, 96, 256, 256]);
+        assert_eq!(counts, [1, 2, 3, 4, 5, 7, 10, 12, 14, 48, 56, 80, 224, 256]);
+        let all: std::collections::BTreeSet<usize> = (1..=256).map(params).collect();
+        assert_eq!(all.len(), 28);
     }
 
     #[test]

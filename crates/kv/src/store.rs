@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use farm::sharding::Placed;
 use farm::{Container, Snapshot};
@@ -18,7 +18,7 @@ use session::{Core, Lane, Lost, Own, Written, join_written};
 
 use crate::change::{Moment, seen};
 use crate::columns::Columns;
-use crate::linger::{LONGEST, Linger};
+use crate::linger::{COMMITS, Linger, READS, Worth};
 use crate::op::{Change, Op, Outcome, Refusal};
 use crate::reading::{Prepared, Reader, Rows, run};
 use crate::recall::Recall;
@@ -64,7 +64,6 @@ pub struct Store {
 }
 
 /// What waits for one group.
-#[derive(Default)]
 pub(crate) struct Line {
     /// Its name; empty where there may be several.
     pub(crate) group: Arc<str>,
@@ -80,7 +79,6 @@ pub(crate) struct Line {
 }
 
 /// A task at most, and its lane while there is none.
-#[derive(Default)]
 pub(crate) struct Side {
     runs: Cell<bool>,
     pub(crate) lane: RefCell<Option<Open>>,
@@ -97,12 +95,31 @@ pub(crate) struct Open {
     pub(crate) prepared: Prepared,
 }
 
+/// The batch before.
+#[derive(Clone, Copy, Default)]
+struct Last {
+    answered: usize,
+    took: Duration,
+}
+
 enum Work {
     Op(Op),
     Flush,
 }
 
 impl Line {
+    fn new(group: Arc<str>) -> Rc<Line> {
+        Rc::new(Line {
+            group,
+            recall: Recall::default(),
+            gets: RefCell::default(),
+            changes: RefCell::default(),
+            changing: RefCell::default(),
+            reader: Side::new(READS),
+            writer: Side::new(COMMITS),
+        })
+    }
+
     /// A change of the key is under way, or waits.
     pub(crate) fn is_changing(&self, key: &[u8]) -> bool {
         self.changing.borrow().contains_key(key)
@@ -110,9 +127,20 @@ impl Line {
 }
 
 impl Side {
+    fn new(worth: Worth) -> Side {
+        Side {
+            runs: Cell::new(false),
+            lane: RefCell::default(),
+            linger: RefCell::new(Linger::new(worth)),
+            wanted: Cell::new(usize::MAX),
+            waker: RefCell::default(),
+        }
+    }
+
     /// Waits for commands of those who were answered, where that is worth it.
-    async fn gather(&self, answered: usize, waiting: impl Fn() -> usize) {
-        let wanted = self.linger.borrow_mut().wanted(answered, waiting());
+    async fn gather(&self, last: Last, waiting: impl Fn() -> usize) {
+        let before = waiting();
+        let wanted = self.linger.borrow_mut().wanted(last.answered, before);
         let Some(wanted) = wanted else { return };
         self.wanted.set(wanted);
         let all_here = std::future::poll_fn(|context| match waiting() >= wanted {
@@ -122,9 +150,10 @@ impl Side {
                 Poll::Pending
             }
         });
-        let full = reactor::timeout(LONGEST, all_here).await.is_some();
+        reactor::timeout(Linger::longest(last.took), all_here).await;
         self.wanted.set(usize::MAX);
-        self.linger.borrow_mut().ended(full);
+        let came = waiting() - before;
+        self.linger.borrow_mut().ended(wanted - before, came);
     }
 
     /// There are so many commands now.
@@ -146,7 +175,7 @@ impl Store {
             declared,
             columns: RefCell::default(),
             lines: RefCell::default(),
-            anywhere: Rc::default(),
+            anywhere: Line::new(Arc::from("")),
             written: RefCell::default(),
             writings: Cell::new(0),
             last_cas: Cell::new(0),
@@ -258,13 +287,8 @@ impl Store {
 
     fn line_of(&self, group: &Arc<str>) -> Rc<Line> {
         let mut lines = self.lines.borrow_mut();
-        let line = lines.entry(group.clone()).or_insert_with(|| {
-            Rc::new(Line {
-                group: group.clone(),
-                ..Line::default()
-            })
-        });
-        line.clone()
+        let line = lines.entry(group.clone());
+        line.or_insert_with(|| Line::new(group.clone())).clone()
     }
 
     fn start(self: &Rc<Store>, line: &Rc<Line>, reads: bool) {
@@ -287,11 +311,9 @@ impl Store {
 
     /// Carries out gets until none waits.
     async fn read_all(&self, line: &Line) {
-        let mut answered = 0;
+        let mut last = Last::default();
         loop {
-            line.reader
-                .gather(answered, || line.gets.borrow().len())
-                .await;
+            line.reader.gather(last, || line.gets.borrow().len()).await;
             let batch: Vec<(Op, Waiting)> = {
                 let mut gets = line.gets.borrow_mut();
                 let fitting = READ_BYTES_MAX / self.item_bytes().max(1);
@@ -302,12 +324,16 @@ impl Store {
                 line.reader.runs.set(false);
                 return;
             }
-            answered = batch.len();
+            let began = Instant::now();
             let mut keys: Vec<&[u8]> = batch.iter().map(|(op, _)| &*op.key).collect();
             keys.sort_unstable();
             keys.dedup();
-            let each_once = keys.len() == answered;
+            let each_once = keys.len() == batch.len();
             let columns_and_rows = self.read_batch(line, keys).await;
+            last = Last {
+                answered: batch.len(),
+                took: began.elapsed(),
+            };
             let now_s = now().as_secs();
             match columns_and_rows {
                 Ok((columns, mut rows)) => {
@@ -364,18 +390,22 @@ impl Store {
 
     /// Carries out changes until none waits.
     async fn change_all(&self, line: &Line) {
-        let mut answered = 0;
+        let mut last = Last::default();
         loop {
             line.writer
-                .gather(answered, || line.changes.borrow().len())
+                .gather(last, || line.changes.borrow().len())
                 .await;
             let batch = take_changes(&mut line.changes.borrow_mut());
             if batch.is_empty() {
                 line.writer.runs.set(false);
                 return;
             }
-            answered = batch.len();
+            let began = Instant::now();
             let outcomes = self.change_batch(line, &batch).await;
+            last = Last {
+                answered: batch.len(),
+                took: began.elapsed(),
+            };
             let mut outcomes = outcomes.into_iter();
             for (work, waiting) in batch {
                 if let Work::Op(op) = &work {
@@ -544,7 +574,7 @@ async fn purge(store: Weak<Store>) {
         let Some(store) = store.upgrade() else {
             return;
         };
-        let side = Side::default();
+        let side = Side::new(COMMITS);
         let Ok(mut open) = store.open(&side).await else {
             continue;
         };
