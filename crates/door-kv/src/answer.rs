@@ -5,7 +5,7 @@ use memcache_wire::meta::{self, Asked, Code, Facts};
 use memcache_wire::{push_number, reply};
 
 use crate::counts::count;
-use crate::intake::Desk;
+use crate::intake::{Desk, OUT_BYTES};
 use crate::pending::{MetaKind, MetaReply, Reply, Span, Verb};
 
 /// What is to be waited for before a reply is whole.
@@ -47,9 +47,9 @@ impl Desk {
                 key,
                 with_cas,
             } if !self.pending.failed_get => {
-                self.note_hit(item.value.len(), false);
-                let (key, cas) = (self.pending.text(key), with_cas.then_some(item.cas));
-                reply::value(&mut self.out, key, item.flags, &item.value, cas);
+                self.note_hit(item.value().len(), false);
+                let (key, cas) = (self.pending.text(key), with_cas.then(|| item.cas()));
+                reply::value(&mut self.out, key, item.flags(), item.value(), cas);
             }
             _ => {}
         }
@@ -60,9 +60,9 @@ impl Desk {
         if self.pending.failed_get {
             return;
         }
-        self.note_hit(item.value.len(), false);
-        let cas = with_cas.then_some(item.cas);
-        reply::value(&mut self.out, word, item.flags, &item.value, cas);
+        self.note_hit(item.value().len(), false);
+        let cas = with_cas.then(|| item.cas());
+        reply::value(&mut self.out, word, item.flags(), item.value(), cas);
     }
 
     /// What was refused has ended it already.
@@ -119,7 +119,11 @@ impl Desk {
         }
     }
 
+    /// An item is about to be written.
     fn note_hit(&mut self, bytes: usize, touched: bool) {
+        if self.out.capacity() == 0 {
+            self.out.reserve(self.sent_bytes.min(OUT_BYTES));
+        }
         self.hit(true, touched);
         self.note_item(bytes);
     }

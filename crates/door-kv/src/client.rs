@@ -276,7 +276,8 @@ impl Client {
         if desk.out.is_empty() {
             return Ok(());
         }
-        add(&desk.counts().bytes_written, desk.out.len() as u64);
+        desk.sent_bytes = desk.out.len();
+        add(&desk.counts().bytes_written, desk.sent_bytes as u64);
         self.send(&mut desk.out).await
     }
 

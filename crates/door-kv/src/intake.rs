@@ -73,6 +73,8 @@ pub(crate) struct Desk {
     limits: Limits,
     pub pending: Pending,
     pub out: Vec<u8>,
+    /// What the last replies that were sent together had, for the next.
+    pub sent_bytes: usize,
     /// The container that the client chose, and what it is at the moment.
     container: Option<Box<str>>,
     current: Option<Rc<Store>>,
@@ -99,6 +101,7 @@ impl Desk {
             limits,
             pending: Pending::default(),
             out: Vec::new(),
+            sent_bytes: 0,
             container: None,
             current: None,
             open_get: None,

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
 
-use farm::rowcache::{Lease, Remembered, Space};
+use farm::rowcache::{Facts, Lease, Remembered, Space};
 use farm::sharding::Placed;
 use farm::token::Promise;
 use farm::{Group, ServerId, Snapshot, Token};
@@ -52,13 +52,13 @@ impl Filling {
     pub(crate) fn put(&self, server: Option<ServerId>, columns: &Columns, rows: &[(Vec<u8>, Row)]) {
         let read_us = now_us(self.origin);
         for (key, row) in rows {
-            let remembered = Remembered {
-                value: columns.layout.joined(&row.parts).into(),
+            let facts = Facts {
                 flags: row.flags,
                 cas: row.fingerprint(),
                 expiry: row.expiry,
             };
-            let row = (key.as_slice(), remembered);
+            let value = columns.layout.joined(&row.parts);
+            let row = (key.as_slice(), value.as_slice(), facts);
             self.space.put(&self.lease, server.as_slice(), row, read_us);
         }
     }
@@ -66,19 +66,31 @@ impl Filling {
 
 /// An item of the row cache, as it is there.
 pub struct Recalled {
-    pub value: Arc<[u8]>,
-    pub flags: u32,
-    pub cas: u64,
-    /// Seconds left; `None` for ever.
-    pub ttl_s: Option<u64>,
+    row: Remembered,
+    ttl_s: Option<u64>,
 }
 
 impl Recalled {
+    /// Its value.
+    pub fn value(&self) -> &[u8] {
+        self.row.value()
+    }
+
+    /// Its flags.
+    pub fn flags(&self) -> u32 {
+        self.row.facts.flags
+    }
+
+    /// Differs whenever a column of the container does.
+    pub fn cas(&self) -> u64 {
+        self.row.facts.cas
+    }
+
     pub(crate) fn item(self) -> Item {
         Item {
-            value: self.value.to_vec(),
-            flags: self.flags,
-            cas: self.cas,
+            value: self.value().to_vec(),
+            flags: self.flags(),
+            cas: self.cas(),
             ttl_s: self.ttl_s,
         }
     }
@@ -118,7 +130,7 @@ impl Store {
             return None;
         }
         let row = space.get(key)?;
-        let ttl_s = match row.expiry {
+        let ttl_s = match row.facts.expiry {
             0 => None,
             expiry => Some(
                 expiry
@@ -127,12 +139,7 @@ impl Store {
             ),
         };
         line.recall.answered.set(true);
-        Some(Recalled {
-            value: row.value,
-            flags: row.flags,
-            cas: row.cas,
-            ttl_s,
-        })
+        Some(Recalled { row, ttl_s })
     }
 
     /// Before a read by the line's reader: where its rows go, if they are to be remembered.

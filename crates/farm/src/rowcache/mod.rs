@@ -21,9 +21,9 @@
 mod counts;
 mod feed;
 mod key;
+mod shard;
 
 use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -39,6 +39,8 @@ pub use feed::Feed;
 use feed::lock;
 use key::Known;
 pub use key::{KeyForm, trimmed};
+pub use shard::{Facts, Remembered};
+use shard::{Shard, cost};
 
 /// Parts of a space, each with a lock of its own.
 const SHARDS: usize = 32;
@@ -46,19 +48,6 @@ const SHARDS: usize = 32;
 /// Places of keys in one part: for each it is known which transaction was the last to change one of
 /// its keys.
 const PLACES: usize = 1024;
-
-/// What an entry costs beside its key and value.
-const ENTRY_BYTES: usize = 160;
-
-/// A row as clients see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remembered {
-    pub value: Arc<[u8]>,
-    pub flags: u32,
-    pub cas: u64,
-    /// The second since 1970 at which it expires; 0 for never.
-    pub expiry: u64,
-}
 
 /// What is known when a read begins whose rows may be put in.
 #[derive(Clone, Debug)]
@@ -97,95 +86,9 @@ pub struct Space {
     bytes_max: usize,
 }
 
-#[derive(Debug)]
-struct Shard {
-    entries: HashMap<Box<[u8]>, Entry>,
-    /// Keys in the order in which they may go, with the entry's turn.
-    order: VecDeque<(Box<[u8]>, u64)>,
-    turns: u64,
-    bytes: usize,
-    /// Which transaction changed a key of the place last.
-    changed: Vec<u64>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    row: Remembered,
-    /// When its read had ended.
-    read_us: u64,
-    turn: u64,
-    /// It was asked for since it was looked at last.
-    used: bool,
-}
-
-fn cost(key: &[u8], row: &Remembered) -> usize {
-    2 * key.len() + row.value.len() + ENTRY_BYTES
-}
-
-impl Shard {
-    fn remove(&mut self, key: &[u8]) -> bool {
-        let Some((key, entry)) = self.entries.remove_entry(key) else {
-            return false;
-        };
-        self.bytes -= cost(&key, &entry.row);
-        true
-    }
-
-    fn insert(&mut self, key: &[u8], row: Remembered, read_us: u64) {
-        // The same row again is as good as when it was put in first.
-        if self.entries.get(key).is_some_and(|there| there.row == row) {
-            return;
-        }
-        self.remove(key);
-        self.bytes += cost(key, &row);
-        self.turns += 1;
-        let turn = self.turns;
-        let key: Box<[u8]> = key.into();
-        self.order.push_back((key.clone(), turn));
-        let entry = Entry {
-            row,
-            read_us,
-            turn,
-            used: false,
-        };
-        self.entries.insert(key, entry);
-    }
-
-    /// Makes room; gives how many had to go. What was asked for has a second turn.
-    fn trim(&mut self, bytes_max: usize) -> u64 {
-        let mut gone = 0;
-        while self.bytes > bytes_max {
-            let Some((key, turn)) = self.order.pop_front() else {
-                break;
-            };
-            match self.entries.get_mut(&key) {
-                Some(entry) if entry.turn == turn && entry.used => {
-                    entry.used = false;
-                    self.order.push_back((key, turn));
-                }
-                Some(entry) if entry.turn == turn => gone += u64::from(self.remove(&key)),
-                _ => {}
-            }
-        }
-        if self.order.len() > 2 * self.entries.len() + 64 {
-            let entries = &self.entries;
-            self.order
-                .retain(|(key, turn)| entries.get(key).is_some_and(|e| e.turn == *turn));
-        }
-        gone
-    }
-}
-
 impl Space {
     fn new(container: Arc<Container>, group: &str, feed: Arc<Feed>) -> Space {
         let bytes = usize::try_from(container.cache_bytes).unwrap_or(usize::MAX);
-        let shard = || Shard {
-            entries: HashMap::new(),
-            order: VecDeque::new(),
-            turns: 0,
-            bytes: 0,
-            changed: vec![0; PLACES],
-        };
         Space {
             container,
             group: group.to_owned(),
@@ -197,7 +100,9 @@ impl Space {
             form: Known::default(),
             generation: AtomicU64::new(0),
             hasher: RandomState::new(),
-            shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect(),
+            shards: (0..SHARDS)
+                .map(|_| Mutex::new(Shard::new(PLACES)))
+                .collect(),
             bytes_max: bytes / SHARDS,
         }
     }
@@ -249,13 +154,7 @@ impl Space {
         self.generation.fetch_add(1, Release);
         self.counts.emptied.fetch_add(1, Relaxed);
         for shard in &self.shards {
-            let mut shard = lock(shard);
-            shard.entries.clear();
-            shard.order.clear();
-            shard.bytes = 0;
-            for changed in &mut shard.changed {
-                *changed = number.max(*changed);
-            }
+            lock(shard).clear(number);
         }
     }
 
@@ -282,14 +181,7 @@ impl Space {
     /// The key's row, if it is known.
     pub fn get(&self, key: &[u8]) -> Option<Remembered> {
         let (shard, _) = self.place(key);
-        let mut shard = lock(shard);
-        let entry = shard.entries.get_mut(key);
-        let entry = entry.filter(|entry| self.feed.has_read_until(entry.read_us));
-        let found = entry.map(|entry| {
-            entry.used = true;
-            entry.row.clone()
-        });
-        drop(shard);
+        let found = lock(shard).get(key, |read_us| self.feed.has_read_until(read_us));
         let count = match found {
             Some(_) => &self.counts.hits,
             None => &self.counts.misses,
@@ -313,7 +205,7 @@ impl Space {
         &self,
         lease: &Lease,
         servers: &[ServerId],
-        (key, row): (&[u8], Remembered),
+        (key, value, facts): (&[u8], &[u8], Facts),
         read_us: u64,
     ) {
         let known = |server: &ServerId| {
@@ -321,7 +213,7 @@ impl Space {
             held.map_or(0, |(_, number)| *number)
         };
         let number = servers.iter().map(known).min().unwrap_or(0);
-        let fits = cost(key, &row) <= self.bytes_max;
+        let fits = cost(key, value) <= self.bytes_max;
         let fits = fits && (key.is_ascii() || !self.ascii.load(Relaxed));
         let (shard, place) = self.place(key);
         let mut shard = lock(shard);
@@ -332,7 +224,7 @@ impl Space {
             self.counts.refused.fetch_add(1, Relaxed);
             return;
         }
-        shard.insert(key, row, read_us);
+        shard.insert(key, value, facts, read_us);
         let evicted = shard.trim(self.bytes_max);
         drop(shard);
         self.counts.filled.fetch_add(1, Relaxed);
@@ -379,10 +271,7 @@ impl Space {
 
     /// How many rows there are, and their bytes.
     pub fn size(&self) -> (usize, usize) {
-        let sizes = self.shards.iter().map(|shard| {
-            let shard = lock(shard);
-            (shard.entries.len(), shard.bytes)
-        });
+        let sizes = self.shards.iter().map(|shard| lock(shard).size());
         sizes.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }
 }
@@ -465,14 +354,11 @@ mod tests {
         Position::parse(Engine::MariaDb, &format!("0-1-{sequence}")).expect("a position")
     }
 
-    fn row(text: &str) -> Remembered {
-        Remembered {
-            value: text.as_bytes().into(),
-            flags: 0,
-            cas: 1,
-            expiry: 0,
-        }
-    }
+    const FACTS: Facts = Facts {
+        flags: 0,
+        cas: 1,
+        expiry: 0,
+    };
 
     fn space(cache_bytes: u64) -> Arc<Space> {
         let mut container = Container::new("c", "d", "t", "k", &["v"]);
@@ -490,14 +376,14 @@ mod tests {
 
     fn read(space: &Space, key: &str) -> Option<String> {
         let row = space.get(key.as_bytes())?;
-        Some(String::from_utf8_lossy(&row.value).into_owned())
+        Some(String::from_utf8_lossy(row.value()).into_owned())
     }
 
     #[test]
     fn a_row_that_was_read_is_remembered_until_it_changes() {
         let space = space(1 << 20);
         let lease = space.begin().expect("it is open");
-        space.put(&lease, &[PRIMARY], (b"a", row("one")), 10);
+        space.put(&lease, &[PRIMARY], (b"a", b"one", FACTS), 10);
         assert_eq!(read(&space, "a").as_deref(), Some("one"));
         space.void(b"a");
         space.feed.end(at(3));
@@ -513,21 +399,21 @@ mod tests {
         space.feed.end(at(3));
         let late = space.begin().expect("it is open");
         for lease in [&early, &late] {
-            space.put(lease, &[PRIMARY], (b"a", row("old")), 10);
+            space.put(lease, &[PRIMARY], (b"a", b"old", FACTS), 10);
             assert_eq!(read(&space, "a"), None);
         }
         space.feed.hold(PRIMARY, space.feed.reached());
-        space.put(&late, &[PRIMARY], (b"a", row("old")), 10);
+        space.put(&late, &[PRIMARY], (b"a", b"old", FACTS), 10);
         assert_eq!(
             read(&space, "a"),
             None,
             "it was not known when the read began"
         );
         let sure = space.begin().expect("it is open");
-        space.put(&sure, &[REPLICA], (b"a", row("old")), 10);
-        space.put(&sure, &[PRIMARY, REPLICA], (b"a", row("old")), 10);
+        space.put(&sure, &[REPLICA], (b"a", b"old", FACTS), 10);
+        space.put(&sure, &[PRIMARY, REPLICA], (b"a", b"old", FACTS), 10);
         assert_eq!(read(&space, "a"), None, "the replica may not have it");
-        space.put(&sure, &[PRIMARY], (b"a", row("new")), 10);
+        space.put(&sure, &[PRIMARY], (b"a", b"new", FACTS), 10);
         assert_eq!(read(&space, "a").as_deref(), Some("new"));
     }
 
@@ -535,12 +421,12 @@ mod tests {
     fn rows_wait_until_everything_from_before_their_read_has_been_read() {
         let space = space(1 << 20);
         let lease = space.begin().expect("it is open");
-        space.put(&lease, &[PRIMARY], (b"a", row("one")), 20);
+        space.put(&lease, &[PRIMARY], (b"a", b"one", FACTS), 20);
         assert_eq!(read(&space, "a"), None);
-        space.put(&lease, &[PRIMARY], (b"a", row("one")), 30);
+        space.put(&lease, &[PRIMARY], (b"a", b"one", FACTS), 30);
         space.feed.is_current(20);
         assert_eq!(read(&space, "a").as_deref(), Some("one"));
-        space.put(&lease, &[PRIMARY], (b"a", row("two")), 30);
+        space.put(&lease, &[PRIMARY], (b"a", b"two", FACTS), 30);
         assert_eq!(read(&space, "a"), None);
     }
 
@@ -570,10 +456,10 @@ mod tests {
     fn emptied_spaces_take_nothing_from_before() {
         let space = space(1 << 20);
         let lease = space.begin().expect("it is open");
-        space.put(&lease, &[PRIMARY], (b"a", row("one")), 10);
+        space.put(&lease, &[PRIMARY], (b"a", b"one", FACTS), 10);
         space.void_all();
         assert_eq!(read(&space, "a"), None);
-        space.put(&lease, &[PRIMARY], (b"a", row("one")), 10);
+        space.put(&lease, &[PRIMARY], (b"a", b"one", FACTS), 10);
         assert_eq!(read(&space, "a"), None);
         space.close();
         assert!(space.begin().is_none());
@@ -583,16 +469,16 @@ mod tests {
     fn bytes_are_bounded_and_what_is_asked_for_stays_longer() {
         let space = space(SHARDS as u64 * 2000);
         let lease = space.begin().expect("it is open");
-        space.put(&lease, &[PRIMARY], (b"hot", row("hot")), 10);
+        space.put(&lease, &[PRIMARY], (b"hot", b"hot", FACTS), 10);
         for number in 0..10_000 {
             let key = number.to_string();
-            space.put(&lease, &[PRIMARY], (key.as_bytes(), row("cold")), 10);
+            space.put(&lease, &[PRIMARY], (key.as_bytes(), b"cold", FACTS), 10);
             assert_eq!(read(&space, "hot").as_deref(), Some("hot"), "{number}");
         }
         let (rows, bytes) = space.size();
         assert!(bytes <= SHARDS * 2000 && rows > 100, "{rows} {bytes}");
         let long = "x".repeat(3000);
-        space.put(&lease, &[PRIMARY], (b"long", row(&long)), 10);
+        space.put(&lease, &[PRIMARY], (b"long", long.as_bytes(), FACTS), 10);
         assert_eq!(read(&space, "long"), None);
     }
 }
