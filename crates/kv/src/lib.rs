@@ -20,6 +20,7 @@ mod promised;
 mod reading;
 mod recall;
 mod rights;
+mod side;
 mod store;
 mod ticket;
 mod writing;

@@ -7,7 +7,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Poll, Waker};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use farm::sharding::Placed;
@@ -18,10 +17,11 @@ use session::{Core, Lane, Lost, Own, Written, join_written};
 
 use crate::change::{Moment, seen};
 use crate::columns::Columns;
-use crate::linger::{COMMITS, Linger, READS, Worth};
+use crate::linger::{COMMITS, READS};
 use crate::op::{Change, Op, Outcome, Refusal};
 use crate::reading::{Prepared, Reader, Rows, run};
 use crate::recall::Recall;
+use crate::side::{Last, Side};
 use crate::ticket::{Ticket, Waiting};
 use crate::writing::Batch;
 
@@ -78,28 +78,11 @@ pub(crate) struct Line {
     pub(crate) promised: Side,
 }
 
-/// A task at most, and its lane while there is none.
-pub(crate) struct Side {
-    runs: Cell<bool>,
-    pub(crate) lane: RefCell<Option<Open>>,
-    linger: RefCell<Linger>,
-    /// What the next batch waits for.
-    wanted: Cell<usize>,
-    waker: RefCell<Option<Waker>>,
-}
-
 /// A lane, and which writings its reads have.
 pub(crate) struct Open {
     pub(crate) lane: Lane,
     sees: u64,
     pub(crate) prepared: Prepared,
-}
-
-/// The batch before.
-#[derive(Clone, Copy, Default)]
-struct Last {
-    answered: usize,
-    took: Duration,
 }
 
 enum Work {
@@ -117,53 +100,13 @@ impl Line {
             changing: RefCell::default(),
             reader: Side::new(READS),
             writer: Side::new(COMMITS),
+            promised: Side::new(READS),
         })
     }
 
     /// A change of the key is under way, or waits.
     pub(crate) fn is_changing(&self, key: &[u8]) -> bool {
         self.changing.borrow().contains_key(key)
-    }
-}
-
-impl Side {
-    fn new(worth: Worth) -> Side {
-        Side {
-            runs: Cell::new(false),
-            lane: RefCell::default(),
-            linger: RefCell::new(Linger::new(worth)),
-            wanted: Cell::new(usize::MAX),
-            waker: RefCell::default(),
-        }
-    }
-
-    /// Waits for commands of those who were answered, where that is worth it.
-    async fn gather(&self, last: Last, waiting: impl Fn() -> usize) {
-        let before = waiting();
-        let wanted = self.linger.borrow_mut().wanted(last.answered, before);
-        let Some(wanted) = wanted else { return };
-        self.wanted.set(wanted);
-        let all_here = std::future::poll_fn(|context| match waiting() >= wanted {
-            true => Poll::Ready(()),
-            false => {
-                self.waker.replace(Some(context.waker().clone()));
-                Poll::Pending
-            }
-        });
-        reactor::timeout(Linger::longest(last.took), all_here).await;
-        self.wanted.set(usize::MAX);
-        let came = waiting() - before;
-        self.linger.borrow_mut().ended(wanted - before, came);
-    }
-
-    /// There are so many commands now.
-    fn heed(&self, waiting: usize) {
-        if waiting < self.wanted.get() {
-            return;
-        }
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
     }
 }
 
