@@ -1,33 +1,16 @@
 //! What binlogs tell, on real servers of every release: replicas' of lost writes of their primary, and
 //! anybody's of the rows that change.
 
-use std::net::SocketAddr;
+mod root;
 
 use engine::binlog::{
     End, Event, Gtid, Image, Reader, Touched, Written, auto_column, is_after, is_gap,
     unsigned_value, written,
 };
-use engine::{Link, Login, heartbeat};
+use engine::heartbeat;
 use farm::{Engine, Position};
+use root::{MS, link, login};
 use testkit::{Client, Release, Server};
-
-/// Generous: two cores run several servers and their clients.
-const STEP_MS: u64 = 20_000;
-
-fn login(address: SocketAddr) -> Login {
-    Login {
-        host: address.ip().to_string(),
-        port: address.port(),
-        user: "root".to_owned(),
-        password: String::new(),
-        tls: engine::LinkTls::Off,
-    }
-}
-
-async fn link(server: &Server) -> Link {
-    let link = Link::open(&login(server.address()), STEP_MS).await;
-    link.expect("root has no password")
-}
 
 /// A primary with a replica that has caught up, and the position of both.
 async fn pair(release: Release) -> Option<(Server, Server)> {
@@ -35,14 +18,14 @@ async fn pair(release: Release) -> Option<(Server, Server)> {
     let a = Server::start_with(release, &marked)?;
     let b = Server::start_with(release, &marked)?;
     let (mut to_a, mut to_b) = (link(&a).await, link(&b).await);
-    let off = engine::make_primary(&mut to_a, None, STEP_MS).await;
+    let off = engine::make_primary(&mut to_a, None, MS).await;
     off.expect("a primary");
     let mut client = a.client();
     client.run("CREATE DATABASE d");
     client.run("CREATE TABLE d.t (a INT UNSIGNED PRIMARY KEY AUTO_INCREMENT, b INT, c VARCHAR(300), UNIQUE (b))");
     client.run("CREATE TABLE d.plain (a INT PRIMARY KEY, b TEXT, c DECIMAL(20,5), d DATETIME(3))");
-    let primary = login(a.address());
-    let joined = engine::make_replica(&mut to_b, &primary, STEP_MS).await;
+    let primary = login(&a);
+    let joined = engine::make_replica(&mut to_b, &primary, MS).await;
     joined.expect("a replica");
     Some((a, b))
 }
@@ -90,7 +73,7 @@ async fn tells_what_was_written(release: Release) {
     let Some((a, b)) = pair(release).await else {
         return;
     };
-    let from = heartbeat::position(&mut link(&a).await, STEP_MS).await;
+    let from = heartbeat::position(&mut link(&a).await, MS).await;
     let from = from.expect("a position");
     let mut client = a.client();
     let thread_id: u32 = client
@@ -98,14 +81,12 @@ async fn tells_what_was_written(release: Release) {
         .parse()
         .expect("a number");
     write_marked(&mut client);
-    let position = heartbeat::position(&mut link(&a).await, STEP_MS).await;
+    let position = heartbeat::position(&mut link(&a).await, MS).await;
     let position = position.expect("a position");
-    let reached = heartbeat::reach(&mut link(&b).await, &position, STEP_MS, STEP_MS).await;
+    let reached = heartbeat::reach(&mut link(&b).await, &position, MS, MS).await;
     assert!(reached.expect("an answer").covers(&position));
     for from in [Some(&from), None] {
-        let all = written(link(&b).await, from, STEP_MS)
-            .await
-            .expect("a binlog");
+        let all = written(link(&b).await, from, MS).await.expect("a binlog");
         let one = of_mark(&all, "m1");
         assert_eq!(one.len(), 2, "{all:?}");
         assert_eq!(rows(one[0]), [("t", 3, 0, 0)]);
@@ -128,14 +109,14 @@ async fn tells_what_was_written(release: Release) {
         if b.engine() == Engine::MySql {
             assert_eq!(only("m6").thread_id, Some(thread_id));
         }
-        let column = auto_column(&mut link(&b).await, "d", "t", STEP_MS).await;
+        let column = auto_column(&mut link(&b).await, "d", "t", MS).await;
         let (place, kind) = column.expect("an answer").expect("there is one");
         let first = one[0].tables[0]
             .integers
             .iter()
             .find(|(at, _)| *at == place);
         assert_eq!(first.map(|(_, v)| unsigned_value(&kind, *v)), Some(1));
-        let none = auto_column(&mut link(&b).await, "d", "plain", STEP_MS).await;
+        let none = auto_column(&mut link(&b).await, "d", "plain", MS).await;
         assert_eq!(none, Ok(None));
     }
 }
@@ -214,7 +195,7 @@ async fn told(reader: &mut Reader, last: &str) -> Vec<String> {
 }
 
 async fn reader(server: &Server, from: &Position) -> Reader {
-    let opened = Reader::open(&login(server.address()), from, 1000, STEP_MS).await;
+    let opened = Reader::open(&login(server), from, 1000, MS).await;
     opened.expect("a reader")
 }
 
@@ -231,7 +212,7 @@ async fn follows_what_is_written(release: Release) {
     );
     client.run("CREATE TABLE d.twin LIKE d.all_types");
     client.run("CREATE TABLE d.end (a INT)");
-    let from = heartbeat::position(&mut link(&a).await, STEP_MS).await;
+    let from = heartbeat::position(&mut link(&a).await, MS).await;
     let from = from.expect("a position");
     client.run("SET time_zone='+00:00'");
     for sql in [
@@ -286,10 +267,10 @@ async fn follows_what_is_written(release: Release) {
 
 /// A reader goes on at a replica, from where it was with the primary; one that is ahead is told so.
 async fn goes_on_elsewhere(a: &Server, b: &Server, position: Position) {
-    let now = heartbeat::position(&mut link(a).await, STEP_MS).await;
+    let now = heartbeat::position(&mut link(a).await, MS).await;
     let now = now.expect("a position");
     assert!(now.covers(&position), "{now} {position}");
-    let reached = heartbeat::reach(&mut link(b).await, &now, STEP_MS, STEP_MS).await;
+    let reached = heartbeat::reach(&mut link(b).await, &now, MS, MS).await;
     assert!(reached.expect("an answer").covers(&now));
     let mut other = reader(b, &position).await;
     a.client().run("INSERT INTO d.end VALUES (2)");

@@ -1,24 +1,15 @@
 //! Copies between real servers: everything arrives as it was, and replication goes on from there.
 
+mod root;
+
 use std::sync::atomic::Ordering::Relaxed;
 
 use engine::copy::{self, Progress};
-use engine::{Link, LinkTls, Login};
 use farm::Engine;
+use root::{MS, link, login};
 use testkit::{Client, Release, Server, wait_until};
 
-const MS: u64 = 20_000;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
-
-fn login(server: &Server) -> Login {
-    Login {
-        host: "127.0.0.1".to_owned(),
-        port: server.address().port(),
-        user: "root".to_owned(),
-        password: String::new(),
-        tls: LinkTls::Off,
-    }
-}
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
@@ -226,7 +217,7 @@ fn everything_arrives(release: Release) {
     // The copy is a replica that goes on where the source was.
     writer.run("INSERT INTO plain.lone VALUES (42)");
     runtime().block_on(async {
-        let mut link = Link::open(&login(&destination), MS).await.expect("a link");
+        let mut link = link(&destination).await;
         engine::make_replica(&mut link, &login(&source), MS)
             .await
             .unwrap_or_else(|error| panic!("at {position}: {error}"));

@@ -1,12 +1,14 @@
 //! Rows and branches of transactions over groups, on real servers.
 
+mod root;
+
+use engine::Link;
 use engine::decisions::{self, Bar, Decision};
-use engine::{Link, LinkTls, Login};
 use farm::ServerId;
 use farm::crossing::{Branch, GlobalId, Place, RouterLife, Verdict, farm_number};
+use root::{MS, link};
 use testkit::{Client, Release, Server};
 
-const MS: u64 = 20_000;
 const FARM: u64 = 0x00ff_275c_0a0d_1a80;
 
 fn id(sequence: u32, decider: &mut Client) -> GlobalId {
@@ -53,17 +55,6 @@ fn start(release: Release) -> Option<(Server, Client)> {
     client.run("INSERT INTO d.t (v) VALUES (0)");
     client.run("CREATE TABLE d.u (v INT PRIMARY KEY) ENGINE=InnoDB");
     Some((server, client))
-}
-
-async fn link(server: &Server) -> Link {
-    let login = Login {
-        host: "127.0.0.1".to_owned(),
-        port: server.address().port(),
-        user: "root".to_owned(),
-        password: String::new(),
-        tls: LinkTls::Off,
-    };
-    Link::open(&login, MS).await.expect("root has no password")
 }
 
 fn app(server: &Server) -> Client {

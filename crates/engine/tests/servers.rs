@@ -1,32 +1,16 @@
 //! The engine on real servers of every release.
 
-use std::net::SocketAddr;
+mod root;
+
 use std::time::Duration;
 
 use engine::replication::{self, ACK_WAIT_FOREVER_MS, AcksSet};
 use engine::{Link, Login, Thread, requirements};
 use farm::{AuthPlugin, Engine, Position};
+use root::{MS, link, login};
 use testkit::{Client, Release, Server, wait_until};
 
-/// Generous: two cores run several servers and their clients.
-const STEP_MS: u64 = 20_000;
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn login(address: SocketAddr) -> Login {
-    Login {
-        host: address.ip().to_string(),
-        port: address.port(),
-        user: "root".to_owned(),
-        password: String::new(),
-        tls: engine::LinkTls::Off,
-    }
-}
-
-async fn link(server: &Server) -> Link {
-    Link::open(&login(server.address()), STEP_MS)
-        .await
-        .expect("root has no password")
-}
 
 fn servers<const N: usize>(release: Release) -> Option<[Server; N]> {
     let mut started = Vec::new();
@@ -52,9 +36,7 @@ async fn knows_a_server(release: Release) {
     };
     let mut client = server.client();
     let mut open = link(&server).await;
-    let before = engine::probe(&mut open, true, STEP_MS)
-        .await
-        .expect("an answer");
+    let before = engine::probe(&mut open, true, MS).await.expect("an answer");
     assert_eq!(before.version, client.value("SELECT @@version"));
     assert!(!before.read_only && before.server_id > 0);
     assert_eq!(before.replica, None);
@@ -64,7 +46,7 @@ async fn knows_a_server(release: Release) {
     client.run("CREATE DATABASE d");
     client.run("CREATE TABLE d.t (a INT PRIMARY KEY)");
     client.run("SET GLOBAL read_only=1");
-    let after = engine::probe(&mut open, false, STEP_MS)
+    let after = engine::probe(&mut open, false, MS)
         .await
         .expect("an answer");
     assert!(after.read_only);
@@ -76,8 +58,8 @@ async fn knows_a_server(release: Release) {
         before.gtid,
         after.gtid
     );
-    assert_eq!(replication::user_tables(&mut open, STEP_MS).await, Ok(1));
-    let missing = requirements::missing(&mut open, STEP_MS)
+    assert_eq!(replication::user_tables(&mut open, MS).await, Ok(1));
+    let missing = requirements::missing(&mut open, MS)
         .await
         .expect("an answer");
     assert!(
@@ -112,7 +94,7 @@ async fn accounts_of(open: &mut Link, client: &mut Client, engine: Engine) {
         }
     }
     client.run("CREATE USER few@'%' IDENTIFIED BY 'secret' WITH MAX_USER_CONNECTIONS 3");
-    let accounts = engine::accounts(open, STEP_MS).await.expect("accounts");
+    let accounts = engine::accounts(open, MS).await.expect("accounts");
     let find = |user: &str| {
         let mut found = accounts.iter().filter(|account| &*account.user == user);
         found
@@ -149,7 +131,7 @@ async fn joins_and_exchanges(release: Release) {
     };
     let (mut to_a, mut to_b) = (link(&a).await, link(&b).await);
     let semi_sync = a.engine() == Engine::MariaDb;
-    let off = engine::make_primary(&mut to_a, None, STEP_MS)
+    let off = engine::make_primary(&mut to_a, None, MS)
         .await
         .expect("a primary");
     assert_eq!(
@@ -161,14 +143,14 @@ async fn joins_and_exchanges(release: Release) {
         }
     );
     a.client().run("CREATE DATABASE d");
-    let primary = login(a.address());
-    engine::make_replica(&mut to_b, &primary, STEP_MS)
+    let primary = login(&a);
+    engine::make_replica(&mut to_b, &primary, MS)
         .await
         .expect("a replica");
     wait_until(PATIENCE, "the database on the replica", || {
         b.client().rows("SHOW DATABASES LIKE 'd'").len() == 1
     });
-    let seen = engine::probe(&mut to_b, false, STEP_MS)
+    let seen = engine::probe(&mut to_b, false, MS)
         .await
         .expect("an answer");
     let replica = seen.replica.expect("it follows");
@@ -186,11 +168,11 @@ async fn joins_and_exchanges(release: Release) {
 /// A second `make_replica` finds it done; commits of `a` now wait for `b`.
 async fn waits_for_acks(a: &Server, to_a: &mut Link, to_b: &mut Link) {
     let semi_sync = a.engine() == Engine::MariaDb;
-    let primary = login(a.address());
-    engine::make_replica(to_b, &primary, STEP_MS)
+    let primary = login(a);
+    engine::make_replica(to_b, &primary, MS)
         .await
         .expect("still a replica");
-    let on = engine::set_acks(to_a, Some(ACK_WAIT_FOREVER_MS), STEP_MS)
+    let on = engine::set_acks(to_a, Some(ACK_WAIT_FOREVER_MS), MS)
         .await
         .expect("set");
     assert_eq!(
@@ -203,33 +185,28 @@ async fn waits_for_acks(a: &Server, to_a: &mut Link, to_b: &mut Link) {
     );
     a.client().run("CREATE TABLE d.t (a INT PRIMARY KEY)");
     a.client().run("INSERT INTO d.t VALUES (1)");
-    let acks = engine::probe(to_a, true, STEP_MS)
-        .await
-        .expect("an answer")
-        .acks;
+    let acks = engine::probe(to_a, true, MS).await.expect("an answer").acks;
     let active = acks.map(|acks| (acks.enabled, acks.active, acks.replicas));
     assert_eq!(active, semi_sync.then_some((true, true, 1)));
 }
 
 /// What `b` received is applied, then `b` leads and `a` follows.
 async fn exchange([a, b]: [&Server; 2], mut to_a: Link, mut to_b: Link) {
-    engine::drain(&mut to_b, STEP_MS).await.expect("drained");
+    engine::drain(&mut to_b, MS).await.expect("drained");
     assert_eq!(b.client().value("SELECT COUNT(*) FROM d.t"), "1");
-    engine::make_primary(&mut to_b, None, STEP_MS)
+    engine::make_primary(&mut to_b, None, MS)
         .await
         .expect("a primary");
-    engine::make_replica(&mut to_a, &login(b.address()), STEP_MS)
+    engine::make_replica(&mut to_a, &login(b), MS)
         .await
         .expect("a replica");
     b.client().run("INSERT INTO d.t VALUES (2)");
     wait_until(PATIENCE, "the row on the former primary", || {
         a.client().value("SELECT COUNT(*) FROM d.t") == "2"
     });
-    engine::detach(&mut to_a, STEP_MS).await.expect("detached");
-    assert_eq!(replication::status(&mut to_a, STEP_MS).await, Ok(None));
-    engine::detach(&mut to_a, STEP_MS)
-        .await
-        .expect("twice is once");
+    engine::detach(&mut to_a, MS).await.expect("detached");
+    assert_eq!(replication::status(&mut to_a, MS).await, Ok(None));
+    engine::detach(&mut to_a, MS).await.expect("twice is once");
 }
 
 /// A replica that cannot log in says so, and does not hang.
@@ -240,7 +217,7 @@ async fn says_why_it_does_not_replicate(release: Release) {
     let mut to_b = link(&b).await;
     let wrong = Login {
         password: "wrong".to_owned(),
-        ..login(a.address())
+        ..login(&a)
     };
     let error = engine::make_replica(&mut to_b, &wrong, 3000)
         .await
@@ -307,7 +284,7 @@ async fn a_hanging_server_is_given_up() {
         ),
         "{error}"
     );
-    let error = Link::open(&login(server.address()), 200)
+    let error = Link::open(&login(&server), 200)
         .await
         .err()
         .expect("it hangs");
@@ -327,7 +304,7 @@ async fn a_link_inside_tls() {
     };
     let on = |tls| Login {
         tls,
-        ..login(server.address())
+        ..login(&server)
     };
     let mut root = server.client();
     root.run("CREATE USER tls_only IDENTIFIED BY 'secret' REQUIRE SSL");
@@ -337,14 +314,12 @@ async fn a_link_inside_tls() {
         password: "secret".to_owned(),
         ..on(tls)
     };
-    let refused = Link::open(&as_user(engine::LinkTls::Off), STEP_MS).await;
+    let refused = Link::open(&as_user(engine::LinkTls::Off), MS).await;
     assert!(refused.is_err(), "the account wants TLS");
     let required = as_user(engine::LinkTls::Required);
-    Link::open(&required, STEP_MS)
-        .await
-        .expect("any certificate");
+    Link::open(&required, MS).await.expect("any certificate");
     let nobody = testkit::certificates::Authority::new("another CA");
     let verified = engine::LinkTls::VerifyCa(nobody.file());
-    let refused = Link::open(&on(verified), STEP_MS).await;
+    let refused = Link::open(&on(verified), MS).await;
     assert!(refused.is_err(), "nobody has signed it");
 }

@@ -1,29 +1,16 @@
 //! The term register on real servers: only the last leadership opens a server.
 
+mod root;
+
 use std::time::Duration;
 
-use engine::{Error, Link, Login, exchange, term};
+use engine::{Error, exchange, term};
+use root::{MS, link};
 use testkit::{Release, Server};
-
-const STEP_MS: u64 = 20_000;
 
 /// What is left of one that surely lives.
 fn lease() -> Duration {
     Duration::from_secs(60)
-}
-
-async fn link(server: &Server) -> Link {
-    let address = server.address();
-    let login = Login {
-        host: address.ip().to_string(),
-        port: address.port(),
-        user: "root".to_owned(),
-        password: String::new(),
-        tls: engine::LinkTls::Off,
-    };
-    Link::open(&login, STEP_MS)
-        .await
-        .expect("root has no password")
 }
 
 #[track_caller]
@@ -37,35 +24,33 @@ async fn only_the_last_leadership_opens(release: Release) {
     };
     let mut client = server.client();
     let (mut one, mut two) = (link(&server).await, link(&server).await);
-    assert_eq!(term::told(&mut one, STEP_MS).await, Ok(0));
-    let unknown = term::open(&mut one, 5, lease, STEP_MS).await;
+    assert_eq!(term::told(&mut one, MS).await, Ok(0));
+    let unknown = term::open(&mut one, 5, lease, MS).await;
     refused(unknown);
-    term::raise(&mut one, 5, STEP_MS).await.expect("raised");
-    term::raise(&mut two, 5, STEP_MS).await.expect("said again");
+    term::raise(&mut one, 5, MS).await.expect("raised");
+    term::raise(&mut two, 5, MS).await.expect("said again");
     assert_eq!(
         client.value("SELECT @@global.init_slave"),
         "DO 0 /*heddle:5*/"
     );
-    term::raise(&mut two, 17, STEP_MS).await.expect("raised");
-    assert_eq!(term::told(&mut one, STEP_MS).await, Ok(17));
+    term::raise(&mut two, 17, MS).await.expect("raised");
+    assert_eq!(term::told(&mut one, MS).await, Ok(17));
 
-    refused(term::raise(&mut one, 5, STEP_MS).await);
-    refused(term::open(&mut one, 5, lease, STEP_MS).await);
+    refused(term::raise(&mut one, 5, MS).await);
+    refused(term::open(&mut one, 5, lease, MS).await);
     assert_eq!(client.value("SELECT @@global.read_only"), "1");
     // Its lease was over when the statement came.
-    refused(term::open(&mut two, 17, || Duration::ZERO, STEP_MS).await);
+    refused(term::open(&mut two, 17, || Duration::ZERO, MS).await);
     assert_eq!(client.value("SELECT @@global.read_only"), "1");
-    term::open(&mut two, 17, lease, STEP_MS)
-        .await
-        .expect("opened");
+    term::open(&mut two, 17, lease, MS).await.expect("opened");
     assert_eq!(client.value("SELECT @@global.read_only"), "0");
     // Who was replaced does not close what the other one opened.
-    refused(term::open(&mut one, 5, lease, STEP_MS).await);
+    refused(term::open(&mut one, 5, lease, MS).await);
     assert_eq!(client.value("SELECT @@global.read_only"), "0");
 
     client.run("SET GLOBAL init_slave = 'SET @a = 1'");
-    term::raise(&mut one, 18, STEP_MS).await.expect("raised");
-    term::raise(&mut one, 190, STEP_MS).await.expect("raised");
+    term::raise(&mut one, 18, MS).await.expect("raised");
+    term::raise(&mut one, 190, MS).await.expect("raised");
     let text = "SET @a = 1/*heddle:190*/";
     assert_eq!(client.value("SELECT @@global.init_slave"), text);
     // The lock was let go each time, also after a failure.
@@ -79,23 +64,21 @@ async fn steps_of_a_leadership_end_with_it(release: Release) {
     };
     let mut client = server.client();
     let (mut one, mut two) = (link(&server).await, link(&server).await);
-    term::act(&mut one, 5, STEP_MS).await.expect("it leads");
-    let before = exchange::look(&mut one, STEP_MS).await.expect("it leads");
+    term::act(&mut one, 5, MS).await.expect("it leads");
+    let before = exchange::look(&mut one, MS).await.expect("it leads");
     assert!(!before.read_only && before.up_s.is_some(), "{before:?}");
-    exchange::refuse_writes(&mut one, STEP_MS)
+    exchange::refuse_writes(&mut one, MS)
         .await
         .expect("it leads");
     assert_eq!(client.value("SELECT @@global.read_only"), "1");
-    term::raise(&mut two, 6, STEP_MS).await.expect("raised");
-    term::open(&mut two, 6, lease, STEP_MS)
-        .await
-        .expect("opened");
-    refused(exchange::look(&mut one, STEP_MS).await);
-    refused(exchange::refuse_writes(&mut one, STEP_MS).await);
-    refused(term::act(&mut one, 5, STEP_MS).await);
+    term::raise(&mut two, 6, MS).await.expect("raised");
+    term::open(&mut two, 6, lease, MS).await.expect("opened");
+    refused(exchange::look(&mut one, MS).await);
+    refused(exchange::refuse_writes(&mut one, MS).await);
+    refused(term::act(&mut one, 5, MS).await);
     assert_eq!(client.value("SELECT @@global.read_only"), "0");
     one.act_for_all();
-    let now = exchange::look(&mut one, STEP_MS)
+    let now = exchange::look(&mut one, MS)
         .await
         .expect("anybody may look");
     assert!(!now.read_only);
@@ -108,11 +91,11 @@ async fn a_held_lock_is_told(release: Release) {
     let mut client = server.client();
     client.value("SELECT GET_LOCK('heddle.term', 1)");
     let mut one = link(&server).await;
-    let error = term::raise(&mut one, 5, STEP_MS).await.expect_err("held");
+    let error = term::raise(&mut one, 5, MS).await.expect_err("held");
     assert!(error.to_string().contains("held the lock"), "{error}");
-    assert_eq!(term::told(&mut one, STEP_MS).await, Ok(0));
+    assert_eq!(term::told(&mut one, MS).await, Ok(0));
     client.value("SELECT RELEASE_LOCK('heddle.term')");
-    term::raise(&mut one, 5, STEP_MS).await.expect("raised");
+    term::raise(&mut one, 5, MS).await.expect("raised");
 }
 
 #[tokio::test]

@@ -1,22 +1,14 @@
 //! A primary that crashed while its branches waited for a replica, on real servers.
 
+mod root;
+
 use std::time::Duration;
 
-use engine::{Link, LinkTls, Login, Mended};
+use engine::Mended;
+use root::{MS, link, login};
 use testkit::{Client, Release, Server, wait_until};
 
-const MS: u64 = 20_000;
 const PATIENCE: Duration = Duration::from_secs(30);
-
-fn login(server: &Server) -> Login {
-    Login {
-        host: "127.0.0.1".to_owned(),
-        port: server.address().port(),
-        user: "root".to_owned(),
-        password: String::new(),
-        tls: LinkTls::Off,
-    }
-}
 
 fn branch(client: &mut Client, name: &str, v: u32) {
     client.run(&format!("XA START '{name}', 'b', 9"));
@@ -53,7 +45,7 @@ async fn crashed(release: Release) -> Option<(Server, Server)> {
     ];
     let mut old = Server::start_with(release, &durable)?;
     let new = Server::start_with(release, &durable)?;
-    let mut replica = Link::open(&login(&new), MS).await.expect("a server");
+    let mut replica = link(&new).await;
     engine::make_replica(&mut replica, &login(&old), MS)
         .await
         .expect("it follows");
@@ -117,7 +109,7 @@ async fn mends(release: Release) {
     let mended = engine::mend_branches(&login(&old), MS).await;
     assert_eq!(mended, Ok(Mended::default()), "once is enough");
     // It follows, and the new primary ends what is left.
-    let mut link = Link::open(&login(&old), MS).await.expect("a server");
+    let mut link = link(&old).await;
     engine::detach(&mut link, MS).await.expect("detached");
     engine::make_replica(&mut link, &login(&new), MS)
         .await

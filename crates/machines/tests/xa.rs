@@ -2,6 +2,7 @@
 //! groups end the same way, the client's answer is true, and nothing stays prepared.
 
 mod dice;
+mod seats;
 
 use std::collections::BTreeMap;
 
@@ -9,15 +10,7 @@ use dice::Dice;
 use machines::xa::commit::{self, Commit, Refusal, Reply, Work};
 use machines::xa::recovery::{self, Recovery};
 use machines::xa::{Seat, Verdict};
-
-/// A seat's data on its server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Data {
-    Working,
-    Prepared,
-    Committed,
-    Undone,
-}
+use seats::{Data, works};
 
 /// The servers of one transaction, and who works on it.
 struct World {
@@ -52,17 +45,11 @@ enum Planted {
 
 impl World {
     fn new(dice: &mut Dice, planted: Option<Planted>) -> World {
-        let seats = 1 + dice.below(4);
-        let work: Vec<Work> = (0..seats)
-            .map(|_| Work {
-                wrote: !dice.one_in(3),
-                locked: dice.one_in(2),
-            })
-            .collect();
+        let work = works(dice);
         World {
             router: Some(Commit::new(work.clone())),
-            data: vec![Data::Working; seats],
-            linked: vec![true; seats],
+            data: vec![Data::Working; work.len()],
+            linked: vec![true; work.len()],
             work,
             row: None,
             asked: Vec::new(),
@@ -113,9 +100,7 @@ impl World {
     /// The server closes a seat's connection: what is not prepared is undone.
     fn cut(&mut self, seat: usize) {
         self.linked[seat] = false;
-        if self.data[seat] == Data::Working {
-            self.data[seat] = Data::Undone;
-        }
+        self.data[seat].cut();
     }
 
     /// The router's question reaches the server, is lost on the way, or its answer is.
@@ -250,10 +235,7 @@ impl World {
                 }
                 let ends = self.data[s] == Data::Prepared && !self.linked[s] && !dice.one_in(4);
                 if ends {
-                    self.data[s] = match verdict {
-                        Verdict::Commit => Data::Committed,
-                        Verdict::Abort => Data::Undone,
-                    };
+                    self.data[s] = Data::by(verdict);
                 }
                 // The answer may be lost, and the end of the branch with it.
                 match (ends, dice.below(8)) {

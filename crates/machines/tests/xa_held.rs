@@ -2,19 +2,13 @@
 //! point: whoever ends the client's transaction at the decider, all groups end the same way.
 
 mod dice;
+mod seats;
 
 use dice::Dice;
 use machines::xa::commit::{Action, Commit, Event, Refusal, Reply, Work};
 use machines::xa::recovery::{self, Recovery};
 use machines::xa::{Seat, Verdict};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Data {
-    Working,
-    Prepared,
-    Committed,
-    Undone,
-}
+use seats::{Data, works};
 
 /// The decider's row lives and dies with the client's transaction there.
 struct World {
@@ -31,16 +25,11 @@ struct World {
 
 impl World {
     fn new(dice: &mut Dice) -> World {
-        let seats = 1 + dice.below(4);
-        let work = |_| Work {
-            wrote: !dice.one_in(3),
-            locked: dice.one_in(2),
-        };
-        let work: Vec<Work> = (0..seats).map(work).collect();
+        let work = works(dice);
         World {
             router: Some(Commit::new(work.clone())),
-            data: vec![Data::Working; seats],
-            linked: vec![true; seats],
+            data: vec![Data::Working; work.len()],
+            linked: vec![true; work.len()],
             work,
             barred: false,
             asked: Vec::new(),
@@ -52,9 +41,7 @@ impl World {
 
     fn cut(&mut self, seat: usize) {
         self.linked[seat] = false;
-        if self.data[seat] == Data::Working {
-            self.data[seat] = Data::Undone;
-        }
+        self.data[seat].cut();
     }
 
     fn tell(&mut self, event: Event) {
@@ -153,10 +140,7 @@ impl World {
                 }
                 let ends = self.data[s] == Data::Prepared && !self.linked[s];
                 if ends {
-                    self.data[s] = match verdict {
-                        Verdict::Commit => Data::Committed,
-                        Verdict::Abort => Data::Undone,
-                    };
+                    self.data[s] = Data::by(verdict);
                 }
                 match ends && !dice.one_in(4) {
                     true => recovery::Event::Ended(seat),
@@ -186,10 +170,7 @@ impl World {
         self.log.push(format!("the manager: {verdict:?}"));
         self.cut(0);
         if self.data[0] == Data::Prepared {
-            self.data[0] = match verdict {
-                Verdict::Commit => Data::Committed,
-                Verdict::Abort => Data::Undone,
-            };
+            self.data[0] = Data::by(verdict);
         }
     }
 
