@@ -14,7 +14,11 @@ pub struct OwnCall {
 
 /// The first that a text calls, or may call.
 pub fn own_call(text: &[u8], mode: &Mode) -> Option<OwnCall> {
-    if !text.contains(&b'(') && !text.windows(5).any(|it| it.eq_ignore_ascii_case(b"value")) {
+    let has = |word: &[u8]| {
+        let mut parts = text.windows(word.len());
+        parts.any(|it| it.eq_ignore_ascii_case(word))
+    };
+    if !text.contains(&b'(') && !has(b"value") && !has(b"call") {
         return None;
     }
     let all = pieces(text, mode)?;
@@ -28,6 +32,9 @@ pub fn own_call(text: &[u8], mode: &Mode) -> Option<OwnCall> {
         database: name(at).filter(|_| kind(at + 1) == Some(PieceKind::Dot)),
     };
     let is = |at: usize, word: &str| all.get(at).is_some_and(|piece| piece.is(text, word));
+    if is(0, "call") {
+        return Some(named(1));
+    }
     (0..all.len()).find_map(|at| {
         if is(at, "value") && is(at + 1, "for") {
             return Some(named(at + 2));
@@ -70,5 +77,7 @@ mod tests {
             Some(Some("shop".to_owned()))
         );
         assert_eq!(call("DO setval(shop.s, 7)"), Some(Some("shop".to_owned())));
+        assert_eq!(call("CALL p"), Some(None));
+        assert_eq!(call("/* c */ CALL `shop`.p"), Some(Some("shop".to_owned())));
     }
 }
