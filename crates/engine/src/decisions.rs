@@ -27,6 +27,7 @@ use mysql_async::Row;
 use crate::error::Error;
 use crate::held::hex;
 use crate::link::{Link, bytes_at, quoted, text_at};
+use crate::requirements::binlog_filters;
 
 /// ER_NO_SUCH_TABLE and ER_BAD_DB_ERROR.
 const MISSING: [u16; 2] = [1146, 1049];
@@ -66,9 +67,21 @@ pub enum Bar {
     Open,
 }
 
-/// Makes what is missing of the tables and the routine, on a primary. True when something was.
+/// Makes what is missing of the tables and the routine, on a primary. True when something was. A server
+/// whose binlog leaves these tables out cannot decide: a failover would lose its decisions.
 pub async fn make(link: &mut Link, timeout_ms: u64) -> Result<bool, Error> {
     const OPERATION: &str = "make the tables of transactions over groups";
+    let [only, never] = binlog_filters(link, OPERATION, timeout_ms).await?;
+    let is_heddle = |name: &String| name == "heddle";
+    if never.iter().any(is_heddle) || !(only.is_empty() || only.iter().any(is_heddle)) {
+        let sql = "DROP PROCEDURE IF EXISTS heddle.hold; DROP PROCEDURE IF EXISTS heddle.decide";
+        unless_missing(link.run(OPERATION, sql, timeout_ms).await)?;
+        return Err(Error::Replication {
+            server: link.address().to_owned(),
+            reason: "its binlog leaves out the database heddle, where decisions are".to_owned(),
+            cure: "take it out of binlog_ignore_db, or into binlog_do_db".to_owned(),
+        });
+    }
     let sql = "SELECT ROUTINE_COMMENT FROM information_schema.ROUTINES \
                WHERE ROUTINE_SCHEMA='heddle' AND ROUTINE_NAME='decide'";
     let form = link.cell(OPERATION, sql, timeout_ms).await?;

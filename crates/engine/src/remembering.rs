@@ -6,6 +6,7 @@ use farm::rowcache::KeyForm;
 use crate::binlog::{Cell, Table, unsigned_value};
 use crate::error::Error;
 use crate::link::{Link, quoted, text, text_at};
+use crate::requirements::binlog_filters;
 
 const OPERATION: &str = "look at a table whose rows are to be remembered";
 
@@ -210,19 +211,8 @@ async fn server_hides(link: &mut Link, timeout_ms: u64) -> Result<Option<String>
                 .to_owned(),
         ));
     }
-    // MySQL 8.2 has another name for it.
-    let rows = match link.rows(OPERATION, "SHOW MASTER STATUS", timeout_ms).await {
-        Err(error) if error.number() == Some(1064) => {
-            link.rows(OPERATION, "SHOW BINARY LOG STATUS", timeout_ms)
-                .await?
-        }
-        other => other?,
-    };
-    let filtered = rows.first().is_some_and(|row| {
-        ["Binlog_Do_DB", "Binlog_Ignore_DB"]
-            .iter()
-            .any(|name| text(row, name).is_some_and(|list| !list.is_empty()))
-    });
+    let filtered = binlog_filters(link, OPERATION, timeout_ms).await?;
+    let filtered = filtered.iter().any(|list| !list.is_empty());
     Ok(filtered
         .then(|| "its binlog leaves out databases (binlog_do_db, binlog_ignore_db)".to_owned()))
 }

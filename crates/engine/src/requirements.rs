@@ -3,7 +3,7 @@
 use farm::Engine;
 
 use crate::error::Error;
-use crate::link::{Link, text_at};
+use crate::link::{Link, text, text_at};
 use crate::version::Version;
 
 /// One server variable and what it must be.
@@ -202,6 +202,29 @@ pub async fn missing(link: &mut Link, timeout_ms: u64) -> Result<Vec<Missing>, E
         .filter_map(|row| Some((text_at(row, 0)?.to_ascii_lowercase(), text_at(row, 1)?)))
         .collect();
     Ok(unmet(&requirements, &found))
+}
+
+/// The databases of `binlog_do_db` and `binlog_ignore_db`.
+pub(crate) async fn binlog_filters(
+    link: &mut Link,
+    operation: &'static str,
+    timeout_ms: u64,
+) -> Result<[Vec<String>; 2], Error> {
+    // MySQL 8.2 has another name for it.
+    let rows = match link.rows(operation, "SHOW MASTER STATUS", timeout_ms).await {
+        Err(error) if error.number() == Some(1064) => {
+            let sql = "SHOW BINARY LOG STATUS";
+            link.rows(operation, sql, timeout_ms).await?
+        }
+        other => other?,
+    };
+    let listed = |name| {
+        let list = rows.first().and_then(|row| text(row, name));
+        let names = list.unwrap_or_default();
+        let names = names.split(',').filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect()
+    };
+    Ok(["Binlog_Do_DB", "Binlog_Ignore_DB"].map(listed))
 }
 
 fn unmet(requirements: &[Requirement], found: &[(String, String)]) -> Vec<Missing> {

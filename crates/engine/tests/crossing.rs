@@ -109,6 +109,27 @@ async fn accounts_decide(release: Release) {
     assert_eq!(root.value("SELECT MAX(v) FROM d.t"), "2");
 }
 
+/// A server whose binlog leaves decisions out makes none, and says why.
+async fn filters_bar(release: Release) {
+    for (filter, databases, bars) in [
+        ("binlog_ignore_db", "heddle", true),
+        ("binlog_do_db", "d", true),
+        ("binlog_ignore_db", "d", false),
+    ] {
+        let Some(server) = Server::start_with(release, &[(filter, databases)]) else {
+            return;
+        };
+        let made = decisions::make(&mut link(&server).await, MS).await;
+        match bars {
+            true => {
+                let why = made.expect_err("a refusal").to_string();
+                assert!(why.contains(filter), "{why}");
+            }
+            false => assert_eq!(made, Ok(true)),
+        }
+    }
+}
+
 /// Who comes second, the decision or the row that bars it, finds the other.
 async fn rows_judge(release: Release) {
     let Some((server, mut root)) = start(release) else {
@@ -249,6 +270,7 @@ macro_rules! on_both {
 
 on_both! {
     accounts_decide accounts_decide_on_mariadb accounts_decide_on_mysql;
+    filters_bar filters_bar_on_mariadb filters_bar_on_mysql;
     rows_judge rows_judge_on_mariadb rows_judge_on_mysql;
     branches_end branches_end_on_mariadb branches_end_on_mysql;
 }
