@@ -7,7 +7,7 @@
 
 use backend::{Connection, ConnectionError, Tracked, classify};
 use mysql_wire::command::Command;
-use sqltext::{Class, Facts, Scope, Verb};
+use sqltext::{Class, Facts, Mode, Scope, Verb};
 
 use crate::exec::{Changes, Job, Shape};
 use crate::session::Session;
@@ -22,6 +22,20 @@ const ONE_SHOT: [&str; 4] = [
     "tx_isolation",
     "tx_read_only",
 ];
+
+/// What a SET makes of a switch of its session's, by its last word on it: `None` where it does not name
+/// it, `Some(None)` where the value is no literal.
+pub(crate) fn switched(text: &[u8], name: &str, mode: &Mode) -> Option<Option<bool>> {
+    let items = sqltext::assignments(text, mode);
+    let own = |scope| matches!(scope, Scope::Default | Scope::Session);
+    let item = items.filter(|it| own(it.scope) && it.name == name).last()?;
+    let value = sqltext::unquote(item.value.of(text), mode).to_ascii_lowercase();
+    Some(match &*value {
+        b"1" | b"on" | b"true" => Some(true),
+        b"0" | b"off" | b"false" => Some(false),
+        _ => None,
+    })
+}
 
 impl Session {
     /// After a text with a SET ROLE, which the server does not report. The session stays where the

@@ -8,6 +8,7 @@ use backend::{Connection, ConnectionError};
 use mysql_wire::command::Command;
 use sqltext::{Class, Verb};
 
+use crate::assigned::switched;
 use crate::exec::Shape;
 use crate::pin::Pins;
 use crate::session::Session;
@@ -68,6 +69,13 @@ impl Session {
                 .any(|at| at == b"timestamp")
         };
         self.lasting.iter().any(|text| named(text))
+    }
+
+    /// The session's changes are in no binlog: it has switched `sql_log_bin` off.
+    pub(crate) fn is_unlogged(&self) -> bool {
+        let said = |text: &[u8]| switched(text, "sql_log_bin", &self.mode);
+        let mut said = self.lasting.iter().rev().filter_map(|text| said(text));
+        said.next().is_some_and(|on| on != Some(true))
     }
 
     /// Brings what was set to a connection that the session has just taken; the pins that it has

@@ -83,8 +83,14 @@ impl Session {
             (Class::Transaction, verb) => matches!(
                 verb,
                 Verb::Begin { .. }
-                    | Verb::Commit { release: false, .. }
-                    | Verb::Rollback { release: false, .. }
+                    | Verb::Commit {
+                        release: None | Some(false),
+                        ..
+                    }
+                    | Verb::Rollback {
+                        release: None | Some(false),
+                        ..
+                    }
             ),
             _ => false,
         }

@@ -247,8 +247,8 @@ impl Session {
             let plain = matches!(
                 run.shape.verb,
                 Verb::Commit {
-                    release: false,
-                    chain: false
+                    release: None | Some(false),
+                    chain: None | Some(false)
                 }
             );
             let (writes, sure) = self.wrote();

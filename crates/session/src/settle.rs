@@ -25,7 +25,7 @@ impl Session {
         changes: Changes,
     ) -> Result<(), End> {
         let pins = self.learn(lease.connection_mut(), shape, pins, &outcome, changes);
-        if outcome.error.is_none() && self.releases(shape.verb) {
+        if outcome.error.is_none() && self.completion(shape.verb).1 {
             // The server closes the connection now, and so does Heddle.
             return Err(End::Quit);
         }
@@ -132,14 +132,18 @@ impl Session {
         after
     }
 
-    /// The statement ends the session: COMMIT RELEASE, or a COMMIT under such a completion type.
-    fn releases(&self, verb: Verb) -> bool {
-        let (chain, release) = match verb {
-            Verb::Commit { chain, release } | Verb::Rollback { chain, release } => (chain, release),
-            _ => return false,
+    /// What follows the end of a transaction by this statement: another one, the end of the session. Both
+    /// may be left to the session's completion type.
+    pub(crate) fn completion(&self, verb: Verb) -> (bool, bool) {
+        let (Verb::Commit { chain, release } | Verb::Rollback { chain, release }) = verb else {
+            return (false, false);
         };
-        let completion = self.state.variable("completion_type");
-        release || (!chain && completion.is_some_and(|c| c == b"RELEASE" || c == b"2"))
+        let set = self.state.variable("completion_type");
+        let is = |word: &[u8], digit: &[u8]| set.is_some_and(|it| it == word || it == digit);
+        (
+            chain.unwrap_or_else(|| is(b"CHAIN", b"1")),
+            release.unwrap_or_else(|| is(b"RELEASE", b"2")),
+        )
     }
 
     fn pins_after(

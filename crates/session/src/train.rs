@@ -59,7 +59,7 @@ fn may_ride(shape: &Shape, replica: bool, plain_ends: bool) -> bool {
         (Class::Write, Verb::Insert | Verb::Replace | Verb::Update | Verb::Delete) => true,
         (Class::Other, Verb::Select) => true,
         (Class::Transaction, Verb::Commit { release, .. } | Verb::Rollback { release, .. }) => {
-            plain_ends && !release
+            plain_ends && release != Some(true)
         }
         (Class::Transaction, _) => true,
         _ => false,

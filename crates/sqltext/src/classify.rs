@@ -53,14 +53,14 @@ pub enum Verb {
         read_only: bool,
         snapshot: bool,
     },
-    /// False as well where the statement leaves it to `@@completion_type`.
+    /// `None` is left to `@@completion_type`.
     Commit {
-        chain: bool,
-        release: bool,
+        chain: Option<bool>,
+        release: Option<bool>,
     },
     Rollback {
-        chain: bool,
-        release: bool,
+        chain: Option<bool>,
+        release: Option<bool>,
     },
     RollbackTo,
     Savepoint,
@@ -453,9 +453,9 @@ fn transaction(kw: Kw, head: &Head) -> Option<(Verb, Class, Facts)> {
     Some((verb, Class::Transaction, none))
 }
 
-/// `word` is there, and not as `NO word`.
-fn option(head: &Head, word: Kw) -> bool {
-    head.has(word) && !head.has_pair(Kw::NO, word)
+/// `word`, or `NO word`.
+fn option(head: &Head, word: Kw) -> Option<bool> {
+    head.has(word).then(|| !head.has_pair(Kw::NO, word))
 }
 
 fn locking(kw: Kw, head: &Head, seen: Facts) -> Option<(Verb, Class, Facts)> {

@@ -213,8 +213,8 @@ fn classes_of_several_statements_combine() {
     assert_eq!(
         scan.verb,
         Verb::Commit {
-            chain: false,
-            release: false
+            chain: None,
+            release: None
         }
     );
     assert_eq!(scan.facts, Facts::USER_LOCK | Facts::MULTIPLE);

@@ -12,6 +12,7 @@ use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
 use super::snapshot::REPEATABLE;
+use super::verb::set_next;
 use super::{Part, work_of};
 use crate::counters::count;
 use crate::end::End;
@@ -153,10 +154,16 @@ impl Session {
         let begun = self.crossing.as_mut().and_then(|it| it.begun.take());
         if let Some(begun) = begun {
             let status = std::mem::replace(&mut self.status, begun.before);
+            let next = self.crossing.as_ref().map(|it| &it.next);
+            let mut frames: Vec<_> = next.into_iter().flatten().map(|it| set_next(it)).collect();
+            frames.push((begun.shape, begun.frame.clone()));
             let kept = self.client.begin_play();
-            self.client.play(&begun.frame);
-            let job = Job::Frame(Expect::Results);
-            let ran = Box::pin(self.run_here(begun.shape, job)).await;
+            let mut ran = Ok(());
+            for (shape, frame) in frames {
+                self.client.play(&frame);
+                let job = Job::Frame(Expect::Results);
+                ran = ran.and(Box::pin(self.run_here(shape, job)).await);
+            }
             self.client.end_play(kept);
             ran?;
             if let Some(number) = self.own_refused() {
@@ -289,6 +296,13 @@ impl Session {
                 "it began on group {name}, this is for group {}, and atomic is single",
                 group.name
             ));
+        }
+        if !self.has_plain_parts() && self.is_unlogged() {
+            return Some(
+                "its session has switched sql_log_bin off, and a failover would lose a part of it: \
+                 switch it on"
+                    .to_owned(),
+            );
         }
         if group.kind == GroupKind::Galera && terms.atomic == Atomic::Xa && !read_only {
             return Some(format!(

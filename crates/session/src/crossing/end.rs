@@ -15,6 +15,7 @@ use mysql_wire::status::Status;
 use sqltext::Verb;
 
 use super::drive::{Drive, Ended, Side};
+use super::question::{COMMIT, ROLLBACK};
 use super::xa::Own;
 use super::{Crossing, Part};
 use crate::counters::count;
@@ -462,8 +463,8 @@ async fn finish_plain(mut sides: Vec<Side>, commit: bool) -> Ended {
         // What failed before the first commit undoes the rest.
         let commits = commit && (reason.is_none() || committed);
         let text: &[u8] = match commits {
-            true => b"COMMIT",
-            false => b"ROLLBACK",
+            true => COMMIT.as_bytes(),
+            false => ROLLBACK.as_bytes(),
         };
         let mut commands = vec![(Command::Query, text)];
         commands.extend(

@@ -40,6 +40,7 @@ pub use keeper::{
     Allowed, GatePassed, GatesHeld, Keeper, LetGo, OwnEnded, OwnFound, Pass, Settled, Verified,
 };
 pub(crate) use own::Across;
+pub(crate) use question::{COMMIT, ROLLBACK};
 pub use terms::CrossTerms;
 
 /// A transaction that is open, or will be with its first statement.

@@ -25,6 +25,10 @@ const ROLLED_BACK: u16 = 1402;
 /// XAER_NOTA: there is no such branch.
 const NOT_THERE: u16 = 1397;
 
+/// Ends of plain transactions, whatever the client's completion type is.
+pub(crate) const COMMIT: &str = "COMMIT AND NO CHAIN NO RELEASE";
+pub(crate) const ROLLBACK: &str = "ROLLBACK AND NO CHAIN NO RELEASE";
+
 /// An XA transaction's name, as statements write it.
 pub(super) type Name = Arc<str>;
 
@@ -155,7 +159,7 @@ impl Question {
                 let row = decisions::decide(id, groups.iter().copied());
                 vec![match own {
                     Some(xid) => format!("{row};XA END {xid};XA COMMIT {xid} ONE PHASE"),
-                    None => format!("{row};COMMIT"),
+                    None => format!("{row};{COMMIT}"),
                 }]
             }
             Question::Hold {
@@ -171,7 +175,7 @@ impl Question {
                         format!("XA END {branch}"),
                         format!("XA COMMIT {branch} ONE PHASE"),
                     ],
-                    None => vec!["COMMIT".to_owned()],
+                    None => vec![COMMIT.to_owned()],
                 };
                 if let Some(id) = row {
                     texts.insert(0, decisions::decide(id, []));
@@ -184,7 +188,7 @@ impl Question {
             Question::Rollback(Some(branch), false) => {
                 vec![format!("XA END {branch}"), format!("XA ROLLBACK {branch}")]
             }
-            Question::Rollback(None, _) => vec!["ROLLBACK".to_owned()],
+            Question::Rollback(None, _) => vec![ROLLBACK.to_owned()],
         }
     }
 

@@ -2,21 +2,21 @@
 
 use backend::ConnectionError;
 use farm::error;
-use sqltext::Verb;
+use sqltext::{Mode, PieceKind, Verb};
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::session::Session;
 
-/// The name at the end of SAVEPOINT, ROLLBACK TO and RELEASE SAVEPOINT, as names are compared.
-fn name_of(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let text = text.trim_end_matches(|c: char| c.is_whitespace() || c == ';');
-    let name = match text.strip_suffix('`') {
-        Some(quoted) => quoted.rsplit_once('`').map_or(quoted, |(_, name)| name),
-        None => text.rsplit(char::is_whitespace).next().unwrap_or(text),
-    };
-    name.to_lowercase()
+/// The name at the end of SAVEPOINT, ROLLBACK TO and RELEASE SAVEPOINT, as names are compared; `None` in
+/// what no server takes.
+fn name_of(text: &[u8], mode: &Mode) -> Option<String> {
+    let mut pieces = sqltext::pieces(text, mode)?;
+    pieces.retain(|piece| piece.kind != PieceKind::Semicolon);
+    let (last, words) = pieces.split_last()?;
+    let whole = !words.first()?.is(text, "savepoint") || words.len() == 1;
+    let name = last.name(text, mode).filter(|_| whole)?;
+    Some(String::from_utf8_lossy(&name).to_lowercase())
 }
 
 impl Session {
@@ -26,19 +26,24 @@ impl Session {
         let Some(crossing) = &mut self.crossing else {
             return Ok(false);
         };
-        let name = name_of(&text);
-        let at = crossing
-            .savepoints
-            .iter()
-            .position(|it| name_of(it) == name);
+        let mode = &self.mode;
+        let name = name_of(&text, mode);
+        let mut set = crossing.savepoints.iter();
+        let at = set.position(|it| name_of(it, mode) == name);
         let groups: Vec<u32> = crossing.parts.iter().map(|part| part.group).collect();
-        if groups.is_empty() && at.is_none() && shape.verb != Verb::Savepoint {
+        if let Some(name) = &name
+            && groups.is_empty()
+            && at.is_none()
+            && shape.verb != Verb::Savepoint
+        {
             self.client
-                .error(&error::SAVEPOINT_UNKNOWN, &[&name])
+                .error(&error::SAVEPOINT_UNKNOWN, &[name])
                 .await?;
             return Ok(true);
         }
         match (shape.verb, at) {
+            // Its server says what is wrong with it.
+            _ if name.is_none() => {}
             (Verb::Savepoint, at) => {
                 if let Some(at) = at {
                     crossing.savepoints.remove(at);
@@ -50,8 +55,8 @@ impl Session {
             (_, None) => {}
         }
         match groups[..] {
-            [] => self.say_done(shape).await.map(|()| true),
-            [_] => {
+            [] if name.is_some() => self.say_done(shape).await.map(|()| true),
+            [] | [_] => {
                 self.sit_at_decider();
                 Ok(false)
             }
@@ -90,12 +95,29 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
+    use sqltext::{Dialect, Mode};
+
     use super::name_of;
 
     #[test]
     fn names_are_found_and_compared_without_case() {
-        assert_eq!(name_of(b"SAVEPOINT a"), "a");
-        assert_eq!(name_of(b"ROLLBACK WORK TO SAVEPOINT  A ; "), "a");
-        assert_eq!(name_of(b"RELEASE SAVEPOINT `My Point`"), "my point");
+        let mode = Mode::new(Dialect::MariaDb, 101_106);
+        for text in ["SAVEPOINT 'a'", "SAVEPOINT", "SAVEPOINT a b", "SAVEPOINT 1"] {
+            assert_eq!(name_of(text.as_bytes(), &mode), None, "{text}");
+        }
+        for (text, name) in [
+            ("SAVEPOINT a", "a"),
+            ("ROLLBACK WORK TO SAVEPOINT  A ; ", "a"),
+            ("RELEASE SAVEPOINT `My Point`", "my point"),
+            ("SAVEPOINT `a``b`", "a`b"),
+            ("SAVEPOINT /* b */ a /* c */", "a"),
+            ("SAVEPOINT a -- c", "a"),
+        ] {
+            assert_eq!(
+                name_of(text.as_bytes(), &mode).as_deref(),
+                Some(name),
+                "{text}"
+            );
+        }
     }
 }

@@ -209,8 +209,11 @@ impl Session {
         };
         // Dump tools write it for servers of all ages.
         let dumps = text.windows(3).any(|it| it == b"/*!");
-        let plain =
-            read_only || dumps || terms.atomic != Atomic::Xa || groups[1..].iter().any(unfit);
+        let plain = read_only
+            || dumps
+            || terms.atomic != Atomic::Xa
+            || groups[1..].iter().any(unfit)
+            || self.is_unlogged();
         Manner {
             read_only,
             plain,

@@ -1,5 +1,6 @@
 //! BEGIN, COMMIT and ROLLBACK in a farm with several groups.
 
+use farm::error;
 use mysql_wire::command::Command;
 use mysql_wire::packet;
 use mysql_wire::relay::Outcome;
@@ -7,6 +8,7 @@ use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
 use super::{Begun, Crossing, Part};
+use crate::assigned::switched;
 use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::pin::Pins;
@@ -26,10 +28,8 @@ impl Session {
                 snapshot: true,
             } if self.begin_snapshot(shape, job, read_only).await? => Ok(true),
             Verb::Begin { read_only, .. } => self.begin_later(shape, job, read_only).await,
-            Verb::Commit { chain, release } => self.end_open(shape, true, (chain, release)).await,
-            Verb::Rollback { chain, release } => {
-                self.end_open(shape, false, (chain, release)).await
-            }
+            Verb::Commit { .. } => self.end_open(shape, true).await,
+            Verb::Rollback { .. } => self.end_open(shape, false).await,
             Verb::Savepoint if self.may_begin_with_savepoint() => {
                 // Its first statement tells on which group.
                 self.crossing = Some(Box::new(begin_of_own(self.status)));
@@ -136,12 +136,7 @@ impl Session {
     }
 
     /// COMMIT or ROLLBACK.
-    async fn end_open(
-        &mut self,
-        shape: &Shape,
-        commit: bool,
-        (chain, release): (bool, bool),
-    ) -> Result<bool, End> {
+    async fn end_open(&mut self, shape: &Shape, commit: bool) -> Result<bool, End> {
         let Some(crossing) = &self.crossing else {
             return Ok(false);
         };
@@ -151,11 +146,8 @@ impl Session {
             self.renew_part();
             return Ok(false);
         }
-        let completion = self.state.variable("completion_type");
-        let leaves =
-            |word: &[u8], digit: &[u8]| completion.is_some_and(|c| c == word || c == digit);
-        let release = release || (!chain && leaves(b"RELEASE", b"2"));
-        let chain = chain || (!release && leaves(b"CHAIN", b"1"));
+        let (chain, release) = self.completion(shape.verb);
+        let next = crossing.next.clone();
         let ended = match parts {
             0 => {
                 self.crossing = None;
@@ -171,7 +163,10 @@ impl Session {
         }
         if chain {
             let begun = plain_begin(self.status, read_only);
-            self.crossing = Some(Box::new(Crossing::only_begun(begun, read_only)));
+            self.crossing = Some(Box::new(Crossing {
+                next,
+                ..Crossing::only_begun(begun, read_only)
+            }));
             self.status |= Status::IN_TRANS;
             self.status.set(Status::IN_TRANS_READONLY, read_only);
         }
@@ -179,6 +174,31 @@ impl Session {
         match release {
             true => Err(End::Quit),
             false => Ok(true),
+        }
+    }
+
+    /// Before a SET that switches autocommit on, which commits: what is open on several groups is
+    /// committed on all. False: the client has been answered.
+    pub(crate) async fn commit_by_set(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
+        let off = !self.status.contains(Status::AUTOCOMMIT) && self.is_crossing();
+        let own = self.crossing.as_ref().is_some_and(|it| it.own.is_some());
+        let set = shape.class == Class::Set && !matches!(job, Job::Prepare(_));
+        if !set || !off || own {
+            return Ok(true);
+        }
+        let text = self.text_of(job);
+        let text = text.as_deref().unwrap_or_else(|| self.text(job));
+        let refused = match switched(text, "autocommit", &self.mode) {
+            None | Some(Some(false)) => return Ok(true),
+            Some(Some(true)) => self.finish(true).await.error(),
+            Some(None) => {
+                let why = "it may switch autocommit on, and so commit: send COMMIT before it";
+                Some((error::CROSSING_REFUSED, why.to_owned()))
+            }
+        };
+        match refused {
+            None => Ok(true),
+            Some((error, why)) => self.client.error(&error, &[&why]).await.map(|()| false),
         }
     }
 
@@ -229,6 +249,19 @@ pub(super) fn frame_of(text: &[u8]) -> Vec<u8> {
 /// A transaction that Heddle begins for one statement.
 pub(super) fn begin_of_own(before: Status) -> Crossing {
     Crossing::only_begun(plain_begin(before, false), false)
+}
+
+/// SET TRANSACTION for the one that is about to begin.
+pub(super) fn set_next(text: &[u8]) -> (Shape, Vec<u8>) {
+    let shape = Shape {
+        class: Class::Set,
+        verb: Verb::SetTransaction {
+            session: false,
+            global: false,
+        },
+        ..Shape::command()
+    };
+    (shape, frame_of(text))
 }
 
 fn plain_begin(before: Status, read_only: bool) -> Begun {

@@ -11,6 +11,7 @@ use sqltext::{Change, Span, ticked};
 
 use super::bulk::Bulk;
 use super::inner::{Heard, Sheet};
+use crate::crossing::{COMMIT, ROLLBACK};
 use crate::end::End;
 use crate::exec::Job;
 use crate::refuse::ServerRefusal;
@@ -107,7 +108,7 @@ impl Session {
             }
             Err(Stop::End(end)) => Err(end),
             Err(stop) => {
-                let undo: &[u8] = if alone { b"ROLLBACK" } else { UNDO };
+                let undo = if alone { ROLLBACK.as_bytes() } else { UNDO };
                 self.inner(undo).await?;
                 match stop {
                     Stop::Server(refusal) => self.client.pass_refusal(&refusal).await,
@@ -131,7 +132,7 @@ impl Session {
             Work::Bulk(bulk) => self.write_bulk(bulk, &mut tally).await?,
             Work::Spot(spot, text) => self.write_spot(spot, text, &mut tally).await?,
         };
-        let end: &[u8] = if alone { b"COMMIT" } else { RELEASE };
+        let end = if alone { COMMIT.as_bytes() } else { RELEASE };
         self.run_inner(end).await?;
         Ok((tally, info))
     }

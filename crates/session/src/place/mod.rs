@@ -207,7 +207,7 @@ impl Session {
     }
 
     /// The text of a command, with parameters written out; `None` where they are not here.
-    fn text_of(&self, job: Job) -> Option<Vec<u8>> {
+    pub(crate) fn text_of(&self, job: Job) -> Option<Vec<u8>> {
         match job {
             Job::Execute(id) => self.written_out(self.statement_text(id), job),
             _ if self.client.is_split() => {

@@ -96,6 +96,9 @@ impl Session {
         if self.tell_undone(shape, job).await? || self.own_bars(shape).await? {
             return Ok(true);
         }
+        if !self.commit_by_set(shape, job).await? {
+            return Ok(true);
+        }
         let sharded = self.core.shared.published.load().sharding.is_some();
         if shape.verb == Verb::Xa {
             return match sharded || self.crossing.is_some() {
