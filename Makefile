@@ -108,7 +108,7 @@ test-kv: ## what row caches remember is never older than promised: READS (250000
 
 test-sim: ## a million histories of a simulated farm and 70000 of one with several routers (HEDDLE_SEEDS, HEDDLE_SEED_FROM), played to the machine of failover; four millions of transactions over groups
 	$(CARGO) test --release --quiet --locked --package machines --test simulate -- --ignored
-	HEDDLE_SEEDS=$(or $(HEDDLE_SEEDS),4000000) $(CARGO) test --release --quiet --locked --package machines --test xa
+	HEDDLE_SEEDS=$(or $(HEDDLE_SEEDS),4000000) $(CARGO) test --release --quiet --locked --package machines --test xa --test xa_held
 
 bench-connect: build ## connections per second and CPU per connection, straight and through Heddle (ROUNDS=2 for a quick look)
 	@scripts/install.sh bench

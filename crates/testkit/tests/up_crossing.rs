@@ -489,6 +489,60 @@ impl Pair {
     }
 }
 
+/// One and the same XID of clients' own, begun at two routers: none takes the other's, and whoever ends
+/// it ends one of them as a whole.
+#[test]
+fn one_name_at_two_routers_does_no_harm() {
+    let Some(pair) = Pair::start() else { return };
+    let [mut first, mut second] = [0, 1].map(|at| app(&pair.routers[at]).expect("a login"));
+    let change = |client: &mut Client, name: &str, id: u64| {
+        client.query(format!("UPDATE {name}.t SET v = v + 1 WHERE id = {id}"))
+    };
+    // On the same group its server keeps the second out.
+    first.run("XA START 'x'");
+    second.run("XA START 'x'");
+    change(&mut first, "one", 1).expect("its own row");
+    let taken = change(&mut second, "one", 2).expect_err("a refusal");
+    assert!(taken.to_string().contains("1440"), "{taken}");
+    second.run("XA ROLLBACK 'x'");
+    // Begun on different ones both have it.
+    second.run("XA START 'x'");
+    change(&mut second, "two", 3).expect("its own row");
+    change(&mut first, "two", 4).expect("its own row");
+    change(&mut second, "one", 5).expect("its own row");
+    for client in [&mut first, &mut second] {
+        client.run("XA END 'x'");
+        client.run("XA PREPARE 'x'");
+    }
+    let mut third = app(&pair.routers[1]).expect("a login");
+    assert_eq!(third.error("XA START 'x'"), 1440);
+    drop((first, second));
+    // Nobody can say which of them is meant; each is ended at the group where it began.
+    let why = || {
+        let mut client = app(&pair.routers[0]).expect("a login");
+        let failed = client.query("XA COMMIT 'x'").expect_err("two are there");
+        failed.to_string()
+    };
+    wait_until(PATIENCE, "both without a session", || {
+        why().contains("each one")
+    });
+    for (server, end) in pair.servers.iter().zip(["COMMIT", "ROLLBACK"]) {
+        server.client().run(&format!("XA {end} 'x'"));
+    }
+    wait_until(PATIENCE, "nothing prepared", || {
+        let mut servers = pair.servers.iter().map(Server::client);
+        servers.all(|mut server| server.rows("XA RECOVER").is_empty())
+    });
+    for (name, id) in [("one", 1), ("two", 4)] {
+        let sql = format!("SELECT GROUP_CONCAT(id) FROM {name}.t WHERE v <> {START}");
+        assert_eq!(third.value(&sql), id.to_string(), "{name}");
+    }
+    third.run("XA START 'x'");
+    change(&mut third, "one", 6).expect("the name is free again");
+    third.run("XA END 'x'");
+    third.run("XA COMMIT 'x' ONE PHASE");
+}
+
 #[test]
 fn an_owner_that_was_judged_dead_too_early_tears_nothing() {
     let Some(pair) = Pair::start() else { return };
