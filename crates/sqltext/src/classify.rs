@@ -469,8 +469,10 @@ fn locking(kw: Kw, head: &Head, seen: Facts) -> Option<(Verb, Class, Facts)> {
             (Verb::UnlockInstance, Class::Lock, Facts::empty())
         }
         Kw::UNLOCK => (Verb::UnlockTables, Class::Lock, Facts::IMPLICIT_COMMIT),
-        Kw::BACKUP if head.kw(1) == Kw::UNLOCK => (Verb::Backup, Class::Lock, Facts::empty()),
-        Kw::BACKUP => (Verb::Backup, Class::Lock, Facts::LOCK_TABLES),
+        Kw::BACKUP if head.kw(1) == Kw::UNLOCK => {
+            (Verb::Backup, Class::Lock, Facts::IMPLICIT_COMMIT)
+        }
+        Kw::BACKUP => (Verb::Backup, Class::Lock, both),
         Kw::FLUSH if seen.contains(Facts::LOCK_TABLES) => {
             (Verb::FlushTablesWithReadLock, Class::Lock, both)
         }

@@ -59,6 +59,38 @@ fn autocommit_that_is_switched_on_commits_on_all_groups() {
     }
 }
 
+#[test]
+fn statements_that_commit_do_so_on_all_groups() {
+    for two in Two::farms() {
+        let mysql = two
+            .stage
+            .primary
+            .client()
+            .value("SELECT @@version LIKE '8.%'")
+            == "1";
+        let all = [
+            "CREATE OR REPLACE VIEW one.v AS SELECT 1",
+            "FLUSH STATUS",
+            "ANALYZE TABLE one.t",
+            "BEGIN",
+            "BACKUP LOCK one.t",
+            "BACKUP STAGE START",
+        ];
+        let all = if mysql { &all[..4] } else { &all[..] };
+        for (id, sql) in (1..).zip(all) {
+            let mut client = two.client();
+            client.run("BEGIN");
+            on_both(&mut client, id, "one");
+            client.query(sql).expect(sql);
+            client.run("ROLLBACK");
+            let id = id.to_string();
+            let last = ids(&two).map(|ids| ids.rsplit(',').next() == Some(&id));
+            assert_eq!(last, [true, true], "{sql}");
+        }
+        two.nothing_is_prepared();
+    }
+}
+
 /// What the session left to its completion type is the client's; no server ends a part by it.
 #[test]
 fn completion_types_are_the_clients_matter() {
