@@ -11,8 +11,10 @@ pub struct SessionInfo {
     /// The connection id that the client was told.
     pub id: u32,
     pub user: String,
-    /// `address:port` of the client.
+    /// `address:port` of the client; empty for a session of Heddle's own.
     pub client: String,
+    /// What it came through: `sql`, `kv`, or `own` for a session of Heddle's own.
+    pub door: String,
     pub database: String,
     /// The name of the command that runs, or [`SessionInfo::SLEEP`].
     pub command: String,

@@ -17,10 +17,10 @@ use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, Xid, error};
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
-    Allowed, Answer, Command, Consistency, CrossTerms, Elsewhere, Fault, GatePassed, GatesHeld,
-    Gathering, Ids, InForce, Keeper, Live, Operator, OwnEnded, OwnFound, Peers, Preferences, Reads,
-    Reply, SessionView, Settings as SessionSettings, Settled, Shared, Slowness, TakenIds,
-    Transient, Transport,
+    Allowed, Answer, Command, Consistency, CrossTerms, Door, Elsewhere, Fault, GatePassed,
+    GatesHeld, Gathering, Ids, InForce, Keeper, Live, Operator, OwnEnded, OwnFound, Peers,
+    Preferences, Reads, Reply, SessionView, Settings as SessionSettings, Settled, Shared, Slowness,
+    TakenIds, Transient, Transport,
 };
 
 use crate::doors::Doors;
@@ -280,8 +280,9 @@ fn view(session: SessionInfo) -> SessionView {
         id: session.id,
         user: session.user.into_bytes(),
         peer: session.client.parse().unwrap_or(unspecified),
+        door: Door::named(&session.door),
         database: (!session.database.is_empty()).then(|| session.database.into_bytes()),
-        command: (session.command != SessionInfo::SLEEP).then_some(Command::Query),
+        command: (session.command != SessionInfo::SLEEP).then_some(Command::Query.name()),
         time_s: session.time_ms / 1000,
         digest: u64::from_str_radix(&session.digest, 16).ok(),
         running: session
@@ -481,17 +482,20 @@ fn info(snapshot: &farm::Snapshot, view: SessionView) -> SessionInfo {
         (None, _) if view.reasons.is_empty() => "idle",
         (None, _) => "idle, keeps a server connection",
         (Some(_), Some(_)) => "running",
+        // Statements of the key-value door run on sessions of Heddle's own.
+        (Some(_), None) if view.door == Door::Keys => "running",
         (Some(_), None) => "waiting for a server connection",
     };
     SessionInfo {
         id: view.id,
-        client: view.peer.to_string(),
+        client: match view.door {
+            Door::Own => String::new(),
+            _ => view.peer.to_string(),
+        },
+        door: view.door.name().to_owned(),
         user: text(view.user),
         database: text(view.database.unwrap_or_default()),
-        command: view
-            .command
-            .map_or(SessionInfo::SLEEP, |command| command.name())
-            .to_owned(),
+        command: view.command.unwrap_or(SessionInfo::SLEEP).to_owned(),
         time_ms: view.time_s * 1000,
         state: state.to_owned(),
         server: server.map_or_else(String::new, |server| {

@@ -6,6 +6,10 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kv::Kv;
+use reactor::Dealer;
+use session::{Message, Visit};
+
 use crate::failure::Failure;
 use crate::settings::Settings;
 
@@ -26,6 +30,7 @@ impl Doors {
         sql: door_sql::Door,
         given: Option<TcpListener>,
     ) -> Result<Doors, Failure> {
+        keep_clean(&sql.dealer(), own(settings));
         let Some(address) = settings.kv_listen.0 else {
             return Ok(Doors { sql, kv: None });
         };
@@ -106,6 +111,16 @@ pub fn own(settings: &Settings) -> session::Own {
         user: Arc::from(settings.admin_user.as_str()),
         password,
     }
+}
+
+/// What expires in containers is deleted, whatever clients there are. Every router has containers.
+fn keep_clean(dealer: &Dealer<Message>, own: session::Own) {
+    let visit = Visit::new(move |core| {
+        if let Some(kv) = Kv::on(&core, &own) {
+            kv.keep_clean();
+        }
+    });
+    dealer.send(0, Message::Visit(visit));
 }
 
 fn kv_settings(settings: &Settings) -> door_kv::Settings {

@@ -17,6 +17,7 @@ mod later;
 mod linger;
 mod op;
 mod promised;
+mod purge;
 mod reading;
 mod recall;
 mod rights;

@@ -31,10 +31,6 @@ const CHANGES_MAX: usize = 256;
 /// Bytes of the values of one batch: a statement must fit the servers' `max_allowed_packet`.
 const CHANGED_BYTES_MAX: usize = 4 << 20;
 const READ_BYTES_MAX: usize = 16 << 20;
-/// From the first command to the first purge of expired rows, between two purges, and rows of one DELETE.
-const FIRST_PURGE: Duration = Duration::from_secs(1);
-const PURGE: Duration = Duration::from_secs(60);
-const PURGED_AT_ONCE: u32 = 1000;
 
 /// So that text means the same whatever the servers' defaults are.
 const SETTINGS: [&str; 2] = [
@@ -112,7 +108,7 @@ impl Line {
 
 impl Store {
     pub(crate) fn new(core: &Rc<Core>, own: &Own, declared: Arc<Container>) -> Rc<Store> {
-        let store = Rc::new(Store {
+        Rc::new(Store {
             core: Rc::downgrade(core),
             own: own.clone(),
             declared,
@@ -124,12 +120,7 @@ impl Store {
             last_cas: Cell::new(0),
             item_bytes: Cell::new(0),
             flushes: Cell::new(0),
-        });
-        // One of the cores is enough.
-        if core.index == 0 && store.declared.expiry.is_some() {
-            reactor::spawn(purge(Rc::downgrade(&store))).detach();
-        }
-        store
+        })
     }
 
     /// The container as it was declared.
@@ -506,33 +497,6 @@ async fn flush(lane: &mut Lane, columns: &Columns) -> Result<Vec<Outcome>, Lost>
     let done = run(lane, &columns.flush()).await?;
     let refused = |refused: crate::reading::Refused| Outcome::Refused(refused.for_client());
     Ok(vec![done.map_or_else(refused, |()| Outcome::Done)])
-}
-
-/// Deletes what has expired, while the store lives.
-async fn purge(store: Weak<Store>) {
-    let mut pause = FIRST_PURGE;
-    loop {
-        reactor::sleep(pause).await;
-        pause = PURGE;
-        let Some(store) = store.upgrade() else {
-            return;
-        };
-        let side = Side::new(COMMITS);
-        let Ok(mut open) = store.open(&side).await else {
-            continue;
-        };
-        let Ok(columns) = store.columns(&mut open.lane).await else {
-            continue;
-        };
-        let Some(text) = columns.purge(now().as_secs(), PURGED_AT_ONCE) else {
-            continue;
-        };
-        while let Ok(session::Heard::Ok { affected_rows, .. }) = open.lane.ask(&text).await {
-            if affected_rows < u64::from(PURGED_AT_ONCE) {
-                break;
-            }
-        }
-    }
 }
 
 pub(crate) fn told(lost: &Lost) -> Refusal {

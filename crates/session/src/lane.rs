@@ -141,6 +141,7 @@ impl Lane {
         let id = core.shared.registry.next_id();
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let session = Session::new(core.clone(), client, identity, nowhere, id);
+        session.handle.lane_runs.set(Some(false));
         Ok(Lane {
             session: Box::new(session),
             _far: far,
@@ -213,6 +214,7 @@ impl Lane {
             return Err(Lost("its session was ended".to_owned()));
         }
         session.handle.active_s.set(session.core.now_s.get());
+        session.handle.lane_runs.set(Some(true));
         let idle = session.client.begin_play();
         session.client.hear(Some(Vec::new()));
         session.client.play_owned(command);
@@ -221,6 +223,7 @@ impl Lane {
             Box::pin(session.after_command()).await;
         }
         session.note_hold();
+        session.handle.lane_runs.set(Some(false));
         let heard = session.client.hear(None).unwrap_or_default();
         session.client.end_play(idle);
         if session.handle.killed.get() && heard.is_empty() && done.is_ok() {

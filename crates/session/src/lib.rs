@@ -114,7 +114,7 @@ pub use crate::secrets::{BackendCredential, Secrets};
 pub use crate::session::serve;
 pub use crate::settings::{Gathering, InForce, Live, Settings};
 pub use crate::transport::{ClientTls, Transport};
-pub use crate::view::{Lister, SessionView};
+pub use crate::view::{Door, Lister, SessionView};
 pub use crate::visitors::Stay;
 pub use crate::vouch::{Admitted, Denied};
 pub use backend::{Limits, Secret, Terms};

@@ -171,6 +171,8 @@ pub(crate) struct Handle {
     pub timed_out: Cell<bool>,
     /// The session waits for its client, not for a server.
     pub waits_for_client: Cell<bool>,
+    /// Of a lane: it has been given a command. `None` of a client's session.
+    pub lane_runs: Cell<Option<bool>>,
     /// The session passes on a stream that has no end.
     pub streams: Cell<bool>,
     /// The epoch of the tables by which the session's statement or transaction began; 0 between them.

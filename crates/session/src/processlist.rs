@@ -19,7 +19,7 @@ use crate::rights::Right;
 use crate::session::Session;
 use crate::target::nowhere;
 use crate::target::target;
-use crate::view::SessionView;
+use crate::view::{Door, SessionView};
 
 /// A row of text cells; NULL is `None`.
 type Row = Vec<Option<Vec<u8>>>;
@@ -140,7 +140,8 @@ fn row(
     asks: Option<&[u8]>,
 ) -> Row {
     let busy = view.command.is_some();
-    let state = match busy && view.running.is_none() && asks.is_none() {
+    let waits = busy && view.running.is_none() && view.door != Door::Keys;
+    let state = match waits && asks.is_none() {
         true => "Waiting for a server connection",
         false => "",
     };

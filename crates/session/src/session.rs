@@ -208,6 +208,7 @@ fn handle(
         login_timeout_s: Default::default(),
         timed_out: Default::default(),
         waits_for_client: Default::default(),
+        lane_runs: Default::default(),
         streams: Default::default(),
         entered: Default::default(),
         holds: Default::default(),

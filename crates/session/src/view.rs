@@ -23,15 +23,44 @@ pub(crate) struct Hold {
     pub transaction: bool,
 }
 
+/// What a session came through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    Sql,
+    Keys,
+    /// None: it is Heddle's own.
+    Own,
+}
+
+impl Door {
+    const ALL: [Door; 3] = [Door::Sql, Door::Keys, Door::Own];
+
+    /// As lists have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Door::Sql => "sql",
+            Door::Keys => "kv",
+            Door::Own => "own",
+        }
+    }
+
+    /// The door of this name; a router that names none, or another, has told of a session of SQL.
+    pub fn named(name: &str) -> Door {
+        let named = Door::ALL.into_iter().find(|door| door.name() == name);
+        named.unwrap_or(Door::Sql)
+    }
+}
+
 /// One session as it was when its core was asked.
 #[derive(Clone, Debug)]
 pub struct SessionView {
     pub id: u32,
     pub user: Vec<u8>,
     pub peer: SocketAddr,
+    pub door: Door,
     pub database: Option<Vec<u8>>,
-    /// The command that runs; `None` while the session waits for its client's next one.
-    pub command: Option<Command>,
+    /// The name of the command that runs; `None` while the session waits for its client's next one.
+    pub command: Option<&'static str>,
     /// Since its last command began, or since its client was last heard of.
     pub time_s: u64,
     /// Of the statement that runs.
@@ -86,7 +115,12 @@ impl Core {
 
     fn view(&self, handle: &Handle) -> SessionView {
         // A statement that waits for its client's file runs all the same.
-        let busy = !handle.waits_for_client.get() || handle.running.get().is_some();
+        let waits = match handle.lane_runs.get() {
+            Some(runs) => !runs,
+            None => handle.waits_for_client.get(),
+        };
+        let busy = !waits || handle.running.get().is_some();
+        let command = Command::try_from(handle.command.get()).unwrap_or(Command::Query);
         let now_s = self.now_s.get();
         let held = handle.holds.get();
         let mut reasons = held.map_or_else(Vec::new, |hold| hold.pins.reasons());
@@ -102,9 +136,12 @@ impl Core {
             id: handle.id,
             user: handle.user.borrow().to_vec(),
             peer: handle.peer,
+            door: match handle.lane_runs.get() {
+                Some(_) => Door::Own,
+                None => Door::Sql,
+            },
             database: handle.state.borrow().database().map(<[u8]>::to_vec),
-            command: busy
-                .then(|| Command::try_from(handle.command.get()).unwrap_or(Command::Query)),
+            command: busy.then(|| command.name()),
             time_s: now_s.saturating_sub(handle.active_s.get()),
             digest: Some(handle.digest.get()).filter(|digest| busy && *digest != 0),
             running: handle.running.get(),

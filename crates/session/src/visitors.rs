@@ -4,13 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use mysql_wire::command::Command;
 use reactor::Closer;
 use rustc_hash::FxHashMap;
 
 use crate::per_core::Core;
 use crate::registry::Entry;
-use crate::view::SessionView;
+use crate::view::{Door, SessionView};
 
 /// Those of one core.
 #[derive(Default)]
@@ -59,8 +58,9 @@ impl Visitors {
             id: visitor.id,
             user: visitor.user.borrow().clone(),
             peer: visitor.peer,
+            door: Door::Keys,
             database: None,
-            command: visitor.busy.get().then_some(Command::Query),
+            command: visitor.busy.get().then_some("memcached"),
             time_s: now_s.saturating_sub(visitor.active_s.get()),
             digest: None,
             running: None,

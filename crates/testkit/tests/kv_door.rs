@@ -275,12 +275,50 @@ fn counters(raw: &mut Raw, farm: &Farm) {
             "{stat}: {lines:?}"
         );
     }
+    listed(raw, farm);
+}
+
+/// Clients, and the sessions of Heddle's own that run their statements, stand in lists as what they are.
+fn listed(raw: &mut Raw, farm: &Farm) {
     let rows = farm.json(&["session", "list"]);
-    assert!(rows.iter().any(|row| {
-        row["client"]
-            .as_str()
-            .is_some_and(|client| !client.is_empty())
-    }));
+    let of = |door: &str| {
+        rows.iter()
+            .filter(|row| row["door"] == door)
+            .collect::<Vec<_>>()
+    };
+    let client = of("kv");
+    assert_eq!(client.len(), 1, "{rows:?}");
+    assert_eq!(
+        (&client[0]["command"], &client[0]["state"]),
+        (&"Sleep".into(), &"idle".into())
+    );
+    let own = of("own");
+    assert!(!own.is_empty(), "{rows:?}");
+    for row in own {
+        assert_eq!(row["client"], "", "{row}");
+        assert_eq!(
+            (&row["command"], &row["state"]),
+            (&"Sleep".into(), &"idle".into()),
+            "{row}"
+        );
+    }
+    // While a row is held past the router, its client waits.
+    let mut holder = farm.members()[0].client();
+    raw.asks("set held 0 0 1\r\n1\r\n", "STORED\r\n");
+    holder.run("BEGIN");
+    holder.run("UPDATE heddle.kv SET v = '2' WHERE k = 'held'");
+    raw.say("append held 0 0 1\r\n3\r\n");
+    wait_until(PATIENCE, "both run", || {
+        let rows = farm.json(&["session", "list"]);
+        let is = |door: &str, command: &str| {
+            rows.iter().any(|row| {
+                row["door"] == door && row["command"] == command && row["state"] == "running"
+            })
+        };
+        is("kv", "memcached") && is("own", "COM_QUERY")
+    });
+    holder.run("COMMIT");
+    raw.hears("STORED\r\n");
 }
 
 fn the_rows_are_there(farm: &Farm) {
