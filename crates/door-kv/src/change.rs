@@ -44,7 +44,7 @@ fn changed(request: &Request<'_>, meta: &Meta<'_>) -> (Change, MetaKind) {
             let change = Change::Store {
                 mode: Mode::Replace,
                 value: Box::default(),
-                flags: 0,
+                flags: meta.client_flags.unwrap_or(0),
                 expiry: expiry.unwrap_or(Expiry::Never),
                 cas: meta.compare,
             };
@@ -52,7 +52,8 @@ fn changed(request: &Request<'_>, meta: &Meta<'_>) -> (Change, MetaKind) {
         }
         Request::MetaDelete(_) => (Change::Delete { cas: meta.compare }, MetaKind::Delete),
         Request::MetaCount { down, .. } => {
-            let initial = |expiry| (meta.initial, Expiry::from_wire(expiry));
+            // T goes before N, for one that is made, too.
+            let initial = |made| (meta.initial, expiry.unwrap_or(Expiry::from_wire(made)));
             let change = Change::Count {
                 by: meta.delta,
                 down,

@@ -19,7 +19,8 @@ pub(crate) fn answer(desk: &mut Desk, mut words: Words<'_>) -> Vec<u8> {
         Some(b"conns") => connections(desk, &mut out),
         Some(b"containers") => container(desk, &mut out),
         // Of items in memory there are none.
-        Some(b"items" | b"slabs" | b"sizes") => {}
+        Some(b"items" | b"slabs") => {}
+        Some(b"sizes") => reply::stat(&mut out, "sizes_status", "disabled"),
         Some(b"reset") => {
             // The counters are metrics too, and those never fall.
             reply::client_error(&mut out, "stats reset not allowed");

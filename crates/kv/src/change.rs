@@ -1,7 +1,7 @@
 //! What a command makes of a row: pure.
 
 use crate::item::{Layout, Row};
-use crate::op::{Change, Expiry, Mode, Outcome, Refusal};
+use crate::op::{Change, Expiry, Item, Mode, Outcome, Refusal};
 
 /// What becomes of the row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,13 +40,7 @@ pub(crate) fn apply(
             let outcome = seen(change, row.cloned(), layout, moment.now_s);
             (outcome, Next::Keep)
         }
-        Change::GetAndTouch(expiry) => match touched(row, *expiry, layout, moment) {
-            Some(row) => match layout.item(&row, moment.now_s) {
-                Some(item) => (Outcome::Hit(item), Next::Put(row)),
-                None => (Outcome::Miss, Next::Put(row)),
-            },
-            None => (Outcome::Miss, Next::Keep),
-        },
+        Change::GetAndTouch(expiry) => get_and_touch(row, *expiry, layout, moment),
         Change::Touch(expiry) => match touched(row, *expiry, layout, moment) {
             Some(row) => (Outcome::Touched, Next::Put(row)),
             None => (Outcome::NotFound, Next::Keep),
@@ -172,6 +166,22 @@ fn touched(row: Option<&Row>, expiry: Expiry, layout: &Layout, moment: Moment) -
     Some(row)
 }
 
+/// One that expires by this is seen for the last time.
+fn get_and_touch(
+    row: Option<&Row>,
+    expiry: Expiry,
+    layout: &Layout,
+    moment: Moment,
+) -> (Outcome, Next) {
+    let item = row.and_then(|row| layout.item(row, moment.now_s));
+    let Some((item, row)) = item.zip(touched(row, expiry, layout, moment)) else {
+        return (Outcome::Miss, Next::Keep);
+    };
+    let (cas, ttl_s) = (row.fingerprint(), row.ttl_s(moment.now_s));
+    let item = Item { cas, ttl_s, ..item };
+    (Outcome::Hit(item), Next::Put(row))
+}
+
 /// A new row of this value.
 pub(crate) fn fresh(
     value: &[u8],
@@ -279,9 +289,9 @@ fn count(change: &Change, row: Option<&Row>, layout: &Layout, moment: Moment) ->
     (Outcome::Number { value, cas, ttl_s }, Next::Put(row))
 }
 
-/// A number as memcached counts: digits only, but for blanks behind them.
+/// A number as memcached counts: digits only, but for blanks around them.
 fn number(text: &[u8]) -> Option<u64> {
-    let text = text.trim_ascii_end();
+    let text = text.trim_ascii();
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -401,6 +411,7 @@ mod tests {
             ("5", 9, true, 0),
             ("18446744073709551615", 2, false, 1),
             ("7 ", 1, false, 8),
+            (" 7", 1, false, 8),
         ];
         for (text, by, down, expected) in cases {
             let (outcome, next) = done(&counting(by, down), Some(&row(text)));
@@ -444,5 +455,9 @@ mod tests {
             ..row("a")
         };
         assert_eq!(next, Next::Put(expected));
+        // What is to be gone is given once more.
+        let (outcome, next) = done(&Change::GetAndTouch(Expiry::Past), Some(&row("a")));
+        assert!(matches!(outcome, Outcome::Hit(item) if item.ttl_s == Some(0)));
+        assert!(matches!(next, Next::Put(row) if row.expiry == 1));
     }
 }

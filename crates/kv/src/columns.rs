@@ -2,11 +2,12 @@
 
 use farm::Container;
 use rustc_hash::FxHashMap;
-use session::{Heard, Lane, Lost, Param, Sheet};
+use session::Param;
 use sqltext::ticked;
 
 use crate::item::{Layout, Row};
 use crate::op::Refusal;
+use crate::table::{Found, of_container};
 
 /// What a column is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,15 +49,7 @@ pub(crate) struct Columns {
     pub layout: Layout,
 }
 
-/// What a table says of one column.
-struct Found {
-    name: String,
-    kind: Kind,
-    nullable: bool,
-    collation: String,
-}
-
-fn kind_of(full_type: &str) -> Kind {
+pub(crate) fn kind_of(full_type: &str) -> Kind {
     // Its numbers are texts with zeros in front.
     if full_type.contains("zerofill") {
         return Kind::Other;
@@ -78,36 +71,8 @@ fn kind_of(full_type: &str) -> Kind {
 }
 
 impl Columns {
-    /// Asks a server what the container's columns are.
-    ///
-    /// # Errors
-    /// The table is not there, or lacks a column, or cannot be read now: for the client.
-    pub async fn find(
-        lane: &mut Lane,
-        container: &Container,
-    ) -> Result<Result<Columns, Refusal>, Lost> {
-        let table = format!(
-            "{}.{}",
-            ticked(&container.database),
-            ticked(&container.table)
-        );
-        let text = format!("SHOW FULL COLUMNS FROM {table}");
-        let sheet = match lane.ask(text.as_bytes()).await? {
-            Heard::Rows(sheet) => sheet,
-            Heard::Refused(refusal) => {
-                let why = String::from_utf8_lossy(&refusal.message).into_owned();
-                return Ok(Err(of_container(container, &why)));
-            }
-            Heard::Ok { .. } => return Ok(Err(of_container(container, "no columns were told"))),
-        };
-        let found = sheet.rows.iter().map(|row| found(&sheet, row));
-        let found: FxHashMap<String, Found> = found
-            .map(|found| (found.name.to_ascii_lowercase(), found))
-            .collect();
-        Ok(Columns::of(container, &found, table))
-    }
-
-    fn of(
+    /// What a container makes of the columns that its table has, by their names in lower case.
+    pub fn of(
         container: &Container,
         found: &FxHashMap<String, Found>,
         table: String,
@@ -390,27 +355,6 @@ impl Columns {
             expiry: number(&self.expiry)?,
         };
         Some((key, row))
-    }
-}
-
-fn of_container(container: &Container, why: &str) -> Refusal {
-    Refusal::server(format!("container {}: {why}", container.name))
-}
-
-fn found(sheet: &Sheet, row: &[Option<Vec<u8>>]) -> Found {
-    let cell = |name: &str| {
-        let at = sheet
-            .names
-            .iter()
-            .position(|has| has.eq_ignore_ascii_case(name));
-        let cell = at.and_then(|at| row.get(at)?.as_deref());
-        String::from_utf8_lossy(cell.unwrap_or_default()).into_owned()
-    };
-    Found {
-        name: cell("Field"),
-        kind: kind_of(&cell("Type")),
-        nullable: cell("Null") == "YES",
-        collation: cell("Collation"),
     }
 }
 

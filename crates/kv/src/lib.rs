@@ -23,6 +23,7 @@ mod recall;
 mod rights;
 mod side;
 mod store;
+mod table;
 mod ticket;
 mod writing;
 

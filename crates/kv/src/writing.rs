@@ -316,7 +316,7 @@ fn outcome_of(change: &Change, refused: &Refused) -> Outcome {
     if stores && errno::CONSTRAINTS.contains(&refused.number) {
         return Outcome::NotStored;
     }
-    if stores && errno::VALUES.contains(&refused.number) {
+    if errno::VALUES.contains(&refused.number) {
         return Outcome::Refused(Refusal::client(one_line(&refused.message)));
     }
     Outcome::Refused(refused.for_client())

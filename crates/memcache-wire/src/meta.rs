@@ -192,7 +192,8 @@ fn one<'a>(
             let flags = read_number(token).and_then(|flags| flags.try_into().ok());
             put(&mut meta.client_flags, flags.ok_or(BAD_LINE))
         }
-        b'M' => put(&mut meta.mode, token.first().copied().ok_or(BAD_TOKEN)),
+        // No mode is none that a command knows.
+        b'M' => put(&mut meta.mode, Ok(token.first().copied().unwrap_or(0))),
         b'J' => read_number(token)
             .map(|initial| meta.initial = initial)
             .ok_or("CLIENT_ERROR invalid numeric initial value"),

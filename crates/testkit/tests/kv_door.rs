@@ -143,6 +143,19 @@ fn meta(raw: &mut Raw) {
         "md turn\r\nmd turn\r\nmd turn q\r\nmn\r\n",
         "HD\r\nNF\r\nNF\r\nMN\r\n",
     );
+    raw.asks(
+        "ms m 1\r\n5\r\nmg m T-1 v t\r\nmg m v\r\n",
+        "HD\r\nVA 1 t0\r\n5\r\nEN\r\n",
+    );
+    raw.asks(
+        "ma made N30 T60 t\r\nmd made x F9\r\nmg made f s\r\n",
+        "HD t60\r\nHD\r\nHD f9 s0\r\n",
+    );
+    raw.asks(
+        "ms m 1 M\r\ny\r\nma m M\r\n",
+        "CLIENT_ERROR invalid mode for ms M token\r\nCLIENT_ERROR invalid mode for ma M token\r\n",
+    );
+    raw.asks("ms m 1\r\ny\r\n", "HD\r\n");
     raw.asks("me none\r\n", "EN\r\n");
     raw.say("me m\r\n");
     assert!(raw.line().starts_with("ME m exp=-1 "));

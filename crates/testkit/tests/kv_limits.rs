@@ -197,6 +197,7 @@ fn clients_use_tls_and_log_in_within_it() {
     };
     let mut sql = farm.client();
     sql.run("CREATE USER careful IDENTIFIED BY 'pw' REQUIRE SSL");
+    sql.run("GRANT ALL ON heddle.* TO careful");
     sql.run("CREATE USER usual IDENTIFIED BY 'pw'");
     sql.run("GRANT ALL ON heddle.* TO usual");
     let denied = "CLIENT_ERROR authentication failure\r\n";
@@ -205,6 +206,13 @@ fn clients_use_tls_and_log_in_within_it() {
     says(&mut stream, "get a\r\n", "CLIENT_ERROR unauthenticated\r\n");
     says(&mut stream, "set x 0 0 10\r\ncareful no\r\n", denied);
     says(&mut stream, "set x 0 0 10\r\ncareful pw\r\n", "STORED\r\n");
+    // Its rights are what the servers say to it, and they demand TLS of the router, too.
+    says(
+        &mut stream,
+        "get a\r\n",
+        "SERVER_ERROR the account's rights on container default are not known: \
+         Access denied for user 'careful'@'localhost' (using password: YES); connect again\r\n",
+    );
     let mut stream = secure(&farm);
     says(&mut stream, "set x 0 0 8\r\nusual pw\r\n", "STORED\r\n");
     let large = "y".repeat(300_000);

@@ -315,6 +315,20 @@ fn a_table_that_is_not_as_declared_is_told_and_looked_at_again() {
     for farm in farms() {
         let refused = farm.one("lost", "a", Change::Get);
         assert!(matches!(&refused, Outcome::Refused(why) if why.text.contains("container lost")));
+        // Where a key may be many rows, none is stored.
+        farm.sql("CREATE TABLE d.none (k INT, u INT, v VARCHAR(10), INDEX (k), UNIQUE (k, u))");
+        let told = farm.one("lost", "1", set("x"));
+        assert!(
+            matches!(&told, Outcome::Refused(why) if why.text.contains("no unique index")),
+            "{told:?}"
+        );
+        farm.sql("DROP TABLE d.none");
+        farm.sql("CREATE TABLE d.some (k INT PRIMARY KEY, v VARCHAR(10))");
+        farm.sql("CREATE VIEW d.none AS SELECT k, v FROM d.some");
+        assert!(is_stored(&farm.one("lost", "1", set("x"))));
+        assert_eq!(farm.value("lost", "1").as_deref(), Some("x"));
+        farm.sql("DROP VIEW d.none");
+        assert!(!is_stored(&farm.one("lost", "1", set("x"))));
         farm.sql("CREATE TABLE d.none (k INT PRIMARY KEY, v VARCHAR(10))");
         assert!(is_stored(&farm.one("lost", "1", set("x"))));
         assert_eq!(
