@@ -304,6 +304,33 @@ impl Farm {
         found.unwrap_or_else(|| panic!("no server {name} in farm.json"))
     }
 
+    /// A server of the group in this role (`PRIMARY`, `SECONDARY`), as the router has it; `None` while there
+    /// is none, or no router.
+    pub fn in_role(&self, group: &str, role: &str) -> Option<Member> {
+        let output = self.command(&["group", "lookup_servers", group, "--json"]);
+        let servers: Vec<Value> = serde_json::from_slice(&output.stdout).ok()?;
+        let found = servers.iter().find(|server| server["status"] == role)?;
+        let (_, port) = found["address"].as_str()?.rsplit_once(':')?;
+        let port: u16 = port.parse().ok()?;
+        self.members().into_iter().find(|it| it.port == port)
+    }
+
+    /// The group's primary, as the router has it; `None` while there is none.
+    pub fn primary_of(&self, group: &str) -> Option<Member> {
+        self.in_role(group, "PRIMARY")
+    }
+
+    /// The number of a shard that the group has.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[track_caller]
+    pub fn shard_on(&self, group: &str) -> String {
+        let shards = self.json(&["sharding", "list_shards"]);
+        let shard = shards.iter().find(|shard| shard["group_id"] == group);
+        shard.expect("a shard there")["shard_id"].to_string()
+    }
+
     /// A connection as `root` through Heddle.
     ///
     /// # Panics

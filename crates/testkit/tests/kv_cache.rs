@@ -338,11 +338,8 @@ fn here(port: u16) -> SocketAddr {
 }
 
 fn primary_port(farm: &Farm) -> u16 {
-    let servers = farm.json(&["group", "lookup_servers", &group(farm)]);
-    let primary = servers.iter().find(|row| row["status"] == "PRIMARY");
-    let address = primary.and_then(|row| row["address"].as_str());
-    let port = address.and_then(|address| address.rsplit(':').next()?.parse().ok());
-    port.expect("a primary")
+    let primary = farm.primary_of(&group(farm));
+    primary.expect("a primary").port
 }
 
 fn group(farm: &Farm) -> String {

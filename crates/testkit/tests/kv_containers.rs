@@ -254,12 +254,7 @@ fn a_strong_container_is_like_one_copy_of_its_rows() {
 
 /// A server of this group that follows.
 fn replica(farm: &Farm, group: &str) -> Client {
-    let servers = farm.json(&["group", "lookup_servers", group]);
-    let found = servers.iter().find(|row| row["status"] == "SECONDARY");
-    let address = found.and_then(|row| row["address"].as_str());
-    let port = address.and_then(|address| address.rsplit(':').next()?.parse().ok());
-    let members = farm.members();
-    let member = members.iter().find(|member| Some(member.port) == port);
+    let member = farm.in_role(group, "SECONDARY");
     member.expect("a replica").client()
 }
 

@@ -136,10 +136,11 @@ fn a_group_that_fails_over_loses_nothing() {
             wait_until(PATIENCE, "transfers", || {
                 done.load(Ordering::Relaxed) > before + 30
             });
-            let primary = primary_of(&farm, group).expect("a primary");
+            let primary = farm.primary_of(group).expect("a primary");
             primary.signal("KILL");
             wait_until(PATIENCE, "another primary", || {
-                primary_of(&farm, group).is_some_and(|it| it.port != primary.port)
+                farm.primary_of(group)
+                    .is_some_and(|it| it.port != primary.port)
             });
             let before = done.load(Ordering::Relaxed);
             wait_until(PATIENCE, "transfers behind the failover", || {
@@ -154,7 +155,7 @@ fn a_group_that_fails_over_loses_nothing() {
     };
     wait_until(PATIENCE, "nothing prepared", || {
         ["g1", "g2"].iter().all(|group| {
-            let primary = primary_of(&farm, group);
+            let primary = farm.primary_of(group);
             primary.is_some_and(|it| it.client().rows("XA RECOVER").is_empty())
         })
     });
@@ -174,15 +175,6 @@ impl Drop for End<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
-}
-
-/// The group's primary; `None` while there is none.
-fn primary_of(farm: &Farm, group: &str) -> Option<Member> {
-    let servers = farm.json(&["group", "lookup_servers", group]);
-    let primary = servers.iter().find(|it| it["status"] == "PRIMARY")?;
-    let (_, port) = primary["address"].as_str()?.rsplit_once(':')?;
-    let port: u16 = port.parse().ok()?;
-    farm.members().into_iter().find(|it| it.port == port)
 }
 
 fn signal(pid: u32, name: &str) {
@@ -319,7 +311,7 @@ fn xa_of_a_client_outlives_a_failover() {
     ] {
         let mut client = app(&farm).expect("a login");
         prepare_own(&mut client, "'f'", id);
-        let primary = primary_of(&farm, group).expect("a primary");
+        let primary = farm.primary_of(group).expect("a primary");
         primary.signal("KILL");
         client.run(&format!("XA {end} 'f'"));
         let wanted = match end {
@@ -338,7 +330,7 @@ fn xa_of_a_client_outlives_a_failover() {
         });
         wait_until(PATIENCE, "nothing prepared", || {
             ["g1", "g2"].iter().all(|group| {
-                let primary = primary_of(&farm, group);
+                let primary = farm.primary_of(group);
                 primary.is_some_and(|it| it.client().rows("XA RECOVER").is_empty())
             })
         });

@@ -8,7 +8,6 @@ use std::time::Duration;
 use faults::Stage;
 use serde_json::Value;
 use testkit::client::{Failure, Login, Reply};
-use testkit::farm::Member;
 use testkit::{Client, Farm, Release, wait_until};
 
 /// For a move on a loaded machine.
@@ -231,14 +230,6 @@ fn check(farm: &Farm) {
     assert_eq!(rows.sum::<u64>(), KEYS);
 }
 
-fn shard_on(farm: &Farm, group: &str) -> String {
-    let shards = farm.json(&["sharding", "list_shards"]);
-    let shard = shards.iter().find(|shard| shard["group_id"] == group);
-    shard
-        .map(|it| it["shard_id"].to_string())
-        .expect("a shard there")
-}
-
 fn moves(release: Release) {
     let mut flags = vec!["--groups", "3", "--replicas", "0"];
     if release == Release::MySql80 {
@@ -250,13 +241,13 @@ fn moves(release: Release) {
     prepare(&farm, "SLOTS", "g1,g2");
     under_load(&farm, |_| {
         // To a group without any, in halves, and onto one that has some.
-        farm.json(&["sharding", "move_shard", &shard_on(&farm, "g2"), "g3"]);
-        farm.json(&["sharding", "split_shard", &shard_on(&farm, "g3"), "g2"]);
-        farm.json(&["sharding", "move_shard", &shard_on(&farm, "g1"), "g2"]);
+        farm.json(&["sharding", "move_shard", &farm.shard_on("g2"), "g3"]);
+        farm.json(&["sharding", "split_shard", &farm.shard_on("g3"), "g2"]);
+        farm.json(&["sharding", "move_shard", &farm.shard_on("g1"), "g2"]);
         farm.json(&[
             "sharding",
             "split_shard",
-            &shard_on(&farm, "g2"),
+            &farm.shard_on("g2"),
             "g1",
             "--split_value=4000",
         ]);
@@ -281,7 +272,7 @@ fn ranges_are_split_and_what_is_in_the_way_is_said() {
         return;
     };
     prepare(&farm, "RANGE", "g1/0");
-    let one = shard_on(&farm, "g1");
+    let one = farm.shard_on("g1");
     let split = ["sharding", "split_shard", &one, "g2"];
     refused(&farm, &split, "--split_value");
     let below = ["sharding", "split_shard", &one, "g2", "--split_value=0"];
@@ -290,11 +281,11 @@ fn ranges_are_split_and_what_is_in_the_way_is_said() {
     refused(&farm, &["sharding", "move_shard", &one, "g9"], "g9");
     under_load(&farm, |_| {
         farm.json(&["sharding", "split_shard", &one, "g2", "--split_value=20"]);
-        let two = shard_on(&farm, "g2");
+        let two = farm.shard_on("g2");
         farm.json(&["sharding", "move_shard", &two, "g3"]);
     });
     check(&farm);
-    let three = shard_on(&farm, "g3");
+    let three = farm.shard_on("g3");
     refused(
         &farm,
         &["sharding", "move_shard", &three, "g1"],
@@ -308,7 +299,7 @@ fn ranges_are_split_and_what_is_in_the_way_is_said() {
     );
     farm.json(&["sharding", "enable_shard", &three]);
     // Past Heddle, where nobody looks for it.
-    let mut g2 = primary_of(&farm, "g2").client();
+    let mut g2 = farm.primary_of("g2").expect("a primary").client();
     g2.run("INSERT INTO shop.log (k, at) VALUES (25, NOW())");
     for resumed in [false, true] {
         let back = ["sharding", "move_shard", &three, "g2"];
@@ -351,7 +342,7 @@ fn a_router_that_dies_anywhere_goes_on() {
         }
         let file = farm.faults().join(stage.name());
         std::fs::write(&file, "kill 0").expect("a directory");
-        let shard = shard_on(&farm, from);
+        let shard = farm.shard_on(from);
         // Its answer may be lost with the router.
         farm.command(&["sharding", "move_shard", &shard, to, "--synchronous=false"]);
         let taken = farm.faults().join(format!("{}.taken", stage.name()));
@@ -361,7 +352,7 @@ fn a_router_that_dies_anywhere_goes_on() {
         wait_until(PATIENCE, "the end of the move", || {
             last_job(&farm)["state"] == "done"
         });
-        assert_eq!(shard_on(&farm, to), shard, "{}", stage.name());
+        assert_eq!(farm.shard_on(to), shard, "{}", stage.name());
         check(&farm);
     }
 }
@@ -372,13 +363,6 @@ fn last_job(farm: &Farm) -> Value {
     let started = |job: &Value| job["started"].as_str().unwrap_or_default().to_owned();
     jobs.sort_by_key(started);
     jobs.pop().expect("a job")
-}
-
-fn primary_of(farm: &Farm, group: &str) -> Member {
-    let members = farm.members().into_iter();
-    let mut of_group = members.filter(|it| it.group == group);
-    let found = of_group.find(|it| it.client().value("SELECT @@read_only") == "0");
-    found.expect("a primary")
 }
 
 fn refused(farm: &Farm, words: &[&str], wanted: &str) {

@@ -21,10 +21,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use faults::Plant;
-use serde_json::Value;
 
 use crate::client::Client;
-use crate::farm::{Farm, Member};
+use crate::farm::Farm;
 use crate::history::{Key, Reads};
 use crate::{Release, wait_until};
 
@@ -151,17 +150,5 @@ impl Bank {
 
     fn address(&self) -> SocketAddr {
         self.farm.sql
-    }
-
-    /// The group's primary as the router has it; `None` while there is none.
-    fn primary_of(&self, group: &str) -> Option<Member> {
-        let output = self
-            .farm
-            .command(&["group", "lookup_servers", group, "--json"]);
-        let servers: Vec<Value> = serde_json::from_slice(&output.stdout).ok()?;
-        let primary = servers.iter().find(|it| it["status"] == "PRIMARY")?;
-        let (_, port) = primary["address"].as_str()?.rsplit_once(':')?;
-        let port: u16 = port.parse().ok()?;
-        self.farm.members().into_iter().find(|it| it.port == port)
     }
 }

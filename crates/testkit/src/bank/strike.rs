@@ -155,7 +155,7 @@ impl Bank {
             Target::Primary(group) => {
                 let mut pid = None;
                 holds_within(PATIENCE, || {
-                    pid = self.primary_of(GROUPS[group]).map(|it| it.pid);
+                    pid = self.farm.primary_of(GROUPS[group]).map(|it| it.pid);
                     pid.is_some()
                 });
                 pid?

@@ -62,7 +62,7 @@ impl Bank {
         for (number, group) in (0..).zip(GROUPS) {
             let mut read = Err("there is no primary".to_owned());
             holds_within(PATIENCE, || {
-                if let Some(primary) = self.primary_of(group) {
+                if let Some(primary) = self.farm.primary_of(group) {
                     read = rows_of(&primary).map_err(|failure| failure.to_string());
                 }
                 read.is_ok()
@@ -110,7 +110,7 @@ impl Bank {
     }
 
     fn differing(&self, group: &str) -> String {
-        let Some(Ok(first)) = self.primary_of(group).map(|it| rows_of(&it)) else {
+        let Some(Ok(first)) = self.farm.primary_of(group).map(|it| rows_of(&it)) else {
             return format!("{group} has no primary that answers");
         };
         let members = self.farm.members();
