@@ -36,24 +36,36 @@ fn routines_that_commit_are_refused() {
             "CREATE PROCEDURE {}.ends() BEGIN INSERT INTO {}.t VALUES (50, 0); COMMIT; END",
         );
         two.on_both("CREATE PROCEDURE {}.adds() INSERT INTO {}.t VALUES (60, 0)");
+        two.on_both("CREATE PROCEDURE {}.calls() BEGIN CALL adds(); END");
+        two.on_both("CREATE PROCEDURE {}.calls_end() BEGIN CALL ends(); END");
         // A CALL goes where the statement before it went.
         let mut client = over_both(&two, 1);
         client.run("INSERT INTO one.t VALUES (3, 0)");
         assert_eq!(client.error("CALL one.ends()"), 1105);
+        assert_eq!(client.error("CALL one.calls_end()"), 1105);
+        client.run("CALL one.calls()");
         client.run("INSERT INTO two.t VALUES (4, 0)");
         // The server of a branch says so itself; what the routine did before stays, as on one server.
         assert_eq!(client.error("CALL two.ends()"), 1399);
         assert_eq!(ids(&two), ["", ""], "nothing is committed");
         client.run("CALL two.adds()");
         client.run("COMMIT");
-        assert_eq!(ids(&two), ["1,3", "1,4,50,60"]);
+        assert_eq!(ids(&two), ["1,3,60", "1,4,50,60"]);
         // Before the second group it is the matter of one server.
         client.run("BEGIN");
         client.run("INSERT INTO one.t VALUES (2, 0)");
         client.run("CALL one.ends()");
         client.run("INSERT INTO two.t VALUES (2, 0)");
         client.run("ROLLBACK");
-        assert_eq!(ids(&two), ["1,2,3,50", "1,2,4,50,60"]);
+        assert_eq!(ids(&two), ["1,2,3,50,60", "1,2,4,50,60"]);
+        // Within an XA transaction the first group's server refuses it, too.
+        client.run("XA START 'x'");
+        client.run("DELETE FROM one.t");
+        client.run("DELETE FROM two.t");
+        assert_eq!(client.error("CALL one.ends()"), 1399);
+        client.run("XA END 'x'");
+        client.run("XA ROLLBACK 'x'");
+        assert_eq!(ids(&two), ["1,2,3,50,60", "1,2,4,50,60"]);
         two.nothing_is_prepared();
     }
 }

@@ -92,7 +92,7 @@ impl Session {
         self.sit(group);
         let crossing = self.crossing.get_or_insert_default();
         if crossing.part(number).is_some() {
-            return self.admit_again(number, shape).await;
+            return self.admit_again(number, shape, job).await;
         }
         if crossing.parts.is_empty() {
             return self.decide_here(group, shape).await;
@@ -101,20 +101,24 @@ impl Session {
     }
 
     /// The group has a part already.
-    async fn admit_again(&mut self, number: u32, shape: &Shape) -> Result<bool, End> {
+    async fn admit_again(&mut self, number: u32, shape: &Shape, job: Job) -> Result<bool, End> {
+        let calls = shape.class == Class::Call && self.is_crossing();
+        let harmless = calls && Box::pin(self.calls_no_end(job)).await;
         let work = work_of(shape, self.is_serializable());
         let Some(crossing) = &mut self.crossing else {
             return Ok(true);
         };
         let crossed = crossing.has_crossed();
+        // On the others, and within an XA transaction, the servers refuse what would end their part.
         let decides = crossing.parts.first().is_some_and(|it| it.group == number);
+        let alone = decides && crossing.own.is_none() && !harmless;
         if work.wrote && crossing.one_writer && !crossing.writes_only_on(number) {
             let why = "it has written on another group, and its snapshot was opened by plain transactions: \
                        begin it without READ ONLY and comments, on servers that have safe XA";
             self.client.error(&error::CROSSING_REFUSED, &[why]).await?;
             return Ok(false);
         }
-        if crossed && let Some(why) = unfit(shape, decides) {
+        if crossed && let Some(why) = unfit(shape, alone) {
             self.client.error(&error::CROSSING_REFUSED, &[why]).await?;
             return Ok(false);
         }
@@ -541,7 +545,8 @@ fn may_open(shape: &Shape) -> bool {
 }
 
 /// Why a transaction over several groups cannot take such a statement: it might end one part alone.
-fn unfit(shape: &Shape, decides: bool) -> Option<&'static str> {
+/// `alone`: nobody else would refuse that.
+fn unfit(shape: &Shape, alone: bool) -> Option<&'static str> {
     if shape.facts.contains(Facts::XA) {
         return Some("it is about an XA transaction of your own");
     }
@@ -551,10 +556,10 @@ fn unfit(shape: &Shape, decides: bool) -> Option<&'static str> {
     if matches!(shape.verb, Verb::Execute | Verb::ExecuteImmediate) {
         return Some("what a statement prepared as text does cannot be told: send it itself");
     }
-    // On the others the servers refuse what would end their branch.
     let runs_others = shape.class == Class::Call || shape.facts.contains(Facts::COMPOUND);
-    (decides && runs_others).then_some(
-        "a routine might commit: call it before the transaction touches a second group, or outside",
+    (alone && runs_others).then_some(
+        "a routine might commit, or its text is not for the client's account to see: call it before the \
+         transaction touches a second group, or outside",
     )
 }
 

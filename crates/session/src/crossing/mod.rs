@@ -17,6 +17,7 @@ mod keeper;
 mod own;
 mod positions;
 mod question;
+mod routine;
 mod savepoint;
 mod snapshot;
 mod terms;
