@@ -29,12 +29,16 @@ const MISSING: [u16; 2] = [1146, 1049];
 
 /// Changes this router's row on a primary, making the table where it is missing. Returns what the
 /// primary holds afterwards. It may wait for as long as commits wait for replicas.
+///
+/// A server that is read-only is left as it is: its followers have what it had when it became so, and
+/// on MariaDB Heddle's own account could write on.
 pub async fn beat(link: &mut Link, router: &str, timeout_ms: u64) -> Result<Position, Error> {
     const OPERATION: &str = "write a heartbeat";
     let executed = executed(link.version().engine);
     let router = quoted(router);
     let sql = format!(
-        "INSERT INTO heddle.heartbeat (router, beats) VALUES ({router}, 1) \
+        "INSERT INTO heddle.heartbeat (router, beats) \
+         SELECT {router}, 1 FROM DUAL WHERE @@global.read_only = 0 \
          ON DUPLICATE KEY UPDATE beats = beats + 1; SELECT {executed}"
     );
     let mut answer = link.sets(OPERATION, &sql, timeout_ms).await;

@@ -5,7 +5,7 @@ mod root;
 use std::time::Duration;
 
 use engine::replication::{self, ACK_WAIT_FOREVER_MS, AcksSet};
-use engine::{Link, Login, Thread, requirements};
+use engine::{Link, Login, Thread, heartbeat, requirements};
 use farm::{AuthPlugin, Engine, Position};
 use root::{MS, link, login};
 use testkit::{Client, Release, Server, wait_until};
@@ -45,7 +45,7 @@ async fn knows_a_server(release: Release) {
 
     client.run("CREATE DATABASE d");
     client.run("CREATE TABLE d.t (a INT PRIMARY KEY)");
-    client.run("SET GLOBAL read_only=1");
+    beats_while_it_takes_writes(&mut open, &mut client).await;
     let after = engine::probe(&mut open, false, MS)
         .await
         .expect("an answer");
@@ -68,6 +68,22 @@ async fn knows_a_server(release: Release) {
     );
 
     accounts_of(&mut open, &mut client, server.engine()).await;
+}
+
+/// A heartbeat gives a primary another position, and a server that is read-only none, although Heddle's
+/// account could write there: a former primary must have nothing that its group has not.
+async fn beats_while_it_takes_writes(open: &mut Link, client: &mut Client) {
+    let mut beat = async || {
+        heartbeat::beat(open, "router", MS)
+            .await
+            .expect("a position")
+    };
+    let first = beat().await;
+    let second = beat().await;
+    assert!(second.covers(&first) && !first.covers(&second));
+    client.run("SET GLOBAL read_only=1");
+    assert_eq!(beat().await, second);
+    assert_eq!(client.value("SELECT beats FROM heddle.heartbeat"), "2");
 }
 
 async fn accounts_of(open: &mut Link, client: &mut Client, engine: Engine) {
