@@ -366,6 +366,21 @@ impl Farm {
         serde_json::from_slice(&output.stdout).expect("--json gives an array")
     }
 
+    /// Declares a container: the words behind `kv create`.
+    ///
+    /// # Panics
+    /// When it is refused.
+    #[track_caller]
+    pub fn make_container(&self, words: &str) {
+        let made: Vec<&str> = ["kv", "create"]
+            .into_iter()
+            .chain(words.split(' '))
+            .collect();
+        let output = self.command(&made);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "heddle {made:?}: {said}");
+    }
+
     /// The directory outlives this handle, for a look at what went wrong; its processes do not.
     pub fn keep(&mut self) -> PathBuf {
         self.home.disable_cleanup(true);

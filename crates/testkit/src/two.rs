@@ -70,6 +70,21 @@ impl Two {
         }
     }
 
+    /// The servers are MySQL's.
+    pub fn is_mysql(&self) -> bool {
+        let version = "SELECT @@version LIKE '8.%'";
+        self.stage.primary.client().value(version) == "1"
+    }
+
+    /// The rows of `t` on each group, past the door: their ids.
+    #[track_caller]
+    pub fn ids(&self) -> [String; 2] {
+        [(&self.stage.primary, "one"), (&self.stage.replica, "two")].map(|(server, name)| {
+            let ids = "SELECT COALESCE(GROUP_CONCAT(id ORDER BY id), '')";
+            server.client().value(&format!("{ids} FROM {name}.t"))
+        })
+    }
+
     /// No branch is left on any server.
     ///
     /// # Panics
@@ -80,5 +95,15 @@ impl Two {
             let listed = server.client().rows("XA RECOVER");
             assert_eq!(listed, Vec::<Vec<Option<String>>>::new());
         }
+    }
+
+    /// Nothing is left prepared; empties the tables.
+    ///
+    /// # Panics
+    /// When a branch is left.
+    #[track_caller]
+    pub fn clean(&self) {
+        self.nothing_is_prepared();
+        self.on_both("DELETE FROM {}.t");
     }
 }

@@ -183,16 +183,9 @@ fn table_of_texts(farm: &Farm, client: &mut Client) {
     );
     client.run("INSERT INTO d.texts VALUES ('a', 'Ann', '1'), ('b', 'Bob', '2')");
     for key in ["bin", "ci"] {
-        let made = farm.command(&[
-            "kv",
-            "create",
-            key,
-            "--table=d.texts",
-            &format!("--key={key}"),
-            "--values=v",
-            "--cache_bytes=1000000",
-        ]);
-        assert!(made.status.success(), "{made:?}");
+        farm.make_container(&format!(
+            "{key} --table=d.texts --key={key} --values=v --cache_bytes=1000000"
+        ));
         is_open(farm, key);
     }
 }
@@ -305,14 +298,15 @@ fn says_why_not(farm: &Farm, client: &mut Client) {
         "CREATE TABLE d.c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES d.p (id) \
          ON DELETE SET NULL)",
     );
-    let words = "kv create child --table=d.c --key=id --values=p --cache_bytes=1000000";
-    let words: Vec<&str> = words.split(' ').collect();
-    assert!(farm.command(&words).status.success());
+    let child = "child --table=d.c --key=id --values=p --cache_bytes=1000000";
+    farm.make_container(child);
     wait_until(PATIENCE, "the reason is told", || {
         let state = cache(farm, "child")["state"].clone();
         state.as_str().is_some_and(|s| s.contains("SET NULL"))
     });
-    let strong = farm.command(&[words.as_slice(), &["--consistency=strong"]].concat());
+    let words = ["kv", "create"].into_iter().chain(child.split(' '));
+    let strong: Vec<&str> = words.chain(["--consistency=strong"]).collect();
+    let strong = farm.command(&strong);
     assert!(!strong.status.success());
     assert!(String::from_utf8_lossy(&strong.stderr).contains("leave out cache_bytes"));
 }

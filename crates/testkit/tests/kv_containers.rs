@@ -73,18 +73,7 @@ fn rows_are_there_over_http() {
         "CREATE TABLE shop.city (id INT PRIMARY KEY, name VARCHAR(20) NOT NULL, size INT, \
          raw VARBINARY(9), code CHAR(2) UNIQUE)",
     );
-    let made = farm.command(&[
-        "kv",
-        "create",
-        "city",
-        "--table",
-        "shop.city",
-        "--key",
-        "id",
-        "--values",
-        "name,size,raw,code",
-    ]);
-    assert!(made.status.success(), "{}", show(&made.stderr));
+    farm.make_container("city --table shop.city --key id --values name,size,raw,code");
     let token = std::fs::read_to_string(farm.dir().join("token")).expect("up wrote it");
     let ask = |method: &str, key: &str, headers: &str, body: &str| -> (u16, String, String) {
         let mut raw = Raw::connect(farm.http);
@@ -208,19 +197,10 @@ fn a_strong_container_is_like_one_copy_of_its_rows() {
     let Some(farm) = Farm::start(&["--replicas", "1"]) else {
         return;
     };
-    let made = farm.command(&[
-        "kv",
-        "create",
-        "default",
-        "--table=heddle.kv",
-        "--key=k",
-        "--values=v",
-        "--flags=flags",
-        "--cas=cas",
-        "--expire=expire",
-        "--consistency=strong",
-    ]);
-    assert!(made.status.success(), "{}", show(&made.stderr));
+    farm.make_container(
+        "default --table=heddle.kv --key=k --values=v --flags=flags --cas=cas --expire=expire \
+         --consistency=strong",
+    );
     let began = Instant::now();
     let all: Vec<(usize, Event)> = std::thread::scope(|scope| {
         let farm = &farm;
@@ -271,9 +251,7 @@ fn own_writes_to_several_groups_are_seen() {
     sql.run(
         "CREATE TABLE d.s (k INT PRIMARY KEY, v VARCHAR(20)) /*heddle shard_map=shop shard_key=k*/",
     );
-    let words = "kv create s --table=d.s --key=k --values=v --consistency=session";
-    let words: Vec<&str> = words.split(' ').collect();
-    assert!(farm.command(&words).status.success());
+    farm.make_container("s --table=d.s --key=k --values=v --consistency=session");
     let mut raw = Raw::connect(farm.kv);
     raw.asks("get @@s\r\n", "VALUE @@s 0 3\r\nd/s\r\nEND\r\n");
     let keys: Vec<String> = (0..20).map(|key| key.to_string()).collect();
@@ -310,11 +288,9 @@ fn names_need_not_stick_and_values_have_parts() {
          a VARCHAR(9), b VARCHAR(9) NOT NULL, c VARCHAR(9))",
     );
     for words in ["plain", "escaped --escape"] {
-        let words =
-            format!("kv create {words} --table=heddle.parts --key=k --values=a,b,c --separator=;");
-        let words: Vec<&str> = words.split(' ').collect();
-        let made = farm.command(&words);
-        assert!(made.status.success(), "{}", show(&made.stderr));
+        farm.make_container(&format!(
+            "{words} --table=heddle.parts --key=k --values=a,b,c --separator=;"
+        ));
     }
     let mut raw = Raw::connect(farm.kv);
     let shown =

@@ -375,15 +375,7 @@ fn containers_are_chosen_by_name() {
          extra INT NOT NULL DEFAULT 5)",
     );
     sql.run("INSERT INTO shop.city VALUES ('b', 'Berlin', 'de', 1)");
-    let made = farm.command(&[
-        "kv",
-        "create",
-        "city",
-        "--table=shop.city",
-        "--key=id",
-        "--values=name,country",
-    ]);
-    assert!(made.status.success(), "{}", show(&made.stderr));
+    farm.make_container("city --table=shop.city --key=id --values=name,country");
     let mut raw = Raw::connect(farm.kv);
     raw.asks(
         "get @@city.b\r\n",

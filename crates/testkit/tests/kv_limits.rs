@@ -19,15 +19,6 @@ fn farm(flags: &[&str]) -> Option<Farm> {
     Farm::start(&[&["--replicas", "0"], flags].concat())
 }
 
-fn make(farm: &Farm, words: &str) {
-    let words: Vec<&str> = ["kv", "create"]
-        .into_iter()
-        .chain(words.split(' '))
-        .collect();
-    let made = farm.command(&words);
-    assert!(made.status.success(), "{}", show(&made.stderr));
-}
-
 /// What is under way is answered, then the connection is closed; who is idle is closed at once.
 #[test]
 fn the_end_answers_what_is_under_way() {
@@ -275,14 +266,8 @@ fn items_have_a_size() {
     };
     let mut sql = farm.client();
     sql.run("CREATE TABLE heddle.small (k INT PRIMARY KEY, v LONGBLOB)");
-    make(
-        &farm,
-        "small --table=heddle.small --key=k --values=v --value_bytes_max=100",
-    );
-    make(
-        &farm,
-        "big --table=heddle.small --key=k --values=v --value_bytes_max=5000000",
-    );
+    farm.make_container("small --table=heddle.small --key=k --values=v --value_bytes_max=100");
+    farm.make_container("big --table=heddle.small --key=k --values=v --value_bytes_max=5000000");
     let mut raw = Raw::connect(farm.kv);
     let too_large = "SERVER_ERROR object too large for cache\r\n";
     let set = |name: &str, bytes: usize| {
@@ -304,10 +289,7 @@ fn tables_change() {
     let Some(farm) = farm(&[]) else { return };
     let mut sql = farm.client();
     sql.run("CREATE TABLE heddle.moving (k INT PRIMARY KEY, v INT, w VARCHAR(20))");
-    make(
-        &farm,
-        "moving --table=heddle.moving --key=k --values=v,w --cache_bytes=1000000",
-    );
+    farm.make_container("moving --table=heddle.moving --key=k --values=v,w --cache_bytes=1000000");
     let mut raw = Raw::connect(farm.kv);
     raw.asks("get @@moving.1\r\n", "END\r\n");
     raw.asks("set 1 0 0 3\r\n5|a\r\n", "STORED\r\n");
@@ -369,10 +351,7 @@ fn keys_with_zeros_in_front_are_not_remembered() {
     let mut sql = farm.client();
     sql.run("CREATE TABLE heddle.zeros (k INT(5) ZEROFILL PRIMARY KEY, v VARCHAR(9))");
     sql.run("INSERT INTO heddle.zeros VALUES (7, 'one')");
-    make(
-        &farm,
-        "zeros --table=heddle.zeros --key=k --values=v --cache_bytes=1000000",
-    );
+    farm.make_container("zeros --table=heddle.zeros --key=k --values=v --cache_bytes=1000000");
     wait_until(PATIENCE, "the reason is told", || {
         let rows = farm.json(&["kv", "cache"]);
         // Until the container is known there are none.

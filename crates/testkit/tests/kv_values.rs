@@ -103,16 +103,9 @@ fn farm_of(release: Release, samples: &[Sample]) -> Option<Farm> {
             "CREATE TABLE d.t{at} (k VARCHAR(20) PRIMARY KEY, v {kind}, other INT DEFAULT 7) \
              CHARACTER SET utf8mb4"
         ));
-        let made = farm.command(&[
-            "kv",
-            "create",
-            &format!("c{at}"),
-            &format!("--table=d.t{at}"),
-            "--key=k",
-            "--values=v",
-            "--cache_bytes=4000000",
-        ]);
-        assert!(made.status.success(), "{kind}: {}", show(&made.stderr));
+        farm.make_container(&format!(
+            "c{at} --table=d.t{at} --key=k --values=v --cache_bytes=4000000"
+        ));
     }
     Some(farm)
 }

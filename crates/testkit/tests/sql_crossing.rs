@@ -4,32 +4,6 @@
 use testkit::client::Failure;
 use testkit::{Client, Two};
 
-/// What tests of crossings look at past the door.
-trait Tables {
-    /// The ids that stand in both tables.
-    fn ids(&self) -> [String; 2];
-
-    /// Nothing is left prepared; empties the tables.
-    fn clean(&self);
-}
-
-impl Tables for Two {
-    fn ids(&self) -> [String; 2] {
-        let ids =
-            |name: &str| format!("SELECT COALESCE(GROUP_CONCAT(id ORDER BY id), '') FROM {name}.t");
-        [
-            self.stage.primary.client().value(&ids("one")),
-            self.stage.replica.client().value(&ids("two")),
-        ]
-    }
-
-    #[track_caller]
-    fn clean(&self) {
-        self.nothing_is_prepared();
-        self.on_both("DELETE FROM {}.t");
-    }
-}
-
 #[track_caller]
 fn number(client: &mut Client, sql: &str) -> u16 {
     client.error(sql)

@@ -9,16 +9,6 @@ use testkit::{Client, Two, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Which rows are where, past the door.
-fn ids(two: &Two) -> [String; 2] {
-    let ids =
-        |name: &str| format!("SELECT COALESCE(GROUP_CONCAT(id ORDER BY id), '') FROM {name}.t");
-    [
-        two.stage.primary.client().value(&ids("one")),
-        two.stage.replica.client().value(&ids("two")),
-    ]
-}
-
 /// A transaction that has written on both groups.
 fn over_both(two: &Two, id: u32) -> Client {
     let mut client = two.client();
@@ -47,17 +37,17 @@ fn routines_that_commit_are_refused() {
         client.run("INSERT INTO two.t VALUES (4, 0)");
         // The server of a branch says so itself; what the routine did before stays, as on one server.
         assert_eq!(client.error("CALL two.ends()"), 1399);
-        assert_eq!(ids(&two), ["", ""], "nothing is committed");
+        assert_eq!(two.ids(), ["", ""], "nothing is committed");
         client.run("CALL two.adds()");
         client.run("COMMIT");
-        assert_eq!(ids(&two), ["1,3,60", "1,4,50,60"]);
+        assert_eq!(two.ids(), ["1,3,60", "1,4,50,60"]);
         // Before the second group it is the matter of one server.
         client.run("BEGIN");
         client.run("INSERT INTO one.t VALUES (2, 0)");
         client.run("CALL one.ends()");
         client.run("INSERT INTO two.t VALUES (2, 0)");
         client.run("ROLLBACK");
-        assert_eq!(ids(&two), ["1,2,3,50,60", "1,2,4,50,60"]);
+        assert_eq!(two.ids(), ["1,2,3,50,60", "1,2,4,50,60"]);
         // Within an XA transaction the first group's server refuses it, too.
         client.run("XA START 'x'");
         client.run("DELETE FROM one.t");
@@ -65,7 +55,7 @@ fn routines_that_commit_are_refused() {
         assert_eq!(client.error("CALL one.ends()"), 1399);
         client.run("XA END 'x'");
         client.run("XA ROLLBACK 'x'");
-        assert_eq!(ids(&two), ["1,2,3,50,60", "1,2,4,50,60"]);
+        assert_eq!(two.ids(), ["1,2,3,50,60", "1,2,4,50,60"]);
         two.nothing_is_prepared();
     }
 }
@@ -75,12 +65,7 @@ fn routines_that_commit_are_refused() {
 #[test]
 fn temporary_tables_stay_where_they_are() {
     for two in Two::farms() {
-        let mysql = two
-            .stage
-            .primary
-            .client()
-            .value("SELECT @@version LIKE '8.%'")
-            == "1";
+        let mysql = two.is_mysql();
         for (id, end) in [(1, "COMMIT"), (2, "ROLLBACK")] {
             let mut client = over_both(&two, id);
             for name in ["one", "two"] {
@@ -95,7 +80,7 @@ fn temporary_tables_stay_where_they_are() {
                 }
             }
             client.run(end);
-            assert_eq!(ids(&two), ["1", "1"], "{end}");
+            assert_eq!(two.ids(), ["1", "1"], "{end}");
             two.nothing_is_prepared();
             // Those made before a transaction can be written in it.
             client.run("CREATE TEMPORARY TABLE two.before_it (a INT) ENGINE=InnoDB");
@@ -105,7 +90,7 @@ fn temporary_tables_stay_where_they_are() {
             client.run("INSERT INTO two.t VALUES (9, 0)");
             client.run("COMMIT");
             assert_eq!(client.value("SELECT a FROM two.before_it"), "1");
-            assert_eq!(ids(&two), ["1,9", "1,9"]);
+            assert_eq!(two.ids(), ["1,9", "1,9"]);
             two.nothing_is_prepared();
             two.on_both("DELETE FROM {}.t WHERE id = 9");
         }
@@ -116,12 +101,7 @@ fn temporary_tables_stay_where_they_are() {
 #[test]
 fn tables_without_transactions_leave_nothing_prepared() {
     for two in Two::farms() {
-        let mysql = two
-            .stage
-            .primary
-            .client()
-            .value("SELECT @@version LIKE '8.%'")
-            == "1";
+        let mysql = two.is_mysql();
         two.on_both("CREATE TABLE {}.plain (id INT PRIMARY KEY) ENGINE=MyISAM");
         for (id, end, left) in [(1, "COMMIT", "1"), (2, "ROLLBACK", "1")] {
             let mut client = over_both(&two, id);
@@ -133,7 +113,7 @@ fn tables_without_transactions_leave_nothing_prepared() {
                 }
             }
             client.run(end);
-            assert_eq!(ids(&two), [left, left], "{end}");
+            assert_eq!(two.ids(), [left, left], "{end}");
             two.nothing_is_prepared();
         }
         let written = if mysql { "0" } else { "2" };
@@ -163,7 +143,7 @@ fn servers_without_safe_xa_are_named() {
             false => drop(second.expect("an OK")),
         }
         client.run("COMMIT");
-        assert_eq!(ids(&two), ["1", if old { "" } else { "1" }]);
+        assert_eq!(two.ids(), ["1", if old { "" } else { "1" }]);
         two.nothing_is_prepared();
     }
 }
@@ -194,7 +174,7 @@ fn one_name_twice_does_no_harm() {
         }
         second.run("XA ROLLBACK 'x'");
         first.run("XA COMMIT 'x'");
-        assert_eq!(ids(&two), ["1", "4,6"]);
+        assert_eq!(two.ids(), ["1", "4,6"]);
         two.nothing_is_prepared();
         drop((first, second));
         two.door.wait_unused();
@@ -221,14 +201,14 @@ fn a_user_may_have_another_way() {
         let why = refused.expect_err("a refusal").to_string();
         assert!(why.contains("atomic is single"), "{why}");
         client.run("COMMIT");
-        assert_eq!(ids(&two), ["1", ""]);
+        assert_eq!(two.ids(), ["1", ""]);
         // What a session says itself comes first.
         client.run("SET heddle_atomic = 'xa'");
         client.run("BEGIN");
         client.run("INSERT INTO one.t VALUES (2, 0)");
         client.run("INSERT INTO two.t VALUES (2, 0)");
         client.run("COMMIT");
-        assert_eq!(ids(&two), ["1,2", "2"]);
+        assert_eq!(two.ids(), ["1,2", "2"]);
         two.nothing_is_prepared();
         two.rules.publish(Rules::default());
         assert_eq!(two.client().value("SELECT @@heddle_atomic"), "xa");
@@ -258,12 +238,12 @@ fn gates_hold_up_commits_over_groups_and_no_others() {
             single.run("BEGIN");
             single.run("INSERT INTO two.t VALUES (3, 0)");
             single.run("COMMIT");
-            assert_eq!(ids(&two), ["", "2,3"]);
+            assert_eq!(two.ids(), ["", "2,3"]);
             assert!(!commit.is_finished());
             gate.run("COMMIT");
             commit.join().expect("no panic");
         });
-        assert_eq!(ids(&two), ["1", "1,2,3"]);
+        assert_eq!(two.ids(), ["1", "1,2,3"]);
         two.nothing_is_prepared();
     }
 }

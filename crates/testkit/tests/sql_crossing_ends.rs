@@ -4,16 +4,6 @@
 
 use testkit::{Client, Two};
 
-/// Which rows are where, past the door.
-fn ids(two: &Two) -> [String; 2] {
-    let ids =
-        |name: &str| format!("SELECT COALESCE(GROUP_CONCAT(id ORDER BY id), '') FROM {name}.t");
-    [
-        two.stage.primary.client().value(&ids("one")),
-        two.stage.replica.client().value(&ids("two")),
-    ]
-}
-
 /// Writes on both groups, last on that of this database.
 fn on_both(client: &mut Client, id: u32, last: &str) {
     let first = if last == "one" { "two" } else { "one" };
@@ -41,7 +31,7 @@ fn autocommit_that_is_switched_on_commits_on_all_groups() {
                 client.run("ROLLBACK");
             }
         }
-        assert_eq!(ids(&two), ["1,2,3,11,12,13", "1,2,3,11,12,13"]);
+        assert_eq!(two.ids(), ["1,2,3,11,12,13", "1,2,3,11,12,13"]);
         client.run("SET autocommit = 0");
         on_both(&mut client, 4, "one");
         client.run("SET autocommit = 0");
@@ -54,7 +44,7 @@ fn autocommit_that_is_switched_on_commits_on_all_groups() {
         on_both(&mut client, 5, "one");
         client.run("SET autocommit = 1");
         client.run("ROLLBACK");
-        assert_eq!(ids(&two), ["1,2,3,11,12,13", "1,2,3,11,12,13"]);
+        assert_eq!(two.ids(), ["1,2,3,11,12,13", "1,2,3,11,12,13"]);
         two.nothing_is_prepared();
     }
 }
@@ -62,12 +52,7 @@ fn autocommit_that_is_switched_on_commits_on_all_groups() {
 #[test]
 fn statements_that_commit_do_so_on_all_groups() {
     for two in Two::farms() {
-        let mysql = two
-            .stage
-            .primary
-            .client()
-            .value("SELECT @@version LIKE '8.%'")
-            == "1";
+        let mysql = two.is_mysql();
         let all = [
             "CREATE OR REPLACE VIEW one.v AS SELECT 1",
             "FLUSH STATUS",
@@ -84,7 +69,7 @@ fn statements_that_commit_do_so_on_all_groups() {
             client.query(sql).expect(sql);
             client.run("ROLLBACK");
             let id = id.to_string();
-            let last = ids(&two).map(|ids| ids.rsplit(',').next() == Some(&id));
+            let last = two.ids().map(|ids| ids.rsplit(',').next() == Some(&id));
             assert_eq!(last, [true, true], "{sql}");
         }
         two.nothing_is_prepared();
@@ -106,7 +91,7 @@ fn completion_types_are_the_clients_matter() {
         client.run("COMMIT AND NO CHAIN");
         assert_eq!(client.value("SELECT COUNT(*) FROM two.t"), "2");
         on_both(&mut client, 4, "one");
-        assert_eq!(ids(&two), ["1,3,4", "1,3,4"]);
+        assert_eq!(two.ids(), ["1,3,4", "1,3,4"]);
         client.run("SET completion_type = 'RELEASE'");
         client.run("BEGIN");
         on_both(&mut client, 5, "one");
@@ -115,7 +100,7 @@ fn completion_types_are_the_clients_matter() {
         on_both(&mut client, 6, "two");
         client.run("COMMIT");
         assert!(client.query("SELECT 1").is_err(), "it is released");
-        assert_eq!(ids(&two), ["1,3,4,5,6", "1,3,4,5,6"]);
+        assert_eq!(two.ids(), ["1,3,4,5,6", "1,3,4,5,6"]);
         two.nothing_is_prepared();
     }
 }
@@ -161,7 +146,7 @@ fn savepoints_that_are_gone_undo_nothing() {
         on_both(&mut client, 2, "one");
         client.run("ROLLBACK TO SAVEPOINT `B``C`;");
         client.run("COMMIT");
-        assert_eq!(ids(&two), ["1", "1"]);
+        assert_eq!(two.ids(), ["1", "1"]);
         two.nothing_is_prepared();
     }
 }
@@ -189,7 +174,7 @@ fn sessions_without_a_binlog_stay_on_one_group() {
         client.run("BEGIN");
         on_both(&mut client, 2, "one");
         client.run("COMMIT");
-        assert_eq!(ids(&two), ["2", "2"]);
+        assert_eq!(two.ids(), ["2", "2"]);
         two.nothing_is_prepared();
     }
 }
@@ -213,7 +198,7 @@ fn routines_are_called_where_they_are() {
         client.run("INSERT INTO one.t VALUES (2, 0)");
         client.run("CALL adds");
         client.run("COMMIT");
-        assert_eq!(ids(&two), ["2,60", "60"]);
+        assert_eq!(two.ids(), ["2,60", "60"]);
         two.nothing_is_prepared();
     }
 }

@@ -40,17 +40,10 @@ pub fn prepare(routers: &[&Farm]) {
         ("named", "name", "session"),
         ("labelled", "label", "session"),
     ] {
-        let made = farm.command(&[
-            "kv",
-            "create",
-            container,
-            "--table=d.t",
-            &format!("--key={key}"),
-            "--values=v",
-            "--cache_bytes=4000000",
-            &format!("--consistency={level}"),
-        ]);
-        assert!(made.status.success(), "{made:?}");
+        let more = format!("--cache_bytes=4000000 --consistency={level}");
+        farm.make_container(&format!(
+            "{container} --table=d.t --key={key} --values=v {more}"
+        ));
     }
     for farm in routers {
         wait_until(PATIENCE, "the caches are open", || {
