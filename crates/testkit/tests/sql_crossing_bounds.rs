@@ -142,8 +142,18 @@ fn servers_without_safe_xa_are_named() {
             }
             false => drop(second.expect("an OK")),
         }
+        if old {
+            // It waits for locks as long as before: it is a transaction of one group.
+            let waits = client.value("SELECT @@innodb_lock_wait_timeout FROM one.t");
+            assert_eq!(waits, "50");
+        }
         client.run("COMMIT");
         assert_eq!(two.ids(), ["1", if old { "" } else { "1" }]);
+        client.run("BEGIN");
+        client.run("UPDATE one.t SET v = 1");
+        let waits = client.value("SELECT @@innodb_lock_wait_timeout FROM one.t");
+        assert_eq!(waits, "50");
+        client.run("COMMIT");
         two.nothing_is_prepared();
     }
 }

@@ -13,6 +13,7 @@ use sqltext::{Class, Facts, Verb};
 
 use super::snapshot::REPEATABLE;
 use super::verb::set_next;
+use super::waits::shorten;
 use super::{Part, work_of};
 use crate::counters::count;
 use crate::end::End;
@@ -213,8 +214,19 @@ impl Session {
         Ok(true)
     }
 
-    /// Another group: it gets a branch.
+    /// Another group: it gets a branch. Without one the transaction is what it was.
     async fn enlist(&mut self, group: &Arc<Group>, shape: &Shape, job: Job) -> Result<bool, End> {
+        let enlisted = Box::pin(self.try_enlist(group, shape, job)).await;
+        self.stay_alone().await;
+        enlisted
+    }
+
+    async fn try_enlist(
+        &mut self,
+        group: &Arc<Group>,
+        shape: &Shape,
+        job: Job,
+    ) -> Result<bool, End> {
         if let Some(why) = self.bars(group, shape) {
             self.client.error(&error::CROSSING_REFUSED, &[&why]).await?;
             return Ok(false);
@@ -458,6 +470,7 @@ impl Session {
         let part = Part {
             work: work_of(shape, self.is_serializable()),
             branch,
+            hurried: true,
             ..Part::plain(group)
         };
         if let Some(crossing) = &mut self.crossing {
@@ -494,6 +507,7 @@ impl Session {
         if lock_wait_ms > 0 {
             let text = shorten(lock_wait_ms);
             connection.run(&[(Command::Query, text.as_bytes())]).await?;
+            self.hurry(true);
         }
         let operator = &self.core.shared.operator;
         let id = (!plain).then(|| operator.name(farm, decider, at));
@@ -560,16 +574,6 @@ fn unfit(shape: &Shape, alone: bool) -> Option<&'static str> {
     (alone && runs_others).then_some(
         "a routine might commit, or its text is not for the client's account to see: call it before the \
          transaction touches a second group, or outside",
-    )
-}
-
-/// Lets the connection wait for locks no longer than this.
-fn shorten(wait_ms: u64) -> String {
-    let seconds = wait_ms.div_ceil(1000);
-    // MySQL makes a decimal of numbers of two kinds, and does not take one.
-    format!(
-        "SET SESSION innodb_lock_wait_timeout=\
-         LEAST(@@innodb_lock_wait_timeout,CAST({seconds} AS UNSIGNED))"
     )
 }
 

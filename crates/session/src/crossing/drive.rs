@@ -56,6 +56,7 @@ impl Side {
             name: self.name,
             work: self.work,
             branch: self.branch,
+            hurried: self.behind.is_some(),
         };
         (part, self.lease)
     }

@@ -10,7 +10,6 @@ use farm::crossing::GlobalId;
 use farm::{ClientError, error};
 use machines::xa::commit::{Commit, Event, Reason, Reply};
 use mysql_wire::command::Command;
-use mysql_wire::relay::Outcome as Answered;
 use mysql_wire::status::Status;
 use sqltext::Verb;
 
@@ -20,9 +19,8 @@ use super::xa::Own;
 use super::{Crossing, Part};
 use crate::counters::count;
 use crate::end::End;
-use crate::exec::{Job, Run, Shape};
+use crate::exec::{Job, Shape};
 use crate::pin::Pins;
-use crate::refuse::ServerRefusal;
 use crate::seat::group_of;
 use crate::session::{Held, Session, is_free};
 
@@ -114,12 +112,11 @@ impl Session {
         parts: Vec<Part>,
         own: Option<&Own>,
     ) -> (Vec<Side>, Vec<Option<Pins>>) {
-        let crossed = parts.len() > 1;
         let mut pins = Vec::with_capacity(parts.len());
         let mut sides = Vec::with_capacity(parts.len());
         for part in parts {
             let held = self.take_held_in(part.group);
-            let behind = crossed.then(|| self.give_back_waits());
+            let behind = part.hurried.then(|| self.give_back_waits());
             let (lease, tied) = held.map_or((None, None), |it| (Some(it.lease), Some(it.pins)));
             pins.push(tied.map(|tied| match own {
                 Some(_) => tied - Pins::XA,
@@ -162,14 +159,6 @@ impl Session {
             let _ = self.finish(false).await;
         }
         self.crossing = None;
-    }
-
-    /// Restores how long the connections wait for locks.
-    fn give_back_waits(&self) -> String {
-        let own = self.state.variable("innodb_lock_wait_timeout");
-        let own = own.and_then(|value| str::from_utf8(value).ok()?.parse::<u64>().ok());
-        let value = own.map_or_else(|| "DEFAULT".to_owned(), |seconds| seconds.to_string());
-        format!("SET SESSION innodb_lock_wait_timeout={value}")
     }
 
     pub(super) fn judge(&mut self, id: Option<GlobalId>, ended: &Ended) -> Outcome {
@@ -393,36 +382,6 @@ impl Session {
                 reactor::sleep(LOOK_AGAIN).await;
             }
         }
-    }
-}
-
-/// ER_LOCK_WAIT_TIMEOUT.
-const LOCK_WAIT: u16 = 1205;
-
-impl Session {
-    /// What the client hears of a lock that a transaction over several groups waited for too long: it
-    /// may be a deadlock that no server sees.
-    pub(crate) fn waited_across(&self, run: &Run, outcome: &Answered) -> Option<ServerRefusal> {
-        // Those behind it in the same trip are answered one by one.
-        if !run.train.cars.is_empty() {
-            return None;
-        }
-        self.waited_for(outcome.error)
-    }
-
-    /// The same of an error of one group's part.
-    pub(crate) fn waited_for(&self, number: Option<u16>) -> Option<ServerRefusal> {
-        let waits = self.core.settings().crossings.lock_wait_ms > 0;
-        if number != Some(LOCK_WAIT) || !waits || !self.is_crossing() {
-            return None;
-        }
-        count(&self.core.counters.xa_lock_waits);
-        let error = error::CROSSING_LOCK_WAIT;
-        Some(ServerRefusal {
-            number: error.number,
-            sqlstate: *b"40001",
-            message: error.text(&[]).into_bytes(),
-        })
     }
 }
 

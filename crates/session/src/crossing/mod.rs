@@ -22,6 +22,7 @@ mod savepoint;
 mod snapshot;
 mod terms;
 mod verb;
+mod waits;
 mod xa;
 
 use std::sync::Arc;
@@ -91,6 +92,8 @@ struct Part {
     work: Work,
     /// `None` for the decider, and where all parts are plain transactions.
     branch: Option<Branch>,
+    /// Its connection waits for locks no longer than a transaction over groups may.
+    hurried: bool,
 }
 
 impl Part {
@@ -101,6 +104,7 @@ impl Part {
             name: group.name.clone(),
             work: Work::default(),
             branch: None,
+            hurried: false,
         }
     }
 }

@@ -85,6 +85,7 @@ impl Session {
             }
             self.sit(group);
             if !self.take_primary(shape, job).await? {
+                self.stay_alone().await;
                 return Ok(false);
             }
             let Ok(Some(start)) = self.start_of_branch(group, plain) else {

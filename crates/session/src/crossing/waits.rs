@@ -1,0 +1,87 @@
+//! How long transactions over several groups wait for locks: no server sees a deadlock over two of them,
+//! so each part waits for a bounded time only, and the whole transaction ends with an error that says to
+//! try again. A transaction of one group waits as long as its client wants.
+
+use farm::error;
+use mysql_wire::command::Command;
+use mysql_wire::relay::Outcome;
+
+use crate::counters::count;
+use crate::exec::Run;
+use crate::refuse::ServerRefusal;
+use crate::session::Session;
+
+/// ER_LOCK_WAIT_TIMEOUT.
+const LOCK_WAIT: u16 = 1205;
+
+impl Session {
+    /// What the client hears of a lock that a transaction over several groups waited for too long: it
+    /// may be a deadlock that no server sees.
+    pub(crate) fn waited_across(&self, run: &Run, outcome: &Outcome) -> Option<ServerRefusal> {
+        // Those behind it in the same trip are answered one by one.
+        if !run.train.cars.is_empty() {
+            return None;
+        }
+        self.waited_for(outcome.error)
+    }
+
+    /// The same of an error of one group's part.
+    pub(crate) fn waited_for(&self, number: Option<u16>) -> Option<ServerRefusal> {
+        let waits = self.core.settings().crossings.lock_wait_ms > 0;
+        if number != Some(LOCK_WAIT) || !waits || !self.is_crossing() {
+            return None;
+        }
+        count(&self.core.counters.xa_lock_waits);
+        let error = error::CROSSING_LOCK_WAIT;
+        Some(ServerRefusal {
+            number: error.number,
+            sqlstate: *b"40001",
+            message: error.text(&[]).into_bytes(),
+        })
+    }
+
+    /// The first part waits so from here on, or as before.
+    pub(super) fn hurry(&mut self, hurried: bool) {
+        let crossing = self.crossing.as_mut();
+        if let Some(decider) = crossing.and_then(|it| it.parts.first_mut()) {
+            decider.hurried = hurried;
+        }
+    }
+
+    /// No second group came in: the first one waits for locks as long as its client wants.
+    pub(super) async fn stay_alone(&mut self) {
+        let parts = self.crossing.as_ref().map(|it| &it.parts[..]);
+        let Some([only]) = parts.filter(|parts| parts.iter().all(|part| part.hurried)) else {
+            return;
+        };
+        let group = only.group;
+        self.hurry(false);
+        let text = self.give_back_waits();
+        if let Some(held) = self.held_in(group) {
+            let connection = held.lease.connection_mut();
+            let given_back = connection.run(&[(Command::Query, text.as_bytes())]).await;
+            if given_back.is_err() {
+                // The statement finds out.
+                connection.condemn();
+            }
+        }
+    }
+
+    /// Restores how long the connections wait for locks.
+    pub(super) fn give_back_waits(&self) -> String {
+        let own = self.state.variable("innodb_lock_wait_timeout");
+        let own = own.and_then(|value| str::from_utf8(value).ok()?.parse::<u64>().ok());
+        let value = own.map_or_else(|| "DEFAULT".to_owned(), |seconds| seconds.to_string());
+        format!("SET SESSION innodb_lock_wait_timeout={value}")
+    }
+}
+
+/// Lets the connection wait for locks no longer than this.
+pub(super) fn shorten(wait_ms: u64) -> String {
+    let seconds = wait_ms.div_ceil(1000);
+    // MySQL makes a decimal of numbers of two kinds, and does not take one.
+    format!(
+        "SET SESSION innodb_lock_wait_timeout=\
+         LEAST(@@innodb_lock_wait_timeout,CAST({seconds} AS UNSIGNED))"
+    )
+}
