@@ -18,6 +18,7 @@ use crate::client::Client;
 use crate::keeper;
 use crate::network::Host;
 use crate::ports::free_port;
+use crate::wait::wait_until;
 
 /// A loaded machine with two cores may need this long for a start that takes 0.3 s alone.
 const START_PATIENCE: Duration = Duration::from_secs(60);
@@ -220,6 +221,17 @@ impl Server {
     /// SIGSTOP: connections are accepted by the kernel and nothing answers.
     pub fn freeze(&mut self) {
         self.process.signal(mysqld::Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.process.pid());
+        let stopped = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            // A thread that is gone since has no state.
+            let state = stat.rsplit_once(") ").map(|(_, rest)| &rest[..1]);
+            state.is_none_or(|state| state == "T")
+        };
+        wait_until(START_PATIENCE, "a server whose threads are stopped", || {
+            let tasks = std::fs::read_dir(&tasks).into_iter().flatten();
+            tasks.flatten().all(stopped)
+        });
     }
 
     /// SIGCONT.

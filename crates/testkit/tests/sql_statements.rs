@@ -237,6 +237,7 @@ fn statements_survive_ddl_and_a_restart(release: Release) {
     client.execute(&write, &one).expect("executed");
     assert_eq!(rows(client.execute(&read, &one)), [[cell("6"), cell("7")]]);
     // Durability is relaxed here: what a restart must keep is put there after it.
+    stage.primary.client().run("FLUSH ENGINE LOGS");
     stage.primary.kill();
     stage.primary.restart();
     let mut straight = stage.primary.client();
