@@ -177,15 +177,15 @@ impl Session {
         }
     }
 
-    /// Before a SET that switches autocommit on, which commits: what is open on several groups is
-    /// committed on all. False: the client has been answered.
-    pub(crate) async fn commit_by_set(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        let off = !self.status.contains(Status::AUTOCOMMIT) && self.is_crossing();
-        let own = self.crossing.as_ref().is_some_and(|it| it.own.is_some());
+    /// It is a SET that may switch autocommit on, and so commit what is open on several groups.
+    pub(crate) fn may_commit_by_set(&self, shape: &Shape, job: Job) -> bool {
         let set = shape.class == Class::Set && !matches!(job, Job::Prepare(_));
-        if !set || !off || own {
-            return Ok(true);
-        }
+        let off = set && !self.status.contains(Status::AUTOCOMMIT) && self.is_crossing();
+        off && self.crossing.as_ref().is_some_and(|it| it.own.is_none())
+    }
+
+    /// Before such a SET: if it does, all groups commit. False: the client has been answered.
+    pub(crate) async fn commit_by_set(&mut self, job: Job) -> Result<bool, End> {
         let text = self.text_of(job);
         let text = text.as_deref().unwrap_or_else(|| self.text(job));
         let refused = match switched(text, "autocommit", &self.mode) {

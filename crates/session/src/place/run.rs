@@ -96,7 +96,7 @@ impl Session {
         if self.tell_undone(shape, job).await? || self.own_bars(shape).await? {
             return Ok(true);
         }
-        if !self.commit_by_set(shape, job).await? {
+        if self.may_commit_by_set(shape, job) && !Box::pin(self.commit_by_set(job)).await? {
             return Ok(true);
         }
         let sharded = self.core.shared.published.load().sharding.is_some();
