@@ -5,7 +5,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package check test test-consistency test-shards test-tpcc test-sim test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-xa bench-consistency bench-connect bench-pipeline bench-idle compat compat-kv fuzz soak clean
+.PHONY: help run build package check test test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-xa bench-consistency bench-connect bench-pipeline bench-idle compat compat-kv fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,8 @@ check: ## formatting, lints, house rules, unit tests: under two minutes when war
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) test --quiet --package testkit --test house_rules
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --log-level error check; \
+	 else echo "make check: cargo-deny is not installed: licences, sources and advisories were not looked at"; fi
 	$(CARGO) test --quiet --workspace --lib --bins
 
 test: ## what CI runs: the checks, then every test, on real servers
@@ -92,6 +94,16 @@ test-shards: ## statements on one server and on one, two and four shards: equal 
 	@HEDDLE_SHARDS_SEEDS=$(or $(SEEDS),3) $(CARGO) test --release --locked --package testkit --test shards -- \
 	  --include-ignored --test-threads 1 $(FLAGS)
 
+test-mysql: ## the MySQL half of `make test` on a newer MySQL than 8.0.12 (MYSQLD=PATH; else ../shared/mysql/mysql-*.tar.xz)
+	@scripts/install.sh test
+	@$(if $(MYSQLD),HEDDLE_MYSQLD=$(MYSQLD)) HEDDLE_NEWER_MYSQL=1 scripts/run_tests.py mysql
+
+test-slt: ## sqllogictest files on one server and on three shards: equal answers (SLT=DIR EXPECT=1 SHOWN=20 MYSQLD=PATH FLAGS="all_on_mariadb")
+	@scripts/install.sh test
+	@$(if $(SLT),SLT=$(abspath $(SLT))) $(if $(EXPECT),SLT_EXPECT=1) $(if $(SHOWN),SLT_SHOWN=$(SHOWN)) \
+	  $(if $(MYSQLD),HEDDLE_MYSQLD=$(MYSQLD)) $(CARGO) test --release --locked --package testkit --test slt -- \
+	  --ignored --test-threads 1 $(FLAGS)
+
 test-tpcc: build ## go-tpc's TPC-C on four groups, prepared and as texts, with its own check (SECONDS=60 WAREHOUSES=4; ENGINE=mysql MYSQLD=PATH)
 	@scripts/install.sh tpcc
 	@python3 test/e2e/tpcc.py
@@ -105,6 +117,14 @@ test-kv: ## what row caches remember is never older than promised: READS (250000
 	@scripts/install.sh test
 	@KV_READS=$(or $(READS),2500000) $(CARGO) test --locked --package testkit --test kv_cache -- \
 	  --include-ignored --test-threads 1 --nocapture
+
+test-hostile: build ## an attacker's script against whole farms, and ten thousand clients with half a packet each (needs ulimit -n 20000; MYSQLD=PATH)
+	@scripts/install.sh test
+	@$(if $(MYSQLD),HEDDLE_MYSQLD=$(MYSQLD)) HEDDLE_BIN=$(CURDIR)/bin/heddle $(CARGO) test --release --locked \
+	  --package testkit --test sql_memory --test hostile -- --ignored --test-threads 1
+	@HEDDLE_BIN=$(CURDIR)/bin/heddle $(CARGO) test --release --locked --package testkit --test sql_entrance --test sql_bad_input \
+	  --test sql_tls_servers --test kv_limits --test up_depth --test http --test at_rest
+	@$(CARGO) test --release --locked --package engine --test servers --test crossing --test term
 
 test-sim: ## a million histories of a simulated farm and 70000 of one with several routers (HEDDLE_SEEDS, HEDDLE_SEED_FROM), played to the machine of failover; four millions of transactions over groups
 	$(CARGO) test --release --quiet --locked --package machines --test simulate -- --ignored

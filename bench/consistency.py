@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What the promise «you see what you wrote» costs: reads at the level session against eventual ones.
+"""What the promise «you see what you wrote» costs: reads at the levels session and client against
+eventual ones, and how many of them the primary has to answer.
 
 Every session has written once, so each of its reads asks whether a replica has that. A second table
 has sessions that go on writing, where replicas must be waited for. The levels take turns within each
@@ -20,7 +21,7 @@ import wire
 from entry import prepare, run
 from processes import ROOT, Farm, cpu_s
 
-LEVELS = ["eventual", "session"]
+LEVELS = ["eventual", "session", "client"]
 # CPU per read that the promise may cost where replicas are current.
 COST_MAX = 0.03
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "reads.lua")
@@ -31,14 +32,25 @@ class Sample:
     queries_per_s: float
     cpu_us: float
     p99_ms: float
+    # Of all queries, in percent.
+    replicas: float
+    waited: float
 
 
 def measure(farm, level, writes, options):
-    before = cpu_s(farm.router.pid)
+    before, counted = cpu_s(farm.router.pid), status(farm)
     report = sysbench.run(farm.address, SCRIPT, options.connections, False, options.seconds,
                           [f"--level={level}", f"--writes={writes}"])
     used_us = (cpu_s(farm.router.pid) - before) * 1e6
-    return Sample(report.queries_per_s, used_us / report.queries, report.p99_ms)
+    later = status(farm)
+    share = lambda name: 100 * (later[name] - counted[name]) / report.queries
+    return Sample(report.queries_per_s, used_us / report.queries, report.p99_ms,
+                  share("reads_to_replicas"), share("reads_waited"))
+
+
+def status(farm):
+    with wire.Connection(farm.address) as connection:
+        return {name: int(value) for name, value in connection.query("HEDDLE STATUS LIKE 'reads%'")}
 
 
 def rounds(farm, writes, options):
@@ -55,18 +67,22 @@ def rounds(farm, writes, options):
 def table(title, samples):
     """Prints the medians; returns what the promise costs."""
     print(f"## {title}\n")
-    print("| level | queries/s | Heddle's CPU µs/query | p99 ms | CPU against eventual |")
-    print("| --- | ---: | ---: | ---: | ---: |")
-    ratios = [own.cpu_us / other.cpu_us
-              for own, other in zip(samples["session"], samples["eventual"])]
-    ratio = statistics.median(ratios)
+    print("| level | queries/s | Heddle's CPU µs/query | p99 ms | on replicas | waited "
+          "| CPU against eventual | against session |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    def ratio(level, to):
+        pairs = zip(samples[level], samples[to])
+        return statistics.median(own.cpu_us / other.cpu_us for own, other in pairs)
     for level in LEVELS:
         middle = lambda figure: statistics.median(figure(sample) for sample in samples[level])
-        against = f"x{ratio:.3f}" if level == "session" else ""
+        against = f"x{ratio(level, 'eventual'):.3f}" if level != "eventual" else ""
+        session = f"x{ratio(level, 'session'):.3f}" if level == "client" else ""
         print(f"| {level} | {middle(lambda s: s.queries_per_s):,.0f} | "
-              f"{middle(lambda s: s.cpu_us):.2f} | {middle(lambda s: s.p99_ms):.1f} | {against} |")
+              f"{middle(lambda s: s.cpu_us):.2f} | {middle(lambda s: s.p99_ms):.1f} | "
+              f"{middle(lambda s: s.replicas):.1f} % | {middle(lambda s: s.waited):.1f} % | "
+              f"{against} | {session} |")
     print(flush=True)
-    return ratio - 1
+    return ratio("client", "eventual") - 1
 
 
 def bench(options):

@@ -57,6 +57,18 @@ need_python_module() {
   return 1
 }
 
+# need_ruby PACKAGE GEM
+need_ruby() {
+  if has ruby && ruby -e "require '$2'" 2>/dev/null; then return; fi
+  missing+=("$1")
+}
+
+# need_php_library PACKAGE FOLDER
+need_php_library() {
+  if [ -d "/usr/share/php/$2" ]; then return; fi
+  missing+=("$1")
+}
+
 # need_perl PACKAGE MODULE
 need_perl() {
   if has perl && perl -e "use $2" 2>/dev/null; then return; fi
@@ -109,6 +121,12 @@ case $purpose in
     need maven mvn
     need golang go
     need_memcached_clients
+    need ruby ruby
+    need_ruby ruby-mysql2 mysql2
+    need_ruby ruby-activerecord active_record
+    need_php_library php-doctrine-dbal Doctrine/DBAL
+    need_php_library php-illuminate-database Illuminate/Database
+    need mariadb-test mysqltest
     need_perl libdbd-mysql-perl DBD::mysql
     need_perl libdbd-mariadb-perl DBD::MariaDB
     ;;

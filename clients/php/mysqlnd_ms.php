@@ -269,14 +269,22 @@ final class HeddleMysqlndMs
         return $at === false ? [(string) $text, 0] : [substr($text, 0, $at), (int) substr($text, $at + 1)];
     }
 
-    /** The statistics from /metrics of the router that HEDDLE_HTTP names; null where that is not set. */
+    /**
+     * The statistics from /metrics of the router that HEDDLE_HTTP names; null where that is not set.
+     * HEDDLE_TOKEN is the token of a router that shows its metrics to monitors only.
+     */
     public static function metrics()
     {
         $router = getenv('HEDDLE_HTTP');
         if ($router === false || $router === '') {
             return null;
         }
-        $limit = stream_context_create(['http' => ['timeout' => 5]]);
+        $http = ['timeout' => 5];
+        $token = getenv('HEDDLE_TOKEN');
+        if ($token !== false && $token !== '') {
+            $http['header'] = "Authorization: Bearer $token";
+        }
+        $limit = stream_context_create(['http' => $http]);
         $text = @file_get_contents("http://$router/metrics", false, $limit);
         if ($text === false) {
             return null;

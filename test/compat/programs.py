@@ -7,6 +7,7 @@ import subprocess
 from tools import HERE, Go, Java, Missing, Node, Python, Rust, program
 
 PYTHON, NODE, JAVA, GO, RUST = Python(), Node(), Java(), Go(), Rust()
+GO_ORM, RUST_ORM = Go("go-orm"), Rust("rust-orm", "compat-orm")
 
 
 class Program:
@@ -43,6 +44,17 @@ def php(script, extension):
     return prepare
 
 
+def php_library(script, package, autoload, *extensions):
+    """A program over one of the libraries that Debian packages keep on PHP's include path."""
+    def prepare():
+        if not os.path.exists(os.path.join("/usr/share/php", autoload)):
+            raise Missing(f"PHP has no {autoload}: apt-get install {package}")
+        command = [php(script, extension)()[0] for extension in extensions][-1]
+        text = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True).stdout
+        return command, text.split("+")[0].split("-")[0] or "?"
+    return prepare
+
+
 def shell(script, *tools):
     def prepare():
         for tool, package in tools:
@@ -53,9 +65,20 @@ def shell(script, *tools):
     return prepare
 
 
-def node(script, package):
+def node(script, package, *others):
     def prepare():
-        return [NODE.need(package), os.path.join(HERE, "node", script)], NODE.version(package)
+        return [NODE.need(package, *others), os.path.join(HERE, "node", script)], NODE.version(package)
+    return prepare
+
+
+def ruby(script, gem, package):
+    def prepare():
+        interpreter = program("ruby", "ruby")
+        found = subprocess.run([interpreter, "-e", f"gem '{gem}'; print Gem.loaded_specs['{gem}'].version"],
+                               capture_output=True, text=True)
+        if found.returncode != 0:
+            raise Missing(f"Ruby has no {gem}: apt-get install {package}")
+        return [interpreter, "-W0", os.path.join(HERE, "ruby", script)], found.stdout
     return prepare
 
 
@@ -67,6 +90,12 @@ def java(main, artifact):
 
 def go():
     return [GO.need()], GO.module("github.com/go-sql-driver/mysql")[0]
+
+
+def go_orm(library, module):
+    def prepare():
+        return [GO_ORM.need(), library], GO_ORM.module(module)[0]
+    return prepare
 
 
 def perl(module, package):
@@ -84,6 +113,14 @@ def rust():
     return [RUST.need()], RUST.version("mysql_async")
 
 
+def rust_orm(library, package=None):
+    def prepare():
+        if package:
+            program("mariadb_config", package)
+        return [RUST_ORM.need(), library], RUST_ORM.version(library)
+    return prepare
+
+
 CLIENT = ("mariadb", "mariadb-client")
 DUMP = ("mariadb-dump", "mariadb-client")
 
@@ -94,6 +131,8 @@ PROGRAMS = [
     Program("mysqli", "PHP mysqli", php("mysqli.php", "mysqli"), quick=True),
     Program("mysqli-compressed", "PHP mysqli, compressed", php("compressed.php", "mysqli")),
     Program("pdo", "PHP PDO", php("pdo.php", "pdo_mysql"), quick=True),
+    Program("doctrine", "Doctrine DBAL", php_library("doctrine.php", "php-doctrine-dbal", "Doctrine/DBAL/autoload.php", "mysqli", "pdo_mysql"), tls=False),
+    Program("eloquent", "Laravel Eloquent", php_library("eloquent.php", "php-illuminate-database", "Illuminate/Database/autoload.php", "pdo_mysql")),
     Program("client", "mariadb client", shell("client.sh", CLIENT), quick=True),
     Program("dump", "mariadb-dump", shell("dump.sh", DUMP, CLIENT), quick=True),
     Program("pymysql", "PyMySQL", python("pymysql_program.py", "PyMySQL", "cryptography"), quick=True),
@@ -111,11 +150,22 @@ PROGRAMS = [
             known={"connects": OTHER_ID},
             known_mysql={"errors": RSA, "reset_and_change_user": "the text holds the connection's id",
                          "pools": "the driver resets nothing on MySQL, so chance says which connection comes"}),
+    Program("sequelize", "Sequelize", node("sequelize.js", "sequelize", "mysql2")),
+    Program("typeorm", "TypeORM", node("typeorm.js", "typeorm", "mysql2", "reflect-metadata")),
+    Program("knex", "Knex", node("knex.js", "knex", "mysql2")),
+    Program("ruby-mysql2", "Ruby mysql2", ruby("mysql2.rb", "mysql2", "ruby-mysql2"), tls=False),
+    Program("active-record", "Ruby ActiveRecord", ruby("active_record.rb", "activerecord", "ruby-activerecord"), tls=False),
     Program("connector-j", "MySQL Connector/J", java("compat.ConnectorJ", "mysql-connector-j")),
     Program("mariadb-java", "MariaDB Connector/J", java("compat.MariaDb", "mariadb-java-client"),
             known_mysql={"wrong_login": RSA}),
+    Program("hibernate", "Hibernate", java("compat.Hibernate", "hibernate-core")),
+    Program("jooq", "jOOQ", java("compat.Jooq", "jooq")),
     Program("go", "go-sql-driver/mysql", go),
     Program("rust", "Rust mysql_async", rust, tls=False),
+    Program("gorm", "gorm", go_orm("gorm", "gorm.io/gorm")),
+    Program("ent", "ent", go_orm("ent", "entgo.io/ent")),
+    Program("sqlx", "Rust sqlx", rust_orm("sqlx"), tls=False),
+    Program("diesel", "Rust diesel", rust_orm("diesel", "libmariadb-dev"), tls=False),
     Program("dbd-mysql", "Perl DBD::mysql", perl("DBD::mysql", "libdbd-mysql-perl")),
     Program("dbd-mariadb", "Perl DBD::MariaDB", perl("DBD::MariaDB", "libdbd-mariadb-perl")),
 ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs programs of real drivers straight against a server and through Heddle, and compares.
 
-Usage: test/compat/run.py [--heddle PATH] [--engine mariadb|mysql] [--mysqld PATH] [--tls] [--quick]
+Usage: test/compat/run.py [--heddle PATH] [--engine mariadb|mysql] [--mysqld PATH] [--tls] [--set NAME=VALUE] [--quick]
 [--suites] [--sharded] [--only NAME,…] [--list] [--keep DIR]. A farm of one primary and one replica is started with `heddle up`; straight means its
 primary. A program prints steps (`== name`) and lines; a step whose lines differ is a difference, unless the
 program's entry knows it with a reason. The exit code is 0 when nothing else differs and nothing failed.
@@ -107,7 +107,7 @@ def compare(entry, straight, heddle, all_expected):
     code, output = straight
     if code != 0 or (all_expected and "\nunexpected:" in output):
         bad = [line for line in output.splitlines() if line.startswith("unexpected:")]
-        return "broken straight", [f"exit {code}", *bad[:5], *output.splitlines()[-3:]]
+        return "broken straight", [f"exit {code}", *(line[:300] for line in [*bad[:5], *output.splitlines()[-3:]])]
     known = entry.known if all_expected else {**entry.known, **entry.known_mysql}
     one, other = steps_of(output), steps_of(heddle[1])
     lines, unknown = [], 0
@@ -240,6 +240,7 @@ def arguments():
     parser.add_argument("--engine", choices=["mariadb", "mysql"], default="mariadb")
     parser.add_argument("--mysqld", help="the server program, for `heddle up --mysqld`")
     parser.add_argument("--tls", action="store_true", help="connections to Heddle are by TLS, as it then requires")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of `heddle up`")
     parser.add_argument("--quick", action="store_true", help="a few programs whose drivers the distribution has")
     parser.add_argument("--suites", action="store_true", help="the drivers' own test suites, too")
     parser.add_argument("--sharded", action="store_true", help="nothing but suites whose tables are declared on a farm of several groups")
@@ -253,6 +254,7 @@ def main():
     options = arguments()
     programs = [entry for entry in choose(PROGRAMS, options.only) if entry.quick or not options.quick]
     suites = choose(SUITES, options.only) if options.suites or options.only else []
+    suites = [entry for entry in suites if options.only or not entry.long]
     sharded = choose(SHARDED_SUITES, options.only) if options.sharded else []
     if options.sharded:
         programs, suites = [], []
@@ -265,6 +267,7 @@ def main():
     os.makedirs(keep, exist_ok=True)
     extra = ["--engine", options.engine] + (["--mysqld", options.mysqld] if options.mysqld else [])
     extra += ["--set", "tls_clients=required"] if options.tls else []
+    extra += [word for setting in options.set for word in ("--set", setting)]
     failed = passed = 0
     try:
         if programs:

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 
+import mtr
 from programs import GO, PYTHON, RUST
 from tools import CACHE, HERE, Missing, program
 
@@ -17,12 +18,13 @@ SUITE_TIMEOUT_S = 1800
 
 class Suite:
     """`run(targets, keep)` gives the version and, per target, {test: pass|fail|skip}. `known` maps patterns
-    of tests to the reason why they fail only through Heddle, or why their outcome says nothing."""
+    of tests to the reason why they fail only through Heddle, or why their outcome says nothing. A `long` one runs only when it is named."""
 
-    def __init__(self, name, prepare, known=None):
+    def __init__(self, name, prepare, known=None, long=False):
         self.name = name
         self.prepare = prepare
         self.known = known or {}
+        self.long = long
 
     def run(self, targets, keep):
         version, outcomes = self.prepare()
@@ -203,6 +205,7 @@ SUITES = [
     Suite("suite-mysql-async", mysql_async),
     Suite("suite-sqlalchemy", lambda: sqlalchemy(
         "test/dialect/mysql", "test/dialect/test_suite.py", "test/engine", "test/sql/test_types.py")),
+    Suite("suite-mariadb-main", mtr.suite, known=mtr.known(), long=True),
 ]
 
 # On a farm whose map `suite` is over several groups; the tables are declared as they are made.

@@ -128,33 +128,40 @@ class Java:
 
 
 class Go:
-    """go.mod names the driver; the program is built into the cache."""
+    """A folder whose go.mod names the driver; its program is built into the cache."""
+
+    def __init__(self, folder="go"):
+        self.folder = folder
 
     def need(self):
         go = program("go", "golang")
-        target = os.path.join(CACHE, "go", "program")
-        _run([go, "build", "-o", target, "."], "go build", cwd=os.path.join(HERE, "go"))
+        target = os.path.join(CACHE, self.folder, "program")
+        _run([go, "build", "-o", target, "."], "go build", cwd=os.path.join(HERE, self.folder))
         return target
 
     def module(self, module):
         """Version and folder of a module in Go's cache, tests included."""
         go = program("go", "golang")
         text = _run([go, "list", "-m", "-f", "{{.Version}} {{.Dir}}", module], "go list",
-                    cwd=os.path.join(HERE, "go"))
+                    cwd=os.path.join(HERE, self.folder))
         return text.split()
 
 
 class Rust:
-    """A workspace of its own, built into the cache."""
+    """A workspace of its own in a folder, built into the cache."""
+
+    def __init__(self, folder="rust", binary="compat"):
+        self.folder = folder
+        self.binary = binary
 
     def need(self):
         cargo = program(os.environ.get("CARGO", "cargo"), "cargo")
-        target = os.path.join(CACHE, "rust")
+        target = os.path.join(CACHE, self.folder)
         _run([cargo, "build", "--quiet", "--locked", "--target-dir", target,
-              "--manifest-path", os.path.join(HERE, "rust", "Cargo.toml")], "cargo build")
-        return os.path.join(target, "debug", "compat")
+              "--manifest-path", os.path.join(HERE, self.folder, "Cargo.toml")], "cargo build")
+        return os.path.join(target, "debug", self.binary)
 
     def version(self, crate):
-        with open(os.path.join(HERE, "rust", "Cargo.lock"), encoding="utf-8") as file:
+        with open(os.path.join(HERE, self.folder, "Cargo.lock"), encoding="utf-8") as file:
             lines = file.read().splitlines()
         return lines[lines.index(f'name = "{crate}"') + 1].split('"')[1]

@@ -5,7 +5,9 @@ A farm of a primary and three replicas: one applies everything a second late (MA
 its SQL thread stopped and started all the time, one is left alone. Meanwhile:
 
 - session: writers change a row and read it back, on the same connection and, with the token, on
-  another one. Every read must have the value.
+  another one at the level session. Every read must have the value.
+- client: the same row is read on a second connection, which knows nothing of the write, at the
+  default level, and so is a row of another table that a trigger writes.
 - monotonic: readers at mixed levels watch a counter; it must never go back.
 - eventual: readers with a bound look at a row that is stamped all the time; no read may miss a stamp
   that was committed longer ago than the bound, by one clock.
@@ -48,7 +50,7 @@ class Counts:
     """Checks and violations of each kind, shared by all processes."""
 
     def __init__(self):
-        kinds = ["session", "token", "monotonic", "eventual", "strong"]
+        kinds = ["session", "token", "client", "monotonic", "eventual", "strong"]
         self.checks = {kind: multiprocessing.Value("q", 0) for kind in kinds}
         self.violations = {kind: multiprocessing.Value("q", 0) for kind in kinds}
         # By how much an eventual read was too old at worst, in microseconds; negative is in time.
@@ -71,11 +73,13 @@ def weakest(connection):
 def session_worker(address, number, checks, weaken, counts):
     """Reads what it wrote; now and then on another connection that has taken the token up."""
     rng = random.Random(number)
-    own, other = wire.Connection(address), wire.Connection(address)
+    own, other, kin = (wire.Connection(address) for _ in range(3))
     if weaken:
-        weakest(own)
-        weakest(other)
-    broken = handed = handed_broken = 0
+        for connection in (own, other, kin):
+            weakest(connection)
+    else:
+        other.query("SET heddle_consistency = 'session'")
+    broken = handed = handed_broken = kin_broken = kin_checks = 0
     for value in range(1, checks + 1):
         row = number * 16 + rng.randrange(16)
         own.query(f"UPDATE e2e.t SET v = {value} WHERE id = {row}")
@@ -85,11 +89,16 @@ def session_worker(address, number, checks, weaken, counts):
                 other.query(f"SET heddle_token = '{own.value('SELECT @@heddle_token')}'")
             handed += 1
             handed_broken += other.value(read) != str(value)
+        # Views and triggers: what is read is not what the text of the write names.
+        shown = f"SELECT v FROM e2e.{rng.choice(['t', 'seen', 'copy'])} WHERE id = {row}"
+        kin_checks += 1
+        kin_broken += kin.value(shown) != str(value)
         broken += own.value(read) != str(value)
         if value % TELL_EVERY == 0 or value == checks:
             counts.add("session", value % TELL_EVERY or TELL_EVERY, broken)
             counts.add("token", handed, handed_broken)
-            broken = handed = handed_broken = 0
+            counts.add("client", kin_checks, kin_broken)
+            broken = handed = handed_broken = kin_broken = kin_checks = 0
 
 
 def monotonic_worker(address, seed, weaken, stop, counts):
@@ -166,7 +175,11 @@ def nemesis(address, stop):
 def tables(address, workers):
     with wire.Connection(address) as connection:
         connection.query("CREATE DATABASE e2e")
-        connection.query("CREATE TABLE e2e.t (id INT PRIMARY KEY, v BIGINT NOT NULL)")
+        for table in ("t", "copy"):
+            connection.query(f"CREATE TABLE e2e.{table} (id INT PRIMARY KEY, v BIGINT NOT NULL)")
+        connection.query("CREATE VIEW e2e.seen AS SELECT id, v FROM e2e.t")
+        connection.query("CREATE TRIGGER e2e.copies AFTER UPDATE ON e2e.t FOR EACH ROW "
+                         "REPLACE INTO e2e.copy VALUES (NEW.id, NEW.v)")
         for row in range(workers * 16):
             connection.query(f"INSERT INTO e2e.t VALUES ({row}, 0)")
         connection.query("CREATE TABLE e2e.stamp (id INT PRIMARY KEY, at_us BIGINT NOT NULL)")
@@ -233,7 +246,7 @@ def check(options):
     if died:
         raise Failed(f"{len(died)} of the checkers ended before their time")
     if options.weaken:
-        if counts.broken() == 0:
+        if counts.broken() == 0 or counts.violations["client"].value == 0:
             raise Failed("the promises were weakened, and no violation was found: the check is blind")
         return 0
     return 1 if counts.broken() else 0

@@ -3,6 +3,8 @@
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
 
 use channel::{Channel, Duplex};
 use farm::{Engine, ServerId};
@@ -19,13 +21,11 @@ use mysql_wire::status::Status;
 use crate::cut::Entry;
 use crate::defaults;
 use crate::login::Seen;
-use crate::login_state::{MARIADB_LOGIN, MYSQL_LOGIN, read_only_server};
 use crate::pass::Pass;
 use crate::prepared::Statements;
 use crate::residue::Placed;
-use crate::role::{ROLE, spelled};
-use crate::state::{NAMES, SessionState};
-use crate::tracking::{track_all, tracking_in};
+use crate::servers_own::ServersOwn;
+use crate::state::SessionState;
 
 /// Receive room for replies to Heddle's own commands.
 const OWN_REPLY_BYTES: usize = 4096;
@@ -39,6 +39,8 @@ pub enum ConnectionError {
         sqlstate: [u8; 5],
         message: Vec<u8>,
     },
+    /// The server refused to set these variables as the session has them; the connection is sound.
+    Variables { names: Vec<Arc<str>> },
     /// The server did not answer in time.
     Timeout { operation: &'static str },
     /// The connection broke.
@@ -55,6 +57,8 @@ pub enum ConnectionError {
     Tls { source: io::Error },
     /// The server wants a proof of identity that Heddle does not hold for this account.
     Credential { plugin: String },
+    /// The server wants the password itself, and it is not known who answers there.
+    Untrusted { plugin: String },
 }
 
 impl std::fmt::Display for ConnectionError {
@@ -65,15 +69,18 @@ impl std::fmt::Display for ConnectionError {
             } => {
                 write!(f, "error {number}: {}", String::from_utf8_lossy(message))
             }
+            ConnectionError::Variables { names } => {
+                write!(f, "the server does not set {} so", names.join(", "))
+            }
             ConnectionError::Timeout { operation } => write!(f, "{operation}: no answer in time"),
             ConnectionError::Broken { operation, source } => write!(f, "{operation}: {source}"),
             ConnectionError::Protocol { operation, source } => write!(f, "{operation}: {source}"),
             ConnectionError::Tls { source } => write!(f, "TLS: {source}"),
             ConnectionError::Credential { plugin } => {
-                write!(
-                    f,
-                    "login: the server asks for {plugin}, for which Heddle has no credential"
-                )
+                write!(f, "login: no credential for the server's {plugin}")
+            }
+            ConnectionError::Untrusted { plugin } => {
+                write!(f, "login: {plugin} shows passwords to strangers")
             }
         }
     }
@@ -116,6 +123,8 @@ pub struct Connection {
     pub(crate) defaults: defaults::Seen,
     /// As whom it is logged in; none for a connection outside the pools.
     pub(crate) pass: Option<Pass>,
+    /// The pass's edition at its login.
+    pub(crate) edition: u32,
     pub(crate) state: Rc<SessionState>,
     pub(crate) login: Rc<SessionState>,
     pub(crate) sock: Channel,
@@ -124,18 +133,23 @@ pub struct Connection {
     pub(crate) impatient: bool,
     /// How long the server waits for a client that logs in now and sets nothing; 0 when unknown.
     pub login_timeout_s: u64,
+    /// How long the server lets a transaction of this login be idle; 0 for ever.
+    pub(crate) login_idle_s: [u64; 3],
     /// Heddle made the session READ ONLY, and it stays so.
-    guarded: bool,
+    pub(crate) guarded: bool,
     /// Its reads wait for what the cluster has committed.
-    causal: bool,
+    pub(crate) causal: bool,
+    /// Its login set more than a reset of the connection does: `init_connect`, or what its account has.
+    pub(crate) login_sets_more: bool,
     /// Nobody may use the connection once its lease ends.
     condemned: bool,
     pub(crate) seen: Seen,
+    pub(crate) servers_own: Rc<ServersOwn>,
     pub(crate) shown: Shown,
     /// The GTIDs that it reported last, in the engine's notation.
     pub reported: Option<Vec<u8>>,
-    /// When it was opened, by the pool's clock.
-    pub opened_s: u64,
+    /// When the server had let it in.
+    pub opened: Instant,
     /// Every change of data that the server makes here is in its binlog, and it says under which
     /// GTID.
     pub tells_gtids: bool,
@@ -166,19 +180,23 @@ impl Connection {
             owner: Owner::default(),
             defaults: defaults::Seen::default(),
             pass: None,
+            edition: 0,
             login: state.clone(),
             state,
             sock,
             idle_since_s: 0,
             impatient: false,
             login_timeout_s: 0,
+            login_idle_s: [0; 3],
             guarded: false,
             causal: false,
+            login_sets_more: false,
             condemned: false,
             seen,
+            servers_own: Rc::default(),
             shown: Shown::Usual,
             reported: None,
-            opened_s: 0,
+            opened: Instant::now(),
             tells_gtids: false,
             statements: Statements::default(),
             variables: None,
@@ -284,7 +302,7 @@ impl Connection {
         self.run_noting(commands, packets, &mut told).await
     }
 
-    async fn run_noting(
+    pub(crate) async fn run_noting(
         &mut self,
         commands: &[(Command, &[u8])],
         packets: &mut Vec<u8>,
@@ -308,8 +326,13 @@ impl Connection {
             };
             let own = self.capabilities | Capabilities::DEPRECATE_EOF;
             let mut relay = Relay::new(expect, own, own, Status::AUTOCOMMIT);
+            told.variables.clear();
             loop {
                 let mut note = |change: SessionChange<'_>| {
+                    if let SessionChange::Variable { name, .. } = change {
+                        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+                        told.variables.push(name);
+                    }
                     if let Some(gtid) = gtid_in(&change) {
                         told.note(gtid);
                         // What the log has of it before that is no answer to what comes next.
@@ -347,103 +370,6 @@ impl Connection {
             Some(error) => Err(error),
             None => Ok(last),
         }
-    }
-
-    /// After login: asks the server to report every change of state, makes the session READ ONLY
-    /// where it must be, and learns the character sets that the handshake chose and the role. One
-    /// trip.
-    pub(crate) async fn prepare_session(
-        &mut self,
-        read_only: bool,
-        causal: bool,
-    ) -> Result<(), ConnectionError> {
-        let ask: &[u8] = match self.engine() {
-            Engine::MariaDb => MARIADB_LOGIN,
-            Engine::MySql => MYSQL_LOGIN,
-        };
-        let guard: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
-        let mut commands = vec![(Command::Query, track_all(self.engine() == Engine::MySql))];
-        if read_only {
-            commands.push((Command::Query, guard));
-        }
-        if causal {
-            commands.push((Command::Query, b"SET SESSION wsrep_sync_wait=1"));
-        }
-        commands.push((Command::Query, ask));
-        let mut packets = Vec::new();
-        self.run_rows(&commands, &mut packets).await?;
-        let names = [
-            "character_set_client",
-            "character_set_connection",
-            "character_set_results",
-            "collation_connection",
-        ];
-        let mut login = SessionState::new(None);
-        if let Some(row) = last_row(&packets) {
-            let said = |at: usize| TextRow::new(row).nth(at).and_then(Result::ok).flatten();
-            if !read_only && !matches!(said(names.len()), Some(b"0" | b"OFF")) {
-                return Err(read_only_server());
-            }
-            self.tells_gtids = matches!(said(names.len() + 1), Some(b"1" | b"ON"));
-            let timeout = said(names.len() + 3).and_then(|value| str::from_utf8(value).ok());
-            self.login_timeout_s = timeout.and_then(|value| value.parse().ok()).unwrap_or(0);
-            self.impatient = self.needs_haste(None);
-            for (name, value) in names.iter().zip(TextRow::new(row)) {
-                let value = value.map_err(|source| ConnectionError::Protocol {
-                    operation: "reading the login state",
-                    source,
-                })?;
-                login = login.with_variable(name, value.unwrap_or_default());
-            }
-            let role = spelled(self.engine(), said(names.len() + 2).unwrap_or_default());
-            login = login.with_variable(ROLE, &role);
-            self.shown = Shown::of(tracking_in(TextRow::new(row).skip(names.len() + 4)));
-        }
-        self.login = Rc::new(login);
-        (self.guarded, self.causal) = (read_only, causal);
-        Ok(())
-    }
-
-    /// Makes the connection as it was after its login, whatever sessions have done on it: their
-    /// transaction is rolled back, and their locks, temporary tables, variables and statements are
-    /// gone. On an error it must be closed.
-    pub async fn renew(&mut self) -> Result<(), ConnectionError> {
-        // The reset takes the server's own character sets instead of those of the handshake.
-        let charsets = SessionState::new(None).set_statement(&self.login, &self.login, false);
-        let mut commands: Vec<(Command, &[u8])> = vec![(Command::ResetConnection, b"")];
-        if let Some(charsets) = &charsets {
-            commands.push((Command::Query, charsets));
-        }
-        // Nor does it end a role, and a routine may have set one unseen.
-        let role = self.set_role(&SessionState::new(None));
-        if let Some(role) = &role {
-            commands.push((Command::Query, role));
-        }
-        self.run(&commands).await?;
-        self.prepare_session(self.guarded, self.causal).await?;
-        self.set_state(Rc::new(SessionState::new(self.state.database())));
-        self.statements = Statements::default();
-        self.variables = None;
-        self.owner = Owner::default();
-        Ok(())
-    }
-
-    /// The state that COM_RESET_CONNECTION leaves on MySQL: everything as after login, but the
-    /// character sets are the server's own, whatever the login asked for.
-    pub async fn ask_reset_state(
-        &mut self,
-        database: Option<&[u8]>,
-    ) -> Result<SessionState, ConnectionError> {
-        let query = "SELECT @@global.character_set_client, @@global.character_set_connection, \
-                     @@global.character_set_results, @@global.collation_connection";
-        let values = self.ask(query.as_bytes()).await?;
-        let mut state = SessionState::new(database);
-        for (name, value) in NAMES.iter().zip(&values) {
-            if self.login.variable(name) != Some(&**value) {
-                state = state.with_variable(name, value);
-            }
-        }
-        Ok(state)
     }
 
     /// The values of the only row that a SELECT of Heddle's own gives; NULL is empty. It has no LIMIT:
@@ -485,12 +411,14 @@ impl Connection {
         })
     }
 
-    /// Brings the connection into `wanted`. `Refused` leaves it sound when only the database was
-    /// refused; the caller closes it in every other case.
+    /// Brings the connection into `wanted`, or as near as its server lets it. `Refused` leaves it sound
+    /// when only the database was refused, and so does `Variables`; the caller closes it in every other
+    /// case.
     pub async fn become_state(&mut self, wanted: &Rc<SessionState>) -> Result<(), ConnectionError> {
         if SessionState::same(&self.state, wanted) {
             return Ok(());
         }
+        let wanted = &self.possible(wanted);
         // What the session may do decides whether it may enter its database.
         self.become_role(wanted).await?;
         if let Some(database) = wanted.database()
@@ -499,11 +427,7 @@ impl Connection {
             self.run(&[(Command::InitDb, database)]).await?;
             self.state = Rc::new(self.state.with_database(Some(database)));
         }
-        if let Some(set) = self.state.set_statement(wanted, &self.login, self.guarded) {
-            self.run(&[(Command::Query, &set)]).await?;
-        }
-        self.set_state(wanted.clone());
-        Ok(())
+        self.become_variables(wanted).await
     }
 }
 
@@ -530,6 +454,8 @@ pub struct Told {
     pub gtid: Vec<u8>,
     /// So many packets came before the first error.
     pub before_error: usize,
+    /// The variables that the last reply reported.
+    pub variables: Vec<String>,
 }
 
 impl Told {
@@ -580,7 +506,7 @@ fn last_error(packets: &[u8], capabilities: Capabilities) -> ConnectionError {
 }
 
 /// The payload of the last row: the packet before the one that ends the result.
-fn last_row(packets: &[u8]) -> Option<&[u8]> {
+pub(crate) fn last_row(packets: &[u8]) -> Option<&[u8]> {
     let all: Vec<&[u8]> = payloads(packets).collect();
     all.len().checked_sub(2).map(|at| all[at])
 }

@@ -19,6 +19,10 @@ use crate::state::SessionState;
 /// the new values.
 const CHANGES_MAX: usize = 256;
 
+/// What a connection goes by as it was at its login: a reset gives the variable its new value, and the
+/// server goes on with the old one.
+const OF_LOGIN: [&str; 2] = ["max_allowed_packet", "net_buffer_length"];
+
 /// A global variable that got another value.
 #[derive(Clone, Debug)]
 pub struct Global {
@@ -82,6 +86,14 @@ impl Defaults {
         lost || (log.iter()).any(|(changed, at, _)| *changed > edition && *at == server)
     }
 
+    /// A new login alone can take up what was set of this server behind `edition`.
+    fn needs_login(&self, server: ServerId, edition: u64) -> bool {
+        let log = self.log();
+        let lost = log.front().is_some_and(|(first, ..)| *first > edition + 1);
+        let mut later = log.iter().filter(|(changed, ..)| *changed > edition);
+        lost || later.any(|(_, at, global)| *at == server && OF_LOGIN.contains(&&*global.name))
+    }
+
     #[inline]
     pub(crate) fn now(&self) -> Seen {
         Seen {
@@ -129,25 +141,38 @@ impl Connection {
         if now == then {
             return Ok(());
         }
+        if defaults.needs_login(self.server, then.globals) {
+            return Err(ConnectionError::Broken {
+                operation: "taking up what was set globally",
+                source: std::io::Error::other("a reset does not"),
+            });
+        }
         if defaults.concerns(self.server, then.globals) {
             self.renew().await?;
-        }
-        if now.databases != then.databases
-            && let Some(database) = self.state.database()
-        {
-            // MariaDB does nothing to select the database that is selected.
-            let (other, database) = (b"information_schema", database.to_vec());
-            let commands = [(Command::InitDb, &other[..]), (Command::InitDb, &database)];
-            match self.run(&commands).await {
-                Ok(_) => {}
-                // It is gone, or not for this account any more.
-                Err(ConnectionError::Refused { .. }) => {
-                    self.set_state(Rc::new(self.state.with_database(Some(other))));
-                }
-                Err(error) => return Err(error),
-            }
+        } else if now.databases != then.databases {
+            self.select_again().await?;
         }
         self.defaults = now;
+        Ok(())
+    }
+
+    /// Selects the current database once more, as it is now: its default charset and what the account
+    /// may do there.
+    pub(crate) async fn select_again(&mut self) -> Result<(), ConnectionError> {
+        let Some(database) = self.state.database() else {
+            return Ok(());
+        };
+        // MariaDB does nothing to select the database that is selected.
+        let (other, database) = (b"information_schema", database.to_vec());
+        let commands = [(Command::InitDb, &other[..]), (Command::InitDb, &database)];
+        match self.run(&commands).await {
+            Ok(_) => {}
+            // It is gone, or not for this account any more.
+            Err(ConnectionError::Refused { .. }) => {
+                self.set_state(Rc::new(self.state.with_database(Some(other))));
+            }
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 }
@@ -178,6 +203,9 @@ mod tests {
         assert!(names(2).is_empty());
         assert!(defaults.concerns(one, 0) && !defaults.concerns(one, 1));
         assert!(defaults.concerns(two, 1) && !defaults.concerns(two, 2));
+        assert!(!defaults.needs_login(two, 0));
+        defaults.globals_changed(two, &[global("max_allowed_packet", "4")]);
+        assert!(defaults.needs_login(two, 2) && !defaults.needs_login(one, 2));
         for _ in 0..CHANGES_MAX {
             defaults.globals_changed(two, &[global("a", "3")]);
         }

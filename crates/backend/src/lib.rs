@@ -12,9 +12,11 @@
 //!
 //! Must not know: which server a statement should go to, what a client is, the state store.
 
+mod account;
 mod connection;
 mod cut;
 mod defaults;
+mod introduction;
 mod lease;
 mod limits;
 mod line;
@@ -27,6 +29,7 @@ mod prepared;
 mod preparing;
 mod residue;
 mod role;
+mod servers_own;
 mod state;
 mod table;
 mod terms;
@@ -38,7 +41,7 @@ pub use lease::Lease;
 pub use limits::Limits;
 pub use login::Seen;
 pub use openings::{ByRole, Openings, Tally};
-pub use pass::{Credential, Entitlement, Pass, Profile, Secret};
+pub use pass::{Credential, Entitlement, Pass, Profile, Secret, UserAtHost};
 pub use pool::{Key, PoolError, Pools, Target, Usage};
 pub use prepared::{Known, Prepared, Text, Texts};
 pub use preparing::TOO_MANY_STATEMENTS;

@@ -10,7 +10,8 @@
 
 use std::io;
 
-use channel::{Algorithm, Channel, Packing, ServerName, ServerTls, Side};
+use channel::{Algorithm, Channel, Packing, ServerName, ServerTls, Side, Trust};
+use farm::ServerKey;
 use mysql_wire::Malformed;
 use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
@@ -22,9 +23,10 @@ use rsa::pkcs8::DecodePublicKey;
 use zeroize::Zeroizing;
 
 use crate::connection::{Connection, ConnectionError};
+use crate::introduction;
 use crate::pass::{Credential, Profile};
 use crate::pool::Target;
-use crate::terms::Terms;
+use crate::terms::{Terms, key_to_meet, may_have_password};
 
 /// What Heddle always asks of a server. The rest comes from the client's own flags.
 const WANTED: Capabilities = Capabilities::LONG_FLAG
@@ -57,6 +59,8 @@ struct Exchange {
     salt: Vec<u8>,
     /// A plugin that the server asked for and Heddle has nothing to answer with.
     unmet: Option<String>,
+    /// The server may have a password, and not only a proof of it.
+    trusted: bool,
 }
 
 /// Connects and logs in. The connection has the database but no other state yet.
@@ -66,9 +70,22 @@ pub(crate) async fn open(
     profile: &Profile,
     database: Option<&[u8]>,
 ) -> Result<Connection, ConnectionError> {
+    let opened = open_as_preferred(terms, target, profile, database).await;
+    opened.map_err(|error| introduction::explained(error, target, profile))
+}
+
+async fn open_as_preferred(
+    terms: &Terms,
+    target: &Target,
+    profile: &Profile,
+    database: Option<&[u8]>,
+) -> Result<Connection, ConnectionError> {
     match open_with(terms, terms.trust.mode, target, profile, database).await {
-        // As MySQL's clients: what is only preferred must not keep a server away.
-        Err(ConnectionError::Tls { .. }) if terms.trust.mode == ServerTls::Preferred => {
+        // Like MySQL's clients, Heddle goes on without TLS where TLS is only preferred. A server that is
+        // known by its key has TLS; one without TLS is an impostor.
+        Err(ConnectionError::Tls { .. })
+            if terms.trust.mode == ServerTls::Preferred && target.key.is_none() =>
+        {
             open_with(terms, ServerTls::Disabled, target, profile, database).await
         }
         opened => opened,
@@ -83,6 +100,7 @@ async fn open_with(
     database: Option<&[u8]>,
 ) -> Result<Connection, ConnectionError> {
     let mut exchange = Exchange::connect(target).await?;
+    introduction::send(&mut exchange.sock, terms, profile).await?;
     let payload = exchange.read().await?;
     refuse_error(&payload, Capabilities::empty())?;
     let greeting = Greeting::decode(&payload).map_err(protocol)?;
@@ -92,11 +110,14 @@ async fn open_with(
     let mut capabilities = (WANTED | profile.flags | first) & greeting.capabilities;
     capabilities.set(Capabilities::CONNECT_WITH_DB, database.is_some());
     capabilities |= terms.layers(mode, exchange.sock.peer().ok(), greeting.capabilities)?;
+    let server = exchange.sock.peer().ok().map(|address| address.ip());
+    let key = key_to_meet(&terms.trust, server, target.key, capabilities)?;
     if capabilities.contains(Capabilities::SSL) {
         exchange
-            .start_tls(terms, target, capabilities, profile.collation)
+            .start_tls(terms, target, key, capabilities, profile.collation)
             .await?;
     }
+    exchange.trusted = may_have_password(mode, server, exchange.sock.is_secure(), key.is_some());
     let compression = terms.compression(capabilities);
     let plugin = match greeting.plugin {
         auth::CACHING_SHA2 => auth::CACHING_SHA2,
@@ -218,7 +239,11 @@ async fn finish(
         let payload = exchange.read().await?;
         if let Err(refused) = refuse_error(&payload, Capabilities::PROTOCOL_41) {
             let unmet = exchange.unmet.take();
-            return Err(unmet.map_or(refused, |plugin| ConnectionError::Credential { plugin }));
+            return Err(match unmet {
+                Some(plugin) if sends_password(&plugin) => ConnectionError::Untrusted { plugin },
+                Some(plugin) => ConnectionError::Credential { plugin },
+                None => refused,
+            });
         }
         if reply::is_ok(&payload) {
             return Ok(());
@@ -236,7 +261,7 @@ async fn finish(
             (auth::CACHING_SHA2, Some(&auth::FAST_OK)) => {}
             (auth::CACHING_SHA2, Some(&auth::FULL)) => full(exchange, profile).await?,
             // The answer to SHA256_REQUEST_KEY.
-            (auth::SHA256, Some(b'-')) => seal(exchange, profile, more).await?,
+            (auth::SHA256, Some(b'-')) if exchange.trusted => seal(exchange, profile, more).await?,
             _ => {
                 return Err(protocol(Malformed {
                     what: "a step of the login",
@@ -249,6 +274,10 @@ async fn finish(
 /// The full exchange of caching_sha2_password: the password inside TLS, else under the server's RSA
 /// key.
 async fn full(exchange: &mut Exchange, profile: &Profile) -> Result<(), ConnectionError> {
+    if !exchange.trusted {
+        let plugin = auth::CACHING_SHA2.to_owned();
+        return Err(ConnectionError::Untrusted { plugin });
+    }
     if exchange.sock.is_secure() {
         let mut clear = password(profile)?;
         clear.push(0);
@@ -261,7 +290,13 @@ async fn full(exchange: &mut Exchange, profile: &Profile) -> Result<(), Connecti
     seal(exchange, profile, pem).await
 }
 
-/// Sends the password under the server's RSA key.
+/// Plugins by which the server gets the password itself.
+fn sends_password(plugin: &str) -> bool {
+    matches!(plugin, auth::SHA256 | auth::CLEAR | auth::DIALOG)
+}
+
+/// Sends the password under the server's RSA key. Only to a server that is trusted: the key is that of
+/// whoever answers.
 async fn seal(
     exchange: &mut Exchange,
     profile: &Profile,
@@ -317,6 +352,7 @@ impl Exchange {
             sequence: 0,
             salt: Vec::new(),
             unmet: None,
+            trusted: false,
         })
     }
 
@@ -325,6 +361,7 @@ impl Exchange {
         &mut self,
         terms: &Terms,
         target: &Target,
+        key: Option<ServerKey>,
         capabilities: Capabilities,
         collation: u8,
     ) -> Result<(), ConnectionError> {
@@ -341,7 +378,10 @@ impl Exchange {
             collation,
         };
         self.write(|out| request.encode(out)).await?;
-        let config = terms.trust.config.clone();
+        let config = match key {
+            None => terms.trust.config.clone(),
+            Some(key) => Trust::pinned(key).map_err(|error| tls(io::Error::other(error)))?,
+        };
         self.sock.connect_tls(config, name).await.map_err(tls)
     }
 
@@ -374,8 +414,12 @@ impl Exchange {
             (auth::ED25519, None, _) => {
                 auth::ed25519_sign(&password(profile)?, &self.salt).to_vec()
             }
-            (auth::SHA256, None, _) if !self.sock.is_secure() => vec![auth::SHA256_REQUEST_KEY],
-            (auth::SHA256 | auth::CLEAR | auth::DIALOG, None, _) if self.sock.is_secure() => {
+            (auth::SHA256, None, _) if self.trusted && !self.sock.is_secure() => {
+                vec![auth::SHA256_REQUEST_KEY]
+            }
+            (plugin, None, _)
+                if sends_password(plugin) && self.trusted && self.sock.is_secure() =>
+            {
                 let mut clear = password(profile)?.to_vec();
                 clear.push(0);
                 clear

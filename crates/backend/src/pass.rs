@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -92,7 +93,13 @@ pub struct Entitlement {
     /// The password has expired: servers refuse everything but a change of it. Connections are left
     /// as their login made them, and serve one session only.
     pub expired: bool,
+    /// Where the servers know several accounts by which such a login could be taken, and not all may
+    /// do the same: those that may do what this one may, it among them, each with its user and host.
+    pub alike: Option<Arc<[UserAtHost]>>,
 }
+
+/// The name and the host pattern of an account.
+pub type UserAtHost = (Arc<str>, Arc<str>);
 
 /// How a login looks to the server: what cannot be changed later on the same connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +110,9 @@ pub struct Profile {
     /// The client's flags that change what the server does: FOUND_ROWS, IGNORE_SPACE, INTERACTIVE,
     /// MULTI_STATEMENTS, …
     pub flags: Capabilities,
+    /// Where the client is, for servers that are told: then its connections are shared only with others
+    /// of that address. `None` for Heddle itself.
+    pub client: Option<IpAddr>,
     pub entitlement: Entitlement,
 }
 
@@ -118,12 +128,24 @@ struct Registered {
     profile: Profile,
     /// The account has changed since: connections go on, new ones can hardly be had.
     stale: Cell<bool>,
+    /// How often it became unsure whether servers take its logins for the right account. Connections from
+    /// before serve nobody any more.
+    edition: Cell<u32>,
 }
 
 impl Pass {
     /// How the connections of this pass log in.
     pub fn profile(&self) -> &Profile {
         &self.0.profile
+    }
+
+    /// The account has changed since.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.0.stale.get()
+    }
+
+    pub(crate) fn edition(&self) -> u32 {
+        self.0.edition.get()
     }
 
     pub(crate) fn number(&self) -> u32 {
@@ -178,11 +200,13 @@ impl Passes {
         let sibling = of_user.iter().find_map(Weak::upgrade);
         let user = sibling.map_or(number, |sibling| sibling.user);
         let stale = Cell::new(false);
+        let edition = Cell::new(0);
         let registered = Rc::new(Registered {
             number,
             user,
             profile,
             stale,
+            edition,
         });
         of_user.push(Rc::downgrade(&registered));
         by_number.insert(number, Rc::downgrade(&registered));
@@ -195,10 +219,20 @@ impl Passes {
         by_number.get(&number)?.upgrade().map(Pass)
     }
 
-    /// Marks the passes whose accounts are not `valid` any more.
-    pub(crate) fn review(&self, valid: impl Fn(&Entitlement) -> bool) {
+    /// Marks the passes whose accounts are not `valid` any more, and begins another edition of those that
+    /// are not `alike`.
+    pub(crate) fn review(
+        &self,
+        valid: impl Fn(&Entitlement) -> bool,
+        alike: impl Fn(&Entitlement) -> bool,
+    ) {
         for known in self.by_number.borrow().values().filter_map(Weak::upgrade) {
-            known.stale.set(!valid(&known.profile.entitlement));
+            let entitlement = &known.profile.entitlement;
+            let (is_valid, is_alike) = (valid(entitlement), alike(entitlement));
+            known.stale.set(!is_valid || !is_alike);
+            if !is_alike {
+                known.edition.set(known.edition.get().wrapping_add(1));
+            }
         }
     }
 
@@ -232,6 +266,7 @@ mod tests {
             credential: Credential::Password(secret.clone()),
             collation: 45,
             flags: Capabilities::empty(),
+            client: None,
             entitlement: Entitlement {
                 user: "app".into(),
                 host: "%".into(),
@@ -239,6 +274,7 @@ mod tests {
                 privileges: 0,
                 limited: false,
                 expired: false,
+                alike: None,
             },
         }
     }
@@ -279,9 +315,11 @@ mod tests {
     fn a_review_marks_what_is_stale_and_unmarks_it() {
         let passes = Passes::default();
         let pass = passes.pass(profile(&Secret::new(b"secret")));
-        passes.review(|_| false);
+        passes.review(|_| false, |_| true);
         assert!(pass.ends_with_sessions());
-        passes.review(|entitlement| &*entitlement.host == "%");
+        passes.review(|_| true, |_| false);
+        assert!(pass.ends_with_sessions() && pass.edition() == 1);
+        passes.review(|entitlement| &*entitlement.host == "%", |_| true);
         assert!(!pass.ends_with_sessions());
         assert!(passes.find(pass.number()).is_some());
     }

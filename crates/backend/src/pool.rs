@@ -2,17 +2,20 @@
 //!
 //! Everything here is single-threaded; borrows of the inner cell never live across an `await`.
 
+mod closing;
 mod warm;
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farm::ServerId;
+use farm::{ServerId, ServerKey};
 use futures_channel::oneshot;
 use rustc_hash::FxHashMap;
 
+use crate::account;
 use crate::connection::{Connection, ConnectionError};
 use crate::cut::{Ends, cut_off};
 use crate::defaults::Defaults;
@@ -21,7 +24,8 @@ use crate::limits::Limits;
 use crate::line::Line;
 use crate::login::{self, Seen};
 use crate::openings::Openings;
-use crate::pass::{Entitlement, Pass, Passes, Profile};
+use crate::pass::{Pass, Passes, Profile};
+use crate::servers_own::ServersOwn;
 use crate::state::SessionState;
 use crate::terms::Terms;
 
@@ -38,6 +42,8 @@ pub struct Target {
     /// The server is a Galera node that is read from: each read first waits for what the cluster has
     /// committed.
     pub causal: bool,
+    /// SHA-256 of the public key that the server is known by, where certificates are not verified.
+    pub key: Option<ServerKey>,
     /// For a login, not for a statement: such openings are counted apart.
     pub at_login: bool,
 }
@@ -75,6 +81,8 @@ pub struct Usage {
     pub opened: Openings,
     /// Connections ended since the start because Heddle cut itself off from their servers.
     pub ended: u64,
+    /// Times that a server refused to set a variable as a session had it.
+    pub variables_refused: u64,
 }
 
 /// All pools of one core.
@@ -90,6 +98,7 @@ pub struct Pools {
     passes: Passes,
     pub(crate) servers: RefCell<FxHashMap<ServerId, PerServer>>,
     seen: RefCell<FxHashMap<ServerId, Rc<Seen>>>,
+    servers_own: RefCell<FxHashMap<ServerId, Rc<ServersOwn>>>,
     /// All open connections, also those that are in use.
     pub(crate) ends: Rc<Ends>,
     /// Called before a session waits: somebody may hold a connection of this server without need.
@@ -127,6 +136,7 @@ impl Pools {
             passes: Passes::default(),
             servers: RefCell::default(),
             seen: RefCell::default(),
+            servers_own: RefCell::default(),
             ends: Rc::default(),
             when_dry: OnceCell::new(),
         })
@@ -148,9 +158,11 @@ impl Pools {
     }
 
     /// The right to use this profile's connections. They are few: one per account, collation and set
-    /// of flags.
+    /// of flags; and per address of clients where servers are told of these.
     pub fn pass(&self, profile: Profile) -> Pass {
-        self.passes.pass(profile)
+        let told = |client: IpAddr| self.terms.proxy.map(|_| client.to_canonical());
+        let client = profile.client.and_then(told);
+        self.passes.pass(Profile { client, ..profile })
     }
 
     /// Hands out a connection in state `wanted`: the one with id `prefer` if it is idle, else an
@@ -206,6 +218,10 @@ impl Pools {
                 let Err(error) = connection.become_state(wanted).await else {
                     return Ok(lease);
                 };
+                if matches!(error, ConnectionError::Variables { .. }) {
+                    lease.release();
+                    return Err(error.into());
+                }
                 let refused = matches!(error, ConnectionError::Refused { .. });
                 if matches!(error, ConnectionError::Broken { .. }) {
                     // It died while it was idle; the server itself may be well.
@@ -246,13 +262,26 @@ impl Pools {
         }
     }
 
+    /// What is known of this server's variables.
+    fn servers_own(&self, server: ServerId) -> Rc<ServersOwn> {
+        self.servers_own
+            .borrow_mut()
+            .entry(server)
+            .or_default()
+            .clone()
+    }
+
     /// Opens a connection outside the limit, for a KILL that must not wait.
     pub async fn open_extra(
         &self,
         target: &Target,
         pass: &Pass,
     ) -> Result<Connection, ConnectionError> {
-        let opening = login::open(&self.terms, target, pass.profile(), None);
+        let opening = async {
+            let mut connection = login::open(&self.terms, target, pass.profile(), None).await?;
+            account::check(&mut connection, pass).await?;
+            Ok(connection)
+        };
         let mut connection = self.unless_cut(target, opening).await?;
         self.enter(target, &mut connection);
         Ok(connection)
@@ -330,9 +359,13 @@ impl Pools {
         let pass = pass.expect("who takes a connection has the pass of its key");
         let defaults = self.defaults.now();
         let expired = pass.profile().entitlement.expired;
+        // Of before the login: what changes meanwhile counts as later.
+        let edition = pass.edition();
         let opening = async {
             let mut connection =
                 login::open(&self.terms, target, pass.profile(), wanted.database()).await?;
+            account::check(&mut connection, &pass).await?;
+            connection.servers_own = self.servers_own(target.server);
             if expired {
                 connection.condemn();
                 return Ok(connection);
@@ -346,9 +379,9 @@ impl Pools {
         let mut connection = self.unless_cut(target, opening).await?;
         self.note_seen(target.server, &connection.seen);
         connection.pass = Some(pass);
+        connection.edition = edition;
         connection.defaults = defaults;
         self.enter(target, &mut connection);
-        connection.opened_s = self.now_s.get();
         connection.statements_max = self.limits.get().statements_max.max(1);
         lease.connection = Some(Box::new(connection));
         Ok(lease)
@@ -405,7 +438,7 @@ impl Pools {
         connection.idle_since_s = self.now_s.get();
         let mut servers = self.servers.borrow_mut();
         let server = servers.entry(key.server).or_default();
-        if connection.term < server.term {
+        if connection.term < server.term || is_outdated(&connection) {
             server.count -= 1;
             wake_next(server, None);
             return;
@@ -428,85 +461,12 @@ impl Pools {
         wake_next(server, None);
     }
 
-    /// Once a second: closes what has been idle for long, and the idle connections of servers for
-    /// which `alive` is false.
-    pub fn tick(&self, now_s: u64, alive: impl Fn(ServerId) -> bool) {
-        self.now_s.set(now_s);
-        let mut servers = self.servers.borrow_mut();
-        for (id, server) in servers.iter_mut() {
-            let before = server.idle.len();
-            let keep = alive(*id);
-            let limit = self.limits.get().idle_s;
-            // A stale session could not have another connection: it keeps what it has.
-            server
-                .idle
-                .retain(|(_, c)| keep && (c.idle_since_s + limit > now_s || ends_with_sessions(c)));
-            server.count -= before - server.idle.len();
-        }
-        drop(servers);
-        self.close_unneeded();
-        self.passes.prune();
-    }
-
-    /// After the accounts changed: connections whose account is not `valid` any more serve the
-    /// sessions that have their pass, and are closed when there is none.
-    pub fn review(&self, valid: impl Fn(&Entitlement) -> bool) {
-        self.passes.review(valid);
-        self.close_unneeded();
-    }
-
-    /// Closes idle connections that may not outlive the sessions they belong to. To be called when a
-    /// session has ended, too.
-    pub fn close_unneeded(&self) {
-        let mut idle: FxHashMap<u32, usize> = FxHashMap::default();
-        let mut servers = self.servers.borrow_mut();
-        for server in servers.values() {
-            for (key, connection) in &server.idle {
-                if ends_with_sessions(connection) {
-                    *idle.entry(key.profile).or_default() += 1;
-                }
-            }
-        }
-        if idle.is_empty() {
-            return;
-        }
-        for server in servers.values_mut() {
-            let before = server.idle.len();
-            server.idle.retain(|(key, connection)| {
-                let holders = connection.pass.as_ref().map_or(0, Pass::holders);
-                idle.get(&key.profile).is_none_or(|&idle| holders > idle)
-            });
-            server.count -= before - server.idle.len();
-        }
-    }
-
     /// True when a session waits for a connection of this server.
     pub fn wanted(&self, server: ServerId) -> bool {
         self.servers
             .borrow()
             .get(&server)
             .is_some_and(|s| !s.line.is_empty())
-    }
-
-    /// Closes the idle connections of a server that has too many prepared statements: theirs go
-    /// with them. False when there was none.
-    pub fn close_idle_of(&self, server: ServerId) -> bool {
-        let mut servers = self.servers.borrow_mut();
-        let Some(server) = servers.get_mut(&server) else {
-            return false;
-        };
-        let closed = server.idle.len();
-        server.count -= closed;
-        server.idle.clear();
-        closed > 0
-    }
-
-    /// Closes every idle connection.
-    pub fn close_idle(&self) {
-        for server in self.servers.borrow_mut().values_mut() {
-            server.count -= server.idle.len();
-            server.idle.clear();
-        }
     }
 
     /// Connections to one server that are in use.
@@ -521,6 +481,12 @@ impl Pools {
         let mut usage = Usage {
             opened: self.opened.get(),
             ended: self.ended.get(),
+            variables_refused: self
+                .servers_own
+                .borrow()
+                .values()
+                .map(|own| own.refused())
+                .sum(),
             ..Usage::default()
         };
         for server in self.servers.borrow().values() {
@@ -530,6 +496,12 @@ impl Pools {
         }
         usage
     }
+}
+
+/// It was opened when its login was taken for an account that was alike, and may be no more.
+pub(crate) fn is_outdated(connection: &Connection) -> bool {
+    let pass = connection.pass.as_ref();
+    pass.is_some_and(|pass| pass.edition() != connection.edition)
 }
 
 pub(crate) fn ends_with_sessions(connection: &Connection) -> bool {

@@ -6,7 +6,7 @@ use mysql_wire::Malformed;
 use mysql_wire::command::Command;
 use mysql_wire::packet;
 
-use crate::connection::{Connection, ConnectionError};
+use crate::connection::{Connection, ConnectionError, payloads};
 use crate::prepared::{Known, Prepared};
 
 /// ER_MAX_PREPARED_STMT_COUNT_REACHED.
@@ -57,6 +57,31 @@ impl Connection {
         })?;
         self.remember(prepared.clone(), server_id).await?;
         Ok(server_id)
+    }
+
+    /// The definitions of the columns that a text's rows would have; the text does not run. None where
+    /// the server does not tell all of them.
+    ///
+    /// # Errors
+    /// `Refused` is the server's answer to the text; the connection stays sound.
+    pub async fn describe(&mut self, text: &[u8]) -> Result<Vec<Box<[u8]>>, ConnectionError> {
+        let mut packets = Vec::new();
+        let commands = [(Command::StmtPrepare, text)];
+        let outcome = self.run_rows(&commands, &mut packets).await?;
+        let Some(reply) = outcome.prepared else {
+            return Ok(Vec::new());
+        };
+        self.statements.close(reply.statement_id);
+        self.send_closes(false).await?;
+        let columns = usize::from(reply.columns);
+        let before = 1 + usize::from(reply.params);
+        let told = payloads(&packets).skip(before).take(columns);
+        let told: Vec<Box<[u8]>> = told.map(Into::into).collect();
+        Ok(if told.len() == columns {
+            told
+        } else {
+            Vec::new()
+        })
     }
 
     /// Remembers a statement that the server has just prepared, and closes what it displaces.

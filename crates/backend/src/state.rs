@@ -47,6 +47,8 @@ pub fn classify(name: &str) -> Tracked {
         | "pseudo_slave_mode" | "gtid_next" | "gtid_seq_no" | "sql_log_bin" | "profiling" => {
             Tracked::Pins
         }
+        // MariaDB's settings of a replica's source that pass for the session's.
+        "sql_slave_skip_counter" | "max_relay_log_size" => Tracked::Pins,
         _ => Tracked::State,
     }
 }
@@ -60,7 +62,7 @@ pub const TRACKING: [&str; 3] = [
 
 /// Whether transactions are READ ONLY by default. On a connection that Heddle itself made READ ONLY
 /// this is never touched.
-const READ_ONLY: [&str; 2] = ["transaction_read_only", "tx_read_only"];
+pub(crate) const READ_ONLY: [&str; 2] = ["transaction_read_only", "tx_read_only"];
 
 /// The variables that decide how a text is parsed: a prepared statement keeps them from its PREPARE.
 const PARSING: [&str; 4] = [
@@ -179,16 +181,15 @@ impl SessionState {
         changed + extra + usize::from(self.database != wanted.database)
     }
 
-    /// The SET statement that takes a connection from `self` to `wanted`, or `None` when the
-    /// variables agree already. `login` holds the values after login of the variables that have no
-    /// useful DEFAULT (the character sets come from the handshake). `guarded` is for connections
-    /// that must stay READ ONLY.
-    pub fn set_statement(
+    /// The assignments that take a connection from `self` to `wanted`; none when the variables agree
+    /// already. `login` holds the values after login of the variables that have no useful DEFAULT (the
+    /// character sets come from the handshake). What is `left` stays as it is.
+    pub(crate) fn assignments(
         &self,
         wanted: &SessionState,
         login: &SessionState,
-        guarded: bool,
-    ) -> Option<Vec<u8>> {
+        left: impl Fn(&str) -> bool,
+    ) -> Vec<Assignment> {
         let mut items: Vec<(&str, Option<&[u8]>)> = Vec::new();
         for (name, value) in &wanted.variables {
             if self.variables.get(name) != Some(value) {
@@ -220,31 +221,32 @@ impl SessionState {
                 None => {}
             }
         }
-        if guarded {
-            items.retain(|(name, _)| !READ_ONLY.contains(name));
-        }
-        if items.is_empty() && names.is_none() {
-            return None;
-        }
+        items.retain(|(name, _)| !left(name));
         // Setting the character set of the connection resets its collation, so the collation is last.
         items.sort_by_key(|(name, _)| *name == "collation_connection");
-        let mut text = b"SET ".to_vec();
-        if let Some([charset, collation]) = names {
-            text.extend_from_slice(b"NAMES ");
-            put_value(&mut text, "", Some(charset));
-            text.extend_from_slice(b" COLLATE ");
-            put_value(&mut text, "", Some(collation));
-        }
-        for (i, (name, value)) in items.iter().enumerate() {
-            if i > 0 || names.is_some() {
-                text.extend_from_slice(b", ");
+        let names = names.map(|[charset, collation]| Assignment::names(charset, collation));
+        let one = |(name, value): (&str, Option<&[u8]>)| Assignment::one(name, value);
+        names
+            .into_iter()
+            .chain(items.into_iter().map(one))
+            .collect()
+    }
+
+    /// The same state, but these variables are as in `other`.
+    pub(crate) fn taking(&self, other: &SessionState, names: &[Arc<str>]) -> SessionState {
+        let mut state = self.clone();
+        for name in names {
+            match other.variables.get_key_value(&**name) {
+                Some((name, value)) => drop(state.variables.insert(name.clone(), value.clone())),
+                None => drop(state.variables.remove(&**name)),
             }
-            text.extend_from_slice(b"SESSION ");
-            text.extend_from_slice(name.as_bytes());
-            text.extend_from_slice(b" = ");
-            put_value(&mut text, name, *value);
         }
-        Some(text)
+        state.hashed()
+    }
+
+    /// True when one of its variables is such.
+    pub(crate) fn any(&self, test: impl Fn(&str) -> bool) -> bool {
+        self.variables.keys().any(|name| test(name))
     }
 
     /// Character set and collation, where the three character sets are one: as after a login or SET
@@ -258,6 +260,61 @@ impl SessionState {
     }
 }
 
+/// A part of a SET statement that may also stand alone.
+pub(crate) struct Assignment {
+    /// The variables that it sets.
+    pub names: Vec<Arc<str>>,
+    text: Vec<u8>,
+    /// To the value that a login takes over.
+    to_global: bool,
+}
+
+impl Assignment {
+    fn names(charset: &[u8], collation: &[u8]) -> Assignment {
+        let mut text = b"NAMES ".to_vec();
+        put_value(&mut text, "", charset);
+        text.extend_from_slice(b" COLLATE ");
+        put_value(&mut text, "", collation);
+        Assignment {
+            names: NAMES.map(Arc::from).to_vec(),
+            text,
+            to_global: false,
+        }
+    }
+
+    /// None is what a login takes over. MySQL makes the wrong thing of DEFAULT where a switch is kept the
+    /// other way round (it turns `foreign_key_checks` and `unique_checks` off), so the global value is
+    /// named.
+    pub fn one(name: &str, value: Option<&[u8]>) -> Assignment {
+        let mut text = format!("SESSION {name} = ").into_bytes();
+        match value {
+            Some(value) => put_value(&mut text, name, value),
+            None => text.extend_from_slice(format!("@@GLOBAL.{name}").as_bytes()),
+        }
+        Assignment {
+            names: vec![name.into()],
+            text,
+            to_global: value.is_none(),
+        }
+    }
+
+    /// The same of a variable that only sessions have.
+    pub fn without_global(&self) -> Option<Assignment> {
+        let name = self.names.first().filter(|_| self.to_global)?;
+        Some(Assignment {
+            names: self.names.clone(),
+            text: format!("SESSION {name} = DEFAULT").into_bytes(),
+            to_global: false,
+        })
+    }
+
+    /// The SET statement of all of these; `None` where there are none.
+    pub fn statement(all: &[Assignment]) -> Option<Vec<u8>> {
+        let texts: Vec<&[u8]> = all.iter().map(|one| &one.text[..]).collect();
+        (!all.is_empty()).then(|| [b"SET ", &texts.join(&b", "[..])[..]].concat())
+    }
+}
+
 struct Hashed<'a>(&'a Option<Rc<[u8]>>, &'a BTreeMap<Rc<str>, Rc<[u8]>>);
 
 impl Hash for Hashed<'_> {
@@ -267,14 +324,19 @@ impl Hash for Hashed<'_> {
     }
 }
 
+/// Variables that may be NULL, besides character sets. Servers report an empty value for it, which these
+/// never have.
+const NULLABLE: [&str; 4] = [
+    "default_tmp_storage_engine",
+    "enforce_storage_engine",
+    "innodb_ft_user_stopword_table",
+    "innodb_tmpdir",
+];
+
 /// Writes a value so that SET takes it: numbers bare (both engines refuse them quoted), everything
-/// else as a hexadecimal-free quoted string; an empty character set is reported for NULL.
-fn put_value(text: &mut Vec<u8>, name: &str, value: Option<&[u8]>) {
-    let Some(value) = value else {
-        text.extend_from_slice(b"DEFAULT");
-        return;
-    };
-    if value.is_empty() && name.starts_with("character_set_") {
+/// else as a hexadecimal-free quoted string; what is reported for NULL as that.
+fn put_value(text: &mut Vec<u8>, name: &str, value: &[u8]) {
+    if value.is_empty() && (name.starts_with("character_set_") || NULLABLE.contains(&name)) {
         text.extend_from_slice(b"NULL");
         return;
     }
@@ -304,8 +366,8 @@ mod tests {
     use super::*;
 
     fn text(from: &SessionState, to: &SessionState, login: &SessionState) -> Option<String> {
-        from.set_statement(to, login, false)
-            .map(|t| String::from_utf8(t).expect("UTF-8"))
+        let all = from.assignments(to, login, |_| false);
+        Assignment::statement(&all).map(|text| String::from_utf8(text).expect("UTF-8"))
     }
 
     #[test]
@@ -313,6 +375,11 @@ mod tests {
         let login = SessionState::new(None).with_variable("character_set_client", b"utf8mb4");
         let fresh = SessionState::new(Some(b"shop"));
         assert_eq!(text(&fresh, &fresh, &login), None);
+        let null = fresh.with_variable("innodb_tmpdir", b"");
+        assert_eq!(
+            text(&fresh, &null, &login).as_deref(),
+            Some("SET SESSION innodb_tmpdir = NULL")
+        );
         let wanted = fresh
             .with_variable("sql_mode", b"ANSI_QUOTES")
             .with_variable("max_join_size", b"100")
@@ -335,7 +402,9 @@ mod tests {
             .with_variable("time_zone", b"+02:00");
         assert_eq!(
             text(&used, &fresh, &login).as_deref(),
-            Some("SET SESSION character_set_client = 'utf8mb4', SESSION time_zone = DEFAULT")
+            Some(
+                "SET SESSION character_set_client = 'utf8mb4', SESSION time_zone = @@GLOBAL.time_zone"
+            )
         );
         assert_eq!(used.distance(&fresh), 2);
     }
@@ -358,7 +427,9 @@ mod tests {
         );
         assert_eq!(
             text(&other, &fresh, &login).as_deref(),
-            Some("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_general_ci', SESSION sql_mode = DEFAULT")
+            Some(
+                "SET NAMES 'utf8mb4' COLLATE 'utf8mb4_general_ci', SESSION sql_mode = @@GLOBAL.sql_mode"
+            )
         );
         let raw = fresh.with_variable("character_set_results", b"");
         assert_eq!(
@@ -380,9 +451,10 @@ mod tests {
     fn a_guarded_connection_stays_read_only() {
         let login = SessionState::new(None);
         let wanted = login.with_variable("tx_read_only", b"OFF");
-        assert_eq!(login.set_statement(&wanted, &login, true), None);
-        assert!(login.set_statement(&wanted, &login, false).is_some());
-        assert_eq!(wanted.set_statement(&login, &login, true), None);
+        let guarded = |name: &str| READ_ONLY.contains(&name);
+        assert!(login.assignments(&wanted, &login, guarded).is_empty());
+        assert_eq!(login.assignments(&wanted, &login, |_| false).len(), 1);
+        assert!(wanted.assignments(&login, &login, guarded).is_empty());
     }
 
     #[test]

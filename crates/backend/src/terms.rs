@@ -1,10 +1,12 @@
 //! On what terms servers are met: TLS, compression.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use channel::{Algorithm, ServerTls, Trust};
+use farm::ServerKey;
 use mysql_wire::capability::Capabilities;
+use proxy_wire::Version;
 
 use crate::connection::ConnectionError;
 
@@ -14,6 +16,8 @@ pub struct Terms {
     pub trust: Trust,
     /// Used with servers that can do it.
     pub compress: Option<Algorithm>,
+    /// Connections for a client say by the PROXY protocol where it is.
+    pub proxy: Option<Version>,
 }
 
 impl Terms {
@@ -23,6 +27,7 @@ impl Terms {
         Terms {
             trust: trust.expect("without authorities nothing can be wrong with them"),
             compress: None,
+            proxy: None,
         }
     }
 
@@ -54,5 +59,75 @@ impl Terms {
     pub(crate) fn compression(&self, agreed: Capabilities) -> Option<Algorithm> {
         let any = Capabilities::COMPRESS | Capabilities::ZSTD_COMPRESSION;
         self.compress.filter(|_| agreed.intersects(any))
+    }
+}
+
+/// The key that a server must prove to hold: the one that the farm knows, for a server on another machine
+/// whose certificate is not verified otherwise. Such a server must offer TLS.
+pub(crate) fn key_to_meet(
+    trust: &Trust,
+    server: Option<IpAddr>,
+    known: Option<ServerKey>,
+    agreed: Capabilities,
+) -> Result<Option<ServerKey>, ConnectionError> {
+    let is_near = server.is_some_and(|ip| ip.to_canonical().is_loopback());
+    let is_spared = is_near && trust.spares_loopback;
+    let key = known.filter(|_| trust.mode == ServerTls::Preferred && !is_spared);
+    if key.is_some() && !agreed.contains(Capabilities::SSL) {
+        let source = io::Error::other("the server offers no TLS any more");
+        return Err(ConnectionError::Tls { source });
+    }
+    Ok(key)
+}
+
+/// Whether a server may be given a password itself, and not only a proof of it. It is known who answers on
+/// this machine, and where a certificate was verified; `required` is the operator's word that any server
+/// will do inside TLS. What is only preferred proves nothing, unless the server was met by its key
+/// (`by_key`); and a key that a server sends proves nothing either.
+pub(crate) fn may_have_password(
+    mode: ServerTls,
+    server: Option<IpAddr>,
+    in_tls: bool,
+    by_key: bool,
+) -> bool {
+    let is_local = server.is_some_and(|ip| ip.to_canonical().is_loopback());
+    let is_agreed = match mode {
+        ServerTls::Disabled => false,
+        ServerTls::Preferred => by_key,
+        ServerTls::Required | ServerTls::VerifyCa | ServerTls::VerifyIdentity => true,
+    };
+    is_local || in_tls && is_agreed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_get_no_password() {
+        let ip = |text: &str| Some(text.parse::<IpAddr>().expect("an address"));
+        let (far, near) = (ip("10.0.0.1"), ip("127.0.0.1"));
+        for by_key in [false, true] {
+            let given = may_have_password(ServerTls::Preferred, far, true, by_key);
+            assert_eq!(given, by_key);
+            assert!(!may_have_password(ServerTls::Preferred, far, false, by_key));
+        }
+        for (mode, server, in_tls, may) in [
+            (ServerTls::Preferred, far, false, false),
+            (ServerTls::Preferred, far, true, false),
+            (ServerTls::Preferred, None, true, false),
+            (ServerTls::Preferred, near, false, true),
+            (ServerTls::Preferred, ip("::ffff:127.0.0.1"), false, true),
+            (ServerTls::Preferred, ip("::1"), true, true),
+            (ServerTls::Disabled, far, false, false),
+            (ServerTls::Disabled, near, false, true),
+            (ServerTls::Required, far, true, true),
+            (ServerTls::Required, far, false, false),
+            (ServerTls::VerifyCa, far, true, true),
+            (ServerTls::VerifyIdentity, far, true, true),
+        ] {
+            let given = may_have_password(mode, server, in_tls, false);
+            assert_eq!(given, may, "{mode:?} {server:?} {in_tls}");
+        }
     }
 }

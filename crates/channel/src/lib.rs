@@ -11,6 +11,7 @@
 //!
 //! Must not know: messages of the protocol beyond packet headers, logins, sessions, the farm.
 
+mod authority;
 mod certificate;
 mod duplex;
 mod packing;
@@ -24,15 +25,17 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
+use memory::Reservation;
 use reactor::{Closer, Sock};
 pub use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ServerConfig};
+pub use rustls::{ClientConfig, ServerConfig};
 
+pub use crate::authority::{Authority, CLOCK_ALLOWANCE, Mutual};
 pub use crate::certificate::{CertificateError, Fingerprint};
 pub use crate::duplex::Duplex;
 pub use crate::packing::{Algorithm, PackError, Packing, Side};
 pub use crate::subject::PeerCertificate;
-pub use crate::terms::{Presented, ServerTls, Trust};
+pub use crate::terms::{Presented, ServerTls, Trust, is_other_key, key_of};
 use crate::tls::Tls;
 use crate::wrapped::{Pull, Wrapped};
 
@@ -177,6 +180,14 @@ impl Channel {
         }
     }
 
+    /// What layers keep of a peer's bytes counts there from now on, beyond the reservation's free bytes. A
+    /// receive that would need more fails with [`io::ErrorKind::OutOfMemory`].
+    pub fn keep_within(&mut self, reservation: Reservation) {
+        if let Some(wrapped) = &mut self.wrapped {
+            wrapped.keep_within(reservation);
+        }
+    }
+
     /// The next bytes received begin a new command: frames are counted anew. Only the server's side
     /// says this; a client's side sees it in what it sends.
     pub fn new_command(&mut self) {
@@ -198,6 +209,17 @@ impl Channel {
     /// The cipher suite by the name that OpenSSL gives it; empty outside TLS.
     pub fn cipher(&self) -> &'static str {
         self.tls().map_or("", Tls::cipher)
+    }
+
+    /// The cipher suites that are offered, by OpenSSL's names, with colons between them; empty outside
+    /// TLS.
+    pub fn ciphers(&self) -> String {
+        self.tls().map_or_else(String::new, |_| tls::ciphers())
+    }
+
+    /// TLSv1.3 or TLSv1.2; empty outside TLS.
+    pub fn protocol(&self) -> &'static str {
+        self.tls().map_or("", Tls::protocol)
     }
 
     /// The peer's certificate, verified; None outside TLS and for a client without one.

@@ -130,8 +130,7 @@ impl Packing {
             return Ok(None);
         };
         if let Err(error) = self.check(header.sequence) {
-            // A last word follows the number that the peer has used.
-            (self.next, self.fresh) = (header.sequence.wrapping_add(1), false);
+            self.answer(header.sequence);
             return Err(error);
         }
         let Some(body) = bytes.get(HEADER_BYTES..header.frame_bytes()) else {
@@ -158,6 +157,11 @@ impl Packing {
             asked.renumber = renumber;
         }
         Ok(Some(header.frame_bytes()))
+    }
+
+    /// A last word follows the number that the peer has used.
+    pub(crate) fn answer(&mut self, sequence: u8) {
+        (self.next, self.fresh) = (sequence.wrapping_add(1), false);
     }
 
     /// Whether a frame of this number may come now.

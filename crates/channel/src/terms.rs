@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::certificate::{self, CertificateError, Fingerprint};
 
-fn provider() -> Arc<CryptoProvider> {
+pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
@@ -91,7 +91,6 @@ pub struct Trust {
 impl Trust {
     /// `authorities` are the contents of a PEM file; the verifying modes need them.
     pub fn new(mode: ServerTls, authorities: Option<&[u8]>) -> Result<Trust, CertificateError> {
-        let algorithms = ring::default_provider().signature_verification_algorithms;
         let roots = match authorities {
             Some(pem) => certificate::authorities(pem)?,
             None => RootCertStore::empty(),
@@ -107,21 +106,31 @@ impl Trust {
             ServerTls::VerifyCa if roots.is_empty() => {
                 return Err(CertificateError::NoCertificate);
             }
-            ServerTls::VerifyCa => Arc::new(AnyName { roots, algorithms }),
-            _ => Arc::new(AnyCertificate(algorithms)),
+            ServerTls::VerifyCa => verifier(Taken::SignedBy(roots)),
+            _ => verifier(Taken::Any),
         };
-        let config = ClientConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| CertificateError::Pair(error.to_string()))?
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_no_client_auth();
-        let config = Arc::new(config);
         Ok(Trust {
             mode,
             spares_loopback: true,
-            config,
+            config: client_config(verifier)?,
         })
+    }
+
+    /// TLS with one server only: the one that proves to hold this key ([`key_of`]).
+    pub fn pinned(pin: Fingerprint) -> Result<Arc<ClientConfig>, CertificateError> {
+        client_config(verifier(Taken::OfKey(pin)))
+    }
+
+    /// TLS with a router: its certificate is one of this PEM file, or one of them is an authority that
+    /// signed it under the router's name.
+    pub fn with_router(pem: &[u8]) -> Result<Arc<ClientConfig>, CertificateError> {
+        let known = certificate::chain(pem)?;
+        let roots = Arc::new(certificate::authorities(pem)?);
+        let signed = WebPkiServerVerifier::builder_with_provider(roots, provider());
+        let signed = signed
+            .build()
+            .map_err(|error| CertificateError::Authority(error.to_string()))?;
+        client_config(verifier(Taken::OneOf { known, signed }))
     }
 
     /// Whether TLS is to be used with a server at this address that offers it, or not. The error is
@@ -144,70 +153,88 @@ impl Trust {
     }
 }
 
-/// Takes any certificate: whoever stands between could show one too, so nothing about it is looked
-/// at. Servers that made their own certificate are met like this.
-#[derive(Debug)]
-struct AnyCertificate(WebPkiSupportedAlgorithms);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
-    }
+fn client_config(
+    verifier: Arc<dyn ServerCertVerifier>,
+) -> Result<Arc<ClientConfig>, CertificateError> {
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| CertificateError::Pair(error.to_string()))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
 }
 
-/// Takes any certificate that an authority has signed, whatever name is in it.
+/// By this text an error of TLS says that a server's key is not the one that is known.
+const OTHER_KEY: &str = "the certificate is not the one that the farm knows the server by";
+
+/// Whether TLS failed because the server's key is not the one that is known.
+pub fn is_other_key(error: &std::io::Error) -> bool {
+    error.to_string().contains(OTHER_KEY)
+}
+
+/// SHA-256 of the public key in a certificate: it stays when a certificate is renewed with its key. None
+/// for what cannot be read.
+pub fn key_of(certificate: &CertificateDer<'_>) -> Option<Fingerprint> {
+    let certificate = ParsedCertificate::try_from(certificate).ok()?;
+    Some(Sha256::digest(certificate.subject_public_key_info()).into())
+}
+
+/// Which certificates of servers are taken, where not the usual rules decide.
 #[derive(Debug)]
-struct AnyName {
-    roots: RootCertStore,
+enum Taken {
+    /// Any: an impostor could show one, too, so nothing about it is looked at. Servers that made their
+    /// own certificate are met like this.
+    Any,
+    /// The one with this key. The server proves that it holds the key; what the certificate says of
+    /// itself is not looked at.
+    OfKey(Fingerprint),
+    /// One of these, whatever it says of itself; or what the usual rules take.
+    OneOf {
+        known: Vec<CertificateDer<'static>>,
+        signed: Arc<WebPkiServerVerifier>,
+    },
+    /// Those that one of these authorities has signed, whatever name is in them.
+    SignedBy(RootCertStore),
+}
+
+/// Takes servers by their certificates alone.
+#[derive(Debug)]
+struct Verifier {
+    taken: Taken,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for AnyName {
+fn verifier(taken: Taken) -> Arc<dyn ServerCertVerifier> {
+    let algorithms = ring::default_provider().signature_verification_algorithms;
+    Arc::new(Verifier { taken, algorithms })
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let certificate = ParsedCertificate::try_from(end_entity)?;
-        verify_server_cert_signed_by_trust_anchor(
-            &certificate,
-            &self.roots,
-            intermediates,
-            now,
-            self.algorithms.all,
-        )?;
+        match &self.taken {
+            Taken::OneOf { known, .. } if known.contains(end_entity) => {}
+            Taken::OneOf { signed, .. } => {
+                return signed.verify_server_cert(end_entity, intermediates, name, ocsp, now);
+            }
+            Taken::Any => {}
+            Taken::OfKey(pin) if key_of(end_entity) == Some(*pin) => {}
+            Taken::OfKey(_) => return Err(Error::General(OTHER_KEY.to_owned())),
+            Taken::SignedBy(roots) => verify_server_cert_signed_by_trust_anchor(
+                &ParsedCertificate::try_from(end_entity)?,
+                roots,
+                intermediates,
+                now,
+                self.algorithms.all,
+            )?,
+        }
         Ok(ServerCertVerified::assertion())
     }
 
@@ -217,6 +244,9 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        if matches!(self.taken, Taken::Any) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         rustls::crypto::verify_tls12_signature(message, certificate, signature, &self.algorithms)
     }
 
@@ -226,6 +256,9 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        if matches!(self.taken, Taken::Any) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 

@@ -10,7 +10,7 @@ use rustls::unbuffered::{
     ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
     WriteTraffic,
 };
-use rustls::{CipherSuite, ClientConfig, ServerConfig};
+use rustls::{CipherSuite, ClientConfig, ProtocolVersion, ServerConfig};
 
 /// Room for a receive during the handshake.
 const HANDSHAKE_BYTES: usize = 2048;
@@ -262,6 +262,29 @@ impl Tls {
         };
         suite.map_or("", |suite| openssl_name(suite.suite()))
     }
+
+    /// The servers' name of the protocol.
+    pub fn protocol(&self) -> &'static str {
+        let version = match &self.end {
+            End::Server(server) => server.protocol_version(),
+            End::Client(client) => client.protocol_version(),
+        };
+        match version {
+            Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "",
+        }
+    }
+}
+
+/// OpenSSL's names of the cipher suites, as a list.
+pub fn ciphers() -> String {
+    let suites = rustls::crypto::ring::default_provider().cipher_suites;
+    let names: Vec<&str> = suites
+        .iter()
+        .map(|suite| openssl_name(suite.suite()))
+        .collect();
+    names.join(":")
 }
 
 fn openssl_name(suite: CipherSuite) -> &'static str {

@@ -3,6 +3,9 @@
 
 use std::io;
 
+use memory::{Full, Reservation};
+use mysql_wire::compressed::Header;
+
 use crate::packing::Packing;
 use crate::tls::{self, Opened, Sink, Tls};
 
@@ -11,6 +14,10 @@ const IDLE_BYTES: usize = 512;
 
 /// The largest receive; the longest TLS record and some more.
 const RECEIVE_BYTES_MAX: usize = 32_768;
+
+/// A frame of so many plain bytes is not counted: most are no longer, and its bytes are gone as soon as the
+/// caller has taken them.
+const PASSING_BYTES: usize = 65_536;
 
 /// What came of the bytes so far.
 pub(crate) enum Pull {
@@ -33,6 +40,8 @@ pub(crate) struct Wrapped {
     plain_at: usize,
     /// The room of the next receive: follows what comes.
     room: usize,
+    /// For frames and plain bytes, where they are limited.
+    reservation: Option<Reservation>,
 }
 
 impl Wrapped {
@@ -53,6 +62,7 @@ impl Wrapped {
             plain,
             plain_at: 0,
             room: IDLE_BYTES,
+            reservation: None,
         }
     }
 
@@ -61,6 +71,10 @@ impl Wrapped {
         self.frames = self.plain.split_off(self.plain_at);
         (self.plain, self.plain_at) = (Vec::new(), 0);
         self.packing = Some(packing);
+    }
+
+    pub fn keep_within(&mut self, reservation: Reservation) {
+        self.reservation = Some(reservation);
     }
 
     pub fn new_command(&mut self) {
@@ -99,9 +113,11 @@ impl Wrapped {
                 self.plain_at = end;
                 if end == self.plain.len() {
                     (self.plain, self.plain_at) = (Vec::new(), 0);
+                    self.give_back();
                 }
                 return Ok(Pull::Bytes(buffer.len() - before));
             }
+            self.cover_next()?;
             if let Some(packing) = &mut self.packing
                 && let Some(bytes) = packing.unpack(&self.frames, &mut self.plain)?
             {
@@ -123,6 +139,34 @@ impl Wrapped {
                 Opened::More => return Ok(Pull::More),
                 Opened::Closed => return Ok(Pull::Closed),
             }
+        }
+    }
+
+    /// Reserves what has come of frames, and what the next one becomes if it is whole.
+    fn cover_next(&mut self) -> io::Result<()> {
+        let (Some(packing), Some(reservation)) = (&mut self.packing, &mut self.reservation) else {
+            return Ok(());
+        };
+        let Some(header) = Header::parse(&self.frames) else {
+            return Ok(());
+        };
+        let plain_bytes = header.plain_bytes.max(header.body_bytes);
+        let is_whole = self.frames.len() >= header.frame_bytes();
+        let plain_bytes = match is_whole && plain_bytes > PASSING_BYTES {
+            true => plain_bytes,
+            false => 0,
+        };
+        let covered = reservation.cover(self.frames.capacity() + plain_bytes);
+        covered.map_err(|Full| {
+            packing.answer(header.sequence);
+            io::ErrorKind::OutOfMemory.into()
+        })
+    }
+
+    /// Gives back what was reserved for bytes that are gone.
+    fn give_back(&mut self) {
+        if let Some(reservation) = &mut self.reservation {
+            reservation.shrink(self.frames.capacity() + self.plain.capacity());
         }
     }
 

@@ -129,7 +129,7 @@ impl Control {
         let login = {
             let state = self.state();
             let record = state.records.servers.get(&id).map(|kept| &kept.value);
-            record.map(|record| self.login(&record.host, record.port))
+            record.map(|record| self.login(record))
         };
         let login = login.ok_or_else(|| Error::Lost {
             operation: "connect",

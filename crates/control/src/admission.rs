@@ -9,6 +9,7 @@ use crate::commands::CommandError;
 use crate::configuration::Author;
 use crate::events::Event;
 use crate::identity;
+use crate::pin;
 use crate::reach::ack_wait_ms;
 use crate::record::{Records, ServerRecord};
 use crate::runtime::Control;
@@ -53,9 +54,10 @@ impl Control {
             self.apply_acks(&newcomer.group).await?;
             return Ok(Admitted::Member(uuid));
         }
-        let login = self.login(&newcomer.host, newcomer.port);
+        let login = self.login_asked(&newcomer.host, newcomer.port);
         let mut link = Link::open(&login, newcomer.timeout_ms).await?;
         self.act_by_right(&mut link).await?;
+        self.takes_headers(newcomer).await?;
         let seen = engine::probe(&mut link, false, newcomer.timeout_ms).await?;
         let version = link.version().clone();
         if records.groups[&newcomer.group].value.kind == GroupKind::Galera {
@@ -67,7 +69,9 @@ impl Control {
         let advice = if newcomer.update_only {
             Vec::new()
         } else {
-            settings_of(&mut link, newcomer, &seen).await?
+            let advice = settings_of(&mut link, newcomer, &seen).await?;
+            engine::keep_statements(&mut link, newcomer.timeout_ms).await?;
+            advice
         };
         let primary = records
             .primary(&newcomer.group)
@@ -88,7 +92,8 @@ impl Control {
                 None => lead(&mut link, &seen, newcomer.timeout_ms).await?,
             }
         }
-        let record = record(newcomer, &version, &seen, status)?;
+        let key = self.pin_of(&link, version.engine);
+        let record = record(newcomer, &version, &seen, status, key)?;
         let (id, transaction) = records.add_server(&record);
         let observation = engine::probe(&mut link, false, newcomer.timeout_ms).await?;
         // Known before the snapshot shows the server, so that it serves from the first moment.
@@ -275,6 +280,7 @@ async fn settings_of(
         )));
     }
     let mut advice = cures(&advised);
+    advice.extend(requirements::unordered_tables(link, newcomer.timeout_ms).await?);
     if !seen.read_only {
         // Nobody can ask for it later: a promotion changes it.
         advice.push(
@@ -291,6 +297,7 @@ pub(crate) fn record(
     version: &Version,
     seen: &Observation,
     status: Status,
+    key: Option<farm::ServerKey>,
 ) -> Result<ServerRecord, CommandError> {
     let uuid = match &seen.uuid {
         Some(uuid) => uuid.clone(),
@@ -317,6 +324,7 @@ pub(crate) fn record(
         engine: version.engine,
         version: version.text.clone(),
         never_primary: false,
+        certificate: key.map(|key| pin::text(&key)),
     })
 }
 
@@ -365,6 +373,8 @@ mod tests {
             uuid: None,
             server_id: 7,
             read_only: true,
+            sql_mode: String::new(),
+            logins_set_mode: false,
             gtid: gtid.to_owned(),
             replica: None,
             acks: None,

@@ -63,6 +63,8 @@ mod tests {
             uuid: None,
             server_id: 1,
             read_only: true,
+            sql_mode: String::new(),
+            logins_set_mode: false,
             gtid: String::new(),
             replica: None,
             acks: None,

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use engine::copy::{self, Contents};
 use engine::{Link, Login, Observation, Thread, Version, requirements};
 use farm::{GroupKind, Mode, Position, Status};
-use meta::Transaction;
 
 use crate::admission::{Admitted, no_group};
 use crate::commands::CommandError;
@@ -85,7 +84,7 @@ impl Control {
                 Aim::Rebuild { id: *id }
             }
         };
-        let login = self.login(&order.host, order.port);
+        let login = self.login_asked(&order.host, order.port);
         let mut link = Link::open(&login, order.timeout_ms).await?;
         self.fits(&mut link, &order.group, order.timeout_ms).await?;
         if member.is_none() && !order.force {
@@ -281,7 +280,7 @@ impl Control {
         }
         let source = self.sound_source(job).await?;
         job.copies_from(source.address());
-        let from = self.login(&source.host, source.port);
+        let from = self.login(&source);
         let to = self.destination_login(job)?;
         let timeout_ms = self.settings().step_timeout_ms;
         let position = copy::copy(&from, &to, &job.progress, timeout_ms).await?;
@@ -312,7 +311,7 @@ impl Control {
         }
         may_be_rebuilt(&record, &record.group.clone())?;
         let group = record.group.clone();
-        self.stand(id, record, Status::Faulty).await?;
+        self.stand(id, &record, Status::Faulty).await?;
         self.apply_acks(&group).await
     }
 
@@ -329,45 +328,43 @@ impl Control {
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
         self.answered(id, seen);
         let (uuid, group, address) = (record.uuid.clone(), record.group.clone(), record.address());
-        self.stand(id, record, Status::Replica).await?;
+        self.stand(id, &record, Status::Replica).await?;
         self.apply_acks(&group).await?;
         let detail = format!("{address} was filled anew at {position} and follows its primary");
         self.happened(Event::now("server_rebuilt", &group, detail).of(&uuid, address));
         Ok(uuid)
     }
 
-    /// Records a member's new standing; one that does not lead is read-only or offline.
+    /// Records a member's new standing, unless it is no longer the one of `record`; a member that does
+    /// not lead is read-only or offline.
     pub(crate) async fn stand(
         &self,
         id: u32,
-        record: ServerRecord,
+        record: &ServerRecord,
         status: Status,
     ) -> Result<(), CommandError> {
-        let mode = if status.allows(record.mode) {
-            record.mode
-        } else {
-            Mode::ReadOnly
+        let edit = |server: &mut ServerRecord| {
+            if server.status != record.status {
+                return Err(CommandError::Refused(format!(
+                    "{} became {} meanwhile",
+                    server.address(),
+                    server.status.fabric_name()
+                )));
+            }
+            server.status = status;
+            if !status.allows(server.mode) {
+                server.mode = Mode::ReadOnly;
+            }
+            Ok(())
         };
-        let changed = ServerRecord {
-            status,
-            mode,
-            ..record
-        };
-        let transaction = {
-            let state = self.state();
-            state
-                .records
-                .change_server(Transaction::new(), id, &changed)
-        };
-        self.commit(transaction).await
+        self.edit_server(id, edit).await
     }
 
     pub(crate) fn member(&self, id: u32) -> Result<ServerRecord, CommandError> {
         let state = self.state();
         let kept = state.records.servers.get(&id);
-        kept.map(|kept| kept.value.clone()).ok_or_else(|| {
-            CommandError::Refused(format!("server {id} is no longer a part of the farm"))
-        })
+        kept.map(|kept| kept.value.clone())
+            .ok_or_else(|| no_member(id))
     }
 
     pub(crate) fn leader_of(&self, group: &str) -> Result<ServerRecord, CommandError> {
@@ -382,11 +379,11 @@ impl Control {
 
     fn destination_login(&self, job: &Job) -> Result<Login, CommandError> {
         Ok(match &job.aim {
-            Aim::Copy { host, port } => self.login(host, *port),
-            Aim::Join(newcomer) => self.login(&newcomer.host, newcomer.port),
+            Aim::Copy { host, port } => self.login_asked(host, *port),
+            Aim::Join(newcomer) => self.login_asked(&newcomer.host, newcomer.port),
             Aim::Rebuild { id } => {
                 let record = self.member(*id)?;
-                self.login(&record.host, record.port)
+                self.login(&record)
             }
         })
     }
@@ -468,4 +465,9 @@ async fn nothing_to_lose(link: &mut Link, order: &CloneOrder) -> Result<(), Comm
         order.group,
         link.address()
     )))
+}
+
+/// It left the farm while something was done for it.
+pub(crate) fn no_member(id: u32) -> CommandError {
+    CommandError::Refused(format!("server {id} is no longer a part of the farm"))
 }

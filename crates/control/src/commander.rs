@@ -49,6 +49,8 @@ pub type Permitted = Box<dyn FnOnce(bool) + Send>;
 /// so.
 pub(crate) enum Request {
     Command(Call, Reply),
+    /// A command that changes nothing; it ends when nobody waits for it any more.
+    Read(Call, oneshot::Sender<Answer>),
     /// What sessions ask of other routers.
     Sessions(Listed),
     Kill(Kill, Ended),
@@ -65,6 +67,10 @@ impl Request {
     pub(crate) fn refuse(self, why: &str) {
         match self {
             Request::Command(_, reply) => reply(Err(CommandError::Internal(why.to_owned()))),
+            Request::Read(_, reply) => {
+                // The caller may have gone away; then nobody wants the answer.
+                let _ = reply.send(Err(CommandError::Internal(why.to_owned())));
+            }
             // Other routers are no matter of one that is ending; its own sessions are all there is.
             Request::Sessions(reply) => reply(Vec::new()),
             Request::Kill(_, reply) => reply(Err(why.to_owned())),
@@ -277,16 +283,20 @@ impl Commander {
         }
     }
 
-    /// Calls a command and waits for its answer. Dropping the future does not stop the command.
+    /// Calls a command and waits for its answer. Dropping the future ends a command that changes
+    /// nothing; one that may change something is carried out all the same.
     pub async fn execute(&self, call: Call) -> Answer {
         let (sender, receiver) = oneshot::channel();
-        self.submit(
-            call,
-            Box::new(move |answer| {
-                // The caller may have gone away; then nobody wants the answer.
-                let _ = sender.send(answer);
-            }),
-        );
+        self.send(match call.changes() {
+            false => Request::Read(call, sender),
+            true => Request::Command(
+                call,
+                Box::new(move |answer| {
+                    // The caller may have gone away; then nobody wants the answer.
+                    let _ = sender.send(answer);
+                }),
+            ),
+        });
         receiver.await.unwrap_or_else(|_| {
             Err(CommandError::Internal(
                 "the router shut down before the command ended".to_owned(),

@@ -19,6 +19,7 @@ use machines::failover::{Event, Fault};
 use tokio::sync::mpsc;
 
 use crate::failover::failed;
+use crate::reach::Place;
 use crate::runtime::Control;
 
 /// Patience is counted in ticks of this length; one that came late counts as two at most.
@@ -53,13 +54,6 @@ impl Sign {
             Sign::Reported(report) => report.clone(),
         }
     }
-}
-
-/// Where a server is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    host: String,
-    port: u16,
 }
 
 impl Control {
@@ -98,10 +92,7 @@ impl Control {
         let state = self.state();
         let record = &state.records.servers.get(&id)?.value;
         // A faulty server takes no part, so nobody waits for news of it.
-        (record.status != Status::Faulty).then(|| Place {
-            host: record.host.clone(),
-            port: record.port,
-        })
+        (record.status != Status::Faulty).then(|| Place::from(record))
     }
 
     /// Keeps a connection whose end is the server's.
@@ -111,7 +102,7 @@ impl Control {
                 tokio::time::sleep(AGAIN).await;
                 continue;
             };
-            let login = self.login(&place.host, place.port);
+            let login = self.login(place.clone());
             if let Ok(mut link) = Link::open(&login, self.settings().probe_timeout_ms).await {
                 while self.place(id).as_ref() == Some(&place) {
                     match watch::linger(&mut link).await {
@@ -134,7 +125,7 @@ impl Control {
                 tokio::time::sleep(AGAIN).await;
                 continue;
             };
-            let login = self.login(&place.host, place.port);
+            let login = self.login(place.clone());
             match Link::open(&login, self.settings().probe_timeout_ms).await {
                 Err(error) => self.doubt(id, sign_of(&error)),
                 Ok(mut link) => {

@@ -108,6 +108,7 @@ impl Ring {
         match *kind {
             // Acknowledged commits are in danger; a change that somebody wanted is not in force.
             "acks_unavailable"
+            | "account_mistaken"
             | "config_refused"
             | "rules_refused"
             | "rules_name_nobody"
@@ -116,6 +117,8 @@ impl Ring {
             | "clone_failed"
             | "transaction_stuck"
             | "transactions_unlisted"
+            | "foreign_decisions"
+            | "gate_freed"
             | "rejoin_failed" => {
                 tracing::warn!(event = kind, group, server = address, "{detail}");
             }

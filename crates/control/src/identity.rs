@@ -3,7 +3,33 @@
 use std::fs::File;
 use std::io::{self, Read};
 
+use channel::Authority;
+
 use crate::peers::Secret;
+
+/// What a new farm begins with.
+pub(crate) struct Fresh {
+    pub(crate) id: String,
+    /// What routers of releases without TLS between routers show each other.
+    pub(crate) secret: Secret,
+    /// The private key of the authority that signs routers' certificates, as PEM.
+    pub(crate) authority: Secret,
+}
+
+/// All of it, made now.
+pub(crate) fn fresh() -> io::Result<Fresh> {
+    Ok(Fresh {
+        id: uuid()?,
+        secret: secret()?,
+        authority: authority()?,
+    })
+}
+
+/// The private key of an authority, as PEM.
+pub(crate) fn authority() -> io::Result<Secret> {
+    let key = Authority::new_key().map_err(io::Error::other)?;
+    Ok(Secret::new(&key))
+}
 
 /// A random UUID (version 4).
 pub(crate) fn uuid() -> io::Result<String> {
@@ -12,8 +38,8 @@ pub(crate) fn uuid() -> io::Result<String> {
     Ok(format_uuid(bytes))
 }
 
-/// What the routers of a farm show each other: 32 random bytes in hexadecimal.
-pub(crate) fn secret() -> io::Result<Secret> {
+/// 32 random bytes in hexadecimal.
+fn secret() -> io::Result<Secret> {
     let mut bytes = [0u8; 32];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -50,7 +50,7 @@ impl Control {
         let leaders = Holdings::of(&mut leader, timeout_ms).await?;
         let mut divergence = engine::divergence(link, &mut leader, timeout_ms).await?;
         if divergence.count == 0 {
-            let login = self.login(&primary.host, primary.port);
+            let login = self.login(primary);
             divergence.out_of_reach = engine::is_out_of_reach(link, &login, timeout_ms).await?;
         }
         let refused = |what: String| {

@@ -48,7 +48,7 @@ impl Control {
                 ));
             }
         }
-        let record = record(newcomer, link.version(), &seen, Status::Primary)?;
+        let record = record(newcomer, link.version(), &seen, Status::Primary, None)?;
         let (id, transaction) = records.add_server(&record);
         self.answered(id, seen);
         self.commit_as(&newcomer.author, transaction).await?;

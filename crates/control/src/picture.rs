@@ -78,6 +78,7 @@ fn server(id: u32, record: &ServerRecord, sight: Sight) -> Server {
         version: record.version.as_str().into(),
         health: sight.health,
         term: sight.term,
+        key: record.key(),
         fresh: Fresh(sight.fresh),
     }
 }
@@ -130,6 +131,8 @@ pub(crate) fn healthy(observation: &Observation) -> Health {
     Health {
         alive: true,
         read_only: observation.read_only,
+        sql_mode: observation.sql_mode.clone(),
+        logins_set_mode: observation.logins_set_mode,
         io_running: replica.map(|replica| replica.io == Thread::Running),
         sql_running: replica.map(|replica| replica.sql == Thread::Running),
         io_error: replica.map_or(String::new(), |replica| replica.io_error.clone()),
@@ -160,6 +163,8 @@ mod tests {
             uuid: None,
             server_id: 1,
             read_only,
+            sql_mode: String::new(),
+            logins_set_mode: false,
             gtid: gtid.to_owned(),
             replica: None,
             acks: None,

@@ -7,14 +7,17 @@ use std::time::{Duration, Instant};
 use engine::exchange;
 use engine::{Error, Link, Observation, probe};
 use farm::{Accounts, Container, Freshness, GroupKind, Health, Status};
+use faults::Chore;
 use tokio::sync::{Notify, mpsc};
 
 use crate::commander::Read;
 use crate::detect::Sign;
 use crate::events::Event;
 use crate::picture;
+use crate::reach::Place;
 use crate::record::ServerRecord;
 use crate::runtime::Control;
+use crate::supervision::Queue;
 
 /// After a failure the next probe comes sooner, on a new connection: two must fail before a server
 /// counts as dead, and nobody should wait a whole interval for the second.
@@ -144,7 +147,7 @@ impl Control {
             {
                 link = None;
             }
-            let result = self.probe_once(&mut link, &record).await;
+            let result = self.probe_once(id, &mut link, &record).await;
             let failed = result.is_err();
             match result {
                 Ok(observation) => {
@@ -208,14 +211,16 @@ impl Control {
     /// A Galera node that takes no statements counts as one that does not answer.
     async fn probe_once(
         &self,
+        id: u32,
         link: &mut Option<Link>,
         record: &ServerRecord,
     ) -> Result<Observation, Error> {
         self.tally.probes.fetch_add(1, Relaxed);
+        Chore::Probe.pass();
         let timeout_ms = self.settings().probe_timeout_ms;
         let galera = self.state().records.kind(&record.group) == GroupKind::Galera;
         let acks = record.status == Status::Primary && !galera;
-        let mut open = self.link(link.take(), &record.host, record.port).await?;
+        let mut open = self.link(link.take(), record).await?;
         let observation = probe(&mut open, acks, timeout_ms).await?;
         if galera {
             let node = engine::galera::node(&mut open, timeout_ms).await?;
@@ -229,6 +234,7 @@ impl Control {
                 });
             }
         }
+        self.pin(id, record, &open).await;
         // Only a link that answered is kept.
         *link = Some(open);
         Ok(observation)
@@ -256,6 +262,9 @@ impl Control {
             .entry(id)
             .or_default()
             .failed(error, failures_max);
+        if matches!(error, Error::Certificate { .. }) && turn == Some(Turn::Died) {
+            self.tell_of_stranger(id, error);
+        }
         self.turned(id, turn, &error.to_string());
         self.publish();
     }
@@ -306,7 +315,8 @@ impl Control {
 
     /// Reads the accounts from the home group's primary, again and again, and at once when somebody
     /// asks.
-    pub(crate) async fn refresh_accounts(self: Arc<Self>, mut askers: mpsc::Receiver<Read>) {
+    pub(crate) async fn refresh_accounts(self: Arc<Self>, askers: Queue<Read>) {
+        let mut askers = askers.lock().await;
         let mut link: Option<Link> = None;
         let mut told = String::new();
         let mut asked: Vec<Read> = Vec::new();
@@ -315,6 +325,7 @@ impl Control {
                 asked.push(done);
             }
             let read = Instant::now();
+            Chore::Accounts.pass();
             match self.read_accounts(&mut link).await {
                 Ok(Some((accounts, containers))) => {
                     self.set_accounts(accounts, containers);
@@ -355,34 +366,36 @@ impl Control {
             let state = self.state();
             let home = state.records.groups.keys().next();
             let primary = home.and_then(|home| state.records.primary(home));
-            primary.map(|(_, record)| (record.host.clone(), record.port, record.address()))
+            primary.map(|(_, record)| (Place::from(record), record.address()))
         };
-        let Some((host, port, address)) = primary else {
+        let Some((place, address)) = primary else {
             return Ok(None);
         };
         let timeout_ms = self.settings().probe_timeout_ms;
         if let Some(mut open) = link.take().filter(|link| link.address() == address)
-            && let Ok(read) = accounts_and_containers(&mut open, timeout_ms).await
+            && let Ok(read) = self.accounts_and_containers(&mut open, timeout_ms).await
         {
             *link = Some(open);
             return Ok(Some(read));
         }
         // There was no connection, or it broke: the server may have been restarted since.
-        let mut open = Link::open(&self.login(&host, port), timeout_ms).await?;
-        let read = accounts_and_containers(&mut open, timeout_ms).await?;
+        let mut open = Link::open(&self.login(place), timeout_ms).await?;
+        let read = self.accounts_and_containers(&mut open, timeout_ms).await?;
         *link = Some(open);
         Ok(Some(read))
     }
-}
 
-/// The accounts, and the containers of the memcached plugin that the server had.
-async fn accounts_and_containers(
-    link: &mut Link,
-    timeout_ms: u64,
-) -> Result<(Accounts, Vec<Container>), Error> {
-    let accounts = engine::accounts(link, timeout_ms).await?;
-    let containers = engine::memcached::containers(link, timeout_ms).await?;
-    Ok((accounts, containers))
+    /// The accounts, and the containers of the memcached plugin that the server had.
+    async fn accounts_and_containers(
+        &self,
+        link: &mut Link,
+        timeout_ms: u64,
+    ) -> Result<(Accounts, Vec<Container>), Error> {
+        let accounts = engine::accounts(link, timeout_ms).await?;
+        self.look_for_mistaken(link, &accounts, timeout_ms).await?;
+        let containers = engine::memcached::containers(link, timeout_ms).await?;
+        Ok((accounts, containers))
+    }
 }
 
 #[cfg(test)]
@@ -397,6 +410,8 @@ mod tests {
             uuid: None,
             server_id: 1,
             read_only: false,
+            sql_mode: String::new(),
+            logins_set_mode: false,
             gtid: String::new(),
             replica: None,
             acks: Some(Acks {

@@ -16,6 +16,7 @@ use machines::failover::Event;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
+use crate::record::ServerRecord;
 use crate::runtime::Control;
 
 /// Beats that no replica has reached yet are kept up to this number; then the older half is thinned.
@@ -107,8 +108,7 @@ impl Beats {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     id: u32,
-    host: String,
-    port: u16,
+    at: crate::reach::Place,
 }
 
 /// The servers of a group that have a pulse.
@@ -161,19 +161,18 @@ impl Control {
     /// The primary and the replicas, where there are both.
     fn members(&self, group: &str) -> Option<Members> {
         let state = self.state();
-        let place = |id: u32, host: &str, port| Place {
+        let place = |id: u32, server: &ServerRecord| Place {
             id,
-            host: host.to_owned(),
-            port,
+            at: server.into(),
         };
         let (id, record) = state.records.primary(group)?;
         let health = state.seen.get(&id).map(|seen| &seen.health);
         let replicas = state.records.members(group);
         let replicas = replicas
             .filter(|(_, server)| matches!(server.status, Status::Replica | Status::Spare))
-            .map(|(id, server)| place(id, &server.host, server.port));
+            .map(|(id, server)| place(id, server));
         let members = Members {
-            primary: place(id, &record.host, record.port),
+            primary: place(id, record),
             writable: health.is_some_and(|health| health.alive && !health.read_only),
             replicas: replicas.collect(),
         };
@@ -257,7 +256,7 @@ impl Control {
     async fn look(&self, pulse: &mut Pulse, members: &Members, beats: &Beats) -> Option<()> {
         let timeout_ms = self.settings().probe_timeout_ms;
         let place = &members.primary;
-        let link = self.link(pulse.link.take(), &place.host, place.port);
+        let link = self.link(pulse.link.take(), place.at.clone());
         let mut link = link.await.ok()?;
         let asked_us = self.now_us();
         let position = engine::heartbeat::position(&mut link, timeout_ms);
@@ -274,7 +273,7 @@ impl Control {
         link: Option<Link>,
         beats: Arc<Beats>,
     ) -> Option<Link> {
-        let mut link = self.link(link, &place.host, place.port).await.ok()?;
+        let mut link = self.link(link, place.at.clone()).await.ok()?;
         let router = self.beats_as();
         let asked_us = self.now_us();
         match engine::heartbeat::beat(&mut link, &router, BEAT_TIMEOUT_MS).await {
@@ -354,7 +353,7 @@ impl Control {
         beats: &Beats,
     ) -> Option<()> {
         let timeout_ms = self.settings().probe_timeout_ms;
-        let open = self.link(link.take(), &place.host, place.port);
+        let open = self.link(link.take(), place.at.clone());
         let mut open = open.await.ok()?;
         let asked_us = self.now_us();
         let reach = engine::heartbeat::reach(&mut open, &target.position, FOLLOW_MS, timeout_ms);

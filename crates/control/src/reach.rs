@@ -1,7 +1,7 @@
 //! Reaching servers on behalf of commands, and keeping a group's wait for acknowledgements right.
 
 use engine::replication::{ACK_WAIT_FOREVER_MS, AcksSet};
-use engine::{Link, Login, term};
+use engine::{Known, Link, Login, term};
 use farm::{GroupKind, Status};
 
 use crate::commands::CommandError;
@@ -11,6 +11,35 @@ use crate::probes::Seen;
 use crate::record::{Records, ServerRecord};
 use crate::runtime::Control;
 
+/// Where a member of the farm is, and the key that it is known by. Only what the farm's records say
+/// becomes one, so that nobody else is logged in at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) key: Option<farm::ServerKey>,
+}
+
+impl From<&ServerRecord> for Place {
+    fn from(record: &ServerRecord) -> Place {
+        Place {
+            host: record.host.clone(),
+            port: record.port,
+            key: record.key(),
+        }
+    }
+}
+
+impl From<&farm::Server> for Place {
+    fn from(server: &farm::Server) -> Place {
+        Place {
+            host: server.host.to_string(),
+            port: server.port,
+            key: server.key,
+        }
+    }
+}
+
 impl From<engine::Error> for CommandError {
     /// A server's refusal is the farm's: the text names the server and the cure.
     fn from(error: engine::Error) -> CommandError {
@@ -19,16 +48,38 @@ impl From<engine::Error> for CommandError {
 }
 
 impl Control {
-    /// How Heddle logs in to a server.
-    pub(crate) fn login(&self, host: &str, port: u16) -> Login {
+    /// How Heddle logs in to a member of the farm.
+    pub(crate) fn login(&self, place: impl Into<Place>) -> Login {
+        let place = place.into();
+        let known = place.key.map_or(Known::Nothing, Known::Key);
+        self.login_at(place.host, place.port, known)
+    }
+
+    /// The same for the address that an administrator named to have its server made a member, or filled.
+    /// Nothing else logs in where no member is.
+    pub(crate) fn login_asked(&self, host: &str, port: u16) -> Login {
+        let snapshot = self.snapshot_now();
+        let member = snapshot
+            .groups
+            .iter()
+            .flat_map(|group| &group.servers)
+            .find(|server| *server.host == *host && server.port == port);
+        match member {
+            Some(server) => self.login(&**server),
+            None => self.login_at(host.to_owned(), port, Known::FirstUse),
+        }
+    }
+
+    fn login_at(&self, host: String, port: u16, known: Known) -> Login {
         let settings = self.settings();
         let credentials = &settings.credentials;
         Login {
-            host: host.to_owned(),
+            host,
             port,
             user: credentials.user.clone(),
             password: credentials.password.clone(),
             tls: credentials.tls.clone(),
+            known,
         }
     }
 
@@ -36,12 +87,11 @@ impl Control {
     pub(crate) async fn link(
         &self,
         kept: Option<Link>,
-        host: &str,
-        port: u16,
+        place: impl Into<Place>,
     ) -> Result<Link, engine::Error> {
         match kept {
             Some(link) => Ok(link),
-            None => Link::open(&self.login(host, port), self.settings().probe_timeout_ms).await,
+            None => Link::open(&self.login(place), self.settings().probe_timeout_ms).await,
         }
     }
 
@@ -55,12 +105,13 @@ impl Control {
             user: credentials.replication_user.clone(),
             password: credentials.replication_password.clone(),
             tls: credentials.tls.clone(),
+            known: Known::Nothing,
         }
     }
 
     /// A connection for one command, which is the leader's.
     pub(crate) async fn reach(&self, server: &ServerRecord) -> Result<Link, CommandError> {
-        let login = self.login(&server.host, server.port);
+        let login = self.login(server);
         let mut link = Link::open(&login, self.settings().step_timeout_ms).await?;
         self.act_by_right(&mut link).await?;
         Ok(link)

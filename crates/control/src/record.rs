@@ -1,6 +1,6 @@
 //! The farm as the state store keeps it: keys, values, and what differs between two readings.
 //!
-//! Keys: `/farm/id`; `/config/current`, the number of the configuration's version; `/farm/secret`, by which its routers know each other; `/group/NAME`; `/server/ID` (ten digits, so that keys sort by id); `/container/NAME`;
+//! Keys: `/farm/id`; `/config/current`, the number of the configuration's version; `/farm/authority`, by which its routers know each other; `/farm/secret`, by which older releases of them do; `/group/NAME`; `/server/ID` (ten digits, so that keys sort by id); `/container/NAME`;
 //! `/counter/server` and `/counter/group`, the last ids given away. Values are JSON; fields may be added, never renamed.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::events::Event;
+use crate::identity::Fresh;
 use crate::peers::Secret;
+use crate::pin;
 
 mod declared;
 mod moves;
@@ -27,6 +29,7 @@ pub(crate) use moves::{MOVE, MoveRecord, Moves, PartRecord};
 const FARM: &str = "/farm/";
 pub(crate) const FARM_ID: &str = "/farm/id";
 const FARM_SECRET: &str = "/farm/secret";
+pub(crate) const FARM_AUTHORITY: &str = "/farm/authority";
 pub(crate) const GROUP: &str = "/group/";
 pub(crate) const SERVER: &str = "/server/";
 pub(crate) const CONTAINER: &str = "/container/";
@@ -71,6 +74,10 @@ pub(crate) struct ServerRecord {
     /// An operator marked it: never the primary, whatever happens.
     #[serde(default)]
     pub(crate) never_primary: bool,
+    /// SHA-256 of the public key in its certificate, in hexadecimal digits: how it is known where
+    /// certificates are not verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) certificate: Option<String>,
 }
 
 impl ServerRecord {
@@ -78,6 +85,19 @@ impl ServerRecord {
     pub(crate) fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
+
+    /// The key that it is known by. One that cannot be read is nobody's.
+    pub(crate) fn key(&self) -> Option<farm::ServerKey> {
+        let text = self.certificate.as_deref()?;
+        Some(pin::parse(text).unwrap_or_default())
+    }
+}
+
+/// The authority that signs the certificates of the farm's routers.
+#[derive(Serialize, Deserialize)]
+struct AuthorityRecord {
+    /// Its private key, as PEM.
+    key: String,
 }
 
 /// A value with the revision that wrote it, for the comparison of the next change.
@@ -92,6 +112,8 @@ pub(crate) struct Kept<T> {
 pub(crate) struct Records {
     pub(crate) farm_id: String,
     pub(crate) secret: Secret,
+    /// The authority's private key.
+    pub(crate) authority: Secret,
     pub(crate) groups: BTreeMap<String, Kept<GroupRecord>>,
     pub(crate) servers: BTreeMap<u32, Kept<ServerRecord>>,
     counter: Option<Kept<u32>>,
@@ -108,29 +130,33 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Reads everything; a new store is given `fresh_id` as the farm's id, and one that has no secret
-    /// yet is given this one.
-    pub(crate) async fn load(
-        store: &dyn Store,
-        fresh_id: &str,
-        fresh_secret: &Secret,
-    ) -> Result<Records, Error> {
+    /// Reads everything; a store that lacks the farm's id, its secret or its authority is given these.
+    pub(crate) async fn load(store: &dyn Store, fresh: &Fresh) -> Result<Records, Error> {
         let records = Records::read(store).await?;
-        if records.farm_id.is_empty() {
-            let id = Transaction::new()
-                .when_absent(FARM_ID)
-                .put(FARM_ID, &json(&fresh_id));
-            // Stale means that another router was faster; its id counts.
-            store.commit(id).await?;
-        } else if !records.secret.reveal().is_empty() {
+        let authority = authority_record(&fresh.authority);
+        let wanted = [
+            (FARM_ID, records.farm_id.is_empty(), json(&fresh.id)),
+            (
+                FARM_SECRET,
+                records.secret.reveal().is_empty(),
+                json(&fresh.secret.reveal()),
+            ),
+            (
+                FARM_AUTHORITY,
+                records.authority.reveal().is_empty(),
+                authority,
+            ),
+        ];
+        let mut missing = wanted.iter().filter(|(_, lacks, _)| *lacks).peekable();
+        if missing.peek().is_none() {
             return records.numbered(store).await;
         }
-        let secret = Transaction::new()
-            .when_absent(FARM_SECRET)
-            .put(FARM_SECRET, &json(&fresh_secret.reveal()));
-        // As above.
-        store.commit(secret).await?;
-        Records::read(store).await
+        for (key, _, value) in missing {
+            let made = Transaction::new().when_absent(key).put(key, value);
+            // Stale means that another router was faster; what it made counts.
+            store.commit(made).await?;
+        }
+        Records::read(store).await?.numbered(store).await
     }
 
     /// Gives numbers to groups that have none.
@@ -247,6 +273,8 @@ impl Records {
             self.farm_id = parse(entry)?;
         } else if key == FARM_SECRET {
             self.secret = Secret::new(&parse::<String>(entry)?);
+        } else if key == FARM_AUTHORITY {
+            self.authority = Secret::new(&parse::<AuthorityRecord>(entry)?.key);
         } else if key == COUNTER {
             self.counter = Some(kept(entry)?);
         } else if key == GROUP_COUNTER {
@@ -497,6 +525,12 @@ fn server_events(old: Option<&ServerRecord>, new: &ServerRecord, events: &mut Ve
 
 fn server_key(id: u32) -> String {
     format!("{SERVER}{id:010}")
+}
+
+/// What the store has of an authority.
+pub(crate) fn authority_record(key: &Secret) -> String {
+    let key = key.reveal().to_owned();
+    json(&AuthorityRecord { key })
 }
 
 pub(crate) fn json<T: Serialize>(value: &T) -> String {

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use engine::{Divergence, Observation, Thread};
 use farm::{Engine, GroupKind, Status};
+use meta::private;
 
 use crate::commands::CommandError;
 use crate::events::{Event, when};
@@ -154,7 +155,7 @@ impl Control {
             return Ok(Ok(()));
         }
         let address = record.address();
-        let login = self.login(&record.host, record.port);
+        let login = self.login(record);
         match engine::mend_branches(&login, timeout_ms).await {
             Ok(mended) if mended == engine::Mended::default() => Ok(Ok(())),
             Ok(engine::Mended { ended, prepared }) => {
@@ -176,7 +177,7 @@ impl Control {
     async fn back_in_group(&self, id: u32, record: ServerRecord) -> Result<Rejoined, CommandError> {
         if record.status == Status::Faulty {
             let group = record.group.clone();
-            self.stand(id, record, Status::Replica).await?;
+            self.stand(id, &record, Status::Replica).await?;
             self.apply_acks(&group).await?;
         }
         Ok(Rejoined::Follows)
@@ -248,7 +249,7 @@ impl Control {
         let event = Event::now("rejoin_failed", &group, format!("{address}: {detail}"));
         self.happened(event.of(&record.uuid, address));
         if record.status != Status::Faulty {
-            self.stand(id, record, Status::Faulty).await?;
+            self.stand(id, &record, Status::Faulty).await?;
             self.apply_acks(&group).await?;
         }
         Ok(Rejoined::NeedsClone(detail))
@@ -265,14 +266,15 @@ impl Control {
         let unwritable = |error: std::io::Error| {
             CommandError::Refused(format!("cannot write to {}: {error}", dir.display()))
         };
-        std::fs::create_dir_all(&dir).map_err(unwritable)?;
+        private::create_dir(&dir).map_err(unwritable)?;
         let now = Event::now("", "", String::new()).at_ms;
         let name = format!("{}-{}-{}", record.host, record.port, when(now)).replace(':', "");
         let path = dir.join(format!("{name}.binlog"));
-        let login = self.login(&record.host, record.port);
+        let file = private::create(&path).map_err(unwritable)?;
+        let login = self.login(record);
         let timeout_ms = self.settings().step_timeout_ms;
-        let saved =
-            engine::errant::save(&login, record.engine, divergence, &path, timeout_ms).await;
+        let into = (path.as_path(), file);
+        let saved = engine::errant::save(&login, record.engine, divergence, into, timeout_ms).await;
         if let Err(error) = saved {
             let _ = std::fs::remove_file(&path);
             return Err(error.into());
@@ -416,7 +418,7 @@ fn needs_a_copy(reason: &str) -> bool {
 
 /// Runs the tool on a saved file; false when it failed, and then there is no text.
 async fn runs(tool: &Path, saved: &Path, text: &Path) -> bool {
-    let Ok(file) = std::fs::File::create(text) else {
+    let Ok(file) = private::create(text) else {
         return false;
     };
     let child = tokio::process::Command::new(tool)
@@ -480,6 +482,8 @@ mod tests {
             uuid: None,
             server_id: 7,
             read_only: true,
+            sql_mode: String::new(),
+            logins_set_mode: false,
             gtid: String::new(),
             replica: Some(Replica {
                 primary_host: "127.0.0.1".to_owned(),

@@ -92,10 +92,12 @@ impl Control {
         })
     }
 
-    /// The recorded primary takes writes already; only its wait for replicas may be out of date.
+    /// The recorded primary takes writes already; only what was set until it restarted may be out of
+    /// date.
     async fn keep_leading(&self, primary: &mut Candidate) -> Result<String, CommandError> {
         let wanted = self.wanted_ack_wait_ms(&primary.record.group);
         let timeout_ms = self.settings().step_timeout_ms;
+        engine::keep_statements(&mut primary.link, timeout_ms).await?;
         let set = engine::set_acks(&mut primary.link, wanted, timeout_ms).await?;
         self.tell_acks(&primary.record, set, wanted);
         self.answered(primary.id, primary.seen.clone());

@@ -15,16 +15,21 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use farm::rowcache::RowCache;
-use farm::{Accounts, Container, Containers, GroupKind, Interest, Published, Snapshot, Status};
+use farm::{
+    Accounts, Container, Containers, Interest, Published, Snapshot, Status, TableClocks,
+    WritesByClient,
+};
 use meta::{Outcome, Store, Transaction};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::admin::WarmLinks;
+use crate::aside::Aside;
 use crate::commander::{Commander, Queues, Request};
 use crate::commands::{Arguments, Call, CommandError, Table};
 use crate::configuration::Current;
 use crate::crossing::Crossings;
+use crate::editing::TRIES;
 use crate::error::Error;
 use crate::events::{Event, Ring};
 use crate::failover::{Told, shown_acks, with_status};
@@ -39,6 +44,7 @@ use crate::settings::Settings;
 use crate::sharding::Layout;
 use crate::sharding::catalog::Tables;
 use crate::standing::Standing;
+use crate::supervision::Queue;
 use crate::trail::Trail;
 use crate::{identity, peers, picture};
 
@@ -59,6 +65,8 @@ pub struct Counters {
     pub recovered: [u64; 2],
     /// Those with prepared branches at the last look, whoever ends them.
     pub in_doubt: usize,
+    /// Decisions of nobody that were removed.
+    pub foreign_decisions: u64,
 }
 
 /// The counters as they are counted.
@@ -108,7 +116,10 @@ pub struct Control {
     pub(crate) started: Instant,
     pub(crate) interest: Arc<Interest>,
     pub(crate) rows: Arc<RowCache>,
+    pub(crate) writes: Arc<WritesByClient>,
+    pub(crate) clocks: Arc<TableClocks>,
     pub(crate) warm: WarmLinks,
+    pub(crate) aside: Aside,
     pub(crate) crossings: Arc<Crossings>,
     pub(crate) tables: Tables,
     store: Arc<dyn Store>,
@@ -128,6 +139,8 @@ pub struct Control {
     pub(crate) roster: watch::Sender<Arc<Roster>>,
     /// What the store says that this router holds of permits; held over each change of it.
     pub(crate) permits_written: tokio::sync::Mutex<crate::permits::Written>,
+    pub(crate) ways: peers::Ways,
+    pub(crate) mistaken: crate::mistaken::Mistaken,
 }
 
 impl Control {
@@ -138,8 +151,10 @@ impl Control {
         sessions: Arc<dyn Sessions>,
         settings: Settings,
     ) -> Result<Arc<Control>, Error> {
-        let records = Records::load(&*store, &identity::uuid()?, &identity::secret()?).await?;
+        let records = Records::load(&*store, &identity::fresh()?).await?;
         let (commander, queues) = Commander::new(settings.membership.is_some());
+        let crossings = commander.crossings();
+        crossings.keep_key(records.secret.reveal(), &records.farm_id);
         let alone = settings.membership.is_none();
         let control = Control {
             office: Office::new(identity::uuid()?, alone),
@@ -150,7 +165,10 @@ impl Control {
             started: Instant::now(),
             interest: Arc::default(),
             rows: Arc::default(),
+            writes: Arc::default(),
+            clocks: Arc::default(),
             warm: WarmLinks::default(),
+            aside: Aside::default(),
             crossings: Arc::clone(commander.crossings()),
             tables: Tables::default(),
             store,
@@ -173,6 +191,8 @@ impl Control {
             trail: Mutex::default(),
             roster: watch::Sender::default(),
             permits_written: tokio::sync::Mutex::default(),
+            ways: peers::Ways::default(),
+            mistaken: Default::default(),
         };
         control.state().lay_out();
         // Who cannot follow the configuration must not be taken for a router of the farm.
@@ -202,17 +222,13 @@ impl Control {
         let mut commands = JoinSet::new();
         let mut probes: HashMap<u32, AbortHandle> = HashMap::new();
         let mut pulses: HashMap<String, AbortHandle> = HashMap::new();
-        loops.spawn(Arc::clone(&self).refresh_accounts(askers));
-        loops.spawn(Arc::clone(&self).follow_store());
-        loops.spawn(Arc::clone(&self).settle_lost(lost));
-        loops.spawn(Arc::clone(&self).rejoin_when_needed());
-        loops.spawn(Arc::clone(&self).hold_office());
-        loops.spawn(Arc::clone(&self).attend_routers());
-        loops.spawn(Arc::clone(&self).return_permits());
-        loops.spawn(Arc::clone(&self).recover_crossings());
-        loops.spawn(Arc::clone(&self).keep_gates());
-        loops.spawn(Arc::clone(&self).read_tables());
-        loops.spawn(Arc::clone(&self).tend_moves());
+        self.start_loops(&mut loops);
+        let askers: Queue<_> = Arc::new(tokio::sync::Mutex::new(askers));
+        let begin = move |control: Arc<Control>| control.refresh_accounts(Arc::clone(&askers));
+        loops.spawn(Arc::clone(&self).keep_running("refresh_accounts", String::new(), begin));
+        let lost: Queue<_> = Arc::new(tokio::sync::Mutex::new(lost));
+        let begin = move |control: Arc<Control>| control.settle_lost(Arc::clone(&lost));
+        loops.spawn(Arc::clone(&self).keep_running("settle_lost", String::new(), begin));
         tokio::pin!(shutdown);
         loop {
             self.watch_servers(&mut loops, &mut probes);
@@ -221,10 +237,10 @@ impl Control {
                 () = &mut shutdown => break,
                 () = self.servers_changed.notified() => {}
                 Some(request) = calls.recv() => {
-                    commands.spawn(Arc::clone(&self).serve(request));
+                    commands.spawn(Arc::clone(&self).serve_once(request));
                 }
                 Some(job) = jobs_waiting.recv() => {
-                    jobs.spawn(Arc::clone(&self).carry_out(job));
+                    jobs.spawn(Arc::clone(&self).carry_out_once(job));
                 }
                 Some(_) = jobs.join_next() => {}
                 Some((server, sign)) = suspects.recv() => self.doubt(server.0, sign),
@@ -242,9 +258,10 @@ impl Control {
         }
     }
 
-    async fn serve(self: Arc<Self>, request: Request) {
+    pub(crate) async fn serve(self: Arc<Self>, request: Request) {
         match request {
-            Request::Command(call, reply) => reply(self.execute(call).await),
+            Request::Command(call, reply) => reply(self.execute_once(call).await),
+            Request::Read(call, reply) => self.read_for(call, reply).await,
             Request::Sessions(reply) => reply(self.sessions_elsewhere().await),
             Request::Kill(kill, reply) => reply(self.kill_elsewhere(&kill).await),
             Request::Permit(account, limit, reply) => reply(self.permit(&account, limit).await),
@@ -284,6 +301,7 @@ impl Control {
         if call.from_peer && call.group == peers::sessions::GROUP {
             return self.answer_peer(call).await;
         }
+        call.check()?;
         let spec = call.spec()?;
         let arguments = Arguments::resolve(spec, call)?;
         if spec.verb.is_farm_wide() && !call.from_peer {
@@ -294,12 +312,18 @@ impl Control {
         {
             return answer;
         }
-        if spec.changes && !spec.verb.takes_turns() {
-            let _one_at_a_time = self.changing.lock().await;
-            self.dispatch(spec.verb, &arguments).await
-        } else {
-            self.dispatch(spec.verb, &arguments).await
+        let _one_at_a_time = match spec.changes && !spec.verb.takes_turns() {
+            true => Some(self.changing.lock().await),
+            false => None,
+        };
+        for _ in 1..TRIES {
+            // The farm itself changes records, too. The command reads and checks them anew.
+            match self.dispatch(spec.verb, &arguments).await {
+                Err(CommandError::Stale) => {}
+                other => return other,
+            }
         }
+        self.dispatch(spec.verb, &arguments).await
     }
 
     /// A handle for other threads.
@@ -332,6 +356,7 @@ impl Control {
             last_pause_us: self.tally.last_pause_us.load(Relaxed),
             recovered: self.crossings.ended(),
             in_doubt: self.crossings.shown().len(),
+            foreign_decisions: self.crossings.foreign(),
         }
     }
 
@@ -390,10 +415,7 @@ impl Control {
         self.reload().await?;
         match outcome {
             Outcome::Applied(_) => Ok(()),
-            Outcome::Stale => Err(CommandError::Refused(
-                "the farm was changed from elsewhere at the same time; look at it and try again"
-                    .to_owned(),
-            )),
+            Outcome::Stale => Err(CommandError::Stale),
         }
     }
 
@@ -471,6 +493,8 @@ impl Control {
         Snapshot {
             interest: Arc::clone(&self.interest),
             rows: Arc::clone(&self.rows),
+            writes: Arc::clone(&self.writes),
+            clocks: Arc::clone(&self.clocks),
             sharding: state.layout.sharding(),
             containers: state.containers(),
             ..picture::snapshot(
@@ -485,72 +509,9 @@ impl Control {
         }
     }
 
-    /// Starts a pulse for each group that has none.
-    fn watch_groups(
-        self: &Arc<Self>,
-        loops: &mut JoinSet<()>,
-        pulses: &mut HashMap<String, AbortHandle>,
-    ) {
-        pulses.retain(|_, task| !task.is_finished());
-        // A cluster's nodes are never behind each other.
-        let groups: Vec<String> = {
-            let state = lock(&self.state);
-            let groups = state.records.groups.iter();
-            let replicated = groups.filter(|(_, kept)| kept.value.kind == GroupKind::Replication);
-            replicated.map(|(name, _)| name.clone()).collect()
-        };
-        for group in groups {
-            let attend = || Arc::clone(self).attend_group(group.clone());
-            pulses
-                .entry(group.clone())
-                .or_insert_with(|| loops.spawn(attend()));
-        }
-    }
-
-    /// Starts a probe loop for each server that has none, ends those of servers that left.
-    fn watch_servers(
-        self: &Arc<Self>,
-        loops: &mut JoinSet<()>,
-        probes: &mut HashMap<u32, AbortHandle>,
-    ) {
-        // Loops that ended are taken out of the set; aborted ones among them are no news.
-        while loops.try_join_next().is_some() {}
-        let servers: Vec<u32> = lock(&self.state).records.servers.keys().copied().collect();
-        probes.retain(|id, task| {
-            let stays = servers.contains(id);
-            if !stays {
-                task.abort();
-            }
-            stays && !task.is_finished()
-        });
-        for id in servers {
-            probes
-                .entry(id)
-                .or_insert_with(|| loops.spawn(Arc::clone(self).attend(id)));
-        }
-    }
-
-    /// Everything that is done about one group for as long as the farm has it.
-    async fn attend_group(self: Arc<Self>, group: String) {
-        tokio::join!(
-            Arc::clone(&self).drive(group.clone()),
-            Arc::clone(&self).feel_pulse(group.clone()),
-            Arc::clone(&self).feed_rows(group)
-        );
-    }
-
     /// The state store.
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
-    }
-
-    /// Everything that is done about one server for as long as the farm has it.
-    async fn attend(self: Arc<Self>, id: u32) {
-        tokio::join!(
-            Arc::clone(&self).watch_life(id),
-            Arc::clone(&self).watch_server(id),
-            self.keep_warm(id)
-        );
     }
 }
 

@@ -37,8 +37,9 @@ impl SessionInfo {
     pub const SLEEP: &str = "Sleep";
 }
 
-/// The data plane, as far as the control plane may look into it. Called on the control thread;
-/// implementations must answer without waiting for any session's client or server.
+/// The data plane, as far as the control plane may look into it. Implementations must answer without
+/// waiting for any session's client or server. `list` and `stints_before` wait for the cores and are called
+/// on threads beside the control thread; the others are called on it.
 pub trait Sessions: Send + Sync {
     /// All sessions of this router.
     fn list(&self) -> Vec<SessionInfo>;

@@ -36,6 +36,8 @@ pub struct Node {
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub credentials: Credentials,
+    /// Connections for clients tell servers by the PROXY protocol where these are.
+    pub proxy: Option<proxy_wire::Version>,
     /// Time between two probes of one server.
     pub probe_interval_ms: u64,
     /// A probe without an answer by then has failed.
@@ -104,6 +106,10 @@ pub struct Settings {
     /// the farm.
     pub peers: Arc<dyn Peers>,
     pub peer_timeout_ms: u64,
+    /// Routers of releases that know no TLS between routers are asked, and answered, in clear.
+    pub peers_in_clear: bool,
+    /// How often routers tell each other what their clients have had acknowledged.
+    pub client_exchange_ms: u64,
     /// The rules in force, to be shown.
     pub rules: Arc<Rulebook>,
     /// What `dump fabric_nodes` answers.
@@ -152,6 +158,7 @@ impl Settings {
     pub fn new(credentials: Credentials) -> Settings {
         Settings {
             credentials,
+            proxy: None,
             probe_interval_ms: 500,
             probe_timeout_ms: 1000,
             heartbeat_interval_ms: 500,
@@ -185,6 +192,8 @@ impl Settings {
             listener: None,
             peers: Arc::new(NoPeers),
             peer_timeout_ms: 1000,
+            peers_in_clear: false,
+            client_exchange_ms: 50,
             rules: Arc::default(),
             nodes: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -29,6 +29,39 @@ fn active_farm(dir: &std::path::Path, servers: &[Server]) -> Plane {
     plane
 }
 
+/// `read_only` does not stop an administrator, and a commit of his that has begun ends as a commit though
+/// his connection is killed.
+#[test]
+fn a_switch_over_waits_for_commits_of_whom_it_ends() {
+    let Some(servers) = servers::<2>() else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = active_farm(dir.path(), &servers);
+    // A commit is in no log for so long.
+    let slow = "SET GLOBAL binlog_commit_wait_count=100, binlog_commit_wait_usec=200000";
+    servers[0].client().run(slow);
+    let writers: Vec<_> = (1..9_usize)
+        .map(|writer| {
+            let mut client = servers[0].client();
+            std::thread::spawn(move || {
+                let mut inserts = (0..).map(|n| format!("INSERT INTO d.t VALUES ({writer}{n:06})"));
+                while inserts.next().is_some_and(|sql| client.query(sql).is_ok()) {}
+            })
+        })
+        .collect();
+    let count = "SELECT COUNT(*) FROM d.t";
+    wait_until(PATIENCE, "writes", || value(&servers[0], count) != "0");
+    let to = servers[1].address().to_string();
+    plane.rows(&["group", "promote", "g", &to]);
+    for writer in writers {
+        writer.join().expect("no writer panics");
+    }
+    assert_eq!(value(&servers[1], count), value(&servers[0], count));
+    let forks = plane.published.load().groups[0].forks.len();
+    assert_eq!(forks, 0, "nothing was lost: the timeline goes on");
+}
+
 /// The index of the server that leads now.
 fn leader(plane: &Plane, servers: &[Server]) -> Option<usize> {
     let snapshot = plane.published.load();
@@ -270,8 +303,10 @@ fn what_sessions_were_told_is_proof_enough() {
     let plane = active_farm(dir.path(), &servers);
     servers[2].kill();
     plane.wait_server("is dead", &servers[2], |server| !server.health.alive);
-    servers[0].client().run("INSERT INTO d.t VALUES (1)");
-    let told = value(&servers[0], "SELECT @@gtid_binlog_pos");
+    let mut client = servers[0].client();
+    client.run("INSERT INTO d.t VALUES (1)");
+    // The binlog's position may name a transaction behind it, which no replica has acknowledged yet.
+    let told = client.value("SELECT @@last_gtid");
     let told = farm::Position::parse(farm::Engine::MariaDb, &told).expect("a position");
     let first = servers[0].address().to_string();
     plane.wait_server("was heard by a session", &servers[0], |server| {
@@ -294,10 +329,9 @@ fn a_killed_primary_of_mysql_is_replaced() {
     let dir = tempfile::tempdir().expect("a directory");
     let plane = active_farm(dir.path(), &servers);
     let acks = plane.published.load().groups[0].acks;
-    assert!(
-        matches!(acks, farm::Acks::Router { .. }),
-        "this release has no semi-sync: {acks:?}"
-    );
+    // 8.0.12 comes without the plugins.
+    let plain = value(&servers[0], "SELECT @@version") == "8.0.12";
+    assert_eq!(matches!(acks, farm::Acks::Router { .. }), plain, "{acks:?}");
     servers[0].client().run("INSERT INTO d.t VALUES (1)");
     wait_until(PATIENCE, "the row on both replicas", || {
         let count = |server| value(server, "SELECT COUNT(*) FROM d.t");
@@ -349,12 +383,17 @@ fn a_primary_that_leads_on_has_the_branches_of_its_log() {
     });
     // A commit takes what is before it in the engine's log to the disk.
     client.run("INSERT INTO d.t VALUES (1)");
+    // A busy machine may have doubted the living primary before, and restored it with nothing to mend.
+    let restored = || {
+        let kinds = plane.event_kinds();
+        kinds.iter().filter(|it| **it == "primary_restored").count()
+    };
+    let before = restored();
     primary.kill();
     primary.restart();
-    wait_until(PATIENCE, "the primary leads on", || {
-        plane.event_kinds().contains(&"primary_restored")
-    });
-    assert!(plane.event_kinds().contains(&"branches_mended"));
+    wait_until(PATIENCE, "the primary leads on", || restored() > before);
+    let kinds = plane.event_kinds();
+    assert!(kinds.contains(&"branches_mended"), "{kinds:?}");
     let mut client = primary.client();
     assert_eq!(client.rows("XA RECOVER").len(), 1);
     client.run("XA COMMIT 'b'");

@@ -3,6 +3,7 @@
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod plane;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use plane::{PATIENCE, Plane};
@@ -94,6 +95,8 @@ fn saved_in(dir: &Path) {
         let ours = holds(b"errant-row-1") && holds(b"errant-row-2");
         assert!(ours && !holds(b"three"), "{}", path.display());
         binary += usize::from(bytes.starts_with(b"\xfebin"));
+        let mode = std::fs::metadata(&path).expect("a file").permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600, "rows of the farm are in it");
     }
     assert_eq!(binary, 1);
 }

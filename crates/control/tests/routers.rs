@@ -23,7 +23,7 @@ struct Router {
     plane: Plane,
     /// It cannot reach the store.
     cut: watch::Sender<bool>,
-    _door: TcpListener,
+    door: Option<TcpListener>,
 }
 
 /// A store that does not answer while it is cut off.
@@ -120,6 +120,10 @@ impl Watch for SeveredWatch {
 }
 
 fn start(store: &Shared, dir: &Path, name: &str) -> Router {
+    start_leased(store, dir, name, 2000)
+}
+
+fn start_leased(store: &Shared, dir: &Path, name: &str, lease_ms: u64) -> Router {
     let door = TcpListener::bind("127.0.0.1:0").expect("a port");
     let http = door.local_addr().expect("bound").to_string();
     let (cut, reached) = watch::channel(false);
@@ -131,14 +135,14 @@ fn start(store: &Shared, dir: &Path, name: &str) -> Router {
     };
     let plane = Plane::start_on(opened, dir, |settings| {
         let mut membership = Membership::new(name, &http, "127.0.0.1:1");
-        membership.lease_ms = 2000;
+        membership.lease_ms = lease_ms;
         membership.store_silence_ms = 1500;
         settings.membership = Some(membership);
     });
     Router {
         plane,
         cut,
-        _door: door,
+        door: Some(door),
     }
 }
 
@@ -230,6 +234,25 @@ fn one_leads_and_another_takes_over() {
     let newcomer = routers[2].plane.control.routers();
     let own = newcomer.iter().find(|it| it.own).expect("registered");
     assert!(!own.leads && own.slot as usize != at + 1, "{own:?}");
+}
+
+/// The machine of a leader that died refuses connections: the others take it out at once, with its
+/// leadership. Its lease would run out long after the test.
+#[test]
+fn a_leader_whose_process_is_gone_counts_no_more() {
+    const LONG_MS: u64 = 300_000;
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = Shared::file(dir.path());
+    let names = ["r1", "r2", "r3"];
+    let mut routers: Vec<Router> = names
+        .map(|name| start_leased(&store, dir.path(), name, LONG_MS))
+        .into();
+    wait_count(&routers, 3);
+    let mut dead = routers.remove(wait_leader(&routers));
+    dead.cut.send_replace(true);
+    dead.door = None;
+    wait_count(&routers, 2);
+    wait_leader(&routers);
 }
 
 /// A farm that all routers know, with table `d.t`.

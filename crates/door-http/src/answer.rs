@@ -29,7 +29,9 @@ impl From<CommandError> for Refusal {
     fn from(error: CommandError) -> Refusal {
         let status = match &error {
             CommandError::Usage(_) => StatusCode::BAD_REQUEST,
-            CommandError::Refused(_) => StatusCode::CONFLICT,
+            // Whoever shows a token at all gets 403 by `guard::denied`.
+            CommandError::Denied(_) => StatusCode::FORBIDDEN,
+            CommandError::Refused(_) | CommandError::Stale => StatusCode::CONFLICT,
             CommandError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let text = error.to_string();

@@ -9,11 +9,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use control::{Call, Table};
+use farm::Access;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::answer::Refusal;
-use crate::guard::MayChange;
+use crate::guard::denied;
 use crate::server::Shared;
 
 /// The header by which a caller says who it is, for the history of the configuration.
@@ -36,9 +37,10 @@ struct Body {
 pub(crate) async fn read(
     State(shared): State<Shared>,
     Path((group, command)): Path<(String, String)>,
+    Extension(access): Extension<Access>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let mut call = Call::new(&group, &command, &[]);
+    let mut call = Call::new(&group, &command, &[]).with(access);
     for pair in query
         .as_deref()
         .unwrap_or_default()
@@ -65,30 +67,25 @@ pub(crate) async fn read(
         )
         .into_response();
     }
+    if let Some(refusal) = refused(&call) {
+        return refusal.into_response();
+    }
     run(&shared, call).await
 }
 
-/// POST: every command. Those that change something need the token.
+/// POST: every command.
 pub(crate) async fn call(
     State(shared): State<Shared>,
     Path((group, command)): Path<(String, String)>,
-    may_change: Option<Extension<MayChange>>,
+    Extension(access): Extension<Access>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let mut call = Call::new(&group, &command, &[]).by(author(&headers));
-    if let Err(error) = call.spec() {
-        return unknown(error).into_response();
-    }
-    // Before the body is looked at: who may not change anything learns nothing of what would be.
-    if call.changes() && may_change.is_none() {
-        return Refusal::new(
-            StatusCode::UNAUTHORIZED,
-            "this command changes something and needs the bearer token",
-            "send the header Authorization: Bearer TOKEN; `heddle up` writes it to DIR/token, the \
-             command line takes it from HEDDLE_TOKEN",
-        )
-        .into_response();
+    let call = Call::new(&group, &command, &[]).with(access);
+    let mut call = call.by(author(&headers));
+    // Before the body is looked at: who may not ask learns nothing of what would be.
+    if let Some(refusal) = refused(&call) {
+        return refusal.into_response();
     }
     let body = match body {
         Ok(bytes) => bytes,
@@ -126,10 +123,15 @@ fn author(headers: &HeaderMap) -> &str {
     named.filter(|by| !by.trim().is_empty()).unwrap_or("http")
 }
 
-async fn run(shared: &Shared, call: Call) -> Response {
-    if let Err(error) = call.spec() {
-        return unknown(error).into_response();
+/// Why a call is not carried out at all.
+fn refused(call: &Call) -> Option<Refusal> {
+    match call.spec() {
+        Ok(spec) => denied(call.access, spec.access),
+        Err(error) => Some(unknown(error)),
     }
+}
+
+async fn run(shared: &Shared, call: Call) -> Response {
     // Through the queue, so that a client that hangs up does not stop a change half-way.
     match shared.control.commander().execute(call).await {
         Ok(table) => rows(&table),

@@ -113,6 +113,7 @@ pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
         &shared.control.routers(),
         shared.control.contact(),
     ));
+    families.extend(shared.counted.families());
     for source in shared.metrics.iter() {
         families.extend(source.families());
     }
@@ -235,6 +236,12 @@ fn of_crossings(counters: &Counters) -> Vec<Family> {
             "Transactions over several groups that were ended for a router that did not, by what became of them.",
             Kind::Counter,
             recovered.collect(),
+        ),
+        family(
+            "heddle_foreign_decisions_total",
+            "Decisions that no transaction of this farm made, and that were removed.",
+            Kind::Counter,
+            vec![Sample::plain(float(counters.foreign_decisions))],
         ),
         family(
             "heddle_xa_in_doubt",
@@ -365,6 +372,7 @@ mod tests {
                 ..Health::unknown()
             },
             term: 0,
+            key: None,
             fresh: Default::default(),
         };
         let group = Group {

@@ -1,67 +1,288 @@
-//! Connections with limits: so many at once, and none that is silent for ever.
+//! One client's connection, and for how long it is waited for: for a request's head from its first byte,
+//! for the next request, and for the client to take its answer.
+//!
+//! The stream sees bytes only; where a request begins and an answer ends, the service says by the [`Seat`]
+//! that both share. A body's deadline stands in [`Arriving`].
 
+use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::serve::Listener;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use axum::body::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use proxy_wire::{Found, Origin, Unfit};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Open connections; a further client waits in the kernel until one closes.
-pub(crate) const CONNECTIONS_MAX: usize = 256;
+use crate::census::{Census, Full, Id};
+use crate::counted::{Counted, Deadline};
 
-/// A client that sends nothing for so long is cut, whether or not an answer is on its way. Longer
-/// than any command takes.
-const SILENCE_MAX: Duration = Duration::from_secs(300);
-
-/// A listener that hands out a bounded number of connections.
-pub(crate) struct Bounded {
-    listener: TcpListener,
-    permits: Arc<Semaphore>,
+/// How long a client is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) head: Duration,
+    pub(crate) body: Duration,
+    pub(crate) idle: Duration,
+    pub(crate) write: Duration,
 }
 
-impl Bounded {
-    pub(crate) fn new(listener: TcpListener, connections_max: usize) -> Bounded {
-        Bounded {
-            listener,
-            permits: Arc::new(Semaphore::new(connections_max)),
+/// All connections of the door.
+pub(crate) type Connections = Mutex<Census<Arc<Notify>>>;
+
+/// What a connection's stream and its service share: its place, which is free again when the last of them is
+/// dropped, and where the conversation stands.
+#[derive(Clone)]
+pub(crate) struct Seat(Arc<Taken>);
+
+struct Taken {
+    id: Id,
+    connections: Arc<Connections>,
+    counted: Arc<Counted>,
+    phase: AtomicU8,
+    rests: Notify,
+}
+
+/// Where the conversation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The head of a request is on its way; so it is from the beginning.
+    Head = 0,
+    /// A request is read, carried out or answered.
+    Busy = 1,
+    /// The last request has its answer.
+    Idle = 2,
+}
+
+impl Seat {
+    /// The place of this number.
+    pub(crate) fn new(id: Id, connections: &Arc<Connections>, counted: &Arc<Counted>) -> Seat {
+        Seat(Arc::new(Taken {
+            id,
+            connections: Arc::clone(connections),
+            counted: Arc::clone(counted),
+            phase: AtomicU8::new(Phase::Head as u8),
+            rests: Notify::new(),
+        }))
+    }
+
+    /// Its client is at this address. A connection of the address that waits has to give way where there
+    /// are too many.
+    ///
+    /// # Errors
+    /// All of them are at work.
+    pub(crate) fn is_at(&self, address: IpAddr) -> Result<(), Full> {
+        let ended = lock(&self.0.connections).is_at(self.0.id, address)?;
+        if let Some(other) = ended {
+            self.0.counted.displaced();
+            other.notify_one();
+        }
+        Ok(())
+    }
+
+    /// A request's head is there.
+    pub(crate) fn begins(&self) {
+        self.0.counted.request();
+        self.set(Phase::Busy);
+        self.works();
+    }
+
+    /// A request is on its way, and nothing of it is done yet.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.phase() == Phase::Head
+    }
+
+    /// The answer is all in the hands of the stream.
+    fn is_answered(&self) {
+        self.set(Phase::Idle);
+        self.rest();
+    }
+
+    /// Waits for the next request. The stream learns of it when it is read again.
+    fn rest(&self) {
+        self.waits();
+        self.0.rests.notify_one();
+    }
+
+    /// Until the next request is waited for: then the stream is to be read, so that its deadline runs. Who
+    /// serves it has perhaps found before that nothing is there, and looks no more by itself.
+    pub(crate) async fn rests(&self) {
+        self.0.rests.notified().await;
+    }
+
+    fn works(&self) {
+        lock(&self.0.connections).works(self.0.id);
+    }
+
+    fn waits(&self) {
+        lock(&self.0.connections).waits(self.0.id);
+    }
+
+    fn set(&self, phase: Phase) {
+        self.0.phase.store(phase as u8, Relaxed);
+    }
+
+    fn phase(&self) -> Phase {
+        match self.0.phase.load(Relaxed) {
+            0 => Phase::Head,
+            1 => Phase::Busy,
+            _ => Phase::Idle,
         }
     }
-}
 
-impl Listener for Bounded {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permit = permit.expect("the semaphore is never closed");
-        // Retries by itself when the process is out of descriptors.
-        let (stream, client) = Listener::accept(&mut self.listener).await;
-        let connection = Connection {
-            stream,
-            silence: Box::pin(sleep(SILENCE_MAX)),
-            _permit: permit,
-        };
-        (connection, client)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    fn overdue(&self, deadline: Deadline) -> io::Error {
+        self.0.counted.overdue(deadline);
+        io::Error::new(io::ErrorKind::TimedOut, deadline.text())
     }
 }
 
-/// One client's connection; its place is free again when it is dropped.
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let mut census = lock(&self.connections);
+        census.leaves(self.id);
+        self.counted.connections(census.len());
+    }
+}
+
+/// Takes the lock; each step leaves the census whole.
+pub(crate) fn lock(connections: &Connections) -> MutexGuard<'_, Census<Arc<Notify>>> {
+    connections.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The stream of bytes, with deadlines.
 pub(crate) struct Connection {
     stream: TcpStream,
-    silence: Pin<Box<Sleep>>,
-    _permit: OwnedSemaphorePermit,
+    /// What was received to see whether it is a load balancer's word, and is not; it is read first.
+    early: Vec<u8>,
+    seat: Seat,
+    patience: Patience,
+    reading: Pin<Box<Sleep>>,
+    /// What `reading` runs for.
+    armed: Option<Phase>,
+    writing: Pin<Box<Sleep>>,
+    /// The client takes nothing just now; then `writing` runs.
+    is_stuck: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: TcpStream, seat: Seat, patience: Patience) -> Connection {
+        Connection {
+            stream,
+            early: Vec::new(),
+            seat,
+            patience,
+            reading: Box::pin(sleep(patience.head)),
+            armed: Some(Phase::Head),
+            writing: Box::pin(sleep(patience.write)),
+            is_stuck: false,
+        }
+    }
+
+    /// The first byte that the client sends, which stays to be read.
+    pub(crate) async fn first_byte(&self) -> io::Result<u8> {
+        if let Some(first) = self.early.first() {
+            return Ok(*first);
+        }
+        let mut first = [0];
+        let peeked = tokio::time::timeout(self.patience.head, self.stream.peek(&mut first));
+        match peeked.await {
+            Ok(Ok(1)) => Ok(first[0]),
+            Ok(Ok(_)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(self.seat.overdue(Deadline::Head)),
+        }
+    }
+
+    /// Takes a PROXY header off the connection, if it begins with one. It has the time of a head.
+    pub(crate) async fn preface(
+        &mut self,
+        trusted: bool,
+    ) -> io::Result<Result<Option<Origin>, Unfit>> {
+        if !matches!(self.first_byte().await?, b'P' | b'\r') {
+            return Ok(Ok(None));
+        }
+        let limit = self.patience.head;
+        let (stream, early) = (&mut self.stream, &mut self.early);
+        let looking = async {
+            loop {
+                match proxy_wire::take(early, trusted) {
+                    Ok(Found::Nothing) => return Ok(Ok(None)),
+                    Ok(Found::Part { .. }) => {
+                        if stream.read_buf(early).await? == 0 {
+                            return Err(io::ErrorKind::UnexpectedEof.into());
+                        }
+                    }
+                    Ok(Found::Header { origin, bytes }) => {
+                        early.drain(..bytes);
+                        return Ok(Ok(Some(origin)));
+                    }
+                    Err(unfit) => return Ok(Err(unfit)),
+                }
+            }
+        };
+        let looked = tokio::time::timeout(limit, looking).await;
+        looked.unwrap_or_else(|_| Err(self.seat.overdue(Deadline::Head)))
+    }
+
+    /// The socket, for a last word.
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    fn arm(&mut self, phase: Phase, limit: Duration) {
+        self.reading.as_mut().reset(Instant::now() + limit);
+        self.armed = Some(phase);
+    }
+
+    /// Nothing has come: whether that has gone on for too long.
+    fn wait_to_read(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        let deadline = match self.seat.phase() {
+            Phase::Busy => return Poll::Pending,
+            // The rest of the answer comes first, which has its own deadline.
+            Phase::Idle if self.is_stuck => {
+                self.armed = None;
+                return Poll::Pending;
+            }
+            Phase::Idle => {
+                if self.armed != Some(Phase::Idle) {
+                    self.arm(Phase::Idle, self.patience.idle);
+                }
+                Deadline::Idle
+            }
+            Phase::Head => Deadline::Head,
+        };
+        let overdue = self.reading.as_mut().poll(context);
+        overdue.map(|()| self.seat.overdue(deadline))
+    }
+
+    /// The client takes nothing: whether that has gone on for too long.
+    fn wait_to_write(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        if !self.is_stuck {
+            self.is_stuck = true;
+            let limit = Instant::now() + self.patience.write;
+            self.writing.as_mut().reset(limit);
+            self.seat.waits();
+        }
+        let overdue = self.writing.as_mut().poll(context);
+        overdue.map(|()| self.seat.overdue(Deadline::Write))
+    }
+
+    /// The client has taken something.
+    fn goes_on(&mut self) {
+        if !std::mem::take(&mut self.is_stuck) {
+            return;
+        }
+        match self.seat.phase() {
+            Phase::Busy => self.seat.works(),
+            Phase::Head | Phase::Idle => self.seat.rest(),
+        }
+    }
 }
 
 impl AsyncRead for Connection {
@@ -70,13 +291,24 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if read.is_ready() {
-            self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
-            return read;
+        let read = match self.early.is_empty() {
+            true => Pin::new(&mut self.stream).poll_read(context, buffer),
+            false => {
+                let bytes = self.early.len().min(buffer.remaining());
+                buffer.put_slice(&self.early[..bytes]);
+                self.early.drain(..bytes);
+                Poll::Ready(Ok(()))
+            }
+        };
+        if read.is_pending() {
+            return self.wait_to_read(context).map(Err);
         }
-        let overdue = self.silence.as_mut().poll(context);
-        overdue.map(|()| Err(io::ErrorKind::TimedOut.into()))
+        if self.seat.phase() == Phase::Idle {
+            self.seat.set(Phase::Head);
+            let limit = self.patience.head;
+            self.arm(Phase::Head, limit);
+        }
+        read
     }
 }
 
@@ -86,7 +318,12 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if written.is_pending() {
+            return self.wait_to_write(context).map(Err);
+        }
+        self.goes_on();
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -98,41 +335,95 @@ impl AsyncWrite for Connection {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use tokio::io::AsyncReadExt;
+/// A request's body, which must be there in time.
+pub(crate) struct Arriving {
+    body: Incoming,
+    seat: Seat,
+    limit: Duration,
+    /// Runs from the first look that found nothing.
+    overdue: Option<Pin<Box<Sleep>>>,
+}
 
-    use super::*;
+impl Arriving {
+    pub(crate) fn new(body: Incoming, seat: Seat, limit: Duration) -> Arriving {
+        Arriving {
+            body,
+            seat,
+            limit,
+            overdue: None,
+        }
+    }
+}
 
-    async fn bounded(connections_max: usize) -> Bounded {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        Bounded::new(listener, connections_max)
+impl Body for Arriving {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(frame) = frame {
+            if self.overdue.is_some() {
+                self.seat.works();
+            }
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        let limit = self.limit;
+        let overdue = self.overdue.get_or_insert_with(|| Box::pin(sleep(limit)));
+        let overdue = overdue.as_mut().poll(context);
+        if overdue.is_ready() {
+            let error = self.seat.overdue(Deadline::Body);
+            return Poll::Ready(Some(Err(error.into())));
+        }
+        self.seat.waits();
+        Poll::Pending
     }
 
-    #[tokio::test]
-    async fn a_place_is_free_again_when_its_client_leaves() {
-        let mut listener = bounded(1).await;
-        let address = listener.local_addr().expect("bound");
-        let _first = TcpStream::connect(address).await.expect("connected");
-        let (first, _) = listener.accept().await;
-        let _second = TcpStream::connect(address)
-            .await
-            .expect("the kernel takes it");
-        let waits = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
-        assert!(waits.is_err(), "no place yet");
-        drop(first);
-        listener.accept().await;
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
     }
 
-    #[tokio::test]
-    async fn a_silent_client_is_cut() {
-        let mut listener = bounded(1).await;
-        let address = listener.local_addr().expect("bound");
-        let _client = TcpStream::connect(address).await.expect("connected");
-        let (mut connection, _) = listener.accept().await;
-        // As if the time had passed: the limit itself is minutes.
-        connection.silence = Box::pin(sleep(Duration::ZERO));
-        let error = connection.read_u8().await.expect_err("cut");
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// An answer's body: the conversation rests when the stream has all of it.
+pub(crate) struct Leaving {
+    body: axum::body::Body,
+    seat: Seat,
+}
+
+impl Leaving {
+    pub(crate) fn new(body: axum::body::Body, seat: Seat) -> Leaving {
+        Leaving { body, seat }
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.seat.is_answered();
+    }
+}
+
+impl Body for Leaving {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -1,4 +1,4 @@
-//! Who may ask at all, and who may change.
+//! Who may ask at all, and for what: see [`Access`].
 //!
 //! A page of a foreign site can make its visitor's browser send requests here, and a name whose
 //! address changes (DNS rebinding) can make them look like the site's own. Both betray themselves:
@@ -13,33 +13,61 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use control::peers::Secret;
+use farm::Access;
 
 use crate::answer::Refusal;
+use crate::serving::{Demand, FromPeer, InClear};
+
+/// Paths that say nothing but whether the router is well.
+const HEALTH: [&str; 2] = ["/healthz", "/readyz"];
 
 /// What a request is measured by.
 #[derive(Clone)]
 pub(crate) struct Guard {
-    token: Arc<str>,
-    /// The farm's, which its routers show each other.
-    secret: Secret,
+    token: Secret,
+    /// Of those who may only look.
+    monitor_token: Secret,
+    older: Older,
     hosts: Arc<[String]>,
+    tls: Demand,
 }
 
-/// Put into a request of another router of the farm: its bearer token is the farm's secret.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FromPeer;
-
-/// Put into a request whose bearer token is right.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MayChange;
+/// Routers of releases that know no TLS between routers: their bearer token is the farm's secret.
+#[derive(Clone)]
+pub(crate) struct Older {
+    pub(crate) secret: Secret,
+    /// Asked when somebody shows it: whether such a router lives and may ask so.
+    pub(crate) may_ask: Arc<dyn Fn() -> bool + Send + Sync>,
+}
 
 impl Guard {
-    pub(crate) fn new(token: &str, secret: Secret, hosts: &[String]) -> Guard {
+    pub(crate) fn new(token: &str, monitor_token: &str, older: Older, hosts: &[String]) -> Guard {
         let hosts = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         Guard {
-            token: token.into(),
-            secret,
+            token: Secret::new(token),
+            monitor_token: Secret::new(monitor_token),
+            older,
             hosts,
+            tls: Demand::Welcome,
+        }
+    }
+
+    /// The same, with this about TLS.
+    pub(crate) fn demanding(self, tls: Demand) -> Guard {
+        Guard { tls, ..self }
+    }
+
+    /// Refuses a request that somebody on its way could read, where that is not to be. Health is asked for
+    /// without a token, and by load balancers that can do no more.
+    fn check_way(&self, path: &str, in_clear: Option<&InClear>) -> Result<(), Refusal> {
+        match (self.tls, in_clear) {
+            (Demand::Required, Some(InClear)) if !HEALTH.contains(&path) => Err(Refusal::new(
+                StatusCode::UPGRADE_REQUIRED,
+                "this router takes plain HTTP from its own machine only",
+                "write https:// in front of its address, and give the command line its certificate or \
+                 authority (--ca FILE, HEDDLE_CA); what was sent in clear, a token above all, may be known",
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -88,26 +116,30 @@ impl Guard {
             || self.hosts.contains(&name)
     }
 
-    /// True when the request carries the token.
-    fn may_change(&self, headers: &HeaderMap) -> bool {
-        bears(headers, &self.token)
+    /// What the request's token opens.
+    fn access(&self, headers: &HeaderMap) -> Access {
+        match () {
+            () if bears(headers, &self.token) => Access::Admin,
+            () if bears(headers, &self.monitor_token) => Access::Monitor,
+            () => Access::Public,
+        }
     }
 
-    /// True when another router of the farm asks.
-    fn is_from_peer(&self, headers: &HeaderMap) -> bool {
-        bears(headers, self.secret.reveal())
+    /// True when another router of the farm asks as older releases do.
+    fn is_from_older(&self, headers: &HeaderMap) -> bool {
+        bears(headers, &self.older.secret) && (self.older.may_ask)()
     }
 }
 
 /// True when the request carries this token; an empty one nobody carries.
-fn bears(headers: &HeaderMap, token: &str) -> bool {
+fn bears(headers: &HeaderMap, token: &Secret) -> bool {
     let given = headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
         .map(|(_, token)| token.trim());
-    !token.is_empty() && given.is_some_and(|given| equal(given, token))
+    given.is_some_and(|given| token.is(given))
 }
 
 fn without_port(host: &str) -> &str {
@@ -118,30 +150,24 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Compares in a time that does not tell how much was right.
-fn equal(a: &str, b: &str) -> bool {
-    let differences = a
-        .bytes()
-        .zip(b.bytes())
-        .fold(0, |all, (a, b)| all | (a ^ b));
-    a.len() == b.len() && differences == 0
-}
-
 /// Runs before every request.
 pub(crate) async fn check(
     State(guard): State<Guard>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    // A peer calls by whatever name it was told; no page of a foreign site knows the secret.
-    if guard.is_from_peer(request.headers()) {
+    let is_from_peer = request.extensions().get::<FromPeer>().is_some();
+    if !is_from_peer && guard.is_from_older(request.headers()) {
         request.extensions_mut().insert(FromPeer);
-    } else if let Err(refusal) = guard.check_place(request.headers()) {
-        return refusal.into_response();
+    } else if !is_from_peer {
+        // A peer calls by whatever name it was told; no browser has its certificate.
+        let way = guard.check_way(request.uri().path(), request.extensions().get());
+        if let Err(refusal) = way.and_then(|()| guard.check_place(request.headers())) {
+            return refusal.into_response();
+        }
     }
-    if guard.may_change(request.headers()) {
-        request.extensions_mut().insert(MayChange);
-    }
+    let access = guard.access(request.headers());
+    request.extensions_mut().insert(access);
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     let no_store = header::HeaderValue::from_static("no-store");
@@ -151,12 +177,43 @@ pub(crate) async fn check(
     response
 }
 
+/// Runs before the requests of one path, which needs this right.
+pub(crate) async fn admit(State(needed): State<Access>, request: Request, next: Next) -> Response {
+    let given = request.extensions().get().copied().unwrap_or_default();
+    match denied(given, needed) {
+        Some(refusal) => refusal.into_response(),
+        None => next.run(request).await,
+    }
+}
+
+/// The refusal of a request that has less than the right that it needs.
+pub(crate) fn denied(given: Access, needed: Access) -> Option<Refusal> {
+    if given >= needed {
+        return None;
+    }
+    let status = match given {
+        Access::Public => StatusCode::UNAUTHORIZED,
+        Access::Monitor | Access::Admin => StatusCode::FORBIDDEN,
+    };
+    let error = format!("this needs the {} right", needed.name());
+    Some(Refusal::new(status, &error, control::cure(needed)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A farm with this secret, in which routers of older releases live or not.
+    fn older(secret: &str, live: bool) -> Older {
+        Older {
+            secret: Secret::new(secret),
+            may_ask: Arc::new(move || live),
+        }
+    }
+
     fn guard() -> Guard {
-        Guard::new("secret", Secret::new("farm"), &["Farm.Example".to_owned()])
+        let hosts = ["Farm.Example".to_owned()];
+        Guard::new("secret", "watch", older("farm", true), &hosts)
     }
 
     fn headers(pairs: &[(header::HeaderName, &str)]) -> HeaderMap {
@@ -197,6 +254,17 @@ mod tests {
     }
 
     #[test]
+    fn plain_requests_of_other_machines_are_refused_where_tls_is_demanded() {
+        assert!(guard().check_way("/", Some(&InClear)).is_ok());
+        let strict = guard().demanding(Demand::Required);
+        assert!(strict.check_way("/", None).is_ok());
+        assert!(strict.check_way("/readyz", Some(&InClear)).is_ok());
+        let refusal = strict.check_way("/", Some(&InClear)).expect_err("in clear");
+        assert_eq!(refusal.status.as_u16(), 426);
+        assert!(refusal.cure.contains("https://"), "{}", refusal.cure);
+    }
+
+    #[test]
     fn origins_must_be_the_host() {
         let place = |host, origin| {
             guard().check_place(&headers(&[(header::HOST, host), (header::ORIGIN, origin)]))
@@ -209,15 +277,38 @@ mod tests {
 
     #[test]
     fn tokens() {
-        let may = |value| guard().may_change(&headers(&[(header::AUTHORIZATION, value)]));
-        assert!(may("Bearer secret") && may("bearer secret"));
-        assert!(!may("Bearer secre") && !may("Bearer secret2") && !may("Basic secret"));
-        assert!(!may("secret"));
-        assert!(!guard().may_change(&HeaderMap::new()));
-        let closed = Guard::new("", Secret::default(), &[]);
+        let access = |value| guard().access(&headers(&[(header::AUTHORIZATION, value)]));
+        assert_eq!(access("Bearer secret"), Access::Admin);
+        assert_eq!(access("bearer secret"), Access::Admin);
+        assert_eq!(access("Bearer watch"), Access::Monitor);
+        for wrong in [
+            "Bearer secre",
+            "Bearer secret2",
+            "Basic secret",
+            "secret",
+            "Bearer farm",
+        ] {
+            assert_eq!(access(wrong), Access::Public, "{wrong}");
+        }
+        assert_eq!(guard().access(&HeaderMap::new()), Access::Public);
+        let closed = Guard::new("", "", older("", true), &[]);
         let nothing = headers(&[(header::AUTHORIZATION, "Bearer ")]);
-        assert!(!closed.may_change(&nothing) && !closed.is_from_peer(&nothing));
+        assert_eq!(closed.access(&nothing), Access::Public);
+        assert!(!closed.is_from_older(&nothing));
         let farm = headers(&[(header::AUTHORIZATION, "Bearer farm")]);
-        assert!(guard().is_from_peer(&farm) && !guard().may_change(&farm));
+        assert!(guard().is_from_older(&farm));
+        let upgraded = Guard::new("", "", older("farm", false), &[]);
+        assert!(!upgraded.is_from_older(&farm), "nobody has to ask so");
+    }
+
+    #[test]
+    fn who_shows_too_little_is_told_what_is_needed() {
+        assert!(denied(Access::Admin, Access::Monitor).is_none());
+        assert!(denied(Access::Public, Access::Public).is_none());
+        let stranger = denied(Access::Public, Access::Monitor).expect("denied");
+        assert_eq!(stranger.status, StatusCode::UNAUTHORIZED);
+        let watcher = denied(Access::Monitor, Access::Admin).expect("denied");
+        assert_eq!(watcher.status, StatusCode::FORBIDDEN);
+        assert!(watcher.error.contains("admin") && watcher.cure.contains("DIR/token"));
     }
 }

@@ -52,7 +52,8 @@ pub struct Family {
     pub samples: Vec<Sample>,
 }
 
-/// Somebody who has metrics. Called at each scrape, on the control thread; must not block.
+/// Somebody who has metrics. Called at each scrape, on the HTTP door's thread: other requests
+/// wait for it.
 pub trait Metrics: Send + Sync {
     /// The values now.
     fn families(&self) -> Vec<Family>;

@@ -1,10 +1,12 @@
 //! Routers of one farm talk by their HTTP doors: the question as one asks it, and as one answers it.
 //!
-//! `POST /v1/peer` with the farm's secret as the bearer token; in the body a [`Said`] and a command,
-//! in the answer a [`Said`] and the command's table or error. Routers of different versions talk as
+//! `POST /v1/peer` inside TLS, in which both routers show a certificate that the farm's authority signed; to a
+//! router of an older release in clear, with the farm's secret as the bearer token, where [`Way`] says so. In the
+//! body a [`Said`] and a command, in the answer a [`Said`] and the command's table or error. Routers of different versions talk as
 //! long as [`PROTOCOL`] is the same: fields may be added, and what one does not know it leaves.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -12,19 +14,21 @@ use axum::extract::rejection::BytesRejection;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use control::peers::{Asking, Question};
-use control::{Call, CommandError, PeerError, Peers, Table, is_refusal};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
+use control::peers::{Asking, Question, Way};
+use control::{Call, CommandError, Control, PeerError, Peers, Table, is_refusal};
+use http_body_util::Full;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use hyper_util::rt::TokioIo;
+use rustls::ServerConfig;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use crate::answer::Refusal;
-use crate::guard::FromPeer;
+use crate::client::exchange;
+use crate::peer_tls::{self, Heeding};
 use crate::server::Shared;
+use crate::serving::{Certificate, FromPeer};
 
 /// Where peers ask.
 pub(crate) const PATH: &str = "/v1/peer";
@@ -32,8 +36,8 @@ pub(crate) const PATH: &str = "/v1/peer";
 /// The form of questions and answers. It grows when an older router would misread a newer one.
 const PROTOCOL: u32 = 1;
 
-/// Longest answer that is read; one row for each client of a full router is shorter.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
+/// A longer answer is read on a thread of its own.
+const READ_AT_ONCE_MAX: usize = 64 << 10;
 
 /// What stands in every question and answer.
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,8 +79,22 @@ impl Peers for HttpPeers {
                     true => PeerError::Gone,
                     false => PeerError::Unreached(error.to_string()),
                 })?;
-                reached = true;
-                ask(stream, &question).await
+                // The question is one small write, and nothing is to wait for a second one.
+                let _ = stream.set_nodelay(true);
+                let request = request(&question)?;
+                match &question.way {
+                    Way::InClear(_) => {
+                        reached = true;
+                        ask(stream, request).await
+                    }
+                    Way::Tls(config) => {
+                        let stream = peer_tls::enter(stream, Arc::clone(config)).await?;
+                        reached = true;
+                        let (stream, refused) = Heeding::new(stream);
+                        let answer = ask(stream, request).await;
+                        answer.map_err(|error| refused.get().cloned().unwrap_or(error))
+                    }
+                }
             };
             let answer = tokio::time::timeout(question.limit, asking).await;
             answer.unwrap_or_else(|_| {
@@ -90,32 +108,34 @@ impl Peers for HttpPeers {
     }
 }
 
-/// One question over a fresh connection.
-async fn ask(stream: TcpStream, question: &Question) -> Result<Table, PeerError> {
-    let silent = |error: &dyn std::fmt::Display| PeerError::Silent(error.to_string());
-    // The question is one small write, and nothing is to wait for a second one.
-    let _ = stream.set_nodelay(true);
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| PeerError::Unreached(error.to_string()))?;
-    let answer = async {
-        let request = request(question)?;
-        let response = sender.send_request(request).await;
-        let response = response.map_err(|error| silent(&error))?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
-        let body = body.collect().await.map_err(|error| silent(&error))?;
-        read(status, &body.to_bytes())
-    };
-    // The connection moves the bytes; its own end is no news once there is an answer.
-    tokio::pin!(answer);
-    tokio::select! {
-        answer = &mut answer => answer,
-        ended = connection => match ended {
-            Ok(()) => answer.await,
-            Err(error) => Err(silent(&error)),
-        },
+/// What peers are shown who ask at this router's door.
+pub(crate) struct Shown(pub(crate) Arc<Control>);
+
+impl Certificate for Shown {
+    fn now(&self) -> Option<Arc<ServerConfig>> {
+        match self.0.mutual() {
+            Ok(mutual) => Some(Arc::clone(&mutual.server)),
+            Err(error) => {
+                tracing::error!("{error}");
+                None
+            }
+        }
     }
+}
+
+/// One question over a fresh connection.
+async fn ask<S>(stream: S, request: hyper::Request<Full<Bytes>>) -> Result<Table, PeerError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let answer = exchange(stream, request).await;
+    let (status, body) = answer.map_err(|error| PeerError::Silent(error.to_string()))?;
+    if body.len() <= READ_AT_ONCE_MAX {
+        return read(status, &body);
+    }
+    // The control plane asks, and its thread has more to do than to read long lists.
+    let read = tokio::task::spawn_blocking(move || read(status, &body)).await;
+    read.unwrap_or_else(|error| Err(PeerError::Strange(error.to_string())))
 }
 
 fn request(question: &Question) -> Result<hyper::Request<Full<Bytes>>, PeerError> {
@@ -127,11 +147,13 @@ fn request(question: &Question) -> Result<hyper::Request<Full<Bytes>>, PeerError
         },
     };
     let body = serde_json::to_vec(&asked).map_err(|error| unfit(&error))?;
-    let bearer = format!("Bearer {}", question.secret.reveal());
-    hyper::Request::post(PATH)
+    let mut request = hyper::Request::post(PATH)
         .header(HOST, &question.peer.http)
-        .header(AUTHORIZATION, bearer)
-        .header(CONTENT_TYPE, "application/json")
+        .header(CONTENT_TYPE, "application/json");
+    if let Way::InClear(secret) = &question.way {
+        request = request.header(AUTHORIZATION, format!("Bearer {}", secret.reveal()));
+    }
+    request
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| unfit(&error))
 }
@@ -177,6 +199,19 @@ fn other_protocol(other: u32) -> String {
     format!("it speaks to peers in form {other}, this router in form {PROTOCOL}; run one version")
 }
 
+/// The command in the body of a question, as a peer's; an error says why there is none.
+pub fn asked(body: &[u8]) -> Result<Call, String> {
+    let unread = |error: serde_json::Error| format!("the question cannot be read: {error}");
+    let said: Said<Value> = serde_json::from_slice(body).map_err(unread)?;
+    if said.protocol != PROTOCOL {
+        return Err(other_protocol(said.protocol));
+    }
+    let said: Said<Asked> = serde_json::from_slice(body).map_err(unread)?;
+    let mut call = said.what.call;
+    call.from_peer = true;
+    Ok(call)
+}
+
 /// POST /v1/peer: a question of another router.
 pub(crate) async fn answer(
     State(shared): State<Shared>,
@@ -186,8 +221,9 @@ pub(crate) async fn answer(
     if from_peer.is_none() {
         return Refusal::new(
             StatusCode::UNAUTHORIZED,
-            "only routers of this farm may ask here, by the farm's secret",
-            "use the same state store on all routers; for commands POST /v1/GROUP/COMMAND",
+            "only routers of this farm may ask here, inside TLS, by a certificate of the farm's authority",
+            "use the same state store on all routers, and upgrade those of releases that show the farm's secret \
+             (peers_in_clear = on takes it until then); for commands POST /v1/GROUP/COMMAND",
         )
         .into_response();
     }
@@ -199,16 +235,10 @@ pub(crate) async fn answer(
         Ok(body) => body,
         Err(rejection) => return bad(&rejection.body_text()),
     };
-    match serde_json::from_slice::<Said<Value>>(&body) {
-        Ok(said) if said.protocol == PROTOCOL => {}
-        Ok(said) => return bad(&other_protocol(said.protocol)),
-        Err(error) => return bad(&format!("the question cannot be read: {error}")),
-    }
-    let mut call = match serde_json::from_slice::<Said<Asked>>(&body) {
-        Ok(said) => said.what.call,
-        Err(error) => return bad(&format!("the question cannot be read: {error}")),
+    let call = match asked(&body) {
+        Ok(call) => call,
+        Err(why) => return bad(&why),
     };
-    call.from_peer = true;
     // Through the queue, so that a peer that gives up does not stop a change half-way.
     let what = match shared.control.commander().execute(call).await {
         Ok(table) => Answered::Table {
@@ -216,7 +246,8 @@ pub(crate) async fn answer(
             rows: table.rows,
         },
         Err(CommandError::Usage(text)) => Answered::Usage(text),
-        Err(CommandError::Refused(text)) => Answered::Refused(text),
+        Err(CommandError::Refused(text) | CommandError::Denied(text)) => Answered::Refused(text),
+        Err(stale @ CommandError::Stale) => Answered::Refused(stale.to_string()),
         Err(CommandError::Internal(text)) => Answered::Internal(text),
     };
     Json(Said {

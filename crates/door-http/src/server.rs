@@ -1,40 +1,70 @@
-//! Listening, routing, shutting down.
+//! The door's thread: listening, routing, shutting down.
 
-use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use control::Control;
+use farm::Access;
+use memory::Budget;
+use routing::rules::Network;
+use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::connection::{Bounded, CONNECTIONS_MAX};
-use crate::guard::{self, Guard};
+use crate::body::{self, Room};
+use crate::census::Limits;
+use crate::connection::Patience;
+use crate::counted::Counted;
+use crate::guard::{self, Guard, Older};
 use crate::metrics::Metrics;
 use crate::rows::Rows;
+use crate::serving::{Certificate, Certificates, Demand, Served};
 use crate::{answer, commands, condition, page, peers, rows};
 
-/// How long running requests may take after the shutdown began.
-const DRAIN: Duration = Duration::from_secs(3);
+/// Clients that may wait in the kernel until they are taken.
+const QUEUE: i32 = 1024;
 
 /// What the door is told at its start.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     pub listen: SocketAddr,
     /// A socket that listens already, to be used in place of `listen`.
     pub listener: Option<Arc<std::net::TcpListener>>,
-    /// The bearer token that changes need; with an empty one nothing can be changed here.
+    /// The bearer token of those who may ask for everything; with an empty one nobody may.
     pub token: String,
+    /// The bearer token of those who may look at the farm; with an empty one there are none.
+    pub monitor_token: String,
+    /// Everybody may see the page and the metrics.
+    pub open_metrics: bool,
+    /// Who has a certificate, where TLS is offered, and whether it is demanded.
+    pub certificate: Option<Arc<dyn Certificate>>,
+    pub tls: Demand,
     /// Host names, besides `localhost` and IP addresses, by which clients may call this door.
     pub hosts: Vec<String>,
     /// Longest request body.
     pub body_bytes_max: usize,
+    /// Connections at once, in all and of one address.
+    pub connections_max: usize,
+    pub address_connections_max: usize,
+    /// A request's head must be there so long after it began, or after its connection did.
+    pub header_timeout: Duration,
+    /// Its body must be there so long after its head.
+    pub body_timeout: Duration,
+    /// The next request must begin so long after the last answer.
+    pub idle_timeout: Duration,
+    /// A client that takes nothing of its answer for so long is closed.
+    pub write_timeout: Duration,
+    /// From where load balancers may say by the PROXY protocol where their clients are.
+    pub balancers: Vec<Network>,
+    /// What bodies are taken from; by default there is enough.
+    pub memory: Arc<Budget>,
 }
 
 impl Settings {
@@ -44,8 +74,36 @@ impl Settings {
             listen,
             listener: None,
             token: token.to_owned(),
+            monitor_token: String::new(),
+            open_metrics: false,
+            certificate: None,
+            tls: Demand::Welcome,
             hosts: Vec::new(),
             body_bytes_max: 1 << 20,
+            connections_max: 512,
+            address_connections_max: 64,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(30),
+            balancers: Vec::new(),
+            memory: Arc::new(Budget::new(usize::MAX)),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            connections_max: self.connections_max,
+            address_connections_max: self.address_connections_max,
+        }
+    }
+
+    fn patience(&self) -> Patience {
+        Patience {
+            head: self.header_timeout,
+            body: self.body_timeout,
+            idle: self.idle_timeout,
+            write: self.write_timeout,
         }
     }
 }
@@ -58,6 +116,8 @@ pub enum Error {
         address: SocketAddr,
         source: std::io::Error,
     },
+    #[error("cannot start the HTTP door's thread: {0}; raise LimitNOFILE or TasksMax")]
+    Thread(#[source] std::io::Error),
 }
 
 /// What every request may look at.
@@ -65,23 +125,37 @@ pub enum Error {
 pub(crate) struct Shared {
     pub(crate) control: Arc<Control>,
     pub(crate) sql_serves: Arc<AtomicBool>,
+    pub(crate) counted: Arc<Counted>,
     pub(crate) metrics: Arc<[Arc<dyn Metrics>]>,
     pub(crate) rows: Arc<dyn Rows>,
 }
 
-/// The HTTP door, bound but not yet serving. A copy can serve on the same socket when the first has
-/// ended; the socket is closed with the last of them.
-#[derive(Clone)]
+/// The HTTP door on a thread of its own, from [`Door::open`] to [`Door::close`] or its drop. Its thread
+/// reads requests, waits for answers of the control plane, and writes them out: nothing of it keeps another
+/// thread.
 pub struct Door {
     listener: Arc<std::net::TcpListener>,
     address: SocketAddr,
-    router: Router,
+    wish: watch::Sender<Wish>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the door's thread is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    /// Take no requests: nobody is to, or another process does.
+    Rest,
+    Serve,
+    End,
 }
 
 impl Door {
-    /// Binds the address. `sql_serves` is true while the SQL door takes clients; it is all that this
-    /// door knows of the other.
-    pub async fn bind(
+    /// Binds the address and starts the thread, which rests until [`Door::serve`]. `sql_serves` is true
+    /// while the SQL door takes clients; it is all that this door knows of the other.
+    ///
+    /// # Errors
+    /// The address cannot be had, or the process is out of threads or file descriptors.
+    pub fn open(
         settings: Settings,
         control: Arc<Control>,
         sql_serves: Arc<AtomicBool>,
@@ -92,27 +166,53 @@ impl Door {
             address: settings.listen,
             source,
         };
-        let listener = match settings.listener {
-            Some(listener) => listener,
-            None => {
-                let bound = TcpListener::bind(settings.listen).await.map_err(failed)?;
-                Arc::new(bound.into_std().map_err(failed)?)
-            }
+        let listener = match &settings.listener {
+            Some(listener) => Arc::clone(listener),
+            None => Arc::new(listen(settings.listen).map_err(failed)?),
         };
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let secret = control.secret();
+        let (of_older, of_peers) = (Arc::clone(&control), Arc::clone(&control));
+        let older = Older {
+            secret: control.secret(),
+            may_ask: Arc::new(move || of_older.answers_in_clear()),
+        };
+        let certificates = Certificates {
+            clients: settings.certificate.clone(),
+            peers: Arc::new(peers::Shown(of_peers)),
+        };
+        let counted = Arc::<Counted>::default();
         let shared = Shared {
             control,
+            counted: Arc::clone(&counted),
             sql_serves,
             metrics: metrics.into(),
             rows,
         };
-        let guard = Guard::new(&settings.token, secret, &settings.hosts);
+        let (token, monitor_token) = (&settings.token, &settings.monitor_token);
+        let guard =
+            Guard::new(token, monitor_token, older, &settings.hosts).demanding(settings.tls);
+        let room = Room {
+            memory: Arc::clone(&settings.memory),
+            bytes_max: settings.body_bytes_max,
+        };
+        let metrics = match settings.open_metrics {
+            true => Access::Public,
+            false => Access::Monitor,
+        };
+        let router = router(shared, guard, metrics, room);
+        let served = {
+            let (limits, patience) = (settings.limits(), settings.patience());
+            Served::new(router, certificates, counted, limits, patience).behind(settings.balancers)
+        };
+        let (wish, wished) = watch::channel(Wish::Rest);
+        let heard = Arc::clone(&listener);
+        let thread = start(async move { live(&heard, &served, wished).await })?;
         Ok(Door {
             listener,
             address,
-            router: router(shared, guard, settings.body_bytes_max),
+            wish,
+            thread: Mutex::new(Some(thread)),
         })
     }
 
@@ -126,56 +226,138 @@ impl Door {
         Arc::clone(&self.listener)
     }
 
-    /// Serves until `shutdown` is ready, then gives running requests a few seconds to end. Idle
-    /// connections are closed at once.
-    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) {
-        let (ending, mut ended) = watch::channel(false);
-        let shutdown = async move {
-            shutdown.await;
-            ending.send_replace(true);
+    /// Takes requests from now on, or no more: those that run may end.
+    pub fn serve(&self, serves: bool) {
+        let wanted = match serves {
+            true => Wish::Serve,
+            false => Wish::Rest,
         };
-        let listener = match self.listener.try_clone().and_then(TcpListener::from_std) {
-            Ok(listener) => Bounded::new(listener, CONNECTIONS_MAX),
-            Err(error) => {
-                return tracing::error!("the HTTP door cannot serve: {error}; raise LimitNOFILE");
+        self.wish.send_if_modified(|wish| {
+            // The end is the end.
+            let news = *wish != Wish::End && *wish != wanted;
+            if news {
+                *wish = wanted;
             }
-        };
-        let serving = axum::serve(listener, self.router).with_graceful_shutdown(shutdown);
-        let overdue = async {
-            // The sender is dropped only after it sent.
-            let _ = ended.changed().await;
-            tokio::time::sleep(DRAIN).await;
-        };
-        tokio::select! {
-            result = serving => {
-                if let Err(error) = result {
-                    tracing::error!("the HTTP door ended: {error}");
-                }
-            }
-            () = overdue => tracing::warn!("HTTP requests did not end in time and were cut"),
+            news
+        });
+    }
+
+    /// Ends the thread: idle connections are closed at once, running requests have a few seconds to end.
+    pub async fn close(&self) {
+        let Some(thread) = self.end() else { return };
+        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+        if !matches!(joined, Ok(Ok(()))) {
+            tracing::error!("the HTTP door's thread panicked; please report it with this log");
+        }
+    }
+
+    /// Has the thread end, and gives it to who waits for it first.
+    fn end(&self) -> Option<JoinHandle<()>> {
+        self.wish.send_replace(Wish::End);
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        thread.take()
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        if let Some(thread) = self.end() {
+            // What a panic there said stands in the log; a drop has nobody to tell.
+            let _ = thread.join();
         }
     }
 }
 
-fn router(shared: Shared, guard: Guard, body_bytes_max: usize) -> Router {
+/// Listens on an address. The standard library's queue is shorter than a burst of clients.
+fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    // An address whose last connections are not forgotten yet may be had.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(QUEUE)?;
+    Ok(socket.into())
+}
+
+/// A thread with a runtime of its own, for this.
+fn start(life: impl Future<Output = ()> + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    let (tell, told) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("http".to_owned());
+    let thread = thread.spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        // Who starts the thread waits for this.
+        let _ = tell.send(runtime.as_ref().map(drop).map_err(|error| error.kind()));
+        if let Ok(runtime) = runtime {
+            runtime.block_on(life);
+        }
+    });
+    let thread = thread.map_err(Error::Thread)?;
+    match told.recv() {
+        Ok(Err(kind)) => Err(Error::Thread(kind.into())),
+        _ => Ok(thread),
+    }
+}
+
+/// The thread's life.
+async fn live(listener: &std::net::TcpListener, served: &Served, mut wish: watch::Receiver<Wish>) {
+    loop {
+        let now = *wish.borrow_and_update();
+        match now {
+            Wish::End => return,
+            Wish::Serve => serve(listener, served, &wish).await,
+            Wish::Rest => {
+                // An error means that the door is gone; its drop has said so before.
+                let _ = wish.changed().await;
+            }
+        }
+    }
+}
+
+/// Serves while that is the wish.
+async fn serve(listener: &std::net::TcpListener, served: &Served, wish: &watch::Receiver<Wish>) {
+    let (tell, over) = watch::channel(false);
+    let turned = |mut wish: watch::Receiver<Wish>| async move {
+        // An error means that the door is gone: the end as well.
+        let _ = wish.wait_for(|&wish| wish != Wish::Serve).await;
+    };
+    let listener = match listener.try_clone().and_then(TcpListener::from_std) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!("the HTTP door cannot serve: {error}; raise LimitNOFILE");
+            return turned(wish.clone()).await;
+        }
+    };
+    let ending = async {
+        turned(wish.clone()).await;
+        tell.send_replace(true);
+    };
+    tokio::join!(served.serve(listener, over), ending);
+}
+
+/// Every path, and who may ask there. Commands have their rights in their table; a peer has shown a certificate
+/// of the farm's authority.
+fn router(shared: Shared, guard: Guard, metrics: Access, room: Room) -> Router {
+    let of = |needed: Access, route: MethodRouter<Shared>| {
+        route.layer(middleware::from_fn_with_state(needed, guard::admit))
+    };
+    let rows = get(rows::get).put(rows::put).delete(rows::delete);
     Router::new()
-        .route("/", get(page::show))
-        .route("/healthz", get(condition::healthz))
-        .route("/readyz", get(condition::readyz))
-        .route("/metrics", get(condition::metrics))
-        .route("/v1/farm", get(condition::snapshot))
+        .route("/", of(metrics, get(page::show)))
+        .route("/healthz", of(Access::Public, get(condition::healthz)))
+        .route("/readyz", of(Access::Public, get(condition::readyz)))
+        .route("/metrics", of(metrics, get(condition::metrics)))
+        .route("/v1/farm", of(Access::Monitor, get(condition::snapshot)))
         .route(
             "/v1/{group}/{command}",
             get(commands::read).post(commands::call),
         )
-        .route(
-            "/v1/rows/{container}/{key}",
-            get(rows::get).put(rows::put).delete(rows::delete),
-        )
+        .route("/v1/rows/{container}/{key}", of(Access::Admin, rows))
         .route(peers::PATH, post(peers::answer))
         .fallback(answer::not_found)
         .method_not_allowed_fallback(answer::wrong_method)
-        .layer(DefaultBodyLimit::max(body_bytes_max))
+        .layer(DefaultBodyLimit::max(room.bytes_max))
+        .layer(middleware::from_fn_with_state(room, body::take))
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .with_state(shared)
 }

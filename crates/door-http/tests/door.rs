@@ -18,6 +18,9 @@ use tokio::net::TcpStream;
 
 const TOKEN: &str = "Authorization: Bearer secret\r\n";
 
+/// Of those who may only look.
+const MONITOR: &str = "Authorization: Bearer watch\r\n";
+
 /// A control plane and its door; ended by `end`.
 struct House {
     address: SocketAddr,
@@ -77,6 +80,10 @@ impl Rows for OneRow {
 }
 
 async fn house() -> House {
+    house_with(|settings| settings.body_bytes_max = 10_000).await
+}
+
+async fn house_with(tune: impl FnOnce(&mut door_http::Settings)) -> House {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
     let published = Arc::new(farm::Published::from_pointee(farm::Snapshot::empty(
@@ -90,16 +97,16 @@ async fn house() -> House {
     let sql_serves = Arc::new(AtomicBool::new(false));
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut settings = door_http::Settings::new(listen, "secret");
-    settings.body_bytes_max = 10_000;
+    tune(&mut settings);
+    settings.monitor_token = "watch".to_owned();
     let metrics: Vec<Arc<dyn Metrics>> = vec![Arc::new(Seven)];
-    let door = Door::bind(
+    let door = Door::open(
         settings,
         Arc::clone(&control),
         Arc::clone(&sql_serves),
         metrics,
         Arc::new(OneRow),
     )
-    .await
     .expect("a free port");
     let address = door.address();
     let running = Running::start(&control, door);
@@ -143,6 +150,11 @@ impl House {
         self.send("GET", path, "", "").await
     }
 
+    /// Looks as a monitor does.
+    async fn look(&self, path: &str) -> (u16, String) {
+        self.send("GET", path, MONITOR, "").await
+    }
+
     async fn end(self) {
         self.running.end().await;
     }
@@ -153,28 +165,84 @@ fn json(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_anybody_may_see() {
+async fn what_a_monitor_may_see() {
     let house = house().await;
     assert_eq!(house.get("/healthz").await, (200, "ok\n".to_owned()));
-    let (status, page) = house.get("/").await;
+    let (status, page) = house.look("/").await;
     assert_eq!(status, 200);
     assert!(page.contains("The farm has no group yet"), "{page}");
-    let (status, farm) = house.get("/v1/farm").await;
+    let (status, farm) = house.look("/v1/farm").await;
     assert_eq!(
         (status, &json(&farm)["groups"]),
         (200, &Value::Array(Vec::new()))
     );
     assert_eq!(json(&farm)["farm_id"].as_str().map(str::len), Some(36));
-    let (_, metrics) = house.get("/metrics").await;
+    let (_, metrics) = house.look("/metrics").await;
     assert!(metrics.contains("heddle_farm_epoch 1\n"), "{metrics}");
     assert!(metrics.contains("heddle_seven 7\n"), "{metrics}");
-    let (status, help) = house.get("/v1/manage/help?group=group&command=add").await;
+    let (status, help) = house.look("/v1/manage/help?group=group&command=add").await;
     assert_eq!(status, 200);
     let usage = json(&help)[0]["command"].clone();
     assert_eq!(
         usage,
         "group add GROUP_ID ADDRESS [TIMEOUT] [UPDATE_ONLY] [NAME] [SYNCHRONOUS]"
     );
+    house.end().await;
+}
+
+/// Every command and every path, by each of the three rights.
+#[tokio::test]
+async fn nobody_gets_more_than_his_right() {
+    use farm::Access;
+    let house = house().await;
+    let askers = [(Access::Public, ""), (Access::Monitor, MONITOR)];
+    for spec in control::commands::TABLE {
+        let path = format!("/v1/{}/{}", spec.group, spec.command);
+        for (access, token) in askers {
+            let (status, body) = house.send("POST", &path, token, "{}").await;
+            let refused = matches!(status, 401 | 403);
+            assert_eq!(refused, access < spec.access, "{path} {access:?}: {body}");
+            let (status, _) = house.send("GET", &path, token, "").await;
+            assert!(
+                !refused || matches!(status, 401 | 403 | 405),
+                "GET {path} {access:?}"
+            );
+        }
+    }
+    for (path, needed) in [
+        ("/healthz", Access::Public),
+        ("/", Access::Monitor),
+        ("/metrics", Access::Monitor),
+        ("/v1/farm", Access::Monitor),
+        ("/v1/rows/c/k", Access::Admin),
+    ] {
+        for (access, token) in askers {
+            let (status, _) = house.send("GET", path, token, "").await;
+            assert_eq!(
+                matches!(status, 401 | 403),
+                access < needed,
+                "{path} {access:?}"
+            );
+        }
+    }
+    assert_eq!(house.send("POST", "/v1/peer", TOKEN, "{}").await.0, 401);
+    house.end().await;
+}
+
+/// The address of a stranger's server, who waits for a login.
+#[tokio::test]
+async fn nobody_has_the_router_log_in_at_a_stranger() {
+    let house = house().await;
+    let stranger = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    stranger.set_nonblocking(true).expect("a socket");
+    let address = stranger.local_addr().expect("bound");
+    let path = format!("/v1/server/lookup_uuid?arg={address}");
+    assert_eq!(house.get(&path).await.0, 401);
+    assert_eq!(house.look(&path).await.0, 403);
+    let (status, body) = house.send("GET", &path, TOKEN, "").await;
+    assert_eq!(status, 409, "{body}");
+    let nobody = stranger.accept().expect_err("the router did not come");
+    assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);
     house.end().await;
 }
 
@@ -228,13 +296,15 @@ async fn changes_need_the_token() {
     let (status, body) = house.send("POST", "/v1/group/create", TOKEN, create).await;
     assert_eq!(status, 200, "{body}");
     assert_eq!(json(&body)[0]["success"], true);
-    // What changes nothing needs none, by either method.
-    let (status, body) = house.send("POST", "/v1/group/lookup_groups", "", "").await;
+    // What changes nothing is a monitor's, by either method.
+    let (status, body) = house
+        .send("POST", "/v1/group/lookup_groups", MONITOR, "")
+        .await;
     assert_eq!(
         (status, &json(&body)[0]["description"]),
         (200, &Value::from("the first"))
     );
-    let (status, body) = house.get("/v1/group/lookup_groups?arg=g1").await;
+    let (status, body) = house.look("/v1/group/lookup_groups?arg=g1").await;
     assert_eq!(
         (status, &json(&body)[0]["group_id"]),
         (200, &Value::from("g1"))
@@ -294,6 +364,39 @@ async fn wrong_requests_are_answered_with_a_cure() {
 }
 
 #[tokio::test]
+async fn bodies_count_while_they_are_read_and_no_longer() {
+    let memory = Arc::new(memory::Budget::new(256 << 10));
+    let house = house_with(|settings| settings.memory = Arc::clone(&memory)).await;
+    let body = |bytes: usize| "x".repeat(bytes);
+    let room = house
+        .send("PUT", "/v1/rows/c/a", TOKEN, &body(200_000))
+        .await;
+    assert_ne!(room.0, 503, "{}", room.1);
+    let (status, said) = house
+        .send("PUT", "/v1/rows/c/a", TOKEN, &body(300_000))
+        .await;
+    assert_eq!(status, 503, "{said}");
+    assert!(said.contains("memory_bytes_max"), "{said}");
+    // A stranger's takes nothing from others.
+    let (status, said) = house.send("PUT", "/v1/rows/c/a", "", &body(20_000)).await;
+    assert_eq!(status, 413, "{said}");
+    // What a client only announces costs nothing.
+    let mut slow = TcpStream::connect(house.address).await.expect("it listens");
+    let head = format!(
+        "PUT /v1/rows/c/a HTTP/1.1\r\nHost: {}\r\n{TOKEN}Content-Length: 900000\r\n\r\nx",
+        house.address
+    );
+    slow.write_all(head.as_bytes()).await.expect("sent");
+    let again = house
+        .send("PUT", "/v1/rows/c/a", TOKEN, &body(200_000))
+        .await;
+    assert_eq!(again.0, room.0, "{}", again.1);
+    drop(slow);
+    house.end().await;
+    assert_eq!(memory.reserved(), 0);
+}
+
+#[tokio::test]
 async fn rows_are_objects_with_their_cas_as_etag() {
     let house = house().await;
     let path = "/v1/rows/c/k%20%C3%BC";
@@ -338,14 +441,13 @@ async fn rows_are_objects_with_their_cas_as_etag() {
 async fn an_address_in_use_is_said_with_the_cure() {
     let house = house().await;
     let settings = door_http::Settings::new(house.address, "t");
-    let again = Door::bind(
+    let again = Door::open(
         settings,
         Arc::clone(&house.control),
         Arc::default(),
         Vec::new(),
         Arc::new(OneRow),
-    )
-    .await;
+    );
     let error = again.err().expect("in use").to_string();
     assert!(
         error.contains("cannot listen") && error.contains("--http"),

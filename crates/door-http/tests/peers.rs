@@ -1,169 +1,22 @@
 //! Routers of one farm that ask each other over real HTTP doors, on a farm without servers.
 
+mod routers;
 mod running;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use control::peers::{Question, Secret};
 use control::{
-    Call, CommandError, Control, Leads, Membership, Peer, PeerError, Peers, Roster, SessionInfo,
-    Sessions, Settings, Table,
+    Call, CommandError, Leads, Membership, Peer, PeerError, Peers, Sessions, Settings, Table,
 };
-use door_http::{Door, HttpPeers};
+use door_http::HttpPeers;
 use farm::{Kill, Killed, Victim};
-use running::{Running, credentials};
+use routers::{House, house_of, in_clear, peer, question, two};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-
-/// A data plane that remembers.
-#[derive(Default)]
-struct Clients {
-    /// Ids of sessions, with their users.
-    now: Mutex<Vec<(u32, &'static str)>>,
-    slots: Mutex<Vec<u8>>,
-}
-
-impl Sessions for Clients {
-    fn stints_before(&self, _epoch: u64) -> Option<usize> {
-        Some(0)
-    }
-
-    fn list(&self) -> Vec<SessionInfo> {
-        let now = self.now.lock().expect("no panic");
-        let session = |&(id, user): &(u32, &str)| SessionInfo {
-            id,
-            user: user.to_owned(),
-            running: Some((1, id & 0xFF)),
-            ..SessionInfo::default()
-        };
-        now.iter().map(session).collect()
-    }
-
-    fn kill(&self, kill: &Kill) -> Killed {
-        let mut now = self.now.lock().expect("no panic");
-        let meant = |(id, user): &(u32, &str)| match &kill.victim {
-            Victim::Session(victim) => victim == id,
-            Victim::User { user: victim, .. } => victim == user,
-        };
-        let foreign = |(_, user): &&(u32, &str)| kill.only.as_ref().is_some_and(|it| it != user);
-        if let Some(&(id, _)) = now.iter().filter(|it| meant(it)).find(foreign) {
-            return Killed::Foreign(id);
-        }
-        let before = now.len();
-        now.retain(|it| !meant(it));
-        Killed::Sessions(u32::try_from(before - now.len()).expect("few"))
-    }
-
-    fn turned(&self) {}
-
-    fn counted(&self) -> Vec<(&'static str, u64)> {
-        vec![("logins", self.list().len() as u64), ("other", 7)]
-    }
-
-    fn placed(&self, slot: u8) {
-        self.slots.lock().expect("no panic").push(slot);
-    }
-}
-
-/// One router: control plane and HTTP door.
-struct House {
-    peer: Peer,
-    clients: Arc<Clients>,
-    control: Arc<Control>,
-    running: Running,
-}
-
-async fn house(slot: u8, store: Arc<dyn meta::Store>) -> House {
-    house_of(slot, store, |_, _| {}).await
-}
-
-/// The same with other settings, which are told the address of the HTTP door.
-async fn house_of(
-    slot: u8,
-    store: Arc<dyn meta::Store>,
-    tune: impl FnOnce(&mut Settings, SocketAddr),
-) -> House {
-    let empty = farm::Snapshot::empty("", Instant::now());
-    let published = Arc::new(farm::Published::from_pointee(empty));
-    let mut settings = Settings::new(credentials());
-    settings.peers = Arc::new(HttpPeers);
-    settings.peer_timeout_ms = 200;
-    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    // Let go before the door takes it.
-    let free = std::net::TcpListener::bind(listen).and_then(|it| it.local_addr());
-    let listen = free.expect("a free port");
-    tune(&mut settings, listen);
-    let clients = Arc::new(Clients::default());
-    let sessions = Arc::clone(&clients) as Arc<dyn Sessions>;
-    let control = Control::open(store, published, sessions, settings)
-        .await
-        .expect("a farm");
-    let settings = door_http::Settings::new(listen, "");
-    let bound = Door::bind(
-        settings,
-        Arc::clone(&control),
-        Arc::default(),
-        Vec::new(),
-        Arc::new(running::NoRows),
-    );
-    let door = bound.await.expect("a free port");
-    let peer = peer(slot, door.address());
-    let running = Running::start(&control, door);
-    House {
-        peer,
-        clients,
-        control,
-        running,
-    }
-}
-
-fn peer(slot: u8, http: SocketAddr) -> Peer {
-    Peer {
-        slot,
-        id: format!("life-{slot}"),
-        name: format!("r{slot}"),
-        http: http.to_string(),
-        version: "0.1.0".to_owned(),
-    }
-}
-
-impl House {
-    /// This router knows of these others, and that one of them leads, or itself.
-    fn knows(&self, others: &[&Peer], leads: Leads) {
-        self.control.set_roster(Roster {
-            own: self.peer.clone(),
-            others: others.iter().map(|&peer| Arc::new(peer.clone())).collect(),
-            leads,
-        });
-    }
-
-    async fn end(self) {
-        self.running.end().await;
-    }
-}
-
-/// Two routers over one store; the second one leads.
-async fn two() -> (House, House, tempfile::TempDir) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let store: Arc<dyn meta::Store> = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
-    let (one, two) = tokio::join!(house(1, Arc::clone(&store)), house(2, store));
-    one.knows(&[&two.peer], Leads::Slot(2));
-    two.knows(&[&one.peer], Leads::Here);
-    (one, two, dir)
-}
-
-fn question(peer: &Peer, secret: Secret) -> Question {
-    Question {
-        peer: peer.clone(),
-        secret,
-        call: Call::new("manage", "ping", &[]),
-        limit: Duration::from_millis(300),
-    }
-}
 
 /// Somebody who listens, reads what comes and says this; `None` is silence.
 async fn stranger(says: Option<&'static str>) -> SocketAddr {
@@ -185,38 +38,14 @@ async fn stranger(says: Option<&'static str>) -> SocketAddr {
 }
 
 #[tokio::test]
-async fn routers_of_one_store_know_each_other_by_its_secret() {
-    let (one, two, _dir) = two().await;
-    let secret = one.control.secret();
-    assert_eq!(secret.reveal().len(), 64);
-    assert_eq!(secret, two.control.secret());
-    let table = HttpPeers.ask(question(&two.peer, secret)).await;
-    let table = table.expect("an answer");
-    assert_eq!(table.columns[0], "farm_id");
-    assert_eq!(table.rows.len(), 1);
-    for wrong in ["", "wrong", "0"] {
-        let denied = HttpPeers.ask(question(&two.peer, Secret::new(wrong))).await;
-        let Err(PeerError::Strange(why)) = denied else {
-            panic!("{denied:?}");
-        };
-        assert!(why.contains("401") && why.contains("secret"), "{why}");
-    }
-    one.end().await;
-    two.end().await;
-}
-
-#[tokio::test]
 async fn a_peer_may_be_called_by_a_name() {
     let (one, two, _dir) = two().await;
     let mut named = two.peer.clone();
     // A page's request by such a name would be refused.
     named.http = named.http.replace("127.0.0.1", "localhost.");
     if tokio::net::lookup_host(&named.http).await.is_ok() {
-        let secret = one.control.secret();
-        HttpPeers
-            .ask(question(&named, secret))
-            .await
-            .expect("served");
+        let asked = question(&named, one.way());
+        HttpPeers.ask(asked).await.expect("served");
     }
     one.end().await;
     two.end().await;
@@ -285,9 +114,8 @@ async fn a_leader_that_does_not_answer_is_named() {
 
 #[tokio::test]
 async fn strangers_are_told_from_peers() {
-    let secret = Secret::new("s");
     let ask = async |says: Option<&'static str>| {
-        let asked = question(&peer(9, stranger(says).await), secret.clone());
+        let asked = question(&peer(9, stranger(says).await), in_clear("s"));
         HttpPeers.ask(asked).await.expect_err("no answer")
     };
     let silent = ask(None).await;
@@ -318,14 +146,14 @@ async fn only_a_refused_connection_is_a_gone_process() {
     assert!(!control::is_gone(&hangs.http, limit).await);
     drop(listener);
     assert!(control::is_gone(&hangs.http, limit).await);
-    let asked = HttpPeers.ask(question(&hangs, Secret::new("s"))).await;
+    let asked = HttpPeers.ask(question(&hangs, in_clear("s"))).await;
     assert_eq!(asked, Err(PeerError::Gone));
     let nowhere = Peer {
         http: "no such host:1".to_owned(),
         ..hangs
     };
     assert!(!control::is_gone(&nowhere.http, limit).await);
-    let asked = HttpPeers.ask(question(&nowhere, Secret::new("s"))).await;
+    let asked = HttpPeers.ask(question(&nowhere, in_clear("s"))).await;
     assert!(matches!(asked, Err(PeerError::Unreached(_))), "{asked:?}");
 }
 
@@ -360,7 +188,10 @@ async fn sessions_are_listed_and_ended_over_all_routers() {
     assert_eq!(routers, ["r1", "r2", "r2", "r3"]);
     assert_eq!(column(&all, "id")[..3], ids);
     let state = column(&all, "state")[3].to_string();
-    assert!(state.contains("did not answer (within 200 ms)"), "{state}");
+    assert!(
+        state.contains("cannot be reached (within 200 ms)"),
+        "{state}"
+    );
     // One of them, by name; and only the asked one.
     let of_two = list(&one, &["r2"]).await.expect("a list");
     assert_eq!(column(&of_two, "id"), ids[1..]);
@@ -368,7 +199,7 @@ async fn sessions_are_listed_and_ended_over_all_routers() {
     assert_eq!(column(&own, "router"), ["r1"]);
     let error = list(&one, &["r3"]).await.expect_err("silent").to_string();
     assert!(
-        error.contains("router r3") && error.contains("did not answer"),
+        error.contains("router r3") && error.contains("cannot be reached"),
         "{error}"
     );
     let error = list(&one, &["r9"]).await.expect_err("unknown").to_string();
@@ -448,7 +279,7 @@ async fn only_peers_ask_what_is_for_peers() {
         let error = error.expect_err("no command").to_string();
         assert!(error.contains("no command group"), "{error}");
     }
-    let mut asked = question(&two.peer, one.control.secret());
+    let mut asked = question(&two.peer, one.way());
     for (command, args) in [("kill", &["garbage"][..]), ("kill", &[]), ("dance", &[])] {
         asked.call = Call::new("peer", command, args);
         let error = HttpPeers.ask(asked.clone()).await.expect_err("refused");

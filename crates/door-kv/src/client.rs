@@ -10,8 +10,10 @@ use channel::Channel;
 use farm::TlsFacts;
 use kv::{Kv, Outcome};
 use memcache_wire::{DENIED, Login, login, reply};
+use memory::{Purpose, Reservation};
+use proxy_wire::Found;
 use reactor::Sock;
-use session::{Admitted, ClientTls, Core, Stay};
+use session::{Admitted, ClientTls, Core, Denied, Places, PlainLogin, Standing, Stay};
 
 use crate::House;
 use crate::answer::Next;
@@ -26,6 +28,10 @@ const IDLE_BYTES: usize = 2048;
 const BUSY_BYTES: usize = 64 << 10;
 /// So many logins of one connection may fail.
 const LOGINS_MAX: u32 = 5;
+/// Too many passwords wait to be verified.
+const BUSY: &str = "SERVER_ERROR too many logins at once, try again";
+/// The account is gone or locked, or has another password.
+const GONE: &str = "CLIENT_ERROR the account was changed; connect again";
 /// The first byte of a TLS handshake. No request of the protocol begins so.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -35,6 +41,8 @@ enum End {
     Quit,
     /// It broke, or the client was silent for too long.
     Gone(io::Error),
+    /// There is no memory for what the client sends.
+    NoMemory,
 }
 
 impl From<io::Error> for End {
@@ -48,11 +56,19 @@ struct Client {
     channel: Channel,
     core: Rc<Core>,
     inbox: Vec<u8>,
+    /// For `inbox`.
+    reservation: Reservation,
     cursor: Cursor,
 }
 
 /// Serves one client to its end.
-pub(crate) async fn serve(core: Rc<Core>, house: Arc<House>, stream: TcpStream, peer: SocketAddr) {
+pub(crate) async fn serve(
+    core: Rc<Core>,
+    house: Arc<House>,
+    stream: TcpStream,
+    mut peer: SocketAddr,
+    mut places: Places,
+) {
     let Ok(sock) = Sock::adopt(stream) else {
         return;
     };
@@ -65,22 +81,22 @@ pub(crate) async fn serve(core: Rc<Core>, house: Arc<House>, stream: TcpStream, 
     let mut client = Client {
         channel,
         inbox: Vec::with_capacity(IDLE_BYTES),
+        reservation: Reservation::new(house.shared.live.memory(), Purpose::Values),
         cursor: Cursor::default(),
         core: core.clone(),
     };
     let counts = &house.counts[core.index];
     count(&counts.curr_connections);
     count(&counts.total_connections);
-    let end = match client.begin(&house, &stay, peer).await {
-        Ok(admitted) => {
+    let end = match client.begin(&house, &stay, &mut peer, &mut places).await {
+        Ok(mut admitted) => {
             let rights = match &admitted {
-                Some(admitted) if !admitted.admin => {
-                    Some(Box::pin(Rights::of(&core, &kv, admitted)).await)
-                }
-                _ => None,
+                Some(admitted) => Box::pin(rights_of(&core, &kv, admitted)).await,
+                None => None,
             };
-            let mut desk = Desk::new(house.clone(), kv, core.index, rights);
-            let end = client.run(&mut desk, &stay).await;
+            let of_kv = kv.clone();
+            let mut desk = Desk::new(house.clone(), kv, core.index, rights, &client.reservation);
+            let end = client.run(&mut desk, &stay, &of_kv, &mut admitted).await;
             drop(admitted);
             end
         }
@@ -92,27 +108,50 @@ pub(crate) async fn serve(core: Rc<Core>, house: Arc<House>, stream: TcpStream, 
         End::Gone(error) => {
             tracing::debug!(session = stay.id(), peer = %peer, %error, "key-value client is gone");
         }
+        End::NoMemory => {
+            tracing::info!(session = stay.id(), peer = %peer, "no memory for a key-value client");
+        }
+    }
+}
+
+/// What a client may do; `None` where that is everything.
+async fn rights_of(core: &Rc<Core>, kv: &Kv, admitted: &Admitted) -> Option<Rights> {
+    match admitted.admin {
+        true => None,
+        false => Some(Rights::of(core, kv, admitted).await),
     }
 }
 
 impl Client {
-    /// TLS and the login, where they are wanted.
+    /// A load balancer's word, TLS and the login, where they are wanted.
     async fn begin(
         &mut self,
         house: &House,
         stay: &Stay,
-        peer: SocketAddr,
+        peer: &mut SocketAddr,
+        places: &mut Places,
     ) -> Result<Option<Admitted>, End> {
         let limit = Duration::from_secs(self.core.settings().handshake_timeout_s);
         let terms = house.shared.transport.tls;
-        if terms == ClientTls::Off && !house.settings.auth {
-            return Ok(None);
-        }
         // A client that need not log in may be silent until it needs something.
         let first = self.receive(1, self.idle_limit());
         match house.settings.auth {
             true => within(limit, first).await?,
             false => first.await?,
+        }
+        if within(limit, self.heed_balancer(house, peer)).await? {
+            stay.is_at(*peer);
+            // The next byte is the client's own first.
+            let first = async {
+                match self.inbox.is_empty() {
+                    true => self.receive(1, self.idle_limit()).await,
+                    false => Ok(()),
+                }
+            };
+            match house.settings.auth {
+                true => within(limit, first).await?,
+                false => first.await?,
+            }
         }
         if self.inbox.first() == Some(&TLS_HANDSHAKE) && terms != ClientTls::Off {
             within(limit, self.secure(house)).await?;
@@ -123,9 +162,38 @@ impl Client {
         if !house.settings.auth {
             return Ok(None);
         }
-        within(limit, self.log_in(house, stay, peer))
-            .await
-            .map(Some)
+        let admitted = within(limit, self.log_in(house, stay, *peer)).await?;
+        // Who hears that it is in does not keep others out any more.
+        places.logged_in();
+        self.say(reply::STORED).await?;
+        Ok(Some(admitted))
+    }
+
+    /// Takes a PROXY header off the first bytes, if they are one; then `peer` becomes the address that
+    /// counts. The header may have come in part.
+    async fn heed_balancer(&mut self, house: &House, peer: &mut SocketAddr) -> Result<bool, End> {
+        let entrance = &house.shared.entrance;
+        let trusted = house.shared.transport.is_balancer(peer.ip());
+        loop {
+            match proxy_wire::take(&self.inbox, trusted) {
+                Ok(Found::Nothing) => return Ok(false),
+                Ok(Found::Part { needed, .. }) => {
+                    let limit = self.idle_limit();
+                    self.receive(needed, limit).await?;
+                }
+                Ok(Found::Header { origin, bytes }) => {
+                    self.inbox.drain(..bytes);
+                    *peer = entrance.heard(*peer, origin);
+                    return Ok(true);
+                }
+                Err(unfit) => {
+                    let refusal = entrance.misheard(*peer, unfit);
+                    self.say(&format!("CLIENT_ERROR {}", refusal.text()))
+                        .await?;
+                    return Err(End::Quit);
+                }
+            }
+        }
     }
 
     async fn secure(&mut self, house: &House) -> Result<(), End> {
@@ -166,26 +234,45 @@ impl Client {
                 }
             };
             let user = String::from_utf8_lossy(user).into_owned();
+            let entrance = &house.shared.entrance;
+            if entrance.look_at(peer.ip(), &self.core.settings()).is_err() {
+                return Err(End::Quit);
+            }
             let facts = self.tls_facts();
-            let admitted = self.core.admit(&user, password, peer.ip(), facts.as_ref());
-            let admitted = admitted.await;
+            let login = PlainLogin {
+                user: &user,
+                password,
+                peer: peer.ip(),
+                tls: facts.as_ref(),
+                closer: self.channel.closer(),
+            };
+            let admitted = self.core.admit(&login).await;
             // The password goes with it.
             self.inbox.drain(..used);
             count(&counts.auth_cmds);
             match admitted {
                 Ok(admitted) => {
                     stay.is_user(user.as_bytes());
-                    self.say(reply::STORED).await?;
                     return Ok(admitted);
                 }
                 Err(denied) => {
                     count(&counts.auth_errors);
-                    tracing::info!(why = %denied.0, "a key-value client was not let in");
-                    self.say(DENIED).await?;
+                    self.deny(denied).await?;
                 }
             }
         }
         Err(End::Quit)
+    }
+
+    async fn deny(&mut self, denied: Denied) -> Result<(), End> {
+        match denied {
+            Denied::Unproved(why) | Denied::Refused(why) => {
+                tracing::info!(%why, "a key-value client was not let in");
+                self.say(DENIED).await
+            }
+            Denied::Busy => self.say(BUSY).await,
+            Denied::Gone => Err(End::Quit),
+        }
     }
 
     fn tls_facts(&self) -> Option<TlsFacts> {
@@ -205,10 +292,21 @@ impl Client {
     }
 
     /// Requests and replies until the client goes.
-    async fn run(&mut self, desk: &mut Desk, stay: &Stay) -> End {
+    async fn run(
+        &mut self,
+        desk: &mut Desk,
+        stay: &Stay,
+        kv: &Kv,
+        admitted: &mut Option<Admitted>,
+    ) -> End {
         // What came before there was a desk.
         desk.note_received(self.inbox.len());
         loop {
+            if let Some(admitted) = admitted
+                && let Err(end) = self.look_again(desk, kv, admitted).await
+            {
+                return end;
+            }
             let taken = desk.take(&self.inbox, &mut self.cursor);
             stay.busy(true);
             let answered = self.answer(desk, taken).await;
@@ -221,6 +319,27 @@ impl Client {
             }
             if let Err(end) = self.read_more(desk).await {
                 return end;
+            }
+        }
+    }
+
+    /// What was taken from the account since the last request is not given for this one.
+    async fn look_again(
+        &mut self,
+        desk: &mut Desk,
+        kv: &Kv,
+        admitted: &mut Admitted,
+    ) -> Result<(), End> {
+        match admitted.look_again(&self.core) {
+            Standing::Same => Ok(()),
+            Standing::Other => {
+                let core = self.core.clone();
+                desk.rights = Box::pin(rights_of(&core, kv, admitted)).await;
+                Ok(())
+            }
+            Standing::Gone => {
+                self.say(GONE).await?;
+                Err(End::Quit)
             }
         }
     }
@@ -306,12 +425,24 @@ impl Client {
         };
         loop {
             let before = self.inbox.len();
-            self.receive(self.cursor.needed, limit).await?;
+            match self.receive(self.cursor.needed, limit).await {
+                Err(End::NoMemory) => return self.refuse(desk).await,
+                received => received?,
+            }
             desk.note_received(self.inbox.len() - before);
             if self.inbox.len() >= self.cursor.needed {
                 return Ok(());
             }
         }
+    }
+
+    /// Refuses the request that has come in part; where its end cannot be told, that is the client's last.
+    async fn refuse(&mut self, desk: &mut Desk) -> Result<(), End> {
+        if desk.refuse_incomplete(&self.inbox, &mut self.cursor) {
+            return Ok(());
+        }
+        self.answer(desk, Taken::Last).await?;
+        Err(End::NoMemory)
     }
 
     fn idle_limit(&self) -> Duration {
@@ -324,10 +455,13 @@ impl Client {
         let length = buffer.len();
         if length == 0 && buffer.capacity() > 2 * BUSY_BYTES {
             buffer = Vec::with_capacity(IDLE_BYTES);
+            self.reservation.shrink(IDLE_BYTES);
         }
-        if length == buffer.capacity() || needed > buffer.capacity() {
-            let missing = needed.saturating_sub(length).max(1);
-            buffer.reserve(missing.min(length.max(BUSY_BYTES)));
+        let missing = needed.saturating_sub(length).max(IDLE_BYTES);
+        let full = length == buffer.capacity() || needed > buffer.capacity();
+        if full && !self.grow(&mut buffer, missing) {
+            self.inbox = buffer;
+            return Err(End::NoMemory);
         }
         let received = reactor::timeout(limit, self.channel.recv(buffer)).await;
         let (received, buffer) = received.ok_or(End::Gone(io::ErrorKind::TimedOut.into()))?;
@@ -336,11 +470,28 @@ impl Client {
         if received? == 0 {
             return Err(End::Quit);
         }
-        if full {
-            // A client that sends more than fits gets more room for the next time.
-            self.inbox.reserve(BUSY_BYTES);
+        // A client that sends more than fits gets more room for the next time.
+        let more = self.inbox.len() + BUSY_BYTES;
+        if full && self.reservation.cover_if_free(more) {
+            self.inbox.reserve_exact(BUSY_BYTES);
         }
         Ok(())
+    }
+
+    /// Makes room for so many bytes, or some of them; false when there is no memory.
+    fn grow(&mut self, buffer: &mut Vec<u8>, missing: usize) -> bool {
+        let length = buffer.len();
+        let room = missing.min(length.max(BUSY_BYTES));
+        if self.reservation.cover_if_free(length + room) {
+            buffer.reserve_exact(room);
+            return true;
+        }
+        let room = missing.min(length.max(IDLE_BYTES));
+        let granted = self.reservation.cover(length + room).is_ok();
+        if granted {
+            buffer.reserve_exact(room);
+        }
+        granted
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kv::{Change, Expiry, Kv, Op, Outcome, Recalled, Refusal, Store, Ticket};
 use memcache_wire::{Count, Get, KEY_BYTES_MAX, Key, Limits, Parsed, Request, Words, parse, reply};
+use memory::Reservation;
 
 use crate::answer::refusal_line;
 use crate::change::{meta_change, mode, token_of};
@@ -12,6 +13,7 @@ use crate::counts::{Counts, add, count};
 use crate::order::Order;
 use crate::pending::{MetaKind, MetaReply, Pending, Reply, Verb};
 use crate::rights::{Need, Rights};
+use crate::storing::Storing;
 use crate::{House, stats};
 
 /// So many bytes of values one client's requests may bring or fetch at a time.
@@ -69,8 +71,8 @@ pub(crate) struct Desk {
     pub core: usize,
     kv: Rc<Kv>,
     /// `None` where everything is allowed.
-    rights: Option<Rights>,
-    limits: Limits,
+    pub rights: Option<Rights>,
+    pub limits: Limits,
     pub pending: Pending,
     pub out: Vec<u8>,
     /// What the last replies that were sent together had, for the next.
@@ -83,11 +85,18 @@ pub(crate) struct Desk {
     /// How large values have been of late.
     pub item_bytes: usize,
     /// Values that are being stored, until the queue is empty.
-    storing: usize,
+    pub storing: Storing,
 }
 
 impl Desk {
-    pub fn new(house: Arc<House>, kv: Rc<Kv>, core: usize, rights: Option<Rights>) -> Desk {
+    /// `budget` is any reservation of the one that values are taken from.
+    pub fn new(
+        house: Arc<House>,
+        kv: Rc<Kv>,
+        core: usize,
+        rights: Option<Rights>,
+        budget: &Reservation,
+    ) -> Desk {
         let limits = Limits {
             keys_line_bytes_max: KEYS_LINE_BYTES_MAX,
             value_bytes_max: house.settings.value_bytes_max,
@@ -107,7 +116,7 @@ impl Desk {
             open_get: None,
             order: Order::default(),
             item_bytes: 0,
-            storing: 0,
+            storing: Storing::new(budget),
         }
     }
 
@@ -120,7 +129,7 @@ impl Desk {
         // What was declared anew since counts from here on.
         self.current = None;
         if self.pending.is_empty() {
-            self.storing = 0;
+            self.storing.clear();
             self.order.forget();
         }
         loop {
@@ -196,7 +205,7 @@ impl Desk {
         let room = fitting.clamp(COMMANDS.0, COMMANDS.1);
         self.pending.len() < room
             && !self.pending.is_stuffed()
-            && self.storing < VALUES_BYTES
+            && self.storing.bytes() < VALUES_BYTES
             && self.out.len() < OUT_BYTES
     }
 
@@ -453,19 +462,6 @@ impl Desk {
             verb,
             quiet,
         });
-    }
-
-    /// Whether a value is not too large for its container.
-    fn fits(&mut self, store: &Store, change: &Change) -> Result<(), Refusal> {
-        let Change::Store { value, .. } = change.plain() else {
-            return Ok(());
-        };
-        self.storing += value.len();
-        if value.len() > store.declared().value_bytes_max as usize {
-            count(&self.counts().store_too_large);
-            return Err(Refusal::server("object too large for cache"));
-        }
-        Ok(())
     }
 
     /// A change ends the turn of who was to make the item.

@@ -19,6 +19,7 @@ mod order;
 mod pending;
 mod rights;
 mod stats;
+mod storing;
 mod turns;
 
 use std::io::{self, Write};
@@ -26,8 +27,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
+use farm::error;
 use reactor::{Acceptor, Dealer};
-use session::{Message, Own, Shared, Visit};
+use session::{Message, Own, Refusal, Shared, Visit};
 
 pub use crate::counts::Counts;
 
@@ -95,26 +97,33 @@ pub fn start(options: Options) -> io::Result<Door> {
 
 /// On the acceptor's thread: one client more, or one too many.
 fn take(house: &Arc<House>, dealer: &Dealer<Message>, stream: TcpStream, peer: SocketAddr) {
-    let clients = &house.shared.clients;
-    if !clients.enter(house.shared.live.load().settings.clients_max) {
-        return turn_away(stream);
-    }
-    // The seat goes with the visit, so it is given up wherever the visit ends.
-    let (seat, house) = (clients.seat(), house.clone());
+    let settings = house.shared.live.load().settings;
+    let logs_in = house.settings.auth;
+    // Whose client it is, a load balancer has still to say.
+    let is_balancer = house.shared.transport.is_balancer(peer.ip());
+    let known = (!is_balancer).then_some(peer.ip());
+    let places = match house.shared.entrance.let_in(known, &settings, logs_in) {
+        Ok(places) => places,
+        Err(refusal) => return turn_away(stream, &refusal),
+    };
+    // The places go with the visit, so they are given up wherever the visit ends.
+    let house = house.clone();
     let visit = Visit::new(move |core| {
-        let life = async move {
-            client::serve(core, house, stream, peer).await;
-            drop(seat);
-        };
+        let life = client::serve(core, house, stream, peer, places);
         reactor::spawn(life).detach();
     });
     dealer.deal(Message::Visit(visit));
 }
 
-/// memcached's own words. They fit any fresh socket's buffer, so the acceptor does not wait.
-fn turn_away(mut stream: TcpStream) {
+/// memcached's own words where it has any. They fit any fresh socket's buffer, so the acceptor does not
+/// wait.
+fn turn_away(mut stream: TcpStream, refusal: &Refusal) {
+    let words = match *refusal.error {
+        error::TOO_MANY_CONNECTIONS => "Too many open connections".to_owned(),
+        _ => refusal.text(),
+    };
     let _ = stream.set_nonblocking(true);
-    let _ = stream.write_all(b"ERROR Too many open connections\r\n");
+    let _ = stream.write_all(format!("ERROR {words}\r\n").as_bytes());
 }
 
 impl Door {

@@ -1,5 +1,5 @@
 //! What a client that logged in may do with the containers: what the rights of its account on their
-//! tables were when it logged in.
+//! tables are. They are asked for at its login, and anew when the accounts have changed.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -13,21 +13,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use farm::{Kill, Killed, Published, error};
+use farm::{Kill, Killed, Published};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::reply::ErrPacket;
 use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
 use routing::rules::Rulebook;
 use session::{
-    BackendCredential, Core, Counters, Entry, How, Lister, Live, Message, Operator, Peers, RsaKey,
-    Scratch, Secrets, SessionView, Shared, Transport,
+    BackendCredential, Core, Counters, Entrance, Entry, How, Lister, Live, Locks, Message,
+    Operator, Peers, Refusal, RsaKey, Scratch, Secrets, SessionView, Shared, Transport, Verifiers,
 };
 
 pub use reactor::listen;
 
 /// For how long a list of sessions may be waited for.
 const LIST_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// One thread verifies passwords for so many cores: whoever keeps these threads busy leaves the cores
+/// most of the machine.
+const CORES_PER_VERIFIER: usize = 2;
 
 /// All that the door needs to know.
 pub struct Options {
@@ -55,6 +59,8 @@ pub struct Options {
 pub struct Door {
     acceptor: Acceptor,
     reactor: Reactor<Message>,
+    /// Joined behind the cores, whose sessions wait for them.
+    verifiers: Verifiers,
     shared: Arc<Shared>,
 }
 
@@ -62,18 +68,21 @@ pub struct Door {
 /// behind.
 pub fn start(options: Options) -> io::Result<Door> {
     let threads = options.threads.max(1);
+    let verifiers = Verifiers::start(threads.div_ceil(CORES_PER_VERIFIER))?;
     let shared = Arc::new(Shared {
         published: options.published,
         rules: options.rules,
         live: options.live,
         transport: options.transport,
         registry: Default::default(),
-        clients: Arc::default(),
+        entrance: Entrance::default(),
         operator: options.operator,
         peers: options.peers,
         scratch: options.scratch,
         rsa_key: RsaKey::default(),
+        verifiers: verifiers.queue(),
         secrets: Secrets::default(),
+        locks: Locks::default(),
         defaults: Default::default(),
         changes: Default::default(),
         backend_credentials: options.backend_credentials,
@@ -91,24 +100,22 @@ pub fn start(options: Options) -> io::Result<Door> {
         async move { run_core(index, inbox, shared, &late).await }
     })?;
     let _ = dealer.set(reactor.dealer());
-    let (deal, counted, live) = (
-        reactor.dealer(),
-        shared.clients.clone(),
-        shared.live.clone(),
-    );
+    let (deal, of_acceptor) = (reactor.dealer(), shared.clone());
     let acceptor = Acceptor::start(options.listener, move |stream, peer| {
-        if counted.enter(live.load().settings.clients_max) {
-            if !deal.deal(Message::Accept(stream, peer)) {
-                counted.leave();
-            }
-        } else {
-            turn_away(stream);
+        let settings = of_acceptor.live.load().settings;
+        // Whose client it is, a load balancer has still to say.
+        let known = (!of_acceptor.transport.is_balancer(peer.ip())).then_some(peer.ip());
+        match of_acceptor.entrance.let_in(known, &settings, true) {
+            // The places go with the message, wherever it ends.
+            Ok(places) => drop(deal.deal(Message::Accept(stream, peer, places))),
+            Err(refusal) => turn_away(stream, &refusal),
         }
     });
     match acceptor {
         Ok(acceptor) => Ok(Door {
             acceptor,
             reactor,
+            verifiers,
             shared,
         }),
         Err(error) => {
@@ -142,7 +149,7 @@ impl Door {
 
     /// How many clients there are, those at their login included.
     pub fn clients(&self) -> usize {
-        self.shared.clients.now()
+        self.shared.entrance.clients.now()
     }
 
     /// The kernel interface in use.
@@ -180,20 +187,21 @@ impl Door {
         };
         tell_all();
         // Half of the time is given to clients that can be let go without one of them noticing.
-        let mut gone = self.shared.clients.wait_empty(limit / 2);
+        let mut gone = self.shared.entrance.clients.wait_empty(limit / 2);
         for wait in [limit / 2, LAST_WORD] {
             if !gone {
                 tell_all();
-                gone = self.shared.clients.wait_empty(wait);
+                gone = self.shared.entrance.clients.wait_empty(wait);
             }
         }
         if !gone {
             tracing::warn!(
-                clients = self.shared.clients.now(),
+                clients = self.shared.entrance.clients.now(),
                 "clients left at the end of the drain"
             );
         }
         stop(self.reactor);
+        drop(self.verifiers);
     }
 }
 
@@ -312,12 +320,8 @@ async fn run_core(
             core
         });
         match message {
-            Message::Accept(stream, peer) => {
-                let (core, seat) = (core.clone(), shared.clients.seat());
-                let life = async move {
-                    session::serve(core, stream, peer).await;
-                    drop(seat);
-                };
+            Message::Accept(stream, peer, places) => {
+                let life = session::serve(core.clone(), stream, peer, places);
                 reactor::spawn(life).detach();
             }
             Message::Visit(visit) => visit.pay(core.clone()),
@@ -341,7 +345,8 @@ async fn tick(core: Rc<Core>) {
     loop {
         reactor::sleep(Duration::from_secs(1)).await;
         now_s += 1;
-        core.tick(now_s);
+        // A panic costs one round, and the core its clients no care.
+        reactor::contain(|| core.tick(now_s));
     }
 }
 
@@ -355,17 +360,17 @@ async fn end_late_statements(core: Rc<Core>) {
         };
         let interval = (limit / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
         reactor::sleep(interval).await;
-        core.end_late_statements(limit);
+        reactor::contain(|| core.end_late_statements(limit));
     }
 }
 
-/// One client too many: says so in place of the greeting. The few bytes fit any fresh socket's
+/// Says in place of the greeting why this client is not let in. The few bytes fit any fresh socket's
 /// buffer, so the acceptor does not wait.
-fn turn_away(mut stream: TcpStream) {
-    let mut out = Vec::with_capacity(64);
-    let refusal = error::TOO_MANY_CONNECTIONS;
+fn turn_away(mut stream: TcpStream, refusal: &Refusal) {
+    let mut out = Vec::with_capacity(256);
+    let text = refusal.text();
     packet::write_with(&mut out, &mut 0, |payload| {
-        ErrPacket::new(refusal.number, refusal.message.as_bytes())
+        ErrPacket::new(refusal.error.number, text.as_bytes())
             .encode(payload, Capabilities::empty());
     });
     let _ = stream.set_nonblocking(true);

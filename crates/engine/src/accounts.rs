@@ -1,13 +1,16 @@
 //! The accounts of a server, as the data plane needs them to admit clients.
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use farm::{Account, Accounts, AuthPlugin, Engine, TlsDemand};
+use farm::{Account, Accounts, AuthPlugin, Engine, PasswordLocking, TlsDemand};
 use mysql_wire::auth::{ed25519_public_parse, native_stage2_parse};
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::global_rights;
 use crate::link::{Link, bytes_at, text_at};
 
 const OPERATION: &str = "read its accounts";
@@ -23,16 +26,22 @@ const DAY_S: i64 = 86_400;
 /// MariaDB's bit for SUPER in `mysql.global_priv`, as in its grant tables.
 const SUPER: u64 = 1 << 15;
 
+/// MariaDB's privileges on everything that all its releases have. An account that has them all may be said to
+/// have more, which are of later releases.
+const ALL_MARIADB: u64 = (1 << 38) - 1;
+
+/// The rights of an account that has all privileges on everything.
+const EVERYTHING: u64 = 1;
+
 /// A hash that no password has: what `invalid` and damaged hashes become, so that the client gets
 /// «access denied» as from the server itself.
 const NO_PASSWORD_FITS: AuthPlugin = AuthPlugin::Native(Some([0; 20]));
 
-/// What a login is given by roles, and privileges on databases, as two numbers that change with them.
-const GRANTS_MARIADB: &str = "SELECT \
-     (SELECT SUM(CRC32(CONCAT_WS(',', Host, User, Role, Admin_option))) FROM mysql.roles_mapping), \
-     (SELECT SUM(CRC32(CONCAT_WS(',', Host, Db, User, PRIVILEGES))) FROM mysql.db)";
+/// What a login is given by roles, as a number that changes with it.
+const ROLES_MARIADB: &str =
+    "SELECT SUM(CRC32(CONCAT_WS(',', Host, User, Role, Admin_option))) FROM mysql.roles_mapping";
 
-const GRANTS_MYSQL: &str = "SELECT CONCAT_WS(',', \
+const ROLES_MYSQL: &str = "SELECT CONCAT_WS(',', \
      (SELECT SUM(CRC32(CONCAT_WS(',', FROM_HOST, FROM_USER, TO_HOST, TO_USER))) \
          FROM mysql.role_edges), \
      (SELECT SUM(CRC32(CONCAT_WS(',', HOST, USER, DEFAULT_ROLE_HOST, DEFAULT_ROLE_USER))) \
@@ -40,8 +49,31 @@ const GRANTS_MYSQL: &str = "SELECT CONCAT_WS(',', \
      (SELECT SUM(CRC32(CONCAT_WS(',', USER, HOST, PRIV))) FROM mysql.global_grants), \
      (SELECT SUM(CRC32(CONCAT_WS(',', u.User, u.Host, PRIVILEGES))) FROM mysql.user u \
          JOIN mysql.role_edges ON User = FROM_USER AND Host = FROM_HOST), \
-     @@mandatory_roles, @@activate_all_roles_on_login), \
-     (SELECT SUM(CRC32(CONCAT_WS(',', Host, Db, User, PRIVILEGES))) FROM mysql.db)";
+     @@mandatory_roles, @@activate_all_roles_on_login)";
+
+/// Tables of grants that both engines have: whose each row is, and what makes it. A row is told from
+/// others by all of its key but the grantee, so that two accounts with the same grants have the same
+/// rows.
+const GRANTS: [(&str, &str); 5] = [
+    ("db", "Db, PRIVILEGES"),
+    ("tables_priv", "Db, Table_name, Table_priv, Column_priv"),
+    ("columns_priv", "Db, Table_name, Column_name, Column_priv"),
+    ("procs_priv", "Db, Routine_type, Routine_name, Proc_priv"),
+    ("proxies_priv", "Proxied_host, Proxied_user, With_grant"),
+];
+
+const GRANTS_MARIADB: [(&str, &str); 1] = [("roles_mapping", "Role, Admin_option")];
+
+/// What only MySQL has; the grantee of a role is at the edge's end.
+const GRANTS_MYSQL: [(&str, &str); 3] = [
+    ("global_grants", "PRIV, WITH_GRANT_OPTION"),
+    ("default_roles", "DEFAULT_ROLE_HOST, DEFAULT_ROLE_USER"),
+    (
+        "(SELECT TO_USER AS User, TO_HOST AS Host, FROM_USER, FROM_HOST, WITH_ADMIN_OPTION \
+          FROM mysql.role_edges) AS edges",
+        "FROM_USER, FROM_HOST, WITH_ADMIN_OPTION",
+    ),
+];
 
 /// The columns of `mysql.db`.
 const OF_DATABASE: &str = "Select_priv, Insert_priv, Update_priv, Delete_priv, Create_priv, \
@@ -57,23 +89,79 @@ const OF_USER: &str = "Select_priv, Insert_priv, Update_priv, Delete_priv, Creat
      Alter_routine_priv, Create_user_priv, Event_priv, Trigger_priv, Create_tablespace_priv, \
      Create_role_priv, Drop_role_priv";
 
+/// Since this release MySQL's accounts can be locked by wrong passwords.
+const LOCKING_SINCE: u32 = 80_019;
+
 /// Reads all accounts that may log in, roles left out.
 pub async fn accounts(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
-    match link.version().engine {
-        Engine::MariaDb => mariadb(link, timeout_ms).await,
-        Engine::MySql => mysql(link, timeout_ms).await,
-    }
+    let mut accounts = match link.version().engine {
+        Engine::MariaDb => mariadb(link, timeout_ms).await?,
+        Engine::MySql => mysql(link, timeout_ms).await?,
+    };
+    accounts.global_rights = global_rights::read(link, timeout_ms).await?;
+    Ok(accounts)
 }
 
-/// What stands for the roles' gifts, and for privileges on databases. A server that does not let them
-/// be read has them unchanged for ever.
-async fn grants(link: &mut Link, sql: &str, timeout_ms: u64) -> Result<[u64; 2], Error> {
+/// Where this server sees the link's own end, which is where it sees clients that come through this router;
+/// `None` where it knows only a name.
+pub async fn seen_as(link: &mut Link, timeout_ms: u64) -> Result<Option<IpAddr>, Error> {
+    let sql = "SELECT SUBSTRING_INDEX(USER(), '@', -1)";
+    let host = link.cell(OPERATION, sql, timeout_ms).await?;
+    Ok(host.and_then(|host| match &*host {
+        "localhost" => Some(IpAddr::from([127, 0, 0, 1])),
+        host => host.parse().ok(),
+    }))
+}
+
+/// What stands for the roles' gifts. A server that does not let them be read has them unchanged for ever.
+async fn roles(link: &mut Link, sql: &str, timeout_ms: u64) -> Result<u64, Error> {
     let rows = match link.rows(OPERATION, sql, timeout_ms).await {
-        Err(error) if error.number().is_some() => return Ok([0, 0]),
+        Err(error) if error.number().is_some() => return Ok(0),
         rows => rows?,
     };
-    let cell = |index| rows.first().and_then(|row| bytes_at(row, index));
-    Ok([digest(&cell(0)), digest(&cell(1))])
+    Ok(digest(&rows.first().and_then(|row| bytes_at(row, 0))))
+}
+
+/// What is granted, by user and host: a number for each that stands for all of its rows.
+type Granted = BTreeMap<(String, String), String>;
+
+/// The grants of all accounts and roles that have any on less than everything. `None` where a server does
+/// not let them be read.
+async fn granted(link: &mut Link, timeout_ms: u64) -> Result<Option<Granted>, Error> {
+    let own = match link.version().engine {
+        Engine::MariaDb => &GRANTS_MARIADB[..],
+        Engine::MySql => &GRANTS_MYSQL[..],
+    };
+    let rows = match link.rows(OPERATION, &granted_sql(own), timeout_ms).await {
+        Err(error) if error.number().is_some() => return Ok(None),
+        rows => rows?,
+    };
+    let cell = |row: &_, index| text_at(row, index).unwrap_or_default();
+    let each = rows
+        .iter()
+        .map(|row| ((cell(row, 0), cell(row, 1)), cell(row, 2)));
+    Ok(Some(each.collect()))
+}
+
+/// One row for each grantee. Rows are summed by 64 bits of SHA-256 each: their order is free, and no two
+/// rows of one grantee are equal.
+fn granted_sql(own: &[(&str, &str)]) -> String {
+    let part = |(table, columns): &(&str, &str)| {
+        let columns = columns.replace("PRIVILEGES", OF_DATABASE);
+        let (name, from) = match table.starts_with('(') {
+            true => ("edges", (*table).to_owned()),
+            false => (*table, format!("mysql.{table}")),
+        };
+        format!(
+            "SELECT CAST(User AS BINARY) AS User, CAST(Host AS BINARY) AS Host, CAST(CONV(LEFT(SHA2(CONCAT_WS(CHAR(0), '{name}', {columns}), 256), \
+             16), 16, 10) AS UNSIGNED) AS part FROM {from}"
+        )
+    };
+    let parts: Vec<String> = GRANTS.iter().chain(own).map(part).collect();
+    format!(
+        "SELECT User, Host, BIT_XOR(part) FROM ({}) AS parts GROUP BY User, Host",
+        parts.join(" UNION ALL ")
+    )
 }
 
 fn digest(of: &impl Hash) -> u64 {
@@ -83,11 +171,11 @@ fn digest(of: &impl Hash) -> u64 {
 }
 
 async fn mariadb(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
-    let sql = "SELECT User, Host, Priv, UNIX_TIMESTAMP(), @@default_password_lifetime \
-               FROM mysql.global_priv";
+    let sql = "SELECT User, Host, Priv, UNIX_TIMESTAMP(), @@default_password_lifetime, \
+               @@max_password_errors FROM mysql.global_priv";
     let rows = link.rows(OPERATION, sql, timeout_ms).await?;
-    let sql = GRANTS_MARIADB.replace("PRIVILEGES", OF_DATABASE);
-    let [mut roles, databases] = grants(link, &sql, timeout_ms).await?;
+    let mut roles = roles(link, ROLES_MARIADB, timeout_ms).await?;
+    let granted = granted(link, timeout_ms).await?;
     let mut accounts = Vec::with_capacity(rows.len());
     for row in &rows {
         let user = text_at(row, 0).unwrap_or_default();
@@ -99,29 +187,78 @@ async fn mariadb(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
             lifetime_days: number(4).unwrap_or(0),
         };
         match from_global_priv(&user, &host, &json, &ages) {
-            Some(account) => accounts.push(account),
+            Some(account) => accounts.push(Account {
+                locking: max_password_errors(number(5)),
+                ..account
+            }),
             None => roles = digest(&(roles, user, json)),
         }
     }
-    Ok(complete(accounts, roles, databases))
+    Ok(complete(accounts, roles, granted))
 }
 
-/// The accounts, whose own privileges are known, with what roles and databases add.
-fn complete(mut accounts: Vec<Account>, roles: u64, databases: u64) -> Accounts {
+/// MariaDB's limit is one for all accounts; its default is the greatest number, which is none.
+fn max_password_errors(value: Option<i64>) -> Option<PasswordLocking> {
+    let failures_max = u32::try_from(value?).ok()?;
+    (1..u32::MAX)
+        .contains(&failures_max)
+        .then_some(PasswordLocking {
+            failures_max,
+            days: None,
+        })
+}
+
+/// MySQL's are attributes of the account. One of them alone does nothing; less than 0 days are for ever.
+fn password_locking(attributes: &[u8]) -> Option<PasswordLocking> {
+    let attributes: Value = serde_json::from_slice(attributes).ok()?;
+    let locking = &attributes["Password_locking"];
+    let failures_max = u32::try_from(locking["failed_login_attempts"].as_u64()?).ok()?;
+    let days = locking["password_lock_time_days"].as_i64()?;
+    (failures_max > 0 && days != 0).then_some(PasswordLocking {
+        failures_max,
+        days: u32::try_from(days).ok(),
+    })
+}
+
+/// The accounts, whose own privileges are known, with what else they are granted, and what roles add.
+fn complete(mut accounts: Vec<Account>, roles: u64, granted: Option<Granted>) -> Accounts {
     for account in &mut accounts {
+        let name = (account.user.to_string(), account.host.to_string());
+        account.rights = match &granted {
+            _ if account.rights == EVERYTHING => EVERYTHING,
+            Some(granted) => digest(&(account.privileges, granted.get(&name))),
+            // Nobody can say that two of them may do the same.
+            None => digest(&name),
+        };
         account.privileges = digest(&(account.privileges, roles));
     }
     let mut accounts = Accounts::new(accounts);
-    accounts.databases = databases;
+    accounts.databases = granted.map_or(0, |granted| digest(&granted));
     accounts
 }
 
+/// Whether all of MySQL's static privileges are there.
+fn all_of_user(columns: &str) -> bool {
+    !columns.is_empty() && columns.bytes().all(|column| column == b'Y')
+}
+
+/// Databases that a global privilege of MySQL's does not reach: partial revokes.
+fn restrictions(attributes: &str) -> Option<String> {
+    let attributes: Value = serde_json::from_str(attributes).ok()?;
+    Some(attributes.get("Restrictions")?.to_string())
+}
+
 async fn mysql(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
+    let attributes = match link.version().number >= LOCKING_SINCE {
+        true => "User_attributes",
+        false => "NULL",
+    };
     let sql = format!(
         "SELECT User, Host, plugin, authentication_string, account_locked, Super_priv, \
          max_user_connections, password_expired='Y' OR IFNULL(password_last_changed < NOW() - \
          INTERVAL NULLIF(IFNULL(password_lifetime, @@default_password_lifetime), 0) DAY, 0), \
-         ssl_type, ssl_cipher, x509_issuer, x509_subject, CONCAT({OF_USER}) FROM mysql.user"
+         ssl_type, ssl_cipher, x509_issuer, x509_subject, CONCAT({OF_USER}), \
+         {attributes} FROM mysql.user"
     );
     let rows = link.rows(OPERATION, &sql, timeout_ms).await?;
     let account = |row: &_| {
@@ -143,17 +280,20 @@ async fn mysql(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
                 _ => TlsDemand::None,
             },
             connections_max: cell(6).parse().unwrap_or(0),
+            locking: bytes_at(row, 13).and_then(|attributes| password_locking(&attributes)),
             admin: cell(5) == "Y",
-            privileges: digest(&cell(12)),
+            privileges: digest(&(cell(12), restrictions(&cell(13)))),
+            rights: match all_of_user(&cell(12)) && restrictions(&cell(13)).is_none() {
+                true => EVERYTHING,
+                false => 0,
+            },
         }
     };
     let accounts = rows.iter().map(account).collect();
-    // The roles come first: the columns of accounts have some names of those of databases.
-    let (roles, of_databases) = GRANTS_MYSQL.rsplit_once("PRIVILEGES").unwrap_or_default();
-    let roles = roles.replace("PRIVILEGES", OF_USER);
-    let sql = [&roles, OF_DATABASE, of_databases].concat();
-    let [roles, databases] = grants(link, &sql, timeout_ms).await?;
-    Ok(complete(accounts, roles, databases))
+    let sql = ROLES_MYSQL.replace("PRIVILEGES", OF_USER);
+    let roles = roles(link, &sql, timeout_ms).await?;
+    let granted = granted(link, timeout_ms).await?;
+    Ok(complete(accounts, roles, granted))
 }
 
 /// By which a password's age is judged.
@@ -195,8 +335,13 @@ fn from_global_priv(user: &str, host: &str, json: &[u8], ages: &Ages) -> Option<
             .as_u64()
             .and_then(|max| u32::try_from(max).ok())
             .unwrap_or(0),
+        locking: None,
         admin: access & SUPER != 0,
         privileges: digest(&(access, privileges["default_role"].as_str())),
+        rights: match access & ALL_MARIADB {
+            ALL_MARIADB => EVERYTHING,
+            _ => 0,
+        },
     })
 }
 
@@ -346,6 +491,25 @@ mod tests {
         ));
         assert!(!changed(r#"{}"#));
         assert_eq!(read(r#"{"max_user_connections":3}"#).connections_max, 3);
+    }
+
+    #[test]
+    fn what_locks_an_account() {
+        let of = |json: &str| password_locking(json.as_bytes()).map(|l| (l.failures_max, l.days));
+        let both = |failures: i64, days: i64| {
+            format!(
+                r#"{{"Password_locking": {{"failed_login_attempts": {failures},
+                "password_lock_time_days": {days}}}}}"#
+            )
+        };
+        assert_eq!(of(&both(3, 2)), Some((3, Some(2))));
+        assert_eq!(of(&both(3, -1)), Some((3, None)));
+        assert_eq!([of(&both(3, 0)), of(&both(0, 2))], [None, None]);
+        assert_eq!([of(""), of("{}"), of(r#"{"metadata": {}}"#)], [None; 3]);
+        let global = |value| max_password_errors(value).map(|l| (l.failures_max, l.days));
+        assert_eq!(global(Some(3)), Some((3, None)));
+        assert_eq!(global(Some(u32::MAX.into())), None, "the default");
+        assert_eq!([global(Some(0)), global(None)], [None, None]);
     }
 
     #[test]

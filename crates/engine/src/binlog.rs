@@ -5,8 +5,8 @@
 //!
 //! A mark is a comment in front of a statement, `/*heddle:MARK*/`. MariaDB keeps it in the Annotate
 //! event of the statement's rows, MySQL in the Rows_query event where `binlog_rows_query_log_events`
-//! is on; both also where the statement itself is logged. MySQL's transactions tell besides which
-//! connection began them, on the server where they were first written.
+//! is on; both also where the statement itself is logged. Ids of threads name no write: replicas
+//! of MySQL 8.0.45 log those of their own threads.
 //!
 //! The driver cannot ask for Annotate events, so on MariaDB the rows come from the stream of events,
 //! and the marks from SHOW BINLOG EVENTS over the same stretch.
@@ -125,7 +125,7 @@ async fn read_events(
 async fn find_marks(link: &mut Link, trace: &mut Trace, timeout_ms: u64) -> Result<(), Error> {
     let places = trace.written.iter().enumerate();
     let places: HashMap<String, usize> = places.map(|(at, w)| (w.gtid.clone(), at)).collect();
-    let mut current = None;
+    let (mut current, mut said) = (None, false);
     let first = trace.file.take().unwrap_or_default();
     let files = files(link, timeout_ms).await?;
     // Names are told apart by their numbers, which all have the same length.
@@ -139,17 +139,25 @@ async fn find_marks(link: &mut Link, trace: &mut Trace, timeout_ms: u64) -> Resu
         for row in link.rows(OPERATION, &sql, timeout_ms).await? {
             let kind = text(&row, "Event_type").unwrap_or_default();
             let info = text(&row, "Info").unwrap_or_default();
+            if kind == "Gtid" {
+                let gtid = info.split_whitespace().find(|w| w.contains('-'));
+                current = gtid.and_then(|gtid| places.get(gtid).copied());
+                said = false;
+            }
+            let Some(written) = current.and_then(|at| trace.written.get_mut(at)) else {
+                continue;
+            };
             match &*kind {
-                "Gtid" => {
-                    let gtid = info.split_whitespace().find(|w| w.contains('-'));
-                    current = gtid.and_then(|gtid| places.get(gtid).copied());
-                }
+                "Gtid" => written.mute = false,
                 "Annotate_rows" | "Query" | "Query_compressed" => {
-                    if let Some(written) = current.and_then(|at| trace.written.get_mut(at))
-                        && let Some(mark) = mark_of(info.as_bytes())
-                    {
+                    said |= kind == "Annotate_rows";
+                    if let Some(mark) = mark_of(info.as_bytes()) {
                         written.mark = Some(mark.to_owned());
                     }
+                }
+                rows if rows.contains("_rows") => {
+                    written.mute |= !said;
+                    said &= !info.contains("STMT_END_F");
                 }
                 _ => {}
             }
@@ -251,6 +259,26 @@ pub async fn kill(link: &mut Link, thread_id: u32, timeout_ms: u64) -> Result<()
         Err(error) if error.number() == Some(GONE) => Ok(()),
         other => other,
     }
+}
+
+/// Ends a connection, unless it is of the link's own account. True when it was another's.
+pub(crate) async fn dismiss(
+    link: &mut Link,
+    thread_id: u32,
+    timeout_ms: u64,
+) -> Result<bool, Error> {
+    let sql = format!(
+        "SELECT 1 FROM information_schema.PROCESSLIST other JOIN information_schema.PROCESSLIST own \
+         ON own.ID = CONNECTION_ID() WHERE other.ID = {thread_id} \
+         AND CAST(other.USER AS BINARY) <> CAST(own.USER AS BINARY)"
+    );
+    let found = link
+        .cell("see whose a connection is", &sql, timeout_ms)
+        .await?;
+    if found.is_some() {
+        kill(link, thread_id, timeout_ms).await?;
+    }
+    Ok(found.is_some())
 }
 
 #[cfg(test)]

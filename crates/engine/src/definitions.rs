@@ -9,6 +9,9 @@ use crate::copy::{self, Program, Schema};
 use crate::error::Error;
 use crate::link::{Link, quoted};
 
+/// ER_BAD_DB_ERROR
+const BAD_DATABASE: u16 = 1049;
+
 /// What a server has of some databases.
 pub struct Definitions {
     schemas: Vec<Schema>,
@@ -46,6 +49,14 @@ pub async fn databases(link: &mut Link, timeout_ms: u64) -> Result<Vec<String>, 
     Ok(names)
 }
 
+/// What was read of a database; `None` when somebody dropped it behind the list of databases.
+fn still_there<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
+    match read {
+        Err(error) if error.number() == Some(BAD_DATABASE) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
 impl Drift {
     /// For people.
     pub fn name(self) -> &'static str {
@@ -78,7 +89,8 @@ impl Definitions {
         };
         let mut schemas = Vec::new();
         for name in there {
-            schemas.push(copy::schema(link, name, table, timeout_ms).await?);
+            let schema = copy::schema(link, name, table, timeout_ms).await;
+            schemas.extend(still_there(schema)?);
         }
         Ok(Definitions { schemas })
     }
@@ -87,7 +99,8 @@ impl Definitions {
     pub async fn bare(link: &mut Link, timeout_ms: u64) -> Result<Definitions, Error> {
         let mut schemas = Vec::new();
         for name in databases(link, timeout_ms).await? {
-            schemas.push(copy::bare_schema(link, name, timeout_ms).await?);
+            let schema = copy::bare_schema(link, name, timeout_ms).await;
+            schemas.extend(still_there(schema)?);
         }
         Ok(Definitions { schemas })
     }
@@ -285,5 +298,26 @@ fn compare(
         if !here.iter().any(|(other, _)| other == name) {
             differs(name, Drift::Surplus);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_is_dropped_meanwhile_is_not_there() {
+        let refused = |number| -> Result<(), Error> {
+            Err(Error::Refused {
+                operation: "show its definitions",
+                server: "s1".to_owned(),
+                number,
+                message: String::new(),
+                cure: String::new(),
+            })
+        };
+        assert!(matches!(still_there(Ok(())), Ok(Some(()))));
+        assert!(matches!(still_there(refused(BAD_DATABASE)), Ok(None)));
+        assert!(still_there(refused(1044)).is_err());
     }
 }

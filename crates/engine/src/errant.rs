@@ -29,7 +29,8 @@ const READER_ID: u32 = 0x7EDD_1E00;
 /// A server that gives no event for so long hangs.
 const STALL: Duration = Duration::from_secs(30);
 
-/// Writes the events of a server's errant transactions to a new file; gives how many events.
+/// Writes the events of a server's errant transactions to an empty file, whose path is for messages;
+/// gives how many events.
 ///
 /// # Errors
 /// The server's, for example when it has purged them (1236), or the file's as `Lost`.
@@ -37,7 +38,7 @@ pub async fn save(
     server: &Login,
     engine: Engine,
     divergence: &Divergence,
-    path: &Path,
+    (path, file): (&Path, File),
     timeout_ms: u64,
 ) -> Result<u64, Error> {
     let address = format!("{}:{}", server.host, server.port);
@@ -63,7 +64,7 @@ pub async fn save(
         let known = known.map_err(unwritable)?;
         request = request.with_gtid().with_gtid_set(known);
     }
-    let mut file = BufWriter::new(File::create(path).map_err(unwritable)?);
+    let mut file = BufWriter::new(file);
     file.write_all(MAGIC).map_err(unwritable)?;
     let mut stream = pin!(conn.get_binlog_stream(request).await.map_err(failed)?);
     let mut events = 0;

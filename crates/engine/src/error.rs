@@ -9,6 +9,11 @@ pub enum Error {
         reason: String,
         cure: &'static str,
     },
+    #[error(
+        "whoever answers at {server} is not the server that the farm knows: {reason}; if the server has a new \
+         certificate, tell the farm with `server accept_certificate {server}`"
+    )]
+    Certificate { server: String, reason: String },
     #[error("server {server} did not answer within {timeout_ms} ms ({operation})")]
     Timeout {
         operation: &'static str,
@@ -94,6 +99,15 @@ impl Error {
         }
     }
 
+    /// Nobody answered a connection in time.
+    pub(crate) fn silent(login: &crate::Login, timeout_ms: u64) -> Error {
+        Error::Connect {
+            server: format!("{}:{}", login.host, login.port),
+            reason: format!("no answer within {timeout_ms} ms"),
+            cure: "check the address, and whether the server hangs or is overloaded",
+        }
+    }
+
     /// The server's error number, when it was the server that refused.
     pub fn number(&self) -> Option<u16> {
         match self {
@@ -114,13 +128,17 @@ fn cure_of(number: u16) -> Option<&'static str> {
         1129 => "run FLUSH HOSTS on the server",
         1130 => "create the account for the host from which Heddle connects",
         1236 => "the primary no longer has what the server lacks; clone the server anew",
+        3159 => {
+            "set tls_servers = verify_ca or verify_identity, or tell the farm the server's certificate with \
+             `server accept_certificate`"
+        }
         3 | 1021 | 1026 | 1114 => "free space on the server's disk",
         1153 => "raise max_allowed_packet on the server",
         _ => return None,
     })
 }
 
-fn cure_of_io(kind: std::io::ErrorKind) -> &'static str {
+pub(crate) fn cure_of_io(kind: std::io::ErrorKind) -> &'static str {
     use std::io::ErrorKind;
     match kind {
         ErrorKind::ConnectionRefused => "start the server, or correct the address",

@@ -12,8 +12,9 @@ use crate::error::Error;
 use crate::heartbeat::{executed, wait_for};
 use crate::link::{Link, Login, quoted, text, text_at};
 use crate::probe::{Replica, Thread, replica};
-use crate::replication::{AcksSet, acks_sql, change_primary, semi_sync_side, words};
+use crate::replication::{AcksSet, acks_sql, semi_sync_side};
 use crate::watch::WATCHES;
+use crate::words::{change_primary, words};
 
 /// A wait for a position looks again so often whether the applier still runs.
 const SLICE_MS: u64 = 200;
@@ -297,10 +298,48 @@ pub async fn kill(link: &mut Link, ids: &[u64], timeout_ms: u64) -> Result<u64, 
     Ok(killed)
 }
 
+async fn client_ids(link: &mut Link, timeout_ms: u64) -> Result<Vec<u64>, Error> {
+    let clients = clients(link, timeout_ms).await?;
+    Ok(clients.iter().map(|client| client.id).collect())
+}
+
+/// What this process's own links write with, a heartbeat for example.
+const WRITES: [&str; 8] = [
+    "INSERT", "REPLACE", "UPDATE", "DELETE", "XA", "CREATE", "DROP", "ALTER",
+];
+
+/// Ends the connections of all clients of a server that is read-only, and waits until they are gone: a
+/// commit that has begun ends as a commit, killed or not. A write of this process's own that began while
+/// the server was not read-only is waited for as well: on MariaDB it is committed behind the change. What
+/// is there after `patience_ms` rolls back, which writes nothing, or has its place in the log already.
+pub async fn end_clients(link: &mut Link, patience_ms: u64, timeout_ms: u64) -> Result<(), Error> {
+    const PAUSE: Duration = Duration::from_millis(1);
+    let ids = client_ids(link, timeout_ms).await?;
+    kill(link, &ids, timeout_ms).await?;
+    let deadline = Instant::now() + Duration::from_millis(patience_ms);
+    loop {
+        let rows = link
+            .rows("list its threads", "SHOW PROCESSLIST", timeout_ms)
+            .await?;
+        let own = link.own_ids();
+        let may_commit = |row: &Row| {
+            let Some(id) = text(row, "Id").and_then(|id| id.parse().ok()) else {
+                return false;
+            };
+            let sql = text(row, "Info").unwrap_or_default();
+            let writes = || WRITES.iter().any(|word| sql.starts_with(word));
+            ids.contains(&id) || own.contains(&id) && writes()
+        };
+        if !rows.iter().any(may_commit) || Instant::now() >= deadline {
+            return Ok(());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
 /// Ends the connections of all clients. Gives how many there were.
 pub async fn kill_clients(link: &mut Link, timeout_ms: u64) -> Result<u64, Error> {
-    let clients = clients(link, timeout_ms).await?;
-    let ids: Vec<u64> = clients.iter().map(|client| client.id).collect();
+    let ids = client_ids(link, timeout_ms).await?;
     kill(link, &ids, timeout_ms).await
 }
 

@@ -5,6 +5,10 @@
 //! is found by its branches, which servers list until they have ended. When none of these is left, a
 //! view that is opened on each group shows each such transaction everywhere or nowhere.
 //!
+//! Clients' own accounts come to a gate within [`crate::decisions`]' routine only, in one packet with the
+//! COMMIT that lets it go. One that stays there otherwise may be anybody who can read all tables of a
+//! server: [`dismiss_holders`] ends his connection.
+//!
 //! Gates are taken in the order of the groups' numbers, by everybody. A holder that says nothing more
 //! for [`SILENT_S`] seconds is disconnected by the server, and its gate is free.
 
@@ -12,11 +16,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::DerefMut;
 use std::time::{Duration, Instant};
 
+use farm::Engine;
 use farm::crossing::GlobalId;
 
+use crate::binlog;
 use crate::branches::prepared;
 use crate::error::Error;
-use crate::link::{Link, bytes_at};
+use crate::link::{Link, bytes_at, text_at};
 
 /// ER_LOCK_WAIT_TIMEOUT and ER_LOCK_DEADLOCK.
 const LOCKED: [u16; 2] = [1205, 1213];
@@ -68,6 +74,63 @@ pub async fn take(link: &mut Link, timeout_ms: u64) -> Result<Taking, Error> {
         });
     }
     Ok(Taking::Held)
+}
+
+/// Ends the connections that keep a link from the gate for which it waits now, unless they are of the link's
+/// own account or in the middle of a commit. Their ids; `looker` is another link to the same server. A MySQL
+/// server whose `performance_schema` is off does not tell who has a lock: there nobody is ended.
+pub async fn dismiss_holders(
+    looker: &mut Link,
+    waiting: u64,
+    timeout_ms: u64,
+) -> Result<Vec<u32>, Error> {
+    const OPERATION: &str = "see who keeps the gate of a group";
+    let blocking = match looker.version().engine {
+        Engine::MariaDb => format!(
+            "SELECT held.trx_mysql_thread_id FROM information_schema.INNODB_LOCK_WAITS w \
+             JOIN information_schema.INNODB_TRX held ON held.trx_id = w.blocking_trx_id \
+             JOIN information_schema.INNODB_TRX asks ON asks.trx_id = w.requesting_trx_id \
+             WHERE asks.trx_mysql_thread_id = {waiting}"
+        ),
+        // In another order MySQL 8.0.12 finds nothing.
+        Engine::MySql => format!(
+            "SELECT held.PROCESSLIST_ID FROM performance_schema.data_lock_waits w \
+             STRAIGHT_JOIN performance_schema.threads held ON held.THREAD_ID = w.BLOCKING_THREAD_ID \
+             STRAIGHT_JOIN performance_schema.threads asks ON asks.THREAD_ID = w.REQUESTING_THREAD_ID \
+             WHERE asks.PROCESSLIST_ID = {waiting}"
+        ),
+    };
+    let rows = looker.rows(OPERATION, &blocking, timeout_ms).await?;
+    let holders: Vec<String> = rows.iter().filter_map(|row| text_at(row, 0)).collect();
+    if holders.is_empty() {
+        return Ok(Vec::new());
+    }
+    // What a commit that passes the gate runs, its routine's statements among it.
+    let commits = [
+        "COMMIT",
+        "XA ",
+        "CALL heddle.",
+        "INSERT INTO heddle.",
+        "SELECT id INTO held",
+    ];
+    let commits = commits
+        .map(|text| format!("INFO LIKE '{text}%'"))
+        .join(" OR ");
+    let sql = format!(
+        "SELECT ID FROM information_schema.PROCESSLIST WHERE ID IN ({}) \
+         AND (COMMAND = 'Sleep' OR NOT ({commits}))",
+        holders.join(",")
+    );
+    let mut dismissed = Vec::new();
+    for row in looker.rows(OPERATION, &sql, timeout_ms).await? {
+        let id = text_at(&row, 0).and_then(|id| id.parse().ok());
+        if let Some(id) = id
+            && binlog::dismiss(looker, id, timeout_ms).await?
+        {
+            dismissed.push(id);
+        }
+    }
+    Ok(dismissed)
 }
 
 /// Lets the gate go. An error says that it may not have been held any more.

@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use channel::Fingerprint;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder, Row, SslOpts, Value};
+use mysql_async::{Conn, OptsBuilder, Row, Value};
+use tokio::task::JoinHandle;
 
-use crate::error::Error;
+use crate::error::{Error, cure_of_io};
+use crate::tunnel::{Ended, Tunnel};
 use crate::version::Version;
 
 /// Rows of administrative answers are small; an account table of a large farm fits.
@@ -38,34 +41,20 @@ pub enum LinkTls {
     VerifyIdentity(PathBuf),
 }
 
-impl LinkTls {
-    /// The driver's options for a server at this address; None for no TLS.
-    fn options(&self, host: &str) -> Option<SslOpts> {
-        let local = host == "localhost"
-            || host
-                .parse::<IpAddr>()
-                .is_ok_and(|ip| ip.to_canonical().is_loopback());
-        let verified = |authorities: &PathBuf| {
-            SslOpts::default()
-                .with_disable_built_in_roots(true)
-                .with_root_certs(vec![authorities.clone().into()])
-        };
-        match self {
-            LinkTls::Off => None,
-            LinkTls::Preferred if local => None,
-            LinkTls::Preferred | LinkTls::Required => {
-                Some(SslOpts::default().with_danger_accept_invalid_certs(true))
-            }
-            LinkTls::VerifyCa(authorities) => {
-                Some(verified(authorities).with_danger_skip_domain_validation(true))
-            }
-            LinkTls::VerifyIdentity(authorities) => Some(verified(authorities)),
-        }
-    }
+/// What is known of whoever answers at an address. It counts where certificates are not verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing: it gets proofs of a password, never the password.
+    #[default]
+    Nothing,
+    /// An operator has just named the address: its first certificate is believed.
+    FirstUse,
+    /// SHA-256 of its public key: whoever has another one is refused.
+    Key(Fingerprint),
 }
 
 /// Where a server is and as whom to log in there.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Login {
     /// Host name or IP address, without brackets.
     pub host: String,
@@ -73,6 +62,39 @@ pub struct Login {
     pub user: String,
     pub password: String,
     pub tls: LinkTls,
+    pub known: Known,
+}
+
+/// Secrets stay out of logs.
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Login({:?}@{}:{})", self.user, self.host, self.port)
+    }
+}
+
+impl Login {
+    /// Whether the driver may log in by itself: on this machine without TLS, where it is known who
+    /// answers.
+    fn is_near(&self, addresses: &[SocketAddr]) -> bool {
+        let is_plain = matches!(self.tls, LinkTls::Off | LinkTls::Preferred);
+        let is_here = |address: &SocketAddr| address.ip().to_canonical().is_loopback();
+        is_plain && addresses.iter().all(is_here)
+    }
+}
+
+/// The addresses that a login's host stands for; at least one.
+pub(crate) async fn resolve(login: &Login) -> Result<Vec<SocketAddr>, Error> {
+    let found = tokio::net::lookup_host((&*login.host, login.port)).await;
+    let error = match found.map(Iterator::collect::<Vec<SocketAddr>>) {
+        Ok(all) if !all.is_empty() => return Ok(all),
+        Ok(_) => std::io::Error::other("the name has no address"),
+        Err(error) => error,
+    };
+    Err(Error::Connect {
+        server: format!("{}:{}", login.host, login.port),
+        reason: error.to_string(),
+        cure: cure_of_io(error.kind()),
+    })
 }
 
 /// The ids of this process's links, by server, so that it does not take them for clients'.
@@ -111,6 +133,8 @@ pub struct Link {
     address: String,
     login: Login,
     own: OwnId,
+    /// SHA-256 of the public key that the server showed.
+    key: Option<Fingerprint>,
     /// What the server checks before each statement; see [`crate::term::act`].
     guard: Option<Guard>,
 }
@@ -144,31 +168,19 @@ impl Link {
         timeout_ms: u64,
     ) -> Result<Link, Error> {
         let address = format!("{}:{}", login.host, login.port);
-        let options = OptsBuilder::default()
-            .ip_or_hostname(login.host.clone())
-            .tcp_port(login.port)
-            .user(Some(login.user.clone()))
-            .pass((!login.password.is_empty()).then(|| login.password.clone()))
-            // The address that was asked for is the one that is probed, not a socket beside it.
-            .prefer_socket(false)
-            .max_allowed_packet(Some(packet_bytes_max))
-            .wait_timeout(Some(IDLE_S))
-            .stmt_cache_size(0);
         let connecting = async {
-            let mut conn = connect(options, login).await?;
+            let (mut conn, key) = connect(login, packet_bytes_max).await?;
+            let failed = |error| Error::from_connect(&address, &error);
             // An empty mode makes backslash an escape, as our quoting needs.
-            conn.query_drop("SET SESSION sql_mode=''").await?;
-            let version: Option<String> = conn.query_first("SELECT @@version").await?;
-            Ok::<_, mysql_async::Error>((conn, version.unwrap_or_default()))
+            let set = conn.query_drop("SET SESSION sql_mode=''").await;
+            set.map_err(failed)?;
+            let version: Option<String> =
+                conn.query_first("SELECT @@version").await.map_err(failed)?;
+            Ok::<_, Error>((conn, key, version.unwrap_or_default()))
         };
-        let (conn, text) = within(timeout_ms, connecting)
+        let (conn, key, text) = within(timeout_ms, connecting)
             .await
-            .ok_or_else(|| Error::Connect {
-                server: address.clone(),
-                reason: format!("no answer within {timeout_ms} ms"),
-                cure: "check the address, and whether the server hangs or is overloaded",
-            })?
-            .map_err(|error| Error::from_connect(&address, &error))?;
+            .unwrap_or_else(|| Err(Error::silent(login, timeout_ms)))?;
         let version = Version::parse(&text).ok_or_else(|| Error::Reply {
             operation: "ask for the version",
             server: address.clone(),
@@ -181,6 +193,7 @@ impl Link {
             address,
             login: login.clone(),
             own,
+            key,
             guard: None,
         })
     }
@@ -188,6 +201,11 @@ impl Link {
     /// The server's id of the connection.
     pub fn id(&self) -> u64 {
         self.own.id
+    }
+
+    /// SHA-256 of the public key in the server's certificate; None without TLS, and on this machine.
+    pub fn key(&self) -> Option<Fingerprint> {
+        self.key
     }
 
     /// The ids of this process's links to the same server.
@@ -307,14 +325,85 @@ impl Link {
     }
 }
 
-/// Connects on the login's terms. What is only preferred keeps no server away.
-async fn connect(options: OptsBuilder, login: &Login) -> Result<Conn, mysql_async::Error> {
-    let tls = login.tls.options(&login.host);
-    let secured = Conn::new(options.clone().ssl_opts(tls.clone())).await;
-    match secured {
-        Err(mysql_async::Error::Server(refusal)) => Err(mysql_async::Error::Server(refusal)),
-        Err(_) if tls.is_some() && login.tls == LinkTls::Preferred => Conn::new(options).await,
+/// Connects on the login's terms; gives the server's key, too, where it showed one.
+async fn connect(
+    login: &Login,
+    packet_bytes_max: usize,
+) -> Result<(Conn, Option<Fingerprint>), Error> {
+    let addresses = resolve(login).await?;
+    let failed = |error| Error::from_connect(&format!("{}:{}", login.host, login.port), &error);
+    let options = OptsBuilder::default()
+        .user(Some(login.user.clone()))
+        // The address that was asked for is the one that is probed, not a socket beside it.
+        .prefer_socket(false)
+        .max_allowed_packet(Some(packet_bytes_max))
+        .wait_timeout(Some(IDLE_S))
+        .stmt_cache_size(0);
+    if login.is_near(&addresses) {
+        let options = options
+            .tcp_port(login.port)
+            .pass((!login.password.is_empty()).then(|| login.password.clone()));
+        let mut last = None;
+        for address in addresses {
+            match Conn::new(options.clone().ip_or_hostname(address.ip().to_string())).await {
+                Ok(conn) => return Ok((conn, None)),
+                Err(error @ mysql_async::Error::Server(_)) => return Err(failed(error)),
+                Err(error) => last = Some(error),
+            }
+        }
+        return Err(failed(last.expect("there is an address")));
+    }
+    match through(login, options.clone(), &addresses).await {
+        // As MySQL's clients: what is only preferred keeps no server away.
+        Err(Ended { may_be_plain, .. }) if may_be_plain => {
+            let plain = Login {
+                tls: LinkTls::Off,
+                ..login.clone()
+            };
+            through(&plain, options, &addresses).await
+        }
         other => other,
+    }
+    .map_err(|ended| ended.error)
+}
+
+/// Connects by a tunnel of Heddle's own.
+async fn through(
+    login: &Login,
+    options: OptsBuilder,
+    addresses: &[SocketAddr],
+) -> Result<(Conn, Option<Fingerprint>), Ended> {
+    let tunnel = Tunnel::open(login, addresses).await?;
+    let path = tunnel.path();
+    let (told, serving) = tunnel.serve(login.clone());
+    let serving = Serving(Some(tokio::spawn(serving)));
+    let conn = Conn::new(options.socket(Some(path))).await;
+    // What the tunnel says is why, when the driver only sees an end.
+    let key = match told.await {
+        Ok(said) => said?,
+        Err(_) => None,
+    };
+    let server = format!("{}:{}", login.host, login.port);
+    let conn = conn.map_err(|error| Error::from_connect(&server, &error))?;
+    serving.goes_on();
+    Ok((conn, key))
+}
+
+/// A tunnel's task while it is not known whether somebody will use it.
+struct Serving(Option<JoinHandle<()>>);
+
+impl Serving {
+    /// It ends with the connection from now on.
+    fn goes_on(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
     }
 }
 
@@ -397,6 +486,7 @@ mod tests {
             user: "root".to_owned(),
             password: String::new(),
             tls: LinkTls::Off,
+            known: Known::Nothing,
         };
         let error = Link::open(&login, 5000)
             .await
@@ -418,6 +508,7 @@ mod tests {
             user: "root".to_owned(),
             password: String::new(),
             tls: LinkTls::Off,
+            known: Known::Nothing,
         };
         let error = Link::open(&login, 50)
             .await

@@ -5,7 +5,7 @@ use mysql_async::Row;
 
 use crate::error::Error;
 use crate::link::{Link, text, text_at};
-use crate::replication::words;
+use crate::words::words;
 
 /// How a replication thread fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,10 @@ pub struct Observation {
     pub uuid: Option<String>,
     pub server_id: u64,
     pub read_only: bool,
+    /// `@@global.sql_mode`: what sessions begin with, and by which their texts are read.
+    pub sql_mode: String,
+    /// `@@global.init_connect` gives sessions another one.
+    pub logins_set_mode: bool,
     /// The executed position, in the engine's notation.
     pub gtid: String,
     /// `None` when no replication is configured.
@@ -66,9 +70,13 @@ pub async fn probe(link: &mut Link, acks: bool, timeout_ms: u64) -> Result<Obser
     const OPERATION: &str = "probe";
     let version = link.version().clone();
     let mut sql = String::from(match version.engine {
-        Engine::MariaDb => "SELECT @@version, @@server_id, @@read_only, @@gtid_current_pos, NULL",
+        Engine::MariaDb => {
+            "SELECT @@version, @@server_id, @@read_only, @@gtid_current_pos, NULL, @@global.sql_mode, \
+             @@global.init_connect LIKE '%sql_mode%'"
+        }
         Engine::MySql => {
-            "SELECT @@version, @@server_id, @@read_only, @@global.gtid_executed, @@server_uuid"
+            "SELECT @@version, @@server_id, @@read_only, @@global.gtid_executed, @@server_uuid, \
+             @@global.sql_mode, @@global.init_connect LIKE '%sql_mode%'"
         }
     });
     sql.push_str("; ");
@@ -96,6 +104,8 @@ pub async fn probe(link: &mut Link, acks: bool, timeout_ms: u64) -> Result<Obser
         uuid: cell(4),
         server_id,
         read_only: cell(2).is_none_or(|value| is_on(&value)),
+        sql_mode: cell(5).unwrap_or_default(),
+        logins_set_mode: cell(6).is_some_and(|value| is_on(&value)),
         // MySQL breaks long sets into lines.
         gtid: cell(3).unwrap_or_default().replace('\n', ""),
         replica: sets.get(1).and_then(|rows| rows.first()).map(replica),

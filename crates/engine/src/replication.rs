@@ -16,9 +16,9 @@ use farm::Engine;
 
 use crate::error::Error;
 use crate::exchange;
-use crate::link::{Link, Login, quoted, text_at};
+use crate::link::{Link, Login, text_at};
 use crate::probe::{Replica, Thread, replica};
-use crate::version::Version;
+use crate::words::{change_primary, words};
 
 /// «As long as it takes»: 49 days, the most that the servers' 32 bits of milliseconds hold.
 pub const ACK_WAIT_FOREVER_MS: u64 = u32::MAX as u64;
@@ -35,45 +35,6 @@ pub enum AcksSet {
     Unavailable,
 }
 
-/// Replication statements of one version.
-pub(crate) struct Words {
-    pub(crate) show_status: &'static str,
-    pub(crate) stop: &'static str,
-    pub(crate) stop_io: &'static str,
-    pub(crate) start: &'static str,
-    pub(crate) reset: &'static str,
-}
-
-/// A receiver that acknowledges connects to its primary once more when it is stopped, to end its own
-/// thread there, and waits for that as long as `rpl_semi_sync_slave_kill_conn_timeout` (5 s) when the
-/// primary is stopped, too. One that does not acknowledge any more does not.
-const MARIADB_STOP_IO: &str = "SET GLOBAL rpl_semi_sync_slave_enabled=0; STOP SLAVE IO_THREAD; \
-                               SET GLOBAL rpl_semi_sync_slave_enabled=1";
-
-/// MySQL renamed all of them; the old words are gone in 8.4.
-pub(crate) fn words(version: &Version) -> Words {
-    if version.engine == Engine::MySql && version.number >= 80_023 {
-        Words {
-            show_status: "SHOW REPLICA STATUS",
-            stop: "STOP REPLICA",
-            stop_io: "STOP REPLICA IO_THREAD",
-            start: "START REPLICA",
-            reset: "RESET REPLICA ALL",
-        }
-    } else {
-        Words {
-            show_status: "SHOW SLAVE STATUS",
-            stop: "STOP SLAVE",
-            stop_io: match version.engine {
-                Engine::MariaDb => MARIADB_STOP_IO,
-                Engine::MySql => "STOP SLAVE IO_THREAD",
-            },
-            start: "START SLAVE",
-            reset: "RESET SLAVE ALL",
-        }
-    }
-}
-
 /// Makes a server take writes. With `ack_wait_ms` its commits wait so long for a replica's
 /// acknowledgement (AFTER_SYNC); `None` lets them not wait. A server that followed another one must
 /// be drained before. Idempotent.
@@ -88,6 +49,23 @@ pub async fn make_primary(
     link.run("take writes", "SET GLOBAL read_only=0", timeout_ms)
         .await?;
     Ok(acks)
+}
+
+/// Has the statements of changed rows logged, by connections and appliers that begin from now on: a
+/// write whose answer was lost is found by its statement's comment. Changes nothing where they are
+/// logged.
+pub async fn keep_statements(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    const OPERATION: &str = "log statements";
+    let variable = match link.version().engine {
+        Engine::MariaDb => "binlog_annotate_row_events",
+        Engine::MySql => "binlog_rows_query_log_events",
+    };
+    let sql = format!("SELECT @@global.{variable}");
+    if link.cell(OPERATION, &sql, timeout_ms).await?.as_deref() == Some("1") {
+        return Ok(());
+    }
+    let sql = format!("SET GLOBAL {variable}=1");
+    link.run(OPERATION, &sql, timeout_ms).await
 }
 
 /// Makes commits of a primary wait for a replica for `ack_wait_ms`, or not wait. Idempotent.
@@ -194,6 +172,7 @@ async fn prepare_replica(link: &mut Link, timeout_ms: u64) -> Result<(), Error> 
         Engine::MySql => "SET GLOBAL super_read_only=1",
     };
     link.run("become read-only", read_only, timeout_ms).await?;
+    keep_statements(link, timeout_ms).await?;
     set_acks(link, None, timeout_ms).await?;
     if let Some(side) = semi_sync_side(link, "slave", "replica", timeout_ms).await? {
         let sql = format!("SET GLOBAL rpl_semi_sync_{side}_enabled=1");
@@ -242,43 +221,6 @@ fn follows(now: &Replica, primary: &Login) -> bool {
     now.by_gtid && now.primary_host == primary.host && now.primary_port == primary.port
 }
 
-/// The statement that names a primary, reached within a second of its return and noticed when it
-/// is silent for seconds.
-pub(crate) fn change_primary(version: &Version, primary: &Login) -> String {
-    let host = quoted(&primary.host);
-    let port = primary.port;
-    let user = quoted(&primary.user);
-    let password = quoted(&primary.password);
-    match version.engine {
-        Engine::MariaDb => {
-            // From 11.4 a replica verifies the primary's certificate, for which it needs a password.
-            let tls = if primary.password.is_empty() {
-                ", MASTER_SSL=0"
-            } else {
-                ""
-            };
-            format!(
-                "CHANGE MASTER TO MASTER_HOST={host}, MASTER_PORT={port}, MASTER_USER={user}, \
-                 MASTER_PASSWORD={password}, MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1, \
-                 MASTER_HEARTBEAT_PERIOD=2{tls}"
-            )
-        }
-        Engine::MySql => {
-            let (verb, prefix) = if version.number >= 80_023 {
-                ("CHANGE REPLICATION SOURCE TO", "SOURCE")
-            } else {
-                ("CHANGE MASTER TO", "MASTER")
-            };
-            // Without TLS, caching_sha2_password asks the primary for its key.
-            format!(
-                "{verb} {prefix}_HOST={host}, {prefix}_PORT={port}, {prefix}_USER={user}, \
-                 {prefix}_PASSWORD={password}, {prefix}_AUTO_POSITION=1, \
-                 {prefix}_CONNECT_RETRY=1, {prefix}_HEARTBEAT_PERIOD=2, GET_{prefix}_PUBLIC_KEY=1"
-            )
-        }
-    }
-}
-
 /// Waits until both threads run, or says why they do not.
 async fn wait_replicating(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
     let deadline = Instant::now() + Duration::from_millis(timeout_ms);
@@ -315,10 +257,6 @@ async fn wait_replicating(link: &mut Link, timeout_ms: u64) -> Result<(), Error>
 mod tests {
     use super::*;
 
-    fn version(text: &str) -> Version {
-        Version::parse(text).expect("a version")
-    }
-
     fn primary(password: &str) -> Login {
         Login {
             host: "10.0.0.1".to_owned(),
@@ -326,28 +264,8 @@ mod tests {
             user: "repl".to_owned(),
             password: password.to_owned(),
             tls: crate::LinkTls::Off,
+            known: crate::Known::Nothing,
         }
-    }
-
-    #[test]
-    fn statements_of_each_version() {
-        let mariadb = change_primary(&version("11.4.5-MariaDB"), &primary(""));
-        assert!(mariadb.starts_with("CHANGE MASTER TO MASTER_HOST='10.0.0.1', MASTER_PORT=3306"));
-        assert!(mariadb.contains("MASTER_USE_GTID=slave_pos"));
-        assert!(mariadb.ends_with("MASTER_SSL=0"));
-        let secured = change_primary(&version("11.4.5-MariaDB"), &primary("it's"));
-        assert!(secured.contains(r"MASTER_PASSWORD='it\'s'") && !secured.contains("MASTER_SSL"));
-
-        let old = change_primary(&version("8.0.12"), &primary("x"));
-        assert!(old.contains("MASTER_AUTO_POSITION=1") && old.contains("GET_MASTER_PUBLIC_KEY=1"));
-        let new = change_primary(&version("8.4.0"), &primary("x"));
-        assert!(new.starts_with("CHANGE REPLICATION SOURCE TO SOURCE_HOST="));
-        assert!(!new.contains("MASTER"));
-        assert_eq!(words(&version("8.4.0")).show_status, "SHOW REPLICA STATUS");
-        assert_eq!(
-            words(&version("11.4.5-MariaDB")).show_status,
-            "SHOW SLAVE STATUS"
-        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use farm::Engine;
 use crate::error::Error;
 use crate::link::{Link, text, text_at};
 use crate::version::Version;
+use crate::words::words;
 
 /// One server variable and what it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,20 +205,61 @@ pub async fn missing(link: &mut Link, timeout_ms: u64) -> Result<Vec<Missing>, E
     Ok(unmet(&requirements, &found))
 }
 
+/// Advice for a server that applies transactions in several threads and has tables without a primary key;
+/// `None` where rows are read alike on all servers.
+///
+/// InnoDB reads such a table in the order of its hidden row ids. Each server hands these out by itself, as
+/// rows come, and parallel threads let them come in another order than on the primary.
+///
+/// # Errors
+/// The server does not answer.
+pub async fn unordered_tables(link: &mut Link, timeout_ms: u64) -> Result<Option<String>, Error> {
+    let operation = "look for tables without a primary key";
+    let rows = link.rows(operation, PARALLEL, timeout_ms).await?;
+    let parallel = rows.iter().find_map(|row| {
+        let threads: u32 = text_at(row, 1)?.parse().ok()?;
+        // MySQL counts a single worker as one, MariaDB counts threads beside the one.
+        (threads > u32::from(link.version().engine == Engine::MySql)).then(|| text_at(row, 0))?
+    });
+    let Some(variable) = parallel else {
+        return Ok(None);
+    };
+    let keyless = format!("{KEYLESS} LIMIT {NAMED_MAX}");
+    let rows = link.rows(operation, &keyless, timeout_ms).await?;
+    let mut names: Vec<String> = rows.iter().filter_map(|row| text_at(row, 0)).collect();
+    if names.is_empty() {
+        return Ok(None);
+    }
+    if names.len() == NAMED_MAX {
+        names[NAMED_MAX - 1] = "…".to_owned();
+    }
+    Ok(Some(format!(
+        "give {} a primary key, or set {variable} = 0 (without ORDER BY, replicas that apply in parallel \
+         give the rows of such tables in another order than the primary)",
+        names.join(", ")
+    )))
+}
+
+/// Tables that [`unordered_tables`] names, and the sign that there are more.
+const NAMED_MAX: usize = 6;
+
+const PARALLEL: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN \
+     ('slave_parallel_threads','slave_parallel_workers','replica_parallel_workers')";
+
+const KEYLESS: &str = "SELECT CONCAT(TABLE_SCHEMA,'.',TABLE_NAME) FROM information_schema.TABLES WHERE \
+     TABLE_TYPE='BASE TABLE' AND TABLE_SCHEMA NOT IN \
+     ('mysql','information_schema','performance_schema','sys','heddle') AND (TABLE_SCHEMA,TABLE_NAME) NOT IN \
+     (SELECT TABLE_SCHEMA,TABLE_NAME FROM information_schema.STATISTICS WHERE INDEX_NAME='PRIMARY') \
+     ORDER BY 1";
+
 /// The databases of `binlog_do_db` and `binlog_ignore_db`.
 pub(crate) async fn binlog_filters(
     link: &mut Link,
     operation: &'static str,
     timeout_ms: u64,
 ) -> Result<[Vec<String>; 2], Error> {
-    // MySQL 8.2 has another name for it.
-    let rows = match link.rows(operation, "SHOW MASTER STATUS", timeout_ms).await {
-        Err(error) if error.number() == Some(1064) => {
-            let sql = "SHOW BINARY LOG STATUS";
-            link.rows(operation, sql, timeout_ms).await?
-        }
-        other => other?,
-    };
+    let sql = words(link.version()).show_log;
+    let rows = link.rows(operation, sql, timeout_ms).await?;
     let listed = |name| {
         let list = rows.first().and_then(|row| text(row, name));
         let names = list.unwrap_or_default();

@@ -7,7 +7,8 @@
 //! raised, and a server takes writes for the leadership whose number is there and for no other.
 //!
 //! Reading and setting a variable are two steps for a server. A user lock makes them one; it is taken
-//! and let go in the same packet, so no router that stops in the middle keeps it.
+//! and let go in the same packet, so no router that stops in the middle keeps it. Any account may take a
+//! lock of this name: the connection of another account than the routers' that keeps it is ended.
 //!
 //! A server that is restarted has forgotten the number, and then opens for nobody until it is raised
 //! again: restarted servers are read-only.
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use farm::Engine;
 
+use crate::binlog;
 use crate::error::Error;
 use crate::link::{Guard, Link, text_at};
 use crate::version::Version;
@@ -111,6 +113,25 @@ async fn locked(
     now: &str,
     timeout_ms: u64,
 ) -> Result<u64, Error> {
+    let mut told = try_locked(link, operation, sql, now, timeout_ms).await?;
+    if told.is_none() && dismiss_holder(link, operation, timeout_ms).await? {
+        told = try_locked(link, operation, sql, now, timeout_ms).await?;
+    }
+    told.ok_or_else(|| Error::Reply {
+        operation,
+        server: link.address().to_owned(),
+        what: format!("another router held the lock {LOCK} for {LOCK_S} s"),
+    })
+}
+
+/// The same; `None` when somebody else kept the lock.
+async fn try_locked(
+    link: &mut Link,
+    operation: &'static str,
+    sql: &str,
+    now: &str,
+    timeout_ms: u64,
+) -> Result<Option<u64>, Error> {
     let release = format!("DO RELEASE_LOCK('{LOCK}')");
     let whole = format!("DO GET_LOCK('{LOCK}', {LOCK_S}); {sql}; SELECT {now}, {MINE}; {release}");
     let sets = match link.sets(operation, &whole, timeout_ms).await {
@@ -123,14 +144,23 @@ async fn locked(
     };
     let row = sets.iter().find_map(|rows| rows.first());
     let cell = |at| row.and_then(|row| text_at(row, at));
-    if cell(1).as_deref() != Some("1") {
-        return Err(Error::Reply {
-            operation,
-            server: link.address().to_owned(),
-            what: format!("another router held the lock {LOCK} for {LOCK_S} s"),
-        });
+    let number = cell(0).and_then(|cell| cell.parse().ok()).unwrap_or(0);
+    Ok((cell(1).as_deref() == Some("1")).then_some(number))
+}
+
+/// Ends the connection that keeps the lock, if no router has it. True when it did.
+async fn dismiss_holder(
+    link: &mut Link,
+    operation: &'static str,
+    timeout_ms: u64,
+) -> Result<bool, Error> {
+    let sql = format!("SELECT IS_USED_LOCK('{LOCK}')");
+    let holder = link.cell(operation, &sql, timeout_ms).await?;
+    match holder.and_then(|id| id.parse().ok()) {
+        Some(id) => binlog::dismiss(link, id, timeout_ms).await,
+        // It was let go meanwhile.
+        None => Ok(true),
     }
-    Ok(cell(0).and_then(|cell| cell.parse().ok()).unwrap_or(0))
 }
 
 fn expect(link: &Link, number: u64, told: u64) -> Result<(), Error> {

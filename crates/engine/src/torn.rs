@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use farm::Engine;
 use futures_util::StreamExt;
@@ -19,7 +19,7 @@ use mysql_async::BinlogStreamRequest;
 use mysql_async::binlog::BinlogVersion;
 use mysql_async::binlog::events::Event;
 
-use crate::binlog::file_before_last;
+use crate::binlog::{self, file_before_last};
 use crate::branches::NOT_THERE;
 use crate::error::Error;
 use crate::link::{Link, Login, bytes_at, text_at};
@@ -31,6 +31,9 @@ const READER_ID: u32 = 0x7EDD_1E01;
 
 /// A server that gives no event for so long hangs.
 const STALL: Duration = Duration::from_secs(30);
+
+/// Pause between two looks for a connection that is being ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// XAER_DUPID: there is such a branch.
 const THERE: u16 = 1440;
@@ -171,8 +174,26 @@ async fn prepare(
     link.run(OPERATION, &end, timeout_ms).await?;
     drop(link);
     let mut link = Link::open(login, timeout_ms).await?;
-    if let Ok(id) = u32::try_from(id) {
-        crate::binlog::kill(&mut link, id, timeout_ms).await?;
+    match u32::try_from(id) {
+        Ok(id) => leave(&mut link, id, timeout_ms).await,
+        Err(_) => Ok(()),
+    }
+}
+
+/// Ends a connection and waits until the server has taken it apart: until then its branch is no one
+/// else's to end, and the client that tries gets XAER_NOTA as if there were none.
+async fn leave(link: &mut Link, thread_id: u32, timeout_ms: u64) -> Result<(), Error> {
+    binlog::kill(link, thread_id, timeout_ms).await?;
+    let deadline = Instant::now() + Duration::from_millis(timeout_ms);
+    while binlog::is_connected(link, thread_id, timeout_ms).await? {
+        if Instant::now() > deadline {
+            return Err(Error::Timeout {
+                operation: OPERATION,
+                server: link.address().to_owned(),
+                timeout_ms,
+            });
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
     Ok(())
 }
@@ -302,7 +323,7 @@ impl Log {
     }
 
     fn query(&mut self, data: &[u8]) {
-        let Some((_, text)) = crate::binlog::query_of(data) else {
+        let Some(text) = crate::binlog::query_of(data) else {
             return;
         };
         match &mut self.current {

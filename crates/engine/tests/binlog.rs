@@ -8,7 +8,7 @@ use engine::binlog::{
     unsigned_value, written,
 };
 use engine::heartbeat;
-use farm::{Engine, Position};
+use farm::Position;
 use root::{MS, link, login};
 use testkit::{Client, Release, Server};
 
@@ -76,10 +76,6 @@ async fn tells_what_was_written(release: Release) {
     let from = heartbeat::position(&mut link(&a).await, MS).await;
     let from = from.expect("a position");
     let mut client = a.client();
-    let thread_id: u32 = client
-        .value("SELECT CONNECTION_ID()")
-        .parse()
-        .expect("a number");
     write_marked(&mut client);
     let position = heartbeat::position(&mut link(&a).await, MS).await;
     let position = position.expect("a position");
@@ -106,9 +102,7 @@ async fn tells_what_was_written(release: Release) {
         assert_eq!(rows(&only("m7")), [("plain", 1, 0, 0), ("t", 0, 1, 0)]);
         assert!(of_mark(&all, "m8").is_empty());
         assert_eq!(rows(&only("m9")), [("t", 1, 0, 0)]);
-        if b.engine() == Engine::MySql {
-            assert_eq!(only("m6").thread_id, Some(thread_id));
-        }
+        assert!(!all.iter().any(|w| w.mute), "{all:?}");
         let column = auto_column(&mut link(&b).await, "d", "t", MS).await;
         let (place, kind) = column.expect("an answer").expect("there is one");
         let first = one[0].tables[0]
@@ -119,6 +113,44 @@ async fn tells_what_was_written(release: Release) {
         let none = auto_column(&mut link(&b).await, "d", "plain", MS).await;
         assert_eq!(none, Ok(None));
     }
+}
+
+/// Rows whose statements a server does not log, and the same server once it was told to.
+async fn keeps_statements(release: Release) {
+    let off = [
+        ("loose_binlog_rows_query_log_events", "OFF"),
+        ("loose_binlog_annotate_row_events", "OFF"),
+    ];
+    let Some(server) = Server::start_with(release, &off) else {
+        return;
+    };
+    server.client().run("CREATE DATABASE d");
+    server.client().run("CREATE TABLE d.t (a INT)");
+    let insert = "/*heddle:m1*/ INSERT INTO d.t VALUES (1)";
+    server.client().run(insert);
+    let on = engine::keep_statements(&mut link(&server).await, MS).await;
+    on.expect("it is told");
+    server.client().run(insert);
+    let all = written(link(&server).await, None, MS).await;
+    let all = all.expect("a binlog");
+    let changes: Vec<(bool, Option<&str>)> = all
+        .iter()
+        .filter(|w| !w.tables.is_empty())
+        .map(|w| (w.mute, w.mark.as_deref()))
+        .collect();
+    assert_eq!(changes, [(true, None), (false, Some("m1"))]);
+}
+
+#[tokio::test]
+async fn keeps_statements_on_mariadb() {
+    keeps_statements(Release::Installed).await;
+    keeps_statements(Release::MariaDb114).await;
+}
+
+#[tokio::test]
+async fn keeps_statements_on_mysql() {
+    keeps_statements(Release::MySql80).await;
+    keeps_statements(Release::MySqlNewer).await;
 }
 
 #[tokio::test]
@@ -134,6 +166,7 @@ async fn tells_what_was_written_on_mariadb_11_4() {
 #[tokio::test]
 async fn tells_what_was_written_on_mysql_8_0() {
     tells_what_was_written(Release::MySql80).await;
+    tells_what_was_written(Release::MySqlNewer).await;
 }
 
 /// Everything up to the end of the transaction in which `last` was written, as lines: transactions

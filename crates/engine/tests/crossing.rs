@@ -4,12 +4,22 @@ mod root;
 
 use engine::Link;
 use engine::decisions::{self, Bar, Decision};
+use engine::seal::Key;
 use farm::ServerId;
 use farm::crossing::{Branch, GlobalId, Place, RouterLife, Verdict, farm_number};
 use root::{MS, link};
 use testkit::{Client, Release, Server};
 
 const FARM: u64 = 0x00ff_275c_0a0d_1a80;
+
+fn key() -> Key {
+    Key::new("secret", "farm")
+}
+
+/// The text by which this transaction is decided, with a branch in group 2.
+fn calls(id: GlobalId) -> String {
+    decisions::decide(&key().seal(id), [2])
+}
 
 fn id(sequence: u32, decider: &mut Client) -> GlobalId {
     GlobalId {
@@ -69,13 +79,16 @@ async fn accounts_decide(release: Release) {
     root.run("CREATE USER app@'%' IDENTIFIED BY 'x'");
     root.run("GRANT SELECT, INSERT ON d.* TO app@'%'");
     let mut link = link(&server).await;
-    assert_eq!(decisions::make(&mut link, MS).await, Ok(true));
-    assert_eq!(decisions::make(&mut link, MS).await, Ok(false));
+    assert_eq!(decisions::make(&mut link, FARM, &key(), MS).await, Ok(true));
+    assert_eq!(
+        decisions::make(&mut link, FARM, &key(), MS).await,
+        Ok(false)
+    );
     let mut app = app(&server);
     let one = id(1, &mut app);
     app.run("BEGIN");
     app.run("INSERT INTO d.t (v) VALUES (1), (2)");
-    let packet = format!("{}; COMMIT", decisions::decide(&one, [2, 5]));
+    let packet = format!("{}; COMMIT", decisions::decide(&key().seal(one), [2, 5]));
     assert_eq!(app.error(&packet), 1370, "nobody gave it the right");
     // The transaction is still there, and the right counts at once.
     assert_eq!(decisions::grant(&mut link, "app", "%", MS).await, Ok(()));
@@ -86,27 +99,244 @@ async fn accounts_decide(release: Release) {
     let seen = "SELECT CONCAT_WS(' ', LAST_INSERT_ID(), ROW_COUNT(), @@warning_count)";
     assert_eq!(app.value(seen), "2 0 0");
     let all = decisions::decisions(&mut link, FARM, None, 10, MS).await;
+    let mut all = all.expect("rows");
+    let age_ms = all[0].age_ms.take().expect("its time");
+    assert!(age_ms < MS, "{age_ms}");
     let decided = Decision {
         id: one,
         verdict: Verdict::Commit,
         groups: vec![2, 5],
+        age_ms: None,
     };
-    assert_eq!(all, Ok(vec![decided]));
+    assert_eq!(all, [decided]);
     // It can write nothing else there.
     assert_eq!(
         app.error("INSERT INTO heddle.mark VALUES ('x', 'abort', '', NOW())"),
         1142
     );
-    assert_eq!(app.error("CALL heddle.decide('order-17', '2')"), 1644);
+    assert_eq!(app.error("CALL heddle.decide('order-17', '2')"), 1370);
     // A transaction that was barred stays open and undecided.
     let two = id(2, &mut app);
-    assert_eq!(decisions::bar(&mut link, &two, MS).await, Ok(Bar::Stands));
+    assert_eq!(
+        decisions::bar(&mut link, &two, &key(), MS).await,
+        Ok(Bar::Stands)
+    );
     app.run("BEGIN");
     app.run("INSERT INTO d.t (v) VALUES (3)");
-    let packet = format!("{}; COMMIT", decisions::decide(&two, [2]));
+    let packet = format!("{}; COMMIT", calls(two));
     assert_eq!(app.error(&packet), 1062);
     app.run("ROLLBACK");
     assert_eq!(root.value("SELECT MAX(v) FROM d.t"), "2");
+}
+
+/// What an account that may decide tries with ids that are not its own transaction's.
+async fn ids_cannot_be_made_up(release: Release) {
+    let Some((server, mut root)) = start(release) else {
+        return;
+    };
+    root.run("CREATE USER app@'%' IDENTIFIED BY 'x'");
+    root.run("GRANT SELECT, INSERT ON d.* TO app@'%'");
+    let mut link = link(&server).await;
+    assert_eq!(decisions::make(&mut link, FARM, &key(), MS).await, Ok(true));
+    assert_eq!(decisions::grant(&mut link, "app", "%", MS).await, Ok(()));
+    let (mut victim, mut thief) = (app(&server), app(&server));
+    let wanted = id(1, &mut victim);
+    let own = id(2, &mut thief);
+    let sealed = key().seal(wanted);
+    let far = GlobalId {
+        at_ms: u64::MAX >> 16,
+        ..own
+    };
+    let others = Key::new("another secret", "farm");
+    let forged = [
+        // Another's transaction, whose seal was seen; one to come; one of no farm.
+        decisions::decide(&sealed, [2]),
+        decisions::decide(&others.seal(own), [2]),
+        decisions::decide(&key().seal(GlobalId { farm: 7, ..own }), [2]),
+        format!("CALL heddle.decide(X'{own}','2')"),
+        format!("CALL heddle.decide(X'{wanted}','2')"),
+        format!("CALL heddle.decide(CONCAT(X'{far}', REPEAT('x', 16)),'2')"),
+        format!("CALL heddle.hold(X'{own}','2','x')"),
+        format!("CALL heddle.hold(CONCAT(X'{own}', REPEAT('x', 16)),'2','x')"),
+        "CALL heddle.decide(NULL, NULL)".to_owned(),
+        "CALL heddle.decide('', '')".to_owned(),
+        format!("CALL heddle.decide(REPEAT('{}', 60), '2')", "x"),
+    ];
+    thief.run("BEGIN");
+    for text in &forged {
+        assert_eq!(thief.error(text), 1370, "{text}");
+    }
+    // None of them holds the gate, or a row, while its transaction is open.
+    let holder = async |link: &mut Link| {
+        let taken = engine::gates::take(link, MS).await;
+        let _ = engine::gates::let_go(link, MS).await;
+        taken
+    };
+    assert_eq!(holder(&mut link).await, Ok(engine::gates::Taking::Held));
+    victim.run("BEGIN");
+    victim.run("INSERT INTO d.t (v) VALUES (1)");
+    let packet = format!("{}; COMMIT", decisions::decide(&sealed, [2]));
+    victim.query(packet.as_str()).expect("decided");
+    thief.run("COMMIT");
+    assert_eq!(root.value("SELECT COUNT(*) FROM heddle.mark"), "2");
+    // The key is not for it to see, and neither are the rows.
+    for table in ["secret", "mark", "gate"] {
+        let read = format!("SELECT * FROM heddle.{table}");
+        assert_eq!(thief.error(&read), 1142, "{table}");
+        assert!([1142, 1044].contains(&thief.error(&format!("LOCK TABLES heddle.{table} READ"))));
+    }
+    // What the session calls the time is not when it was decided.
+    let third = id(3, &mut victim);
+    victim.run("SET timestamp = 2000000000");
+    let packet = format!("{}; COMMIT", calls(third));
+    victim.query(packet.as_str()).expect("decided");
+    let rows = decisions::decisions(&mut link, FARM, Some(&wanted), 9, MS).await;
+    let rows = rows.expect("rows");
+    assert!(rows[0].age_ms.is_some_and(|age| age < MS), "{rows:?}");
+}
+
+/// Looks once who keeps the gate from a link that waits for it, a moment after it has begun to wait.
+/// MariaDB tells nothing new to who asks without a pause.
+async fn look_once(looker: &mut Link, waiting: u64) -> Vec<u32> {
+    for _ in 0..50 {
+        let rows = decisions::decisions(looker, FARM, None, 1, MS).await;
+        rows.expect("the server answers");
+    }
+    let found = engine::gates::dismiss_holders(looker, waiting, MS).await;
+    found.expect("the server tells")
+}
+
+/// An account that may read all tables keeps no gate, and whoever commits is let alone.
+async fn gates_are_the_routers(release: Release) {
+    // Without it MySQL does not tell who has a lock.
+    let Some(server) = Server::start_with(release, &[("performance_schema", "ON")]) else {
+        return;
+    };
+    let mut root = server.client();
+    root.run("CREATE USER app@'%' IDENTIFIED BY 'x'");
+    root.run("GRANT SELECT, UPDATE, LOCK TABLES ON *.* TO app@'%'");
+    let (mut taker, mut looker) = (link(&server).await, link(&server).await);
+    let made = decisions::make(&mut taker, FARM, &key(), MS).await;
+    assert_eq!(made, Ok(true));
+    let waiting = taker.id();
+    for holding in [
+        "SELECT id FROM heddle.gate LOCK IN SHARE MODE",
+        "SELECT id FROM heddle.gate FOR UPDATE",
+    ] {
+        let mut holder = app(&server);
+        holder.run("BEGIN");
+        holder.rows(holding);
+        let mut taken = engine::gates::Taking::Busy;
+        while taken == engine::gates::Taking::Busy {
+            let take = engine::gates::take(&mut taker, MS);
+            let look = look_once(&mut looker, waiting);
+            let (told, _) = tokio::join!(take, look);
+            taken = told.expect("the server answers");
+        }
+        assert!(holder.ping().is_err(), "{holding}");
+        assert_eq!(engine::gates::let_go(&mut taker, MS).await, Ok(()));
+    }
+    // A router's own connection stays.
+    root.run("BEGIN");
+    root.rows("SELECT id FROM heddle.gate LOCK IN SHARE MODE");
+    for _ in 0..3 {
+        let take = engine::gates::take(&mut taker, MS);
+        let (taken, ended) = tokio::join!(take, look_once(&mut looker, waiting));
+        assert_eq!(
+            (taken, ended),
+            (Ok(engine::gates::Taking::Busy), Vec::new())
+        );
+    }
+    root.run("COMMIT");
+}
+
+/// Rows that older routines took are removed when they are of nobody, and stay when they may be needed.
+async fn rows_of_nobody_go(release: Release) {
+    let Some((server, mut root)) = start(release) else {
+        return;
+    };
+    let mut link = link(&server).await;
+    decisions::make(&mut link, FARM, &key(), MS)
+        .await
+        .expect("made");
+    let (other, third) = (FARM + 1, FARM + 2);
+    decisions::make(&mut link, other, &key(), MS)
+        .await
+        .expect("made");
+    let of = |farm| GlobalId {
+        farm,
+        ..id(1, &mut server.client())
+    };
+    let (own, known, unknown) = (of(FARM), of(other), of(third));
+    let row = |id: &str, at: &str| {
+        format!(
+            "INSERT INTO heddle.mark (id, state, branches, at) VALUES ({id}, 'commit', '', {at})"
+        )
+    };
+    for id in [own, known, unknown] {
+        root.run(&row(&format!("X'{id}'"), "NOW(3)"));
+    }
+    root.run(&row("'order-17'", "NOW(3) - INTERVAL 1 HOUR"));
+    root.run(&row("X'ffffffffffffffffffffffffffff'", "NOW(3)"));
+    let removed = decisions::remove_foreign(&mut link, FARM, 60_000, 9, MS).await;
+    assert_eq!(removed, Ok(1), "the others are not old enough");
+    let removed = decisions::remove_foreign(&mut link, FARM, 0, 1, MS).await;
+    assert_eq!(removed, Ok(1), "one by one");
+    let removed = decisions::remove_foreign(&mut link, FARM, 0, 9, MS).await;
+    assert_eq!(removed, Ok(1));
+    let left = root.rows("SELECT LOWER(HEX(id)) FROM heddle.mark ORDER BY id");
+    let left: Vec<String> = left
+        .iter()
+        .map(|row| row[0].clone().expect("an id"))
+        .collect();
+    assert_eq!(left, ["00".to_owned(), own.to_string(), known.to_string()]);
+}
+
+/// Routers of the form before and of this one decide by turns.
+async fn older_routers_decide(release: Release) {
+    let Some((server, mut root)) = start(release) else {
+        return;
+    };
+    let mut link = link(&server).await;
+    assert_eq!(decisions::make(&mut link, FARM, &key(), MS).await, Ok(true));
+    let one = id(1, &mut root);
+    // An older router takes the number for a missing right, and makes its own form again.
+    assert_eq!(
+        root.error(&format!("CALL heddle.decide(X'{one}','2')")),
+        1370
+    );
+    root.run("DROP PROCEDURE heddle.decide");
+    root.run(
+        "CREATE PROCEDURE heddle.decide(IN of_id VARBINARY(64), IN of_groups VARCHAR(4096)) \
+         COMMENT 'Heddle: form 3' BEGIN \
+         IF LENGTH(of_id) <> 45 THEN SIGNAL SQLSTATE '45000'; END IF; \
+         INSERT INTO heddle.mark (id, state, branches) VALUES (of_id, 'commit', of_groups); END",
+    );
+    root.run(&format!("CALL heddle.decide(X'{one}','2')"));
+    // Rows of its making are read as before.
+    assert_eq!(
+        decisions::look(&mut link, &one, MS).await,
+        Ok(Some(Verdict::Commit))
+    );
+    let two = id(2, &mut root);
+    let packet = calls(two);
+    assert_eq!(root.error(&packet), decisions::SIGNALLED);
+    assert_eq!(decisions::make(&mut link, FARM, &key(), MS).await, Ok(true));
+    root.run(&packet);
+    assert_eq!(
+        decisions::make(&mut link, FARM, &key(), MS).await,
+        Ok(false)
+    );
+    // A farm whose secret is another one is believed again.
+    let changed = Key::new("another secret", "farm");
+    let three = id(3, &mut root);
+    let packet = decisions::decide(&changed.seal(three), [2]);
+    assert_eq!(root.error(&packet), 1370);
+    assert_eq!(
+        decisions::make(&mut link, FARM, &changed, MS).await,
+        Ok(true)
+    );
+    root.run(&packet);
 }
 
 /// A server whose binlog leaves decisions out makes none, and says why.
@@ -119,7 +349,7 @@ async fn filters_bar(release: Release) {
         let Some(server) = Server::start_with(release, &[(filter, databases)]) else {
             return;
         };
-        let made = decisions::make(&mut link(&server).await, MS).await;
+        let made = decisions::make(&mut link(&server).await, FARM, &key(), MS).await;
         match bars {
             true => {
                 let why = made.expect_err("a refusal").to_string();
@@ -143,16 +373,28 @@ async fn rows_judge(release: Release) {
         decisions::decisions(&mut link, FARM, None, 9, MS).await,
         Ok(Vec::new())
     );
-    assert_eq!(decisions::bar(&mut link, &stale, MS).await, Ok(Bar::Stands));
-    assert_eq!(decisions::bar(&mut link, &stale, MS).await, Ok(Bar::Taken));
+    assert_eq!(
+        decisions::bar(&mut link, &stale, &key(), MS).await,
+        Ok(Bar::Stands)
+    );
+    assert_eq!(
+        decisions::bar(&mut link, &stale, &key(), MS).await,
+        Ok(Bar::Taken)
+    );
     assert_eq!(look(&mut link, &stale).await, Ok(Some(Verdict::Abort)));
     root.run("BEGIN");
     root.run("INSERT INTO d.t (v) VALUES (1)");
-    root.run(&decisions::decide(&open, [2]));
+    root.run(&calls(open));
     assert_eq!(look(&mut link, &open).await, Ok(None));
-    assert_eq!(decisions::bar(&mut link, &open, MS).await, Ok(Bar::Open));
+    assert_eq!(
+        decisions::bar(&mut link, &open, &key(), MS).await,
+        Ok(Bar::Open)
+    );
     root.run("COMMIT");
-    assert_eq!(decisions::bar(&mut link, &open, MS).await, Ok(Bar::Taken));
+    assert_eq!(
+        decisions::bar(&mut link, &open, &key(), MS).await,
+        Ok(Bar::Taken)
+    );
     assert_eq!(look(&mut link, &open).await, Ok(Some(Verdict::Commit)));
     // Whoever holds the gate holds up decisions, and nothing else.
     let mut holder = server.client();
@@ -162,7 +404,7 @@ async fn rows_judge(release: Release) {
     let third = id(3, &mut root);
     root.run("BEGIN");
     root.run("INSERT INTO d.t (v) VALUES (2)");
-    let packet = format!("{}; COMMIT", decisions::decide(&third, [2]));
+    let packet = format!("{}; COMMIT", calls(third));
     assert_eq!(root.error(&packet), 1205);
     holder.run("COMMIT");
     root.query(packet.as_str()).expect("decided");
@@ -186,7 +428,7 @@ async fn rows_judge(release: Release) {
     );
     // A server that is read-only decides nothing, whoever asks.
     root.run("SET GLOBAL read_only = 1");
-    assert_eq!(root.error(&decisions::decide(&third, [2])), 1644);
+    assert_eq!(root.error(&calls(third)), 1644);
 }
 
 /// Branches are found, told from others', and ended by somebody else than their owner.
@@ -205,12 +447,13 @@ async fn branches_end(release: Release) {
     for verb in ["START", "END", "PREPARE"] {
         application.run(&format!("XA {verb} X'{bytes}',X'{bytes}',7"));
     }
-    // Its owner is there: nobody else gets it.
+    // Its owner is there: nobody else gets it, but where it is nobody's once it is prepared.
+    let detached = server.detaches_xa();
     let prepared = engine::prepared(&mut link, FARM, MS).await.expect("a list");
     assert_eq!((&prepared.ours[..], prepared.others), (&[one][..], 1));
     assert_eq!(prepared.own.len(), 1, "the application's");
     let ended = engine::end_branch(&mut link, &one, Verdict::Commit, MS).await;
-    assert_eq!(ended, Ok(false));
+    assert_eq!(ended, Ok(detached));
     // An id of before a restart is somebody else's.
     assert_eq!(
         engine::free_branch(&mut link, &one, u64::MAX, MS).await,
@@ -227,7 +470,7 @@ async fn branches_end(release: Release) {
     assert_eq!(engine::free_branch(&mut link, &one, 0, MS).await, Ok(true));
     let deadline = std::time::Duration::from_secs(20);
     testkit::wait_until(deadline, "the branch is free", || {
-        root.query(format!("XA COMMIT {one}").as_str()).is_ok()
+        detached || root.query(format!("XA COMMIT {one}").as_str()).is_ok()
     });
     assert_eq!(root.value("SELECT COUNT(*) FROM d.t WHERE v = 1"), "1");
     let ended = engine::end_branch(&mut link, &one, Verdict::Commit, MS).await;
@@ -270,6 +513,10 @@ macro_rules! on_both {
 
 on_both! {
     accounts_decide accounts_decide_on_mariadb accounts_decide_on_mysql;
+    ids_cannot_be_made_up made_up_ids_on_mariadb made_up_ids_on_mysql;
+    gates_are_the_routers gates_on_mariadb gates_on_mysql;
+    rows_of_nobody_go rows_of_nobody_on_mariadb rows_of_nobody_on_mysql;
+    older_routers_decide older_routers_on_mariadb older_routers_on_mysql;
     filters_bar filters_bar_on_mariadb filters_bar_on_mysql;
     rows_judge rows_judge_on_mariadb rows_judge_on_mysql;
     branches_end branches_end_on_mariadb branches_end_on_mysql;

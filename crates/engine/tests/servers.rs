@@ -2,13 +2,22 @@
 
 mod root;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use engine::replication::{self, ACK_WAIT_FOREVER_MS, AcksSet};
-use engine::{Link, Login, Thread, heartbeat, requirements};
+use engine::{Known, Link, LinkTls, Login, Thread, heartbeat, requirements};
 use farm::{AuthPlugin, Engine, Position};
+use mysql_wire::auth;
+use mysql_wire::capability::Capabilities;
+use mysql_wire::handshake::{AuthMore, AuthSwitch, Greeting};
+use mysql_wire::packet::{self, HEADER_BYTES, Header};
 use root::{MS, link, login};
+use testkit::proxy::{Proxy, outer_address};
 use testkit::{Client, Release, Server, wait_until};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -41,7 +50,7 @@ async fn knows_a_server(release: Release) {
     assert!(!before.read_only && before.server_id > 0);
     assert_eq!(before.replica, None);
     assert_eq!(before.uuid.is_some(), server.engine() == Engine::MySql);
-    assert_eq!(before.acks.is_some(), server.engine() == Engine::MariaDb);
+    assert_eq!(before.acks.is_some(), has_semi_sync(&server));
 
     client.run("CREATE DATABASE d");
     client.run("CREATE TABLE d.t (a INT PRIMARY KEY)");
@@ -67,7 +76,30 @@ async fn knows_a_server(release: Release) {
         "{missing:?}"
     );
 
+    keyless_tables(&mut open, &mut client, server.engine()).await;
     accounts_of(&mut open, &mut client, server.engine()).await;
+}
+
+/// Tables without a primary key are named where replicas could read them in another order.
+async fn keyless_tables(open: &mut Link, client: &mut Client, engine: Engine) {
+    let threads = match engine {
+        Engine::MariaDb => "slave_parallel_threads",
+        Engine::MySql => "slave_parallel_workers",
+    };
+    client.run("CREATE DATABASE bare");
+    client.run("CREATE TABLE bare.one (v INT)");
+    client.run("CREATE TABLE bare.keyed (v INT PRIMARY KEY)");
+    client.run(&format!("SET GLOBAL {threads} = 4"));
+    let advice = requirements::unordered_tables(open, MS).await;
+    let advice = advice.expect("an answer").expect("advice");
+    assert!(
+        advice.contains("bare.one") && !advice.contains("keyed"),
+        "{advice}"
+    );
+    client.run(&format!("SET GLOBAL {threads} = 0"));
+    let advice = requirements::unordered_tables(open, MS).await;
+    assert_eq!(advice.expect("an answer"), None);
+    client.run("DROP DATABASE bare");
 }
 
 /// A heartbeat gives a primary another position, and a server that is read-only none, although Heddle's
@@ -140,13 +172,19 @@ async fn accounts_of(open: &mut Link, client: &mut Client, engine: Engine) {
     assert!(accounts.iter().all(|account| &*account.user != "readers"));
 }
 
+/// MariaDB has it built in; MySQL where its plugins are installed.
+fn has_semi_sync(server: &Server) -> bool {
+    let sql = "SHOW GLOBAL VARIABLES LIKE 'rpl_semi_sync_%_enabled'";
+    !server.client().rows(sql).is_empty()
+}
+
 /// A primary and a replica: joined, drained, exchanged.
 async fn joins_and_exchanges(release: Release) {
     let Some([a, b]) = servers::<2>(release) else {
         return;
     };
     let (mut to_a, mut to_b) = (link(&a).await, link(&b).await);
-    let semi_sync = a.engine() == Engine::MariaDb;
+    let semi_sync = has_semi_sync(&a);
     let off = engine::make_primary(&mut to_a, None, MS)
         .await
         .expect("a primary");
@@ -183,7 +221,7 @@ async fn joins_and_exchanges(release: Release) {
 
 /// A second `make_replica` finds it done; commits of `a` now wait for `b`.
 async fn waits_for_acks(a: &Server, to_a: &mut Link, to_b: &mut Link) {
-    let semi_sync = a.engine() == Engine::MariaDb;
+    let semi_sync = has_semi_sync(a);
     let primary = login(a);
     engine::make_replica(to_b, &primary, MS)
         .await
@@ -208,6 +246,13 @@ async fn waits_for_acks(a: &Server, to_a: &mut Link, to_b: &mut Link) {
 
 /// What `b` received is applied, then `b` leads and `a` follows.
 async fn exchange([a, b]: [&Server; 2], mut to_a: Link, mut to_b: Link) {
+    if !has_semi_sync(a) {
+        // Nobody waited until it had received the row.
+        let count = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_NAME = 't'";
+        wait_until(PATIENCE, "the table on the replica", || {
+            b.client().value(count) == "1" && b.client().value("SELECT COUNT(*) FROM d.t") == "1"
+        });
+    }
     engine::drain(&mut to_b, MS).await.expect("drained");
     assert_eq!(b.client().value("SELECT COUNT(*) FROM d.t"), "1");
     engine::make_primary(&mut to_b, None, MS)
@@ -338,4 +383,205 @@ async fn a_link_inside_tls() {
     let verified = engine::LinkTls::VerifyCa(nobody.file());
     let refused = Link::open(&on(verified), MS).await;
     assert!(refused.is_err(), "nobody has signed it");
+}
+
+const SECRET: &str = "the farm's own secret";
+
+/// How a stranger asks for the password.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    /// The full exchange of the plugin that it greets with.
+    Full,
+    /// A switch to this plugin.
+    Switch(&'static str),
+}
+
+async fn read(stream: &mut (impl AsyncRead + Unpin), heard: &mut Vec<u8>) -> Option<u8> {
+    let mut header = [0; HEADER_BYTES];
+    stream.read_exact(&mut header).await.ok()?;
+    let parsed = Header::parse(&header)?;
+    let mut payload = vec![0; parsed.payload_bytes];
+    stream.read_exact(&mut payload).await.ok()?;
+    heard.extend_from_slice(&payload);
+    Some(parsed.sequence.wrapping_add(1))
+}
+
+async fn write(stream: &mut (impl AsyncWrite + Unpin), mut sequence: u8, payload: &[u8]) {
+    let mut out = Vec::new();
+    packet::write(&mut out, &mut sequence, payload);
+    // Whoever has heard enough is gone.
+    let _ = stream.write_all(&out).await;
+    let _ = stream.flush().await;
+}
+
+/// Answers one login with the wish; gives all that it was told.
+async fn stranger(listener: TcpListener, tls: Option<TlsAcceptor>, wish: Wish) -> Vec<u8> {
+    let mut capabilities = Capabilities::PROTOCOL_41
+        | Capabilities::SECURE_CONNECTION
+        | Capabilities::PLUGIN_AUTH
+        | Capabilities::LONG_PASSWORD;
+    capabilities.set(Capabilities::SSL, tls.is_some());
+    let greeting = Greeting {
+        version: "8.0.36",
+        connection_id: 7,
+        salt: [b's'; 20],
+        capabilities,
+        collation: 45,
+        status: mysql_wire::status::Status::empty(),
+        plugin: auth::CACHING_SHA2,
+    };
+    let (mut stream, _) = listener.accept().await.expect("a client");
+    let mut heard = Vec::new();
+    let mut out = Vec::new();
+    greeting.encode(&mut out);
+    write(&mut stream, 0, &out).await;
+    match tls {
+        None => {
+            ask(&mut stream, wish, &mut heard).await;
+        }
+        Some(tls) => {
+            let mut request = Vec::new();
+            read(&mut stream, &mut request).await.expect("wants TLS");
+            if let Ok(mut stream) = tls.accept(stream).await {
+                ask(&mut stream, wish, &mut heard).await;
+            }
+        }
+    }
+    heard
+}
+
+async fn ask(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    wish: Wish,
+    heard: &mut Vec<u8>,
+) -> Option<()> {
+    let sequence = read(stream, heard).await?;
+    let mut out = Vec::new();
+    match wish {
+        Wish::Full => AuthMore(&[auth::FULL]).encode(&mut out),
+        Wish::Switch(plugin) => AuthSwitch {
+            plugin,
+            salt: &[b't'; 20],
+        }
+        .encode(&mut out),
+    }
+    write(stream, sequence, &out).await;
+    // The password, or the wish for a key to seal it with.
+    let sequence = read(stream, heard).await?;
+    write(stream, sequence, b"\xff\x15\x04#28000no").await;
+    Some(())
+}
+
+/// What a stranger at this address of the machine hears, and how the login ends.
+async fn tells(outer: IpAddr, tls: bool, wish: Wish, known: Known) -> (Vec<u8>, String) {
+    let listener = TcpListener::bind((outer, 0)).await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let acceptor = tls.then(|| {
+        let authority = testkit::certificates::Authority::new("nobody's");
+        let pair = authority.sign("stranger", &["elsewhere.example"]);
+        let read = |file| std::fs::read(file).expect("a file of the test");
+        let shown = channel::Presented::from_pem(&read(pair.certificate), &read(pair.key), None);
+        TlsAcceptor::from(shown.expect("a pair").config)
+    });
+    let login = Login {
+        host: address.ip().to_string(),
+        port: address.port(),
+        user: "heddle".to_owned(),
+        password: SECRET.to_owned(),
+        tls: LinkTls::Preferred,
+        known,
+    };
+    let (heard, opened) = tokio::join!(stranger(listener, acceptor, wish), async {
+        Link::open(&login, MS).await
+    });
+    let error = opened.err().expect("a stranger is no server");
+    (heard, error.to_string())
+}
+
+fn has_secret(heard: &[u8]) -> bool {
+    heard
+        .windows(SECRET.len())
+        .any(|part| part == SECRET.as_bytes())
+}
+
+/// Whoever answers on another machine gets proofs of the password, and no key of his is used.
+#[tokio::test]
+async fn strangers_get_no_password() {
+    let Some(outer) = outer_address() else { return };
+    let wishes = [
+        Wish::Full,
+        Wish::Switch(auth::CLEAR),
+        Wish::Switch(auth::SHA256),
+        Wish::Switch(auth::DIALOG),
+    ];
+    for wish in wishes {
+        for tls in [false, true] {
+            let (heard, error) = tells(outer, tls, wish, Known::Nothing).await;
+            assert!(!heard.is_empty(), "{wish:?} {tls}: it was not heard");
+            assert!(!has_secret(&heard), "{wish:?} {tls}");
+            let asked_for_key = [auth::REQUEST_KEY, auth::SHA256_REQUEST_KEY];
+            assert!(
+                heard
+                    .last()
+                    .is_none_or(|last| !asked_for_key.contains(last)),
+                "{wish:?} {tls}: {heard:?}"
+            );
+            assert!(error.contains("3159"), "{wish:?} {tls}: {error}");
+        }
+    }
+    // An operator's word lets the first one in, inside TLS; so the stranger above did ask rightly.
+    let (heard, _) = tells(outer, true, Wish::Full, Known::FirstUse).await;
+    assert!(has_secret(&heard));
+    let (heard, error) = tells(outer, false, Wish::Full, Known::FirstUse).await;
+    assert!(!has_secret(&heard) && error.contains("3159"), "{error}");
+    // One that is known by its key is told nothing by another, nor by one without TLS.
+    for tls in [false, true] {
+        let (heard, error) = tells(outer, tls, Wish::Full, Known::Key([7; 32])).await;
+        assert!(heard.is_empty(), "{heard:?}");
+        assert!(error.contains("server accept_certificate"), "{error}");
+    }
+}
+
+/// A MySQL on another machine: its cache forgets the password, and only one that is known gets it anew.
+#[tokio::test]
+async fn a_server_is_known_by_its_key() {
+    let Some(outer) = outer_address() else { return };
+    let Some(server) = Server::start(Release::MySqlNewer) else {
+        return;
+    };
+    let mut root = server.client();
+    root.run(&format!(
+        "CREATE USER heddle IDENTIFIED WITH caching_sha2_password BY '{}'",
+        SECRET.replace('\'', "''")
+    ));
+    root.run("GRANT ALL ON *.* TO heddle");
+    let way = Proxy::on(outer, server.address());
+    let login = |known| Login {
+        host: way.address.ip().to_string(),
+        port: way.address.port(),
+        user: "heddle".to_owned(),
+        password: SECRET.to_owned(),
+        tls: LinkTls::Preferred,
+        known,
+    };
+    let unknown = Link::open(&login(Known::Nothing), MS).await.err();
+    let unknown = unknown.expect("it asks for the password").to_string();
+    assert!(unknown.contains("3159"), "{unknown}");
+    let first = Link::open(&login(Known::FirstUse), MS).await;
+    let key = first.expect("believed").key().expect("it has TLS");
+    let shown = engine::key_at(&login(Known::Nothing), MS).await;
+    assert_eq!(shown, Ok(Some(key)));
+    // It remembers the password now, and needs only a proof.
+    let unknown = Link::open(&login(Known::Nothing), MS).await;
+    assert_eq!(unknown.expect("a proof will do").key(), Some(key));
+    root.run("FLUSH PRIVILEGES");
+    let known = Link::open(&login(Known::Key(key)), MS).await;
+    let mut known = known.expect("it is known");
+    let seen = engine::probe(&mut known, false, MS).await;
+    assert!(seen.is_ok(), "{seen:?}");
+    let other = Link::open(&login(Known::Key([1; 32])), MS).await.err();
+    assert!(
+        matches!(other, Some(engine::Error::Certificate { .. })),
+        "{other:?}"
+    );
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::{Error, exchange, term};
 use root::{MS, link};
-use testkit::{Release, Server};
+use testkit::{Client, Release, Server};
 
 /// What is left of one that surely lives.
 fn lease() -> Duration {
@@ -96,6 +96,12 @@ async fn a_held_lock_is_told(release: Release) {
     assert_eq!(term::told(&mut one, MS).await, Ok(0));
     client.value("SELECT RELEASE_LOCK('heddle.term')");
     term::raise(&mut one, 5, MS).await.expect("raised");
+    // Another account's connection does not keep a leader from its servers.
+    client.run("CREATE USER app@'%' IDENTIFIED BY 'x'");
+    let mut app = Client::connect(server.address(), "app", "x").expect("an account");
+    assert_eq!(app.value("SELECT GET_LOCK('heddle.term', 1)"), "1");
+    term::raise(&mut one, 6, MS).await.expect("raised");
+    assert!(app.ping().is_err(), "its connection was ended");
 }
 
 #[tokio::test]

@@ -25,6 +25,16 @@ pub enum AuthPlugin {
     Unsupported(Arc<str>),
 }
 
+/// After how many wrong passwords in a row an account is locked: MySQL's FAILED_LOGIN_ATTEMPTS and
+/// PASSWORD_LOCK_TIME, MariaDB's `max_password_errors`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PasswordLocking {
+    /// At least 1.
+    pub failures_max: u32,
+    /// For so many days; `None` until somebody unlocks it.
+    pub days: Option<u32>,
+}
+
 /// One row of the servers' user table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
@@ -41,11 +51,38 @@ pub struct Account {
     pub tls: TlsDemand,
     /// MAX_USER_CONNECTIONS of the account; 0 for no limit of its own.
     pub connections_max: u32,
+    /// `None` where wrong passwords do not lock it.
+    pub locking: Option<PasswordLocking>,
     /// True when the account may use the commands that change the farm (SUPER, or all privileges).
     pub admin: bool,
     /// Stands for what a login is given by the account: its global privileges and its roles. Equal
     /// while these are.
     pub privileges: u64,
+    /// Stands for all that is granted to the account: global privileges, those on databases, tables,
+    /// columns and routines, and roles. Accounts with equal ones may do the same.
+    pub rights: u64,
+}
+
+/// What somebody may do on everything, as far as Heddle itself asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GlobalRights {
+    /// PROCESS: to see the sessions of others.
+    pub see: bool,
+    /// SUPER or CONNECTION_ADMIN: to end them.
+    pub kill: bool,
+    /// SHUTDOWN.
+    pub shutdown: bool,
+}
+
+impl GlobalRights {
+    /// Both.
+    pub fn and(self, other: GlobalRights) -> GlobalRights {
+        GlobalRights {
+            see: self.see || other.see,
+            kill: self.kill || other.kill,
+            shutdown: self.shutdown || other.shutdown,
+        }
+    }
 }
 
 /// All accounts, ordered so that the first match is the one that the server would choose.
@@ -54,9 +91,11 @@ pub struct Accounts {
     ordered: Vec<Account>,
     /// Places in `ordered`, ascending, by name.
     by_user: HashMap<Arc<str>, Vec<usize>>,
-    /// Stands for the privileges on databases, which take effect when one is selected. Equal while
-    /// these are.
+    /// Stands for the privileges on databases, tables, columns and routines, which take effect for those
+    /// who are logged in, too. Equal while these are.
     pub databases: u64,
+    /// Of accounts by themselves, and of roles with the roles that they have, by user and host.
+    pub global_rights: HashMap<(String, String), GlobalRights>,
 }
 
 impl Accounts {
@@ -78,6 +117,7 @@ impl Accounts {
             ordered: accounts,
             by_user,
             databases: 0,
+            global_rights: HashMap::new(),
         }
     }
 
@@ -95,6 +135,33 @@ impl Accounts {
         let (named, anonymous) = (first(user), first(""));
         let place = named.into_iter().chain(anonymous).min()?;
         Some(&self.ordered[place])
+    }
+
+    /// The accounts by which a server may take a login of this name from anywhere, where not all of them may
+    /// do what `account` may: those that may, `account` among them.
+    pub fn alike(&self, user: &str, account: &Account) -> Option<Vec<&Account>> {
+        let named = self.named(user);
+        let anonymous = self.named("").filter(|_| !user.is_empty());
+        let all: Vec<&Account> = named.chain(anonymous).map(|at| &self.ordered[at]).collect();
+        let count = all.len();
+        let same = |one: &&Account| one.rights == account.rights || std::ptr::eq(*one, account);
+        let alike: Vec<&Account> = all.into_iter().filter(same).collect();
+        (alike.len() < count).then_some(alike)
+    }
+
+    /// Accounts whose clients a server takes for those of another one, since it sees the router at `seen`
+    /// and not them: each with that other one. What they may do differs.
+    pub fn mistaken(&self, seen: IpAddr) -> Vec<(&Account, &Account)> {
+        let mut pairs = Vec::new();
+        for account in self.ordered.iter().filter(|one| !one.user.is_empty()) {
+            let Some(taken) = self.find(&account.user, seen) else {
+                continue;
+            };
+            if !std::ptr::eq(taken, account) && taken.rights != account.rights {
+                pairs.push((account, taken));
+            }
+        }
+        pairs
     }
 
     /// The account of exactly this name and host pattern.
@@ -205,8 +272,10 @@ mod tests {
             expired: false,
             tls: TlsDemand::None,
             connections_max: 0,
+            locking: None,
             admin: false,
             privileges: 0,
+            rights: 0,
         }
     }
 
@@ -243,6 +312,44 @@ mod tests {
             Some("@localhost")
         );
         assert_eq!(found(&accounts, "other", "10.0.0.7"), None);
+    }
+
+    #[test]
+    fn accounts_that_are_taken_for_each_other() {
+        let with = |user, host, rights| Account {
+            rights,
+            ..account(user, host)
+        };
+        let accounts = Accounts::new(vec![
+            with("app", "10.0.%", 1),
+            with("app", "10.0.0.9", 2),
+            with("app", "10.0.0.8", 1),
+            with("one", "%", 3),
+            with("two", "10.%", 4),
+            with("two", "10.0.0.9", 4),
+        ]);
+        let find = |user, host| accounts.exactly(user, host).expect("an account");
+        let alike = |user, host| {
+            let alike = accounts.alike(user, find(user, host))?;
+            Some(alike.iter().map(|one| &*one.host).collect::<Vec<_>>())
+        };
+        assert_eq!(alike("app", "10.0.%"), Some(vec!["10.0.0.8", "10.0.%"]));
+        assert_eq!(alike("app", "10.0.0.9"), Some(vec!["10.0.0.9"]));
+        assert_eq!([alike("one", "%"), alike("two", "10.%")], [None, None]);
+        let seen = |ip: &str| {
+            let pairs = accounts.mistaken(ip.parse().expect("an address"));
+            let name = |one: &Account| format!("{}@{}", one.user, one.host);
+            let pairs = pairs.iter().map(|(one, other)| (name(one), name(other)));
+            pairs.collect::<Vec<_>>()
+        };
+        let pair = |one: &str, other: &str| (one.to_owned(), other.to_owned());
+        let router = [
+            pair("app@10.0.0.8", "app@10.0.0.9"),
+            pair("app@10.0.%", "app@10.0.0.9"),
+        ];
+        assert_eq!(seen("10.0.0.9"), router);
+        assert_eq!(seen("10.0.0.8"), [pair("app@10.0.0.9", "app@10.0.0.8")]);
+        assert_eq!(seen("192.0.2.1"), []);
     }
 
     #[test]

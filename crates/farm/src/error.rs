@@ -41,6 +41,10 @@ errors! {
         "ALTER USER … ACCOUNT UNLOCK on the primary.";
     ACCOUNT_LOCKED_MYSQL 3118 "HY000" false "Access denied for user {}. Account is locked."
         "ALTER USER … ACCOUNT UNLOCK on the primary.";
+    ACCOUNT_BLOCKED 4150 "HY000" false "User is blocked because of too many credential errors; unblock with 'ALTER USER / FLUSH PRIVILEGES'"
+        "As many wrong passwords came in a row as max_password_errors allows: ALTER USER or FLUSH PRIVILEGES through the router that refuses it.";
+    ACCOUNT_BLOCKED_MYSQL 3955 "HY000" false "Access denied for user {}. Account is blocked for {} day(s) ({} day(s) remaining) due to {} consecutive failed logins."
+        "As many wrong passwords came in a row as FAILED_LOGIN_ATTEMPTS of the account allows: wait, or ALTER USER … ACCOUNT UNLOCK through the router that refuses it.";
     PASSWORD_EXPIRED 1862 "HY000" false "Your password has expired. To log in you must change it using a client that supports expired passwords."
         "ALTER USER … IDENTIFIED BY … as another account: this one has a server_user of its own.";
     AUTH_PLUGIN_UNSUPPORTED 1524 "HY000" false "Heddle cannot log in to the servers for this account: its plugin {} does not give it what it needs"
@@ -53,12 +57,26 @@ errors! {
         "Close connections of this account, or raise user_connections_max.";
     TOO_MANY_CONNECTIONS 1040 "08004" true "Too many connections"
         "Raise clients_max, or close connections that are not used.";
+    TOO_MANY_LOGINS 1040 "08004" true "Too many connections: too many clients are logging in"
+        "Try again; see who connects and does not log in, or raise logins_max.";
+    HOST_BLOCKED 1129 "HY000" true "Host '{}' is blocked because {} logins in a row have failed; correct what logs in there, and try again in {} s"
+        "Correct the user or the password of the program there. The wait ends by itself; login_failures = 0 ends all of them at once.";
+    LOGIN_QUEUE_FULL 1040 "08004" true "Too many connections: too many passwords wait to be verified"
+        "Try again; see who logs in so often (connections should be kept), or raise login_queue_max.";
     POOL_WAIT_TIMEOUT 1040 "08004" true "Too many connections: no server connection became free in {} ms"
         "Raise pool_connections_max, or look for sessions that hold connections (HEDDLE STATUS).";
     HANDSHAKE_BAD 1043 "08S01" false "Bad handshake"
         "Use a client that speaks protocol version 4.1 (any since MySQL 5.0).";
+    PROXY_HEADER_REFUSED 1130 "HY000" false "Proxy header is not accepted from {}"
+        "Name the load balancer's network in proxy_protocol_networks, or have the balancer send no header.";
+    PROXY_HEADER_BAD 1043 "08S01" false "Bad handshake: {}"
+        "See what the load balancer sends: version 1 or 2 of the PROXY protocol, for a stream.";
     PACKETS_OUT_OF_ORDER 1156 "08S01" false "Got packets out of order"
         "The client broke the protocol; connect again.";
+    SERVER_TAKES_NO_PROXY 1130 "HY000" false "Heddle: server {} does not take the PROXY header that says where this client is: {}"
+        "Name the router's address in the server's proxy_protocol_networks (MariaDB), or set proxy_protocol_servers to off; MySQL has no PROXY protocol.";
+    ACCOUNT_MISTAKEN 1045 "28000" false "Access denied for user '{}': Heddle: the servers take the router for a client of {}, whose privileges are not those of {}"
+        "Set proxy_protocol_servers and the servers' proxy_protocol_networks (MariaDB), so that servers see the clients' own addresses; or give both accounts the same privileges, or drop one.";
     NET_READ_ERROR 1158 "08S01" false "Got an error reading communication packets"
         "The client went away in the middle of a packet.";
     NET_READ_INTERRUPTED 1159 "08S01" false "Got timeout reading communication packets"
@@ -71,6 +89,8 @@ errors! {
         "Connect with TLS, or set tls_clients to preferred.";
     PACKET_TOO_LARGE 1153 "08S01" false "Got a packet bigger than 'max_allowed_packet' bytes"
         "Raise packet_bytes_max, and max_allowed_packet on the servers.";
+    OUT_OF_MEMORY 1041 "HY000" true "Heddle: out of memory: what is kept for clients has reached memory_bytes_max"
+        "Raise memory_bytes_max, or end clients that have sent large packets in part (HEDDLE STATUS LIKE 'memory%').";
     UNKNOWN_COMMAND 1047 "08S01" false "Unknown command"
         "Heddle does not carry this command; the servers know it neither, or only among themselves.";
     SHUTDOWN_DENIED 1227 "42000" false "Access denied; you need (at least one of) the SHUTDOWN privilege(s) for this operation"
@@ -87,6 +107,8 @@ errors! {
         "Prepare the statement on this connection first.";
     NO_PRIMARY 1290 "HY000" true "Heddle: group {} has no primary that takes writes"
         "See `heddle group health`; start or promote a server.";
+    TOO_MANY_WAIT 1041 "HY000" true "Heddle: no primary takes writes, and failover_waiters_max statements wait for one already"
+        "Try again when the group has a primary (`heddle group health`), or raise failover_waiters_max.";
     NO_SERVER 1105 "HY000" true "Heddle: no server of group {} is alive"
         "See `heddle group health`; start a server.";
     NO_GROUP 1105 "HY000" false "Heddle: the farm has no group yet"
@@ -97,6 +119,8 @@ errors! {
         "The client must take up MariaDB's bulk operations when it logs in.";
     TOO_MANY_STATEMENTS 1461 "42000" false "Can't create more than max_prepared_stmt_count statements"
         "Close prepared statements, or raise statements_max.";
+    STATEMENTS_TOO_LARGE 1461 "42000" false "Heddle: the prepared statements of this client would take more than statements_bytes_max"
+        "Close prepared statements, or raise statements_bytes_max.";
     SERVER_LOST 1158 "08S01" false "Lost connection to server {} during query"
         "The server died or closed the connection; its statement may or may not have run.";
     SERVER_LOST_IN_RESULT 1158 "08S01" true "Lost connection to server {} while it sent a result"
@@ -155,6 +179,10 @@ errors! {
         "The text says what to change.";
     ADMIN_REQUIRED 1227 "42000" false "Access denied; you need the SUPER privilege for this operation"
         "Use an account with all privileges for commands that change the farm.";
+    SERVER_UNTRUSTED 3159 "HY000" false "Heddle: the server asks for the account's password ({}), and nothing proves who the server is"
+        "Set tls_servers to verify_identity or verify_ca with tls_servers_ca, or tell the farm the server's certificate with server accept_certificate (MySQL); required gives passwords to any server inside TLS.";
+    MONITOR_REQUIRED 1227 "42000" false "Access denied; you need the PROCESS privilege for this operation"
+        "Use an account with PROCESS for commands that show the farm, or name the account in monitor_users.";
     STATEMENT_REFUSED 1148 "42000" false "{}"
         "A rule of the router refuses the statement, with the operator's text; see `heddle config rules`.";
     HOOK_UNDECIDED 1105 "HY000" true "Heddle: rule {} waits for a decision that nobody made: {}"
@@ -203,6 +231,10 @@ errors! {
         "Give Heddle a scratch server (setting scratch), or GRANT SELECT, INSERT, CREATE, DROP, CREATE TEMPORARY TABLES ON heddle.* to the account.";
     GATHER_FAILED 1105 "HY000" true "Heddle: the rows of several groups cannot be put together now: {}"
         "They are put together on the scratch server, or on a primary in its place: `heddle group health`.";
+    KILL_TAKES_NO_TABLES 1970 "42000" false "KILL does not support subqueries or stored functions"
+        "Ask for the id first.";
+    LISTING_TOO_LARGE 1105 "HY000" false "Heddle: the farm has more sessions than a table of them in a query can have"
+        "SHOW PROCESSLIST and `heddle session list` have them all.";
     DIAGNOSTICS_GONE 1105 "HY000" false "Heddle: {} of the last statement is no longer known; its server connection has served others since"
         "Ask in the next statement after the one it is about.";
 }

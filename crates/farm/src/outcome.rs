@@ -18,7 +18,8 @@ pub struct LostWrite {
     pub after: String,
     /// How long ago the write was sent, in seconds; rounded up.
     pub sent_s: u64,
-    /// How long ago its connection was opened, in seconds; rounded up.
+    /// How long ago its connection was opened, in seconds; rounded down, so that only a server that was
+    /// surely started later runs for less.
     pub opened_s: u64,
 }
 

@@ -106,6 +106,39 @@ impl Position {
         }
     }
 
+    /// What both have.
+    pub fn meet(&self, other: &Position) -> Position {
+        match (self, other) {
+            (Position::MariaDb(mine), Position::MariaDb(theirs)) => {
+                let both = mine.iter().filter_map(|(domain, last)| {
+                    let other = theirs.get(domain)?;
+                    let least = match last.sequence <= other.sequence {
+                        true => last,
+                        false => other,
+                    };
+                    Some((*domain, *least))
+                });
+                Position::MariaDb(both.collect())
+            }
+            (Position::MySql(mine), Position::MySql(theirs)) => {
+                let both = mine.iter().filter_map(|(name, mine)| {
+                    let theirs = theirs.get(name)?;
+                    let both = mine.iter().flat_map(|&(start, end)| {
+                        let within = theirs
+                            .iter()
+                            .map(move |&(from, to)| (start.max(from), end.min(to)));
+                        within.filter(|(from, to)| from <= to)
+                    });
+                    let both = joined(&both.collect::<Vec<_>>());
+                    (!both.is_empty()).then(|| (name.clone(), both))
+                });
+                Position::MySql(both.collect())
+            }
+            (_, Position::MariaDb(_)) => Position::empty(Engine::MariaDb),
+            (_, Position::MySql(_)) => Position::empty(Engine::MySql),
+        }
+    }
+
     /// Adds everything of `other`. A position of another engine replaces this one: it is of another
     /// group's servers, and nothing here can be compared with it. With many gaps the result may hold
     /// more than both, never less.
@@ -306,6 +339,26 @@ mod tests {
             panic!("a set")
         };
         assert!(sources.values().all(|held| held.len() <= INTERVALS_MAX));
+    }
+
+    #[test]
+    fn what_two_positions_have_in_common() {
+        let meet = |engine, one: &str, other: &str| {
+            let read = |text| Position::parse(engine, text).expect("a position");
+            read(one).meet(&read(other)).to_string()
+        };
+        let m = Engine::MariaDb;
+        assert_eq!(
+            meet(m, "0-1-5,1-1-9,3-1-1", "0-2-7,1-2-4,2-2-1"),
+            "0-1-5,1-2-4"
+        );
+        assert_eq!(meet(m, "0-1-5", ""), "");
+        let a = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+        let b = "4e11fa47-71ca-11e1-9e33-c80aa9429562";
+        let (one, other) = (format!("{a}:3-9:12-20,{b}:1"), format!("{a}:1-4:8-13:30"));
+        let both = format!("{a}:3-4:8-9:12-13");
+        assert_eq!(meet(Engine::MySql, &one, &other), both);
+        assert_eq!(meet(Engine::MySql, &one, &format!("{a}:10")), "");
     }
 
     #[test]

@@ -128,6 +128,10 @@ pub struct Health {
     pub alive: bool,
     /// `@@read_only`, as last seen.
     pub read_only: bool,
+    /// `@@global.sql_mode`, as last seen: what sessions begin with, and by which their texts are read.
+    pub sql_mode: String,
+    /// `@@global.init_connect` gives sessions another one.
+    pub logins_set_mode: bool,
     /// Replication threads, `None` on a server that is not configured as a replica.
     pub io_running: Option<bool>,
     pub sql_running: Option<bool>,
@@ -146,6 +150,8 @@ impl Health {
         Health {
             alive: false,
             read_only: true,
+            sql_mode: String::new(),
+            logins_set_mode: false,
             io_running: None,
             sql_running: None,
             io_error: String::new(),
@@ -155,6 +161,9 @@ impl Health {
         }
     }
 }
+
+/// SHA-256 of the public key in a server's certificate.
+pub type ServerKey = [u8; 32];
 
 /// One server as the farm sees it. Shared by snapshots; replaced, never changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -179,6 +188,10 @@ pub struct Server {
     /// How often Heddle has cut itself off from the server, because it was fenced or lost the writes:
     /// connections that were opened under an earlier term are closed, whatever runs on them.
     pub term: u32,
+    /// What whoever answers there must hold, where certificates are not verified; None while the farm
+    /// knows nothing of it.
+    #[serde(skip)]
+    pub key: Option<ServerKey>,
     /// How far its data reach: the same from snapshot to snapshot.
     #[serde(skip)]
     pub fresh: Fresh,

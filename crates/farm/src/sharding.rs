@@ -115,6 +115,8 @@ pub enum Look {
     Placed(Placement),
     /// An undeclared table of its database.
     Plain,
+    /// The same, as long as the maps of its tables have no other group.
+    Alone,
 }
 
 /// A column of a table.

@@ -7,12 +7,14 @@ use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
 use crate::account::Accounts;
+use crate::client_writes::WritesByClient;
 use crate::container::Containers;
 use crate::freshness::Interest;
 use crate::position::Position;
 use crate::rowcache::RowCache;
 use crate::server::{Server, ServerId, Status};
 use crate::sharding::Sharding;
+use crate::table_clock::TableClocks;
 use crate::turnover::Turnover;
 
 /// The cell that holds the current snapshot. Readers on the data plane call `load()`, which costs no
@@ -49,6 +51,12 @@ pub struct Snapshot {
     /// How the set of servers changed; the same from snapshot to snapshot.
     #[serde(skip)]
     pub turnover: Arc<Turnover>,
+    /// What clients have had acknowledged; the same from snapshot to snapshot.
+    #[serde(skip)]
+    pub writes: Arc<WritesByClient>,
+    /// Up to where tables have changed; the same from snapshot to snapshot.
+    #[serde(skip)]
+    pub clocks: Arc<TableClocks>,
 }
 
 /// How the servers of a group keep their data equal.
@@ -160,6 +168,8 @@ impl Snapshot {
             interest: Arc::default(),
             rows: Arc::default(),
             turnover: Arc::default(),
+            writes: Arc::default(),
+            clocks: Arc::default(),
         }
     }
 

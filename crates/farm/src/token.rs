@@ -177,6 +177,7 @@ mod tests {
             version: "10.11.6-MariaDB".into(),
             health: Health::unknown(),
             term: 0,
+            key: None,
             fresh: Default::default(),
         };
         let fork = |text: &&str| Position::parse(Engine::MariaDb, text).expect("a position");

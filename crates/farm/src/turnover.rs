@@ -133,6 +133,7 @@ mod tests {
                 version: "".into(),
                 health,
                 term: 0,
+                key: None,
                 fresh: Default::default(),
             })
         };

@@ -10,6 +10,7 @@
 //! | `kill PID` | the process gets SIGKILL; 0 is this one |
 //! | `stop PID` | it gets SIGSTOP |
 //! | the same and a number | so many microseconds later, while the steps go on |
+//! | `panic` | the task that takes the step panics |
 //!
 //! A file `plant.NAME` is a mistake that is made on purpose as long as it is there ([`Plant`]), so that
 //! it can be shown that the tests find it.
@@ -176,6 +177,41 @@ impl Stage {
     }
 }
 
+/// A moment in a task that has to go on whatever happens in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chore {
+    /// A core looks after its sessions.
+    CoreTick,
+    /// The control plane reads the accounts.
+    Accounts,
+    /// A server is probed.
+    Probe,
+    /// A step of a change of primary is taken.
+    FailoverStep,
+    /// Transactions over several groups are looked for.
+    Recovery,
+}
+
+impl Chore {
+    /// The name of its file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Chore::CoreTick => "chore-core-tick",
+            Chore::Accounts => "chore-accounts",
+            Chore::Probe => "chore-probe",
+            Chore::FailoverStep => "chore-failover-step",
+            Chore::Recovery => "chore-recovery",
+        }
+    }
+
+    /// The moment has come.
+    #[inline]
+    pub fn pass(self) {
+        #[cfg(debug_assertions)]
+        armed::pass(self.name());
+    }
+}
+
 /// A mistake that tests must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plant {
@@ -249,6 +285,7 @@ mod armed {
     fn act(text: &str) {
         let mut words = text.split_whitespace();
         let signal = match words.next() {
+            Some("panic") => panic!("a test wants it"),
             Some("kill") => Signal::KILL,
             Some("stop") => Signal::STOP,
             _ => return,

@@ -187,7 +187,7 @@ fn program() -> Command {
 const AFTER_HELP: &str = "\
 Try it: `heddle up`, and in another terminal `mariadb -h 127.0.0.1 -P 6306 -u root`.
 Every command but `up`, `serve`, `meta import` and `meta move` talks to a running router: the one at --http, or at $HEDDLE_HTTP,
-or at 127.0.0.1:6080. Commands that change something need its token: $HEDDLE_TOKEN, or the file
+or at 127.0.0.1:6080. Commands need its token: $HEDDLE_TOKEN, or the file
 `token` in --data.";
 
 const UP_HELP: &str = "\
@@ -243,14 +243,23 @@ fn command(spec: &'static CommandSpec) -> Command {
                 .value_name("ADDR")
                 .env("HEDDLE_HTTP")
                 .default_value("127.0.0.1:6080")
-                .help("The router to talk to"),
+                .help("The router to talk to; with https:// in front, inside TLS"),
+        )
+        .arg(
+            Arg::new("ca")
+                .long("ca")
+                .value_name("FILE")
+                .env("HEDDLE_CA")
+                .help(
+                    "PEM file with the router's certificate, or with its authority's, for https://",
+                ),
         )
         .arg(
             Arg::new("data")
                 .long("data")
                 .value_name("DIR")
                 .default_value("heddle-data")
-                .help("Where the router's token is"),
+                .help("Where the router's token is, and its own certificate"),
         );
     if takes_document(spec) {
         let file = Arg::new(FILE).long(FILE).value_name("PATH");
@@ -330,9 +339,9 @@ fn question(group: &str, matches: &ArgMatches) -> Question {
     }
     Question {
         call,
-        changes: spec.changes,
         json: matches.get_flag("json"),
         http: text("http").expect("it has a default"),
+        ca: text("ca").map(PathBuf::from),
         data: PathBuf::from(text("data").expect("it has a default")),
     }
 }
@@ -362,7 +371,7 @@ mod tests {
         let question = question(group, matches);
         assert_eq!(question.call.args, ["g1", "127.0.0.1:3306"]);
         assert_eq!(question.call.options["name"], "one");
-        assert!(question.json && question.changes);
+        assert!(question.json);
     }
 
     #[test]

@@ -13,17 +13,18 @@ use control::{Call, CommandError, Commander, SessionInfo, Sessions, Suspicion, W
 use door_http::{Family, Kind, Metrics, Rows, Sample, Told, Wanted};
 use door_sql::Killer;
 use farm::crossing::{Branch, GlobalId, Place, Verdict};
-use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, Xid, error};
+use farm::{Access, Fate, Kill, Killed, LostWrite, Permits, ServerId, Xid};
 use routing::rules::Rulebook;
 use serde_json::Value;
 use session::{
     Allowed, Answer, Command, Consistency, CrossTerms, Door, Elsewhere, Fault, GatePassed,
-    GatesHeld, Gathering, Ids, InForce, Keeper, Live, Operator, OwnEnded, OwnFound, Peers,
-    Preferences, Reads, Reply, SessionView, Settings as SessionSettings, Settled, Shared, Slowness,
-    TakenIds, Transient, Transport,
+    GatesHeld, Gathering, Ids, InForce, Keeper, Live, LoginLimits, Operator, OwnEnded, OwnFound,
+    Peers, Preferences, Reads, Reply, Sealed, SessionView, Settings as SessionSettings, Settled,
+    Shared, Slowness, TakenIds, Transient, Transport,
 };
 
 use crate::doors::Doors;
+use crate::machine;
 use crate::rows::RowsOnCores;
 use crate::settings::{BackendCredential, Settings};
 
@@ -52,7 +53,7 @@ pub fn options(
         transport,
         published,
         rules,
-        operator: Arc::new(Commands(commander.clone())),
+        operator: Arc::new(Commands(commander.clone(), settings.monitor_users.clone())),
         peers: Arc::new(Others(commander)),
         scratch: Arc::default(),
         backend_credentials: credentials(settings),
@@ -71,14 +72,18 @@ pub fn in_force(settings: &Settings) -> InForce {
                 wait_ms: settings.pool_wait_ms,
                 connect_ms: settings.pool_connect_ms,
             },
+            logins: logins(settings),
             handshake_timeout_s: settings.handshake_timeout_s,
             idle_timeout_s: settings.idle_timeout_s,
             client_read_timeout_s: settings.client_read_timeout_s,
             client_write_timeout_s: settings.client_write_timeout_s,
             statement_timeout_ms: settings.statement_timeout_ms,
             failover_wait_ms: settings.failover_wait_ms,
+            failover_waiters_max: settings.failover_waiters_max,
+            memory_bytes_max: memory_bytes_max(settings),
             packet_bytes_max: count(settings.packet_bytes_max),
             statements_max: count(settings.statements_max),
+            statements_bytes_max: count(settings.statements_bytes_max),
             user_connections_max: u32::try_from(settings.user_connections_max).unwrap_or(u32::MAX),
             remember_passwords: settings.remember_passwords.0,
             reads: Reads {
@@ -119,9 +124,26 @@ pub fn in_force(settings: &Settings) -> InForce {
     }
 }
 
+fn logins(settings: &Settings) -> LoginLimits {
+    LoginLimits {
+        clients_max: count(settings.logins_max),
+        failures_max: u32::try_from(settings.login_failures).unwrap_or(u32::MAX),
+        queue_max: count(settings.login_queue_max),
+    }
+}
+
+/// The ceiling of what is kept for clients: half of the machine's memory where nobody has set it.
+fn memory_bytes_max(settings: &Settings) -> usize {
+    match settings.memory_bytes_max {
+        0 => machine::memory_bytes().map_or(usize::MAX, |bytes| count(bytes / 2)),
+        bytes => count(bytes),
+    }
+}
+
 fn consistency(settings: &Settings) -> Consistency {
     Consistency {
         level: settings.consistency.0,
+        client_scope: settings.client_scope.0,
         max_lag_ms: settings.max_lag_ms,
         monotonic: settings.monotonic.0,
         wait_ms: settings.session_wait_ms,
@@ -149,16 +171,20 @@ fn per_connection(settings: &Settings) -> usize {
 }
 
 /// The bounds of the settings fit any machine that this runs on.
-fn count(setting: u64) -> usize {
+pub fn count(setting: u64) -> usize {
     usize::try_from(setting).unwrap_or(usize::MAX)
 }
 
 /// Carries `HEDDLE …` statements to the command table.
-struct Commands(Commander);
+struct Commands(Commander, Vec<String>);
 
 impl Keeper for Commands {
     fn name(&self, farm: u64, decider: u32, at: Place) -> GlobalId {
         self.0.crossings().name(farm, decider, at)
+    }
+
+    fn seal(&self, id: GlobalId) -> Sealed {
+        self.0.crossings().seal(id)
     }
 
     fn undertake(&self, id: GlobalId) {
@@ -199,14 +225,21 @@ impl Keeper for Commands {
 }
 
 impl Operator for Commands {
-    fn submit(&self, words: Vec<String>, by: &str, admin: bool, reply: Reply) {
+    fn needs(&self, words: &[String]) -> Access {
+        let spec = Call::parse(words).and_then(|call| call.spec());
+        // What is no command is told so to everybody.
+        spec.map_or(Access::Public, |spec| spec.access)
+    }
+
+    fn monitors(&self, user: &str) -> bool {
+        self.1.iter().any(|name| name == user)
+    }
+
+    fn submit(&self, words: Vec<String>, by: &str, access: Access, reply: Reply) {
         let call = match Call::parse(&words) {
-            Ok(call) => call.by(by),
+            Ok(call) => call.by(by).with(access),
             Err(wrong) => return reply(Err(wrong.to_string())),
         };
-        if call.changes() && !admin {
-            return reply(Err(error::ADMIN_REQUIRED.text(&[])));
-        }
         self.0
             .submit(call, Box::new(|answer| reply(answered(answer))));
     }
@@ -284,7 +317,7 @@ fn view(session: SessionInfo) -> SessionView {
         database: (!session.database.is_empty()).then(|| session.database.into_bytes()),
         command: (session.command != SessionInfo::SLEEP).then_some(Command::Query.name()),
         time_s: session.time_ms / 1000,
-        digest: u64::from_str_radix(&session.digest, 16).ok(),
+        digest: session.digest.parse().ok(),
         running: session
             .running
             .map(|(server, thread)| (ServerId(server), thread)),
@@ -505,7 +538,7 @@ fn info(snapshot: &farm::Snapshot, view: SessionView) -> SessionInfo {
         pinned_ms: view.held_s * 1000,
         digest: view
             .digest
-            .map_or_else(String::new, |digest| format!("{digest:016x}")),
+            .map_or_else(String::new, |digest| digest.to_string()),
         running: view.running.map(|(server, thread)| (server.0, thread)),
     }
 }

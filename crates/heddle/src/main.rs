@@ -18,6 +18,7 @@ mod failure;
 mod handover;
 mod listeners;
 mod logging;
+mod machine;
 mod outside;
 mod printing;
 mod relocate;
@@ -27,6 +28,7 @@ mod rules;
 mod serve;
 mod settings;
 mod stamp;
+mod state_dir;
 mod store;
 mod systemd;
 mod tls;
@@ -60,6 +62,7 @@ fn on_control_thread(
 ) -> Result<(), Failure> {
     let thread = std::thread::Builder::new()
         .name("control".to_owned())
+        .stack_size(reactor::STACK_BYTES)
         .spawn(run);
     let thread = thread.map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
     thread

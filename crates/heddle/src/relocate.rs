@@ -13,8 +13,9 @@ use meta::{Embedded, Etcd, Store};
 use crate::cli::{Import, Move, Place};
 use crate::failure::Failure;
 use crate::printing::say;
-use crate::router::{make_directory, runtime};
+use crate::router::runtime;
 use crate::settings::{self, Settings};
+use crate::state_dir;
 use crate::store;
 
 /// Added to the revision of an export: the farm may have gone on for a while after it was made.
@@ -29,7 +30,7 @@ enum Opened {
 impl Opened {
     async fn embedded(settings: &Settings) -> Result<Opened, Failure> {
         let state = &settings.state_dir;
-        make_directory(state)?;
+        state_dir::prepare(state)?;
         let store = Embedded::open(state).map_err(Failure::new)?;
         Ok(Opened::Embedded(store))
     }

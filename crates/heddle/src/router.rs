@@ -22,7 +22,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::configuration::Configuration;
-use crate::data_plane::{self, DataPlane};
+use crate::data_plane::{self, DataPlane, count};
 use crate::doors::{self, Doors};
 use crate::failure::Failure;
 use crate::listeners::Listeners;
@@ -30,11 +30,15 @@ use crate::outside::{self, FenceCommand};
 use crate::rules::{Source, received};
 use crate::settings::Settings;
 use crate::stamp::Stamp;
-use crate::store;
 use crate::tls::{self, Files};
+use crate::up::Tokens;
+use crate::{state_dir, store};
 
 /// A start waits so long for a farm that does not answer.
 pub const FARM_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// In the state directory: transactions that were given up.
+const ERRANT: &str = "errant";
 
 /// Between two looks at it.
 const FARM_LOOK: Duration = Duration::from_millis(5);
@@ -43,7 +47,8 @@ const FARM_LOOK: Duration = Duration::from_millis(5);
 pub struct Router {
     pub control: Arc<Control>,
     pub published: Arc<Published>,
-    pub http_address: SocketAddr,
+    /// On a thread of its own.
+    pub http: door_http::Door,
     data_plane: Arc<DataPlane>,
     settings: Settings,
     transport: Arc<Transport>,
@@ -53,12 +58,12 @@ pub struct Router {
     given: Mutex<[Option<TcpListener>; 2]>,
     /// The last client id of the process before, which may still have clients.
     last_id: u32,
-    /// Whether the HTTP door takes requests.
-    http_serves: watch::Sender<bool>,
     /// What is in force.
     configuration: Arc<Configuration>,
     /// Where the rules stand, and the files as they were read.
     rules_source: (Source, Stamp),
+    /// The signal to read them again; taken by `run_with`.
+    hangup: Mutex<Option<Signal>>,
     sql_serves: Arc<AtomicBool>,
     /// Where SELECTs run whose rows come from several groups.
     pub scratch: Arc<Scratch>,
@@ -68,28 +73,33 @@ pub struct Router {
 
 impl Router {
     /// Opens the state store in `state` and binds the HTTP address unless there is a listener for it;
-    /// serves nothing yet. Servers are fenced by `fence`, else by the `fence_command` of the settings.
+    /// serves nothing yet, HTTP until its door is told to. Servers are fenced by `fence`, else by the `fence_command` of the settings.
     ///
     /// # Errors
     /// The store cannot be opened or read, or the address is in use.
     pub async fn open(
         settings: Settings,
         state: &Path,
-        token: String,
+        tokens: Tokens,
         fence: Option<Arc<dyn Fence>>,
         listeners: Listeners,
-    ) -> Result<(Router, door_http::Door), Failure> {
-        make_directory(state)?;
+    ) -> Result<Router, Failure> {
+        state_dir::prepare(state)?;
+        state_dir::mend(&state.join(ERRANT))?;
         let scratch = Arc::new(Scratch::default());
         scratch.set(settings.scratch_server().map_err(Failure::new)?);
         let source = Source::of(&settings);
         let rules_source = (source.clone(), source.stamp());
+        // Whoever finds a door open may send the signal.
+        let hangup = Mutex::new(source.hangup());
         let rules = source.read().map_err(Failure::new)?;
         let configuration = Arc::new(Configuration::new(settings.clone(), rules));
         let files = Files::find(&settings, state)?;
         let presented = files.as_ref().map(Files::load).transpose()?;
         let servers = tls::terms(&settings)?;
+        let balancers = settings.proxy_protocol_networks.0.clone();
         let transport = Transport::new(settings.tls_clients.0, presented, servers);
+        let transport = transport.behind(balancers);
         let transport = Arc::new(transport);
         let store = store::open(&settings, state).await?;
         let published = Arc::new(Published::from_pointee(Snapshot::empty("", Instant::now())));
@@ -110,65 +120,36 @@ impl Router {
         let control = Control::open(kept, shown, sessions, told).await?;
         store::remember(&settings, state, &published.load().farm_id)?;
         let sql_serves = Arc::new(AtomicBool::new(false));
-        let mut http = door_http::Settings::new(settings.http_listen, &token);
-        http.hosts.clone_from(&settings.http_hosts);
-        http.listener = listeners.http.map(Arc::new);
+        let mut http = http_settings(&settings, tokens, listeners.http);
+        (http.certificate, http.tls) = tls::over_http(&settings, &transport);
+        http.memory = Arc::clone(configuration.live.memory());
         let metrics = vec![Arc::clone(&data_plane) as Arc<dyn door_http::Metrics>];
         let (serves, asked) = (Arc::clone(&sql_serves), Arc::clone(&control));
         let rows = Arc::clone(&data_plane) as Arc<dyn door_http::Rows>;
-        let door = door_http::Door::bind(http, asked, serves, metrics, rows).await?;
-        let http_address = door.address();
-        introduce(&control, &settings, http_address);
-        Ok((
-            Router {
-                control,
-                published,
-                http_address,
-                data_plane,
-                settings,
-                transport,
-                tls: files,
-                store,
-                given: Mutex::new([listeners.sql, listeners.kv]),
-                last_id: listeners.last_id,
-                http_serves: watch::Sender::new(true),
-                configuration,
-                rules_source,
-                sql_serves,
-                scratch,
-                events: Mutex::new(Some(events)),
-            },
-            door,
-        ))
+        let http = door_http::Door::open(http, asked, serves, metrics, rows)?;
+        introduce(&control, &settings, http.address());
+        Ok(Router {
+            control,
+            published,
+            http,
+            data_plane,
+            settings,
+            transport,
+            tls: files,
+            store,
+            given: Mutex::new([listeners.sql, listeners.kv]),
+            last_id: listeners.last_id,
+            configuration,
+            rules_source,
+            hangup,
+            sql_serves,
+            scratch,
+            events: Mutex::new(Some(events)),
+        })
     }
 
-    /// Serves HTTP from now on, or lets another process do it. At first it is served.
-    pub fn serve_http(&self, serves: bool) {
-        self.http_serves.send_replace(serves);
-    }
-
-    /// The HTTP door's life: it serves while it is to.
-    async fn http(&self, door: door_http::Door, stopped: watch::Receiver<bool>) {
-        let mut wanted = self.http_serves.subscribe();
-        while !*stopped.borrow() {
-            let serves = *wanted.borrow_and_update();
-            let (mut until, mut stop) = (wanted.clone(), stopped.clone());
-            let changes = async move {
-                tokio::select! {
-                    _ = until.changed() => {}
-                    // An error means that the sender is gone: the end as well.
-                    _ = stop.wait_for(|&stopped| stopped) => {}
-                }
-            };
-            match serves {
-                true => door.clone().serve(changes).await,
-                false => changes.await,
-            }
-        }
-    }
-
-    /// Runs the control plane and the HTTP door for as long as `life` lasts, and gives its result.
-    pub async fn run_with<T>(&self, http: door_http::Door, life: impl Future<Output = T>) -> T {
+    /// Runs the control plane for as long as `life` lasts, and gives its result. Ends the HTTP door with it.
+    pub async fn run_with<T>(&self, life: impl Future<Output = T>) -> T {
         let (stop, stopped) = watch::channel(false);
         let until_stopped = |mut stopped: watch::Receiver<bool>| async move {
             // An error means that the sender is gone: the end as well.
@@ -180,7 +161,10 @@ impl Router {
             result
         };
         let control = Arc::clone(&self.control).run(until_stopped(stopped.clone()));
-        let http = self.http(http, stopped.clone());
+        let http = async {
+            until_stopped(stopped.clone()).await;
+            self.http.close().await;
+        };
         let follow = async {
             let Some(files) = self.tls.clone() else {
                 return;
@@ -192,8 +176,10 @@ impl Router {
             }
         };
         let (source, stamp) = self.rules_source.clone();
+        let hangup = self.hangup.lock().ok().and_then(|mut hangup| hangup.take());
         let read_rules = source.follow(
             stamp,
+            hangup,
             Arc::clone(&self.configuration),
             Arc::clone(&self.control),
         );
@@ -400,6 +386,28 @@ fn introduce(control: &Control, settings: &Settings, http: SocketAddr) {
     });
 }
 
+fn http_settings(
+    settings: &Settings,
+    tokens: Tokens,
+    listener: Option<TcpListener>,
+) -> door_http::Settings {
+    let mut http = door_http::Settings::new(settings.http_listen, &tokens.admin);
+    http.monitor_token = tokens.monitor;
+    http.open_metrics = settings.metrics_public.0;
+    http.hosts.clone_from(&settings.http_hosts);
+    http.body_bytes_max = count(settings.http_body_bytes_max);
+    http.connections_max = count(settings.http_connections_max);
+    http.address_connections_max = count(settings.http_address_connections_max);
+    http.header_timeout = Duration::from_secs(settings.http_header_timeout_s);
+    http.body_timeout = Duration::from_secs(settings.http_body_timeout_s);
+    http.idle_timeout = Duration::from_secs(settings.http_idle_timeout_s);
+    http.write_timeout = Duration::from_secs(settings.http_write_timeout_s);
+    http.balancers
+        .clone_from(&settings.proxy_protocol_networks.0);
+    http.listener = listener.map(Arc::new);
+    http
+}
+
 fn fence_command(settings: &Settings) -> Arc<dyn Fence> {
     Arc::new(FenceCommand {
         command: settings.fence_command.clone(),
@@ -417,8 +425,9 @@ fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Sett
     };
     let mut told = control::Settings::new(credentials);
     let errant = settings.errant_dir.0.clone();
-    told.errant_dir = errant.unwrap_or_else(|| settings.state_dir.join("errant"));
+    told.errant_dir = errant.unwrap_or_else(|| settings.state_dir.join(ERRANT));
     told.tool_dirs = settings.binlog_tool_dir.0.iter().cloned().collect();
+    told.proxy = settings.proxy_protocol_servers.0;
     told.relaxed_replicas = settings.relaxed_replicas.0;
     told.fence_timeout_ms = settings.fence_timeout_ms;
     told.rules = Arc::clone(rules);
@@ -431,6 +440,8 @@ pub fn tell_control(settings: &Settings, told: &mut control::Settings) {
     let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     told.probe_interval_ms = settings.probe_interval_ms;
     told.peer_timeout_ms = settings.peer_timeout_ms;
+    told.peers_in_clear = settings.peers_in_clear.0;
+    told.client_exchange_ms = settings.client_exchange_ms;
     told.probe_timeout_ms = settings.probe_timeout_ms;
     told.heartbeat_interval_ms = settings.heartbeat_interval_ms;
     told.position_interval_ms = settings.position_interval_ms;
@@ -452,17 +463,6 @@ pub fn tell_control(settings: &Settings, told: &mut control::Settings) {
     told.notification_clients = small(settings.notification_clients);
     told.notification_interval_ms = settings.notification_interval_ms;
     told.switchover_drain_ms = settings.switchover_drain_ms;
-}
-
-/// Makes the directory of the state, unless it is there.
-///
-/// # Errors
-/// It cannot be made.
-pub fn make_directory(state: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(state).map_err(|error| {
-        let state = state.display();
-        Failure::new(format!("cannot make the state directory {state}: {error}"))
-    })
 }
 
 /// Binds each address that has no listener yet and lets it go: a port in use is told before anything
@@ -502,7 +502,11 @@ pub fn runtime() -> Result<Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(format!("cannot start the control plane: {error}")))
+        .map_err(|error| {
+            Failure::new(format!(
+                "cannot start a runtime: {error}; raise LimitNOFILE"
+            ))
+        })
 }
 
 /// Runs what blocks on a thread of its own.

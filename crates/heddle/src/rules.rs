@@ -48,20 +48,25 @@ impl Source {
         Stamp::of(self.config.iter().chain(&self.rules_file))
     }
 
-    /// Looks at the files for ever, and puts in force what they have become since `seen`. A router
-    /// with a settings file also reads them when it gets SIGHUP.
+    /// SIGHUP, from here on, for a router with a settings file.
+    pub fn hangup(&self) -> Option<Signal> {
+        // Without the signal there are still the looks.
+        self.config.as_ref()?;
+        signal(SignalKind::hangup()).ok()
+    }
+
+    /// Looks at the files for ever, and also when `hangup` comes, and puts in force what they have become
+    /// since `seen`.
     pub async fn follow(
         self,
         mut seen: Stamp,
+        mut hangup: Option<Signal>,
         configuration: Arc<Configuration>,
         control: Arc<Control>,
     ) {
-        let mut hangup = match self.config {
-            // Without the signal there are still the looks.
-            Some(_) => signal(SignalKind::hangup()).ok(),
-            None if self.rules_file.is_none() => return,
-            None => None,
-        };
+        if self.config.is_none() && self.rules_file.is_none() {
+            return;
+        }
         loop {
             let asked = tokio::select! {
                 () = tokio::time::sleep(LOOK) => false,

@@ -1,6 +1,9 @@
 //! `heddle serve`: a router in front of servers that somebody else runs.
 
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::cli;
 use crate::failure::Failure;
@@ -9,12 +12,13 @@ use crate::handover::take::Predecessor;
 use crate::listeners::Listeners;
 use crate::logging;
 use crate::printing::say;
-use crate::router::{Router, Signals, addresses_are_free, make_directory, runtime};
+use crate::router::{Router, Signals, addresses_are_free, runtime};
 use crate::rules::Source;
 use crate::settings::{self, Settings};
+use crate::state_dir;
 use crate::store;
 use crate::systemd::Systemd;
-use crate::up::token;
+use crate::up::Tokens;
 
 /// Serves until a signal ends it; with `--check`, only says whether the file is right.
 ///
@@ -28,6 +32,9 @@ pub fn run(flags: cli::Serve) -> Result<(), Failure> {
     let mut settings = settings::read(&flags.config).map_err(Failure::new)?;
     store::name_etcd(&mut settings, flags.etcd.as_deref())?;
     flags.common.apply(&mut settings).map_err(Failure::usage)?;
+    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+    let read = settings.read_passwords(credentials.as_deref());
+    read.map_err(Failure::new)?;
     store::check(&settings)?;
     let rules = Source::of(&settings).read();
     rules.map_err(Failure::new)?;
@@ -35,8 +42,18 @@ pub fn run(flags: cli::Serve) -> Result<(), Failure> {
         say(format!("{} is right", flags.config.display()));
         return Ok(());
     }
+    keep_inside(&settings)?;
     logging::start(&settings);
     runtime()?.block_on(router(settings, program, sockets))
+}
+
+/// Lets nobody of the same user look into the process, where that is wished.
+fn keep_inside(settings: &Settings) -> Result<(), Failure> {
+    if settings.core_dumps.0 {
+        return Ok(());
+    }
+    let done = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    done.map_err(|error| Failure::new(format!("core_dumps = off: {error}")))
 }
 
 async fn router(
@@ -47,20 +64,19 @@ async fn router(
     let signals = Signals::install(false)?;
     let systemd = Systemd::of_environment();
     let state = settings.state_dir.clone();
-    make_directory(&state)?;
+    state_dir::prepare(&state)?;
     let mut listeners = Listeners::default();
     let mut before = Predecessor::find(&state, &settings, &mut listeners).await?;
     listeners.take_all(&settings, sockets)?;
     addresses_are_free(&settings, &listeners)?;
-    let token = token(&state)?;
+    let tokens = Tokens::of(&state)?;
     let are_expected = listeners.sql.is_some();
     if let Some(before) = &mut before {
         say(format!("taking over from process {}", before.process));
         before.take_store().await?;
     }
-    let (router, http) = Router::open(settings, &state, token, None, listeners).await?;
-    router.serve_http(before.is_none());
-    let http_socket = http.listener();
+    let router = Router::open(settings, &state, tokens, None, listeners).await?;
+    router.http.serve(before.is_none());
     let life = async {
         if are_expected {
             router.knows_farm().await;
@@ -69,7 +85,6 @@ async fn router(
         let life = Life {
             router: &router,
             doors,
-            http: http_socket,
             state: &state,
             before: None,
             signals,
@@ -78,7 +93,7 @@ async fn router(
         };
         life.live(before).await
     };
-    let outcome = router.run_with(http, life).await;
+    let outcome = router.run_with(life).await;
     if outcome.is_ok() {
         say("stopped");
     }

@@ -4,11 +4,12 @@
 //! or an etcd that lost its data is told instead of a new, empty farm being begun there.
 
 use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use control::{Membership, check_layout};
-use meta::{Access, Embedded, Etcd, Store};
+use meta::{Access, Embedded, Etcd, Store, private};
 
 use crate::failure::Failure;
 use crate::settings::{Settings, WithoutStore};
@@ -86,6 +87,17 @@ pub fn access(settings: &Settings) -> Result<Option<Access>, Failure> {
     }))
 }
 
+/// Whether what is said to this member of etcd can be read on a network.
+fn crosses_in_clear(url: &str) -> bool {
+    let Some(place) = url.strip_prefix("http://") else {
+        return false;
+    };
+    let place = place.trim_end_matches('/');
+    let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse();
+    host != "localhost" && !address.is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
 /// How the router takes part in its farm; `None` when it is the only one.
 ///
 /// # Errors
@@ -105,7 +117,9 @@ pub fn membership(settings: &Settings) -> Result<Option<Membership>, Failure> {
         }
         "" => listen.to_string(),
         url => {
-            let place = url.strip_prefix("http://").unwrap_or(url);
+            // Routers speak TLS to each other whatever is written here.
+            let bare = |scheme| url.strip_prefix(scheme);
+            let place = bare("http://").or_else(|| bare("https://")).unwrap_or(url);
             let parts = place.rsplit_once(':');
             let is_right = parts.is_some_and(|(host, port)| {
                 !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok()
@@ -137,6 +151,13 @@ pub async fn open(settings: &Settings, state: &Path) -> Result<Arc<dyn Store>, F
         check_layout(&store).await?;
         return Ok(Arc::new(store));
     };
+    if let Some(url) = access.urls.iter().find(|url| crosses_in_clear(url)) {
+        tracing::warn!(
+            %url,
+            "what is in etcd, the private key of the farm's authority among it, crosses the network in clear; \
+             let etcd speak TLS, write https:// and set etcd_ca"
+        );
+    }
     let place = format!("etcd ({}, keys {}/…)", access.urls.join(","), access.prefix);
     let store = Etcd::connect(access).await.map_err(Failure::new)?;
     let found = check_layout(&store).await?;
@@ -193,8 +214,8 @@ pub fn remember(settings: &Settings, state: &Path, farm_id: &str) -> Result<(), 
     if settings.etcd.0.is_empty() || remembered(&file)?.as_deref() == Some(farm_id) {
         return Ok(());
     }
-    let written = std::fs::create_dir_all(state);
-    let written = written.and_then(|()| std::fs::write(&file, format!("{farm_id}\n")));
+    let written = private::create_dir(state);
+    let written = written.and_then(|()| private::write(&file, &format!("{farm_id}\n")));
     written.map_err(|error| {
         let shown = file.display();
         Failure::new(format!(
@@ -257,6 +278,25 @@ mod tests {
         assert!(membership.refuses_without_store);
         let access = access(&right).expect("told").expect("etcd");
         assert_eq!(access.urls, ["https://a:2379", "https://b:2379"]);
+    }
+
+    #[test]
+    fn only_plain_urls_of_other_machines_are_warned_of() {
+        for clear in [
+            "http://10.0.0.1:2379",
+            "http://etcd.example:2379/",
+            "http://[fe80::1]:2379",
+        ] {
+            assert!(crosses_in_clear(clear), "{clear}");
+        }
+        for closed in [
+            "https://10.0.0.1:2379",
+            "http://127.0.0.1:2379",
+            "http://[::1]:2379/",
+            "http://localhost:2379",
+        ] {
+            assert!(!crosses_in_clear(closed), "{closed}");
+        }
     }
 
     #[test]

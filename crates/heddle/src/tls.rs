@@ -1,14 +1,14 @@
 //! The router's certificate: the operator's, or one that it makes for itself; read anew when the
 //! files change.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use channel::{Presented, ServerTls, Trust};
 use control::LinkTls;
+use meta::private;
 use session::{ClientTls, Terms, Transport};
 
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::stamp::{LOOK, Stamp};
 
 /// The pair that the router makes, in its state directory.
-const OWN_CERTIFICATE: &str = "tls-certificate.pem";
+pub const OWN_CERTIFICATE: &str = "tls-certificate.pem";
 const OWN_KEY: &str = "tls-key.pem";
 
 /// The files that clients' TLS is made of.
@@ -28,13 +28,13 @@ pub struct Files {
 }
 
 impl Files {
-    /// The files of the settings; None when clients are not to have TLS. Makes the router's own pair
+    /// The files of the settings; None when clients are not to have TLS by any door. Makes the router's own pair
     /// where none is named and none was made before.
     ///
     /// # Errors
     /// Certificate and key are not named together, or the state directory cannot be written.
     pub fn find(settings: &Settings, state: &Path) -> Result<Option<Files>, Failure> {
-        if settings.tls_clients.0 == ClientTls::Off {
+        if [settings.tls_clients.0, settings.http_tls.0] == [ClientTls::Off; 2] {
             return Ok(None);
         }
         let named = (&settings.tls_certificate.0, &settings.tls_key.0);
@@ -106,6 +106,29 @@ impl Files {
     }
 }
 
+/// The same certificate for the HTTP door.
+struct OverHttp(Arc<Transport>);
+
+impl door_http::Certificate for OverHttp {
+    fn now(&self) -> Option<Arc<channel::ServerConfig>> {
+        let presented = self.0.presented.load();
+        presented.as_ref().map(|it| Arc::clone(&it.config))
+    }
+}
+
+/// What the HTTP door has to show and to demand.
+pub fn over_http(
+    settings: &Settings,
+    transport: &Arc<Transport>,
+) -> (Option<Arc<dyn door_http::Certificate>>, door_http::Demand) {
+    let certificate = || Some(Arc::new(OverHttp(Arc::clone(transport))) as Arc<_>);
+    match settings.http_tls.0 {
+        ClientTls::Off => (None, door_http::Demand::Welcome),
+        ClientTls::Preferred => (certificate(), door_http::Demand::Welcome),
+        ClientTls::Required => (certificate(), door_http::Demand::Required),
+    }
+}
+
 /// How the settings want servers to be met.
 ///
 /// # Errors
@@ -124,6 +147,7 @@ pub fn terms(settings: &Settings) -> Result<Terms, Failure> {
     Ok(Terms {
         trust,
         compress: settings.compress_servers.0,
+        proxy: settings.proxy_protocol_servers.0,
     })
 }
 
@@ -158,23 +182,20 @@ fn own_pair(state: &Path) -> Result<(PathBuf, PathBuf), Failure> {
         .push(rcgen::DnType::CommonName, name);
     let pair = rcgen::KeyPair::generate().map_err(failed)?;
     let signed = parameters.self_signed(&pair).map_err(failed)?;
-    write(&key, 0o600, &pair.serialize_pem())?;
-    write(&certificate, 0o644, &signed.pem())?;
+    write(&key, &pair.serialize_pem())?;
+    write(&certificate, &signed.pem())?;
     Ok((certificate, key))
 }
 
-/// Writes a file that nobody may read before it has its mode.
-fn write(path: &Path, mode: u32, text: &str) -> Result<(), Failure> {
+/// Writes a new file: what stood there may be open in somebody's hands.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure::new(format!("cannot write {}: {error}", path.display()));
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    let mut options = OpenOptions::new();
-    options.create_new(true).write(true).mode(mode);
-    let mut file = options.open(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)
+    private::write(path, text).map_err(failed)
 }
 
 #[cfg(test)]
@@ -209,6 +230,9 @@ mod tests {
         let error = files.expect("named").load().expect_err("no such file");
         assert!(error.text.contains("c.pem"), "{}", error.text);
         settings.assign("tls_clients=off").expect("a word");
+        // The HTTP door still has it.
+        assert!(Files::find(&settings, dir.path()).expect("on").is_some());
+        settings.assign("http_tls=off").expect("a word");
         assert!(Files::find(&settings, dir.path()).expect("off").is_none());
     }
 }

@@ -54,9 +54,9 @@ impl Store {
         let mut open = self.open(&line.promised).await?;
         let columns = self.columns(&mut open.lane).await?;
         open.lane.must_see(&self.written.borrow());
-        // A token counts at the level `session`.
+        // A token counts at the level `client`, as at the level `session`.
         if self.declared.consistency.as_deref() != Some("strong") {
-            let level = run(&mut open.lane, b"SET heddle_consistency='session'").await;
+            let level = run(&mut open.lane, b"SET heddle_consistency='client'").await;
             let level = level.map_err(|lost| told(&lost))?;
             level.map_err(|refused| refused.for_client())?;
         }

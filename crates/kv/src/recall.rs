@@ -31,6 +31,8 @@ pub(crate) struct Recall {
     space: RefCell<Option<Arc<Space>>>,
     /// How many of the store's writings have been read in the binlog.
     covered: Cell<u64>,
+    /// The version of what all clients of the door wrote that has been read there.
+    client_covered: Cell<u64>,
     /// The cache has answered since the line's reader read last.
     answered: Cell<bool>,
 }
@@ -118,7 +120,10 @@ impl Store {
         let bound_us = self.bound_us(&core)?;
         let primary = group.primary().filter(|_| !group.paused)?.id;
         let now_us = now_us(snapshot.origin);
-        if !space.feed.answers(primary, now_us, bound_us) || !self.own_are_read(line, group, &space)
+        let current = space.feed.answers(primary, now_us, bound_us);
+        if !current
+            || !self.own_are_read(line, group, &space)
+            || !self.all_are_read(line, group, &space, &core)
         {
             return None;
         }
@@ -195,12 +200,37 @@ impl Store {
     /// How old an answer may be; `None` where only the primary may answer.
     fn bound_us(&self, core: &Core) -> Option<u64> {
         let settings = core.settings().consistency;
-        let eventual = || BOUND_US.min(settings.max_lag_ms.saturating_mul(1000));
-        match (self.declared.consistency.as_deref(), settings.level) {
-            (Some("eventual"), _) | (None, Level::Eventual { .. }) => Some(eventual()),
-            (Some("session"), _) | (None, Level::Session) => Some(BOUND_US),
-            _ => None,
+        match self.level(core) {
+            Level::Eventual { .. } => Some(BOUND_US.min(settings.max_lag_ms.saturating_mul(1000))),
+            Level::Session | Level::Client => Some(BOUND_US),
+            Level::Strong => None,
         }
+    }
+
+    /// The container's level, or the farm's.
+    fn level(&self, core: &Core) -> Level {
+        let declared = self.declared.consistency.as_deref();
+        let declared = declared.map(|level| Level::named(level.as_bytes()));
+        // What this version does not know is asked for at the primary.
+        declared.map_or(core.settings().consistency.level, |level| {
+            level.unwrap_or(Level::Strong)
+        })
+    }
+
+    /// At the level client: true when everything that any client of the door wrote, on whichever core or
+    /// router, has been read in the group's binlog.
+    fn all_are_read(&self, line: &Line, group: &Group, space: &Space, core: &Core) -> bool {
+        let covered = &line.recall.client_covered;
+        if self.level(core) != Level::Client || covered.get() == self.writes.version() {
+            return true;
+        }
+        let required = self.writes.required(group);
+        let sure = required.doubts == 0 && !required.unlogged;
+        let read = sure && required.position.is_none_or(|it| space.feed.covers(&it));
+        if read {
+            covered.set(required.version);
+        }
+        read
     }
 
     /// True when everything that the store has written has been read in the group's binlog.

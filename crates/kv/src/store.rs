@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use farm::sharding::Placed;
-use farm::{Container, Snapshot};
+use farm::{ClientWrites, Container, Snapshot};
 use routing::shard::{Literal, compared, locate};
 use rustc_hash::FxHashMap;
 use session::{Core, Lane, Lost, Own, Written, join_written};
@@ -52,6 +52,8 @@ pub struct Store {
     /// What its changes have written, and how often that grew.
     pub(crate) written: RefCell<Vec<Written>>,
     pub(crate) writings: Cell<u64>,
+    /// What all clients of the door wrote.
+    pub(crate) writes: Arc<ClientWrites>,
     last_cas: Cell<u64>,
     /// How large values have been of late.
     item_bytes: Cell<usize>,
@@ -117,6 +119,7 @@ impl Store {
             anywhere: Line::new(Arc::from("")),
             written: RefCell::default(),
             writings: Cell::new(0),
+            writes: core.own_writes(own),
             last_cas: Cell::new(0),
             item_bytes: Cell::new(0),
             flushes: Cell::new(0),

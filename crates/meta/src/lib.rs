@@ -18,6 +18,7 @@
 mod embedded;
 mod error;
 mod etcd;
+pub mod private;
 #[cfg(test)]
 mod suite;
 

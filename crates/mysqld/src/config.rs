@@ -169,8 +169,9 @@ impl Options {
             "loose_rpl_semi_sync_master_timeout",
             &SEMI_SYNC_WAIT_MS.to_string(),
         );
-        put("slave_parallel_threads", "4");
-        put("slave_parallel_mode", "optimistic");
+        // Tables without a primary key are read in the order in which their rows were inserted. Parallel
+        // threads would insert them in another order than the primary did.
+        put("slave_parallel_threads", "0");
         // From 11.4 a server without a certificate makes one at every start, which takes seconds.
         put("skip_ssl", "");
         put("performance_schema", "OFF");
@@ -182,6 +183,8 @@ impl Options {
         put("enforce_gtid_consistency", "ON");
         // By the comments in front of statements Heddle finds out what became of a lost COMMIT.
         put("binlog_rows_query_log_events", "ON");
+        // As with MariaDB; versions that do not know the name apply in one thread by default.
+        put("loose_replica_parallel_workers", "1");
         put("performance_schema", "OFF");
         put("loose_mysqlx", "OFF");
         let Some((dir, plugins)) = binary.semi_sync_plugins() else {

@@ -34,7 +34,9 @@ pub struct Analysis {
     pub singles: Vec<Arc<str>>,
     /// The maps of global tables; each once.
     pub globals: Vec<u32>,
-    /// It names tables that are not understood.
+    /// It names views whose rows are made of rows of several groups, or changes a view, or names
+    /// something else that is not understood. Whatever the keys of its tables are, it is not for one
+    /// group.
     pub names_opaque: bool,
     /// What an UPDATE or DELETE changes.
     pub writes: Writes,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use farm::sharding::Sharding;
 use sqltext::Mode;
 
+use crate::depth;
 use crate::gather::{self, Reduced};
 use crate::merge::{self, Aggregate, Comparison, Having, Key};
 use crate::parse;
@@ -77,13 +78,31 @@ pub struct Merging {
     pub limit: Option<u64>,
 }
 
-/// A hidden column by which rows are ordered.
+/// A column by which rows are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Its place among the hidden columns.
-    pub hidden: usize,
+    pub by: By,
     pub comparison: Comparison,
     pub descending: bool,
+}
+
+/// Where a column stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Among those that the client sees.
+    Shown(usize),
+    /// Among the hidden ones behind them.
+    Hidden(usize),
+}
+
+impl By {
+    /// Its place in a row of which the client sees so many columns.
+    pub fn place(self, shown: usize) -> usize {
+        match self {
+            By::Shown(at) => at,
+            By::Hidden(at) => shown + at,
+        }
+    }
 }
 
 impl Merging {
@@ -94,7 +113,7 @@ impl Merging {
             return None;
         }
         let key = |order: &Order| Key {
-            column: visible + order.hidden,
+            column: order.by.place(visible),
             comparison: order.comparison,
             descending: order.descending,
         };
@@ -130,6 +149,8 @@ pub struct Scratch {
 pub struct Part {
     /// As the text names it, in quotes where needed.
     pub name: String,
+    /// What its rows are inserted into: its name, and its columns where some are invisible.
+    pub into: String,
     /// CREATE TEMPORARY TABLE; CREATE TABLE where a temporary one would not do.
     pub create: String,
     /// Takes it away, if it is there.
@@ -194,7 +215,6 @@ impl<'a> Asked<'a> {
         Tables {
             sharding: self.sharding,
             home: self.home,
-            reads: true,
         }
     }
 }
@@ -205,6 +225,7 @@ impl<'a> Asked<'a> {
 /// # Errors
 /// It cannot be.
 pub fn answer(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> {
+    depth::fits(text).map_err(Unanswered::Unknown)?;
     let whole = views::expanded(text, asked)?;
     let text = &*whole;
     match parse::query(text, asked.mode) {

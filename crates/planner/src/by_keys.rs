@@ -3,12 +3,13 @@
 //! The keys of the rows that are meant are read first, with the values that they shall have, from rows
 //! that are gathered and locked until the transaction ends; then the rows are changed by their keys.
 
-use std::ops::ControlFlow;
+mod order;
+mod sets;
 
 use farm::sharding::{Column, Placed, TableSchema};
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, BinaryOperator, Delete, Expr, FromTable, Ident, ObjectName,
-    Statement, TableFactor, TableWithJoins, Update, Visit, Visitor,
+    Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, ObjectName, Statement,
+    TableFactor, TableWithJoins, Update, Visit,
 };
 use sqltext::{Piece, PieceKind, pieces, ticked};
 
@@ -16,6 +17,8 @@ use crate::answer::{Answer, Asked, Changing, Unanswered};
 use crate::columns::charset;
 use crate::gather;
 use crate::parse;
+pub use order::orders_by_place;
+use sets::{Before, Uses};
 
 /// A write that is done by the keys of its rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -268,6 +271,7 @@ impl<'a> Maker<'a> {
         let mut read = Reading::default();
         let mut targets: Vec<(usize, Target)> = Vec::new();
         let mut values = Vec::new();
+        let mut before = Before::default();
         for (assignment, place) in update.assignments.iter().zip(&self.clauses.values) {
             let (of, column) = self.assigned(assignment, &named)?;
             let column_of = named[of].schema.column(&column);
@@ -276,6 +280,11 @@ impl<'a> Maker<'a> {
                 !matches!(kind, "double" | "float" | "real")
             });
             let to = self.to(&assignment.value, *place, (single, whole), &mut values)?;
+            let read_first = matches!(to, To::Value(_));
+            if read_first && before.is_read(&assignment.value, &named, self.asked) {
+                return Err(unknown("a value reads a column that is set in front of it"));
+            }
+            before.add(of, &column);
             let at = match targets.iter().position(|(table, _)| *table == of) {
                 Some(at) => at,
                 None => {
@@ -496,6 +505,11 @@ impl<'a> Maker<'a> {
             text.push_str(&format!("\nWHERE {}", self.part(filter)));
         }
         if let Some(rest) = self.clauses.rest {
+            if orders_by_place(self.part(rest), self.asked.mode) {
+                return Err(unknown(
+                    "it is ordered by a number, which is no column there",
+                ));
+            }
             text.push_str(&format!("\n{}", self.part(rest)));
         }
         let changing = Changing {
@@ -552,40 +566,4 @@ fn last_name(name: &ObjectName) -> Option<String> {
     let idents = name.0.iter().filter_map(|part| part.as_ident());
     let mut names = idents.map(|ident| ident.value.clone());
     names.rfind(|name| name != "*")
-}
-
-/// What a value is made of.
-#[derive(Default)]
-struct Uses {
-    queries: bool,
-    columns: bool,
-    defaults: bool,
-    divides: bool,
-}
-
-impl Visitor for Uses {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &sqlparser::ast::Query) -> ControlFlow<()> {
-        self.queries = true;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Identifier(name) => self.columns |= !name.value.starts_with('@'),
-            Expr::CompoundIdentifier(_) => self.columns = true,
-            Expr::Function(function) => {
-                let name = function.name.to_string();
-                self.defaults |= name.eq_ignore_ascii_case("default");
-                self.divides |= name.eq_ignore_ascii_case("avg");
-            }
-            Expr::BinaryOp {
-                op: BinaryOperator::Divide,
-                ..
-            } => self.divides = true,
-            _ => {}
-        }
-        ControlFlow::Continue(())
-    }
 }

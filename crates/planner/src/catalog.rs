@@ -21,4 +21,15 @@ pub enum Kind<'a> {
 pub trait Catalog {
     /// `database` is that of the session where the statement names none.
     fn table(&self, database: &str, table: &str) -> Kind<'_>;
+
+    /// It is a view over several groups, which is read like a table, and not changed like one.
+    fn is_view(&self, _database: &str, _table: &str) -> bool {
+        false
+    }
+
+    /// It is such a view, and each of its rows is one of a sharded table, with columns of that: a
+    /// statement that changes it alone each group carries out on its part.
+    fn is_changeable(&self, _database: &str, _table: &str) -> bool {
+        false
+    }
 }

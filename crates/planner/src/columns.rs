@@ -48,10 +48,12 @@ pub(crate) fn charset(column: &Column) -> Option<String> {
     (charset != "binary").then(|| charset.to_owned())
 }
 
-/// As CREATE TABLE has it: the same type, and nothing that fills it by itself.
-pub(crate) fn declared(column: &Column) -> String {
+/// As CREATE TABLE has it: the same type, and nothing that fills it by itself. `hides`: invisible where
+/// it is, since the statement selects `*`. Else a table of invisible columns only could come, which no
+/// server makes.
+pub(crate) fn declared(column: &Column, hides: bool) -> String {
     let mut text = declared_as(column, &ticked(&column.name), column.nullable);
-    if column.invisible {
+    if column.invisible && hides {
         text.push_str(" INVISIBLE");
     }
     text

@@ -5,6 +5,7 @@
 //! Events run on one group only, and a temporary table is where its connection is.
 
 mod engine;
+mod partial;
 mod rename;
 mod unique;
 
@@ -105,6 +106,7 @@ pub fn define(text: &[u8], accounts: bool, around: &Around<'_>) -> Defines {
         Some((at, "table")) if is("rename") => reader.rename(at),
         Some((at, "table")) => reader.alter_table(at),
         Some((at, "index")) => reader.on_table(at),
+        Some((at, "view")) if !is("drop") => reader.view(at),
         Some((at, "view" | "procedure" | "function" | "trigger" | "sequence")) => {
             reader.on(&reader.names(at + 1), Then::Nothing)
         }
@@ -272,6 +274,13 @@ impl Reader<'_> {
                  the table first, then INSERT INTO … SELECT",
                 name.0
             ));
+        }
+        if fills && self.reads_shards(&name.0) {
+            return Defines::Refused(
+                "the rows that it reads are on several groups: create the table first, then INSERT INTO … \
+                 SELECT"
+                    .to_owned(),
+            );
         }
         let Some((map, column)) = asked.filter(|_| !self.is_declared(name)) else {
             return on;
@@ -482,6 +491,7 @@ mod tests {
         }
         assert_eq!(told("CREATE TABLE logs.lines (a INT)"), "g4");
         assert_eq!(told("CREATE TABLE plain.lines AS SELECT 1"), "g1");
+        assert_eq!(told("CREATE VIEW plain.v AS SELECT 1 FROM plain.a"), "g1");
         assert_eq!(told("CREATE DATABASE d"), "g1 g3 g2 g4");
         assert_eq!(told("GRANT SELECT ON a.* TO b"), "g1 g3 g2 g4");
         for text in [
@@ -492,6 +502,18 @@ mod tests {
         ] {
             assert_eq!(told(text), "elsewhere", "{text}");
         }
+    }
+
+    #[test]
+    fn what_one_group_has_of_a_table_is_not_taken_for_the_whole() {
+        for text in [
+            "CREATE VIEW plain.v AS SELECT COUNT(*) FROM shop.orders",
+            "ALTER VIEW plain.v AS SELECT 1 FROM plain.a, orders",
+            "CREATE TABLE plain.t AS SELECT COUNT(*) FROM orders",
+        ] {
+            assert!(told(text).contains("on several groups"), "{text}");
+        }
+        assert_eq!(told("CREATE VIEW v AS SELECT * FROM orders"), "g1 g2 g3");
     }
 
     #[test]

@@ -22,6 +22,11 @@ pub(crate) fn is_aggregate(name: &str) -> bool {
     is_among(&AGGREGATES, name)
 }
 
+/// It is the servers' own only where its parenthesis follows at once.
+pub(crate) fn stands_close(name: &str) -> bool {
+    is_among(&CLOSE, name)
+}
+
 /// It tells of the session or of its connection: another server would tell something else.
 pub(crate) fn is_of_session(name: &str) -> bool {
     is_among(&TELLS, name) || is_among(&ACTS, name)
@@ -76,6 +81,59 @@ const AGGREGATES: [&str; 22] = [
     "grouping",
     "median",
     "percentile_cont",
+];
+
+/// Of both engines, as their manuals list them («Function Name Parsing and Resolution»), with the
+/// aggregates and windows that are parsed alike.
+const CLOSE: [&str; 48] = [
+    "adddate",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "cast",
+    "count",
+    "cume_dist",
+    "curdate",
+    "curtime",
+    "date_add",
+    "date_format",
+    "date_sub",
+    "decode",
+    "dense_rank",
+    "extract",
+    "first_value",
+    "group_concat",
+    "json_arrayagg",
+    "json_objectagg",
+    "lag",
+    "last_value",
+    "lead",
+    "max",
+    "median",
+    "mid",
+    "min",
+    "now",
+    "nth_value",
+    "ntile",
+    "percent_rank",
+    "position",
+    "rank",
+    "row_number",
+    "session_user",
+    "std",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "subdate",
+    "substr",
+    "substring",
+    "sum",
+    "sysdate",
+    "system_user",
+    "trim",
+    "var_pop",
+    "var_samp",
+    "variance",
 ];
 
 const CLOCK: [&str; 12] = [

@@ -18,6 +18,7 @@ mod by_keys;
 pub mod catalog;
 mod columns;
 pub mod define;
+mod depth;
 mod fold;
 mod functions;
 mod gather;
@@ -39,8 +40,9 @@ pub use answer::{
     Answer, Asked, Changing, Finish, Fragment, Merging, Order, Part, Scratch, Tier, Unanswered,
     Written, answer,
 };
-pub use by_keys::{ByKeys, KeyPart, Target, To, by_keys};
+pub use by_keys::{ByKeys, KeyPart, Target, To, by_keys, orders_by_place};
 pub use catalog::{Catalog, Kind};
+pub use depth::STACK_BYTES;
 pub use fold::{Call, Constant};
 pub use gather::{Passed, Reduced, Reduction, to_change};
 pub use read::read;

@@ -7,32 +7,21 @@ use std::ops::ControlFlow;
 use sqlparser::ast::{
     BinaryOperator, Expr, Query, SelectItem, Statement, TableFactor, Visit, Visitor,
 };
-use sqlparser::dialect::MySqlDialect;
-use sqlparser::parser::Parser;
-use sqltext::{Mode, Multibyte, Piece, pieces};
+use sqltext::{Mode, Multibyte, Piece, PieceKind, pieces};
 
-use crate::read;
-
-/// Deeper texts are not read.
-const DEPTH_MAX: usize = 50;
+use crate::{depth, functions, read};
 
 /// The query that a text is, or why it is not read.
 pub(crate) fn query(text: &str, mode: &Mode) -> Result<Query, String> {
+    depth::fits(text)?;
     let text = &*without_hint(text);
     let text = &*uncounted(text, mode);
     sure(text, mode)?;
     let text = &*shared(text, mode);
-    let mut parser = Parser::new(&MySqlDialect {})
-        .with_recursion_limit(DEPTH_MAX)
-        .try_with_sql(text)
-        .map_err(|error| error.to_string())?;
-    let statements = parser
-        .parse_statements()
-        .map_err(|error| error.to_string())?;
-    let mut statements = statements.into_iter();
-    match (statements.next(), statements.next()) {
-        (Some(Statement::Query(query)), None) => Ok(*query),
-        _ => Err("it is not one query".to_owned()),
+    match one(text) {
+        Ok(Statement::Query(query)) => Ok(*query),
+        Ok(_) => Err("it is not one query".to_owned()),
+        Err(reason) => Err(reason),
     }
 }
 
@@ -63,12 +52,14 @@ fn uncounted<'t>(text: &'t str, mode: &Mode) -> Cow<'t, str> {
 
 /// The UPDATE or DELETE that a text is, or why it is not read.
 pub(crate) fn statement(text: &str, mode: &Mode) -> Result<Statement, String> {
+    depth::fits(text)?;
     sure(text, mode)?;
-    let tokens = read::tokens(text).map_err(|error| error.to_string())?;
-    let mut parser = Parser::new(&MySqlDialect {})
-        .with_recursion_limit(DEPTH_MAX)
-        .with_tokens_with_locations(tokens);
-    let statements = parser
+    one(text)
+}
+
+/// The one statement of a text.
+pub(crate) fn one(text: &str) -> Result<Statement, String> {
+    let statements = depth::parser(read::tokens(text)?)?
         .parse_statements()
         .map_err(|error| error.to_string())?;
     let mut statements = statements.into_iter();
@@ -76,6 +67,19 @@ pub(crate) fn statement(text: &str, mode: &Mode) -> Result<Statement, String> {
         (Some(statement), None) => Ok(statement),
         _ => Err("it is not one statement".to_owned()),
     }
+}
+
+/// A name of the servers' own function stands apart from its parenthesis: it then is the name of a
+/// stored function, unless sql_mode has IGNORE_SPACE.
+pub(crate) fn calls_apart(text: &str, mode: &Mode) -> bool {
+    let all = pieces(text.as_bytes(), mode).unwrap_or_default();
+    all.windows(2).any(|two| {
+        let [name, open] = two else { return false };
+        open.kind == PieceKind::Open
+            && name.span.end < open.span.start
+            && matches!(name.kind, PieceKind::Word | PieceKind::Reserved)
+            && functions::stands_close(&String::from_utf8_lossy(name.span.of(text.as_bytes())))
+    })
 }
 
 /// The parser takes a text apart as the servers do.

@@ -6,6 +6,7 @@
 //! of the block had it too, the servers would refuse the statement.
 
 mod bounds;
+mod signs;
 mod target;
 mod tokens;
 
@@ -20,17 +21,16 @@ use sqlparser::ast::{
     ObjectName, Query, Select, SetExpr, Statement, TableFactor, TableObject, TableWithJoins,
     Update, Visit, visit_expressions,
 };
-use sqlparser::dialect::MySqlDialect;
-use sqlparser::parser::Parser;
 
 use crate::analysis::{Analysis, Reference, Unread};
 use crate::catalog::{Catalog, Kind};
+use crate::depth;
 use crate::keys::Condition;
 use crate::parse::Inner;
 use crate::text::Lines;
 
-/// Deeper texts are not read.
-pub(crate) const DEPTH_MAX: usize = 50;
+/// Each is compared with each; a server joins 61 tables at most.
+const REFERENCES_MAX: usize = 500;
 
 /// Reads a text of one statement. `database` is the session's.
 ///
@@ -38,10 +38,9 @@ pub(crate) const DEPTH_MAX: usize = 50;
 /// The parser does not know it, or it is more than one statement.
 pub fn read(text: &str, database: &str, catalog: &dyn Catalog) -> Result<Analysis, Unread> {
     let unread = |reason: String| Unread { reason };
-    let mut parser = Parser::new(&MySqlDialect {})
-        .with_recursion_limit(DEPTH_MAX)
-        .with_tokens_with_locations(tokens(text).map_err(|error| unread(error.to_string()))?);
-    let statements = parser
+    let tokens = tokens(text).map_err(unread)?;
+    let statements = depth::parser(tokens)
+        .map_err(unread)?
         .parse_statements()
         .map_err(|error| unread(error.to_string()))?;
     let [statement] = &statements[..] else {
@@ -53,6 +52,7 @@ pub fn read(text: &str, database: &str, catalog: &dyn Catalog) -> Result<Analysi
         lines: Lines::new(text),
         scopes: Vec::new(),
         named: Vec::new(),
+        too_many: false,
         found: Analysis::default(),
     };
     match statement {
@@ -66,6 +66,10 @@ pub fn read(text: &str, database: &str, catalog: &dyn Catalog) -> Result<Analysi
             ));
         }
     }
+    if reader.too_many {
+        let reason = format!("it names more than {REFERENCES_MAX} sharded tables");
+        return Err(unread(reason));
+    }
     if binds_oddly(statement) {
         for reference in &mut reader.found.references {
             reference.condition = Condition::Any;
@@ -77,7 +81,7 @@ pub fn read(text: &str, database: &str, catalog: &dyn Catalog) -> Result<Analysi
 
 /// Operators are there that the parser binds more tightly than the servers, or than some sql_mode:
 /// XOR and `||`. A condition beside them may be a part of theirs.
-fn binds_oddly(statement: &Statement) -> bool {
+pub(crate) fn binds_oddly(statement: &Statement) -> bool {
     let odd = |expr: &Expr| match expr {
         Expr::BinaryOp {
             op: BinaryOperator::Xor | BinaryOperator::StringConcat,
@@ -95,6 +99,10 @@ struct Name {
     reference: Option<usize>,
     /// It is a global table.
     global: bool,
+    /// It is a view over several groups.
+    view: bool,
+    /// It is a view that a statement which changes nothing else may change.
+    changeable: bool,
 }
 
 struct Reader<'a> {
@@ -105,6 +113,8 @@ struct Reader<'a> {
     scopes: Vec<Vec<Name>>,
     /// What WITH names, in lower case.
     named: Vec<String>,
+    /// There are more references than are compared with each other.
+    too_many: bool,
     found: Analysis,
 }
 
@@ -199,8 +209,10 @@ impl Reader<'_> {
                 JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
                     (constraint, Some(&left))
                 }
-                _ => {
-                    self.found.names_opaque = true;
+                // What it says bounds nothing.
+                other => {
+                    self.inner(other);
+                    left.extend(right);
                     continue;
                 }
             };
@@ -256,6 +268,15 @@ impl Reader<'_> {
                 table_with_joins,
                 alias: None,
             } => self.from(table_with_joins),
+            TableFactor::JsonTable {
+                json_expr, alias, ..
+            } => {
+                self.inner(json_expr);
+                if let Some(alias) = alias {
+                    self.name(alias.name.value.clone());
+                }
+                Vec::new()
+            }
             _ => {
                 self.found.names_opaque = true;
                 Vec::new()
@@ -277,8 +298,14 @@ impl Reader<'_> {
         let catalog = self.catalog;
         let database = schema.clone().unwrap_or_else(|| self.database.to_owned());
         let kind = catalog.table(&database, &name);
+        let view = catalog.is_view(&database, &name);
         let global = matches!(kind, Kind::Global { .. });
         let reference = match kind {
+            Kind::Sharded(_) if self.found.references.len() >= REFERENCES_MAX => {
+                self.found.names_opaque = true;
+                self.too_many = true;
+                None
+            }
             Kind::Sharded(table) => {
                 self.found.references.push(Reference {
                     table: table.clone(),
@@ -304,6 +331,7 @@ impl Reader<'_> {
                 None
             }
         };
+        let (database_of, table) = (database.clone(), name.clone());
         let (database, name) = match alias {
             Some(alias) => (None, alias),
             None => (Some(database), name),
@@ -313,6 +341,8 @@ impl Reader<'_> {
             name,
             reference,
             global,
+            view,
+            changeable: view && catalog.is_changeable(&database_of, &table),
         });
         reference
     }
@@ -330,6 +360,8 @@ impl Reader<'_> {
             name,
             reference: None,
             global: false,
+            view: false,
+            changeable: false,
         });
     }
 
@@ -354,17 +386,27 @@ impl Reader<'_> {
                     [database, table, column] => (Some(database), table, column),
                     _ => return None,
                 };
-                let called = |name: &&Name| {
-                    name.name.eq_ignore_ascii_case(&table.value)
-                        && database.is_none_or(|it| name.database.as_deref() == Some(&it.value))
-                };
-                let innermost = self.scopes.iter().rev();
-                let found = innermost
-                    .flat_map(|scope| scope.iter().find(called))
-                    .next()?;
+                let found = self.named(database, table)?;
                 found.reference.filter(|it| is_key(*it, column))
             }
             _ => None,
+        }
+    }
+
+    /// The name that stands in front of a column. Most servers tell names apart by their case, some do
+    /// not: where the two would find different ones, none is found.
+    fn named(&self, database: Option<&Ident>, table: &Ident) -> Option<&Name> {
+        let called = |name: &&Name| {
+            name.name.eq_ignore_ascii_case(&table.value)
+                && database.is_none_or(|it| name.database.as_deref() == Some(&it.value))
+        };
+        let exact = |name: &&Name| called(name) && name.name == table.value;
+        let innermost = || self.scopes.iter().rev();
+        let nearest = innermost().find(|scope| scope.iter().any(|it| called(&it)))?;
+        match nearest.iter().find(exact) {
+            Some(found) => Some(found),
+            None if innermost().flatten().any(|it| exact(&it)) => None,
+            None => nearest.iter().find(called),
         }
     }
 
@@ -382,7 +424,8 @@ impl Reader<'_> {
             }
             Expr::BinaryOp {
                 left,
-                op: BinaryOperator::Eq | BinaryOperator::Spaceship,
+                // NULLs of two outer joins are equal for <=>, wherever the rows are that were not found.
+                op: BinaryOperator::Eq,
                 right,
             } if self.key(left).is_some() && self.key(right).is_some() => {
                 if let (Some(one), Some(other)) = (self.key(left), self.key(right)) {
@@ -448,6 +491,8 @@ impl Reader<'_> {
         }
         self.inner(&update.assignments);
         self.inner(&update.selection);
+        self.inner(&update.order_by);
+        self.inner(&update.returning);
         self.scopes.pop();
     }
 
@@ -464,6 +509,8 @@ impl Reader<'_> {
             self.demand(condition, &For::All);
         }
         self.inner(&delete.selection);
+        self.inner(&delete.order_by);
+        self.inner(&delete.returning);
         self.scopes.pop();
     }
 
@@ -480,6 +527,8 @@ impl Reader<'_> {
             self.query(source);
         }
         self.inner(&insert.assignments);
+        self.inner(&insert.on);
+        self.inner(&insert.returning);
         self.scopes.pop();
     }
 

@@ -33,6 +33,8 @@ struct Mixed {
     database: String,
     /// True for the rows that are the group's.
     only: String,
+    /// A view that does not show the key by which they could be told apart.
+    hidden: bool,
     /// All columns, where `*` would leave some out.
     columns: Option<Vec<String>>,
 }
@@ -47,6 +49,9 @@ pub fn sieved(text: &[u8], sieve: &Sieve<'_>) -> Result<Option<Vec<u8>>, String>
     let mixed: Vec<Mixed> = named.filter_map(|(at, it)| mixed(at, it, sieve)).collect();
     if mixed.is_empty() {
         return Ok(None);
+    }
+    if mixed.iter().any(|table| table.hidden) {
+        return Err("it reads a view that does not show its shard key".to_owned());
     }
     let unread = || "its words are not sure to be read right".to_owned();
     let text = std::str::from_utf8(text).map_err(|_| unread())?;
@@ -105,6 +110,7 @@ fn mixed(place: usize, table: &TableName<'_>, sieve: &Sieve<'_>) -> Option<Mixed
         span: (table.span.start as usize, table.span.end as usize),
         name: name.into_owned(),
         database: database.to_owned(),
+        hidden: at.is_some() && of.column.is_empty(),
         only,
         columns,
     })
@@ -274,11 +280,11 @@ mod tests {
             slots: Vec::new(),
         };
         let mut sharding = Sharding::new(1, vec![map]);
-        for name in ["orders", "items"] {
+        for (name, column) in [("orders", "k"), ("items", "k"), ("a_view", "")] {
             let table = ShardedTable {
                 database: "shop".into(),
                 table: name.into(),
-                column: "k".into(),
+                column: column.into(),
                 key: KeyType::Integer,
                 map: 7,
             };
@@ -354,6 +360,15 @@ mod tests {
         ] {
             assert_eq!(shown(text), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn a_view_without_its_key_cannot_be_told_apart() {
+        let why = shown("SELECT 1 FROM orders JOIN a_view");
+        assert_eq!(
+            why,
+            "error: it reads a view that does not show its shard key"
+        );
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use farm::Sharding;
-use farm::sharding::{Look, Placement, TableSchema};
-use sqlparser::ast::{SelectItem, SetExpr};
-use sqltext::{Dialect, Mode, PieceKind, pieces, spliced, tables, ticked};
+use farm::sharding::{Look, Placed, Placement, TableSchema};
+use sqlparser::ast::{Expr, Ident, SelectItem, SetExpr, TableFactor};
+use sqltext::{Dialect, Mode, Piece, PieceKind, pieces, spliced, tables, ticked};
 
 use crate::answer::{Asked, Unanswered};
 use crate::catalog::{Catalog, Kind};
@@ -21,6 +21,9 @@ use crate::push;
 
 /// Views of views are looked through so often.
 const DEPTH_MAX: usize = 16;
+
+/// Behind a view's name: what the text of its body is called by a WITH.
+pub(crate) const GIVEN: &str = " of heddle";
 
 /// Finds out what all views of the farm are like.
 pub fn see(sharding: &mut Sharding) {
@@ -52,14 +55,21 @@ fn look(database: &str, view: &str, schema: &TableSchema, sharding: &Sharding) -
     let catalog = Tables {
         sharding,
         home: &home,
-        reads: true,
     };
     let own = sharding.database(database).unwrap_or(&home);
+    let whole = |map: u32| {
+        sharding
+            .map(map)
+            .is_some_and(|it| it.groups == [own.clone()])
+    };
     let (mut sharded, mut alone, mut maps) = (false, false, Vec::new());
+    let mut lone_views = false;
     for table in tables(body.as_bytes(), &mode) {
         let of = table.database.as_deref().map(String::from_utf8_lossy);
         let of = of.as_deref().unwrap_or(database);
-        match catalog.table(of, &String::from_utf8_lossy(&table.name)) {
+        let name = String::from_utf8_lossy(&table.name);
+        lone_views |= sharding.look(of, &name) == Some(&Look::Alone);
+        match catalog.table(of, &name) {
             Kind::Opaque => return None,
             Kind::Single { group } if group == own => alone = true,
             Kind::Single { .. } => return None,
@@ -69,6 +79,9 @@ fn look(database: &str, view: &str, schema: &TableSchema, sharding: &Sharding) -
                 maps.push(table.map);
             }
         }
+    }
+    if maps.iter().all(|map| whole(*map)) && (lone_views || !maps.is_empty()) {
+        return Some(Look::Alone);
     }
     maps.dedup();
     let there = sharding.groups_of(database, &home);
@@ -103,6 +116,70 @@ fn look(database: &str, view: &str, schema: &TableSchema, sharding: &Sharding) -
     }
 }
 
+/// The table whose rows a view shows, one row of it for each row of the view, on the same group. `None` for
+/// views that are made of several tables, and for those in which two columns are the shard key.
+pub(crate) fn base_of(sharding: &Sharding, database: &str, view: &str) -> Option<(String, String)> {
+    let (mut database, mut view) = (database.to_owned(), view.to_owned());
+    for _ in 0..DEPTH_MAX {
+        let Some(Look::Alone | Look::Placed(Placement::Sharded(_))) =
+            sharding.look(&database, &view)
+        else {
+            return None;
+        };
+        let body = sharding.schema(&database, &view)?.body.as_deref()?;
+        let query = parse::query(body, &Mode::new(Dialect::MariaDb, 101_100)).ok()?;
+        let SetExpr::Select(select) = &*query.body else {
+            return None;
+        };
+        let [from] = &select.from[..] else {
+            return None;
+        };
+        let (TableFactor::Table { name, .. }, []) = (&from.relation, &from.joins[..]) else {
+            return None;
+        };
+        let names: Option<Vec<&Ident>> = name.0.iter().map(|it| it.as_ident()).collect();
+        let (of, table) = match names.as_deref()? {
+            [table] => (database, *table),
+            [of, table] => (of.value.clone(), *table),
+            _ => return None,
+        };
+        let Placed::Sharded(base) = sharding.placed(&of, &table.value) else {
+            return None;
+        };
+        let keys = select
+            .projection
+            .iter()
+            .filter(|it| is_column(it, &base.column));
+        if keys.count() > 1 {
+            return None;
+        }
+        (database, view) = (of, table.value.clone());
+        let schema = sharding.schema(&database, &view)?;
+        if !schema.view {
+            return Some((database, view));
+        }
+    }
+    None
+}
+
+/// The item is the column of that name.
+fn is_column(item: &SelectItem, column: &str) -> bool {
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+        // What `*` stands for is not said.
+        return true;
+    };
+    let mut expr = expr;
+    while let Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    let name = match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(path) => path.last(),
+        _ => None,
+    };
+    name.is_some_and(|name| name.value.eq_ignore_ascii_case(column))
+}
+
 /// The text with the bodies of views that are like no table in place of their names.
 ///
 /// # Errors
@@ -124,7 +201,12 @@ fn expand(text: &str, asked: &Asked<'_>) -> Result<Option<String>, Unanswered> {
     let catalog = asked.tables();
     let mut cuts: Vec<((usize, usize), String)> = Vec::new();
     let mut names: Vec<(String, String)> = Vec::new();
+    let all = pieces(bytes, asked.mode).unwrap_or_default();
+    let given = given(&all, bytes, asked.mode);
     for table in tables(bytes, asked.mode) {
+        if table.database.is_none() && given.contains(&table.name.to_ascii_lowercase()) {
+            continue;
+        }
         let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let database = table.database.as_deref().map(name);
         let database = database.unwrap_or_else(|| asked.database.to_owned());
@@ -140,7 +222,8 @@ fn expand(text: &str, asked: &Asked<'_>) -> Result<Option<String>, Unanswered> {
             ))
         })?;
         let (start, end) = (table.span.start as usize, table.span.end as usize);
-        let mut with = format!("({})", named(body, &view, schema, asked.mode));
+        let body = sayable(body, asked.mode);
+        let mut with = format!("({})", named(&body, &view, schema, asked.mode));
         if !has_alias(text, end, asked.mode) {
             with.push_str(&format!(" AS {}", ticked(&view)));
         }
@@ -176,6 +259,23 @@ fn expand(text: &str, asked: &Asked<'_>) -> Result<Option<String>, Unanswered> {
     Ok(Some(spliced(text, cuts)))
 }
 
+/// What a WITH anywhere in a text may name, in lower case: `name AS (` and `name (…) AS (`. A view of such
+/// a name is left where it is, for those who know which of the two is meant.
+fn given(all: &[Piece], text: &[u8], mode: &Mode) -> Vec<Vec<u8>> {
+    let named = |at: usize| {
+        let opens = all.get(at + 1)?.kind == PieceKind::Open && all[at].is(text, "AS");
+        let mut before = at.checked_sub(1).filter(|_| opens)?;
+        if all[before].kind == PieceKind::Close {
+            let open = all[..before]
+                .iter()
+                .rposition(|it| it.kind == PieceKind::Open);
+            before = open?.checked_sub(1)?;
+        }
+        Some(all[before].name(text, mode)?.to_ascii_lowercase())
+    };
+    (0..all.len()).filter_map(named).collect()
+}
+
 fn unknown(reason: &str) -> Unanswered {
     Unanswered::Unknown(reason.to_owned())
 }
@@ -190,6 +290,52 @@ fn has_alias(text: &str, end: usize, mode: &Mode) -> bool {
     })
 }
 
+/// The body in words that a server understands: MySQL keeps a view with ROLLUP in words of its own,
+/// `rollup_group_item(a, 0)` for `a` and `rollup_sum_switcher(count(0))` for `count(0)`.
+fn sayable<'b>(body: &'b str, mode: &Mode) -> Cow<'b, str> {
+    const ITEM: &str = "rollup_group_item";
+    const SUM: &str = "rollup_sum_switcher";
+    if !body.contains(ITEM) && !body.contains(SUM) {
+        return Cow::Borrowed(body);
+    }
+    let all = pieces(body.as_bytes(), mode).unwrap_or_default();
+    let mut cuts = Vec::new();
+    for (at, piece) in all.iter().enumerate() {
+        let (item, sum) = (
+            piece.is(body.as_bytes(), ITEM),
+            piece.is(body.as_bytes(), SUM),
+        );
+        let opens = all.get(at + 1).is_some_and(|it| it.kind == PieceKind::Open);
+        if !opens || !(item || sum) {
+            continue;
+        }
+        cuts.push((
+            (piece.span.start as usize, piece.span.end as usize),
+            String::new(),
+        ));
+        // The number of the group stands behind the last comma.
+        let (mut depth, mut comma) = (0usize, None);
+        for inner in &all[at + 1..] {
+            match inner.kind {
+                PieceKind::Open => depth += 1,
+                PieceKind::Close => depth -= 1,
+                PieceKind::Comma if depth == 1 => comma = Some(inner.span.start as usize),
+                _ => {}
+            }
+            if depth == 0 {
+                let end = inner.span.start as usize;
+                cuts.extend(
+                    comma
+                        .filter(|_| item)
+                        .map(|from| ((from, end), String::new())),
+                );
+                break;
+            }
+        }
+    }
+    Cow::Owned(spliced(body, cuts))
+}
+
 /// The body, with the columns called as the view's.
 fn named<'b>(body: &'b str, view: &str, schema: &TableSchema, mode: &Mode) -> Cow<'b, str> {
     if columns(body, mode).is_some_and(|names| {
@@ -200,7 +346,7 @@ fn named<'b>(body: &'b str, view: &str, schema: &TableSchema, mode: &Mode) -> Co
     }
     let names: Vec<String> = schema.columns.iter().map(|it| ticked(&it.name)).collect();
     // Another name than the view's, which would be looked through again.
-    let view = ticked(&format!("{view} of heddle"));
+    let view = ticked(&format!("{view}{GIVEN}"));
     Cow::Owned(format!(
         "WITH {view} ({}) AS ({body}) SELECT * FROM {view}",
         names.join(", ")
@@ -222,4 +368,30 @@ fn columns(body: &str, mode: &Mode) -> Option<Vec<String>> {
         _ => None,
     };
     select.projection.iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_mysql_keeps_of_a_rollup_can_be_said() {
+        let mode = Mode::new(Dialect::MySql, 80_045);
+        for (body, said) in [
+            (
+                "select rollup_group_item(`t`.`a`,0) AS `a`,rollup_sum_switcher(count(0)) AS `n` from `t`",
+                "select (`t`.`a`) AS `a`,(count(0)) AS `n` from `t`",
+            ),
+            (
+                "select rollup_group_item((f(`a`, 2)),1) AS `a`",
+                "select ((f(`a`, 2))) AS `a`",
+            ),
+            (
+                "select 'rollup_group_item(1,2)' AS `a`",
+                "select 'rollup_group_item(1,2)' AS `a`",
+            ),
+        ] {
+            assert_eq!(sayable(body, &mode), said);
+        }
+    }
 }

@@ -11,6 +11,9 @@ use futures_util::StreamExt;
 
 use crate::runtime::Runtime;
 
+/// The stack of a core. The kernel gives it page by page, so what is not used costs nothing.
+pub const STACK_BYTES: usize = 16 << 20;
+
 /// Which kernel interface carries the data plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Io {
@@ -81,6 +84,7 @@ impl<M: Send + 'static> Reactor<M> {
             let (ready, started) = std::sync::mpsc::channel();
             let thread = std::thread::Builder::new()
                 .name(format!("core-{core}"))
+                .stack_size(STACK_BYTES)
                 .spawn(move || {
                     // The ring must be made by the thread that uses it (SINGLE_ISSUER).
                     let runtime = match Runtime::new(io) {

@@ -37,9 +37,9 @@ mod tasks;
 mod time;
 mod timers;
 
-pub use crate::cores::{Dealer, Inbox, Io, Reactor};
+pub use crate::cores::{Dealer, Inbox, Io, Reactor, STACK_BYTES};
 pub use crate::inherited::inherited;
 pub use crate::listen::{Acceptor, listen};
 pub use crate::sock::{Closer, Sock};
-pub use crate::tasks::{Task, spawn};
+pub use crate::tasks::{Task, contain, panics, spawn};
 pub use crate::time::{sleep, timeout};

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use crate::remote::{TASKS_MAX, TaskId};
@@ -216,9 +217,16 @@ impl Tasks {
     }
 }
 
-/// Runs a piece of a task. `None` when it panicked, which is the end of that task and of nothing
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// How often tasks of all cores have panicked.
+pub fn panics() -> u64 {
+    PANICS.load(Relaxed)
+}
+
+/// Runs a piece of a task. `None` when it panicked, which is the end of that piece and of nothing
 /// else; what the panic said is in the log.
-fn contain<T>(piece: impl FnOnce() -> T) -> Option<T> {
+pub fn contain<T>(piece: impl FnOnce() -> T) -> Option<T> {
     // What a broken task leaves behind is seen by others only through the cells that they share, as
     // with any error that ends a task early.
     let piece = std::panic::AssertUnwindSafe(piece);
@@ -227,6 +235,7 @@ fn contain<T>(piece: impl FnOnce() -> T) -> Option<T> {
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().copied();
             let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            PANICS.fetch_add(1, Relaxed);
             tracing::error!(panic = text.unwrap_or("no text"), "a task panicked");
             None
         }

@@ -9,16 +9,35 @@ pub enum Level {
     Eventual { max_lag_us: Option<u64> },
     /// A server that has all that this session has written, or that its token promises.
     Session,
+    /// The same, and all that any connection of the session's client has had acknowledged.
+    Client,
     /// The primary.
     Strong,
 }
 
 impl Level {
+    /// The names of all, for people.
+    pub const NAMES: &'static str = "eventual, session, client or strong";
+
+    /// The level of this name, in any case; an eventual one without a bound.
+    pub fn named(name: &[u8]) -> Option<Level> {
+        let eventual = Level::Eventual { max_lag_us: None };
+        let levels = [eventual, Level::Session, Level::Client, Level::Strong];
+        let named = |level: &Level| name.eq_ignore_ascii_case(level.name().as_bytes());
+        levels.into_iter().find(named)
+    }
+
+    /// What a session has written or taken up must be there.
+    pub fn has_floor(self) -> bool {
+        matches!(self, Level::Session | Level::Client)
+    }
+
     /// The name in settings and statements.
     pub fn name(self) -> &'static str {
         match self {
             Level::Eventual { .. } => "eventual",
             Level::Session => "session",
+            Level::Client => "client",
             Level::Strong => "strong",
         }
     }
@@ -36,7 +55,8 @@ pub struct LastRead {
 #[derive(Clone, Copy, Debug)]
 pub struct Need<'a> {
     pub level: Level,
-    /// What the session has written or taken up, as far as it is known.
+    /// What the session has written or taken up, at the level client what its client has, as far as it is
+    /// known.
     pub floor: Option<&'a Position>,
     /// The session has written more than `floor` says; only the primary surely has it.
     pub unproved: bool,

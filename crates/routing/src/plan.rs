@@ -132,7 +132,7 @@ pub fn plan(
             };
             return reads.plan(&any, balance, Reason::Hint);
         }
-        Some(MsHint::Eventual | MsHint::Session) if read && standing.autocommit => {
+        Some(hint) if hint.asks_level() && read && standing.autocommit => {
             return reads.plan(&standing.need, balance, Reason::Hint);
         }
         _ => {}

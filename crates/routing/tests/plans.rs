@@ -43,6 +43,7 @@ fn server(id: ServerId) -> Server {
         weight: 1.0,
         engine: Engine::MariaDb,
         version: "10.11.6-MariaDB".into(),
+        key: None,
         health: Health {
             alive: true,
             read_only: !primary,

@@ -5,10 +5,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use farm::Accounts;
+use backend::{Entitlement, UserAtHost};
+use farm::{Account, Accounts, AuthPlugin};
 use futures_channel::oneshot;
+use mysql_wire::command::Command;
+use sqltext::{Facts, Verb};
 
+use crate::exec::Shape;
 use crate::per_core::Shared;
+use crate::session::Session;
 
 /// How many changes of accounts went through this router, and how many of them the accounts that are
 /// published show.
@@ -16,6 +21,31 @@ use crate::per_core::Shared;
 pub struct Changes {
     told: AtomicU64,
     read: Arc<AtomicU64>,
+}
+
+/// What an account entitles its clients to, as far as it alone is looked at.
+pub(crate) fn entitlement_of(account: &Account, way: AuthPlugin) -> Entitlement {
+    Entitlement {
+        user: account.user.clone(),
+        host: account.host.clone(),
+        way,
+        privileges: account.privileges,
+        limited: account.connections_max != 0,
+        expired: account.expired,
+        alike: None,
+    }
+}
+
+/// By which accounts the servers may take a login of this user that Heddle finds to be `account`'s; `None`
+/// where any will do.
+pub(crate) fn alike_of(
+    accounts: &Accounts,
+    user: &str,
+    account: &Account,
+) -> Option<Arc<[UserAtHost]>> {
+    let name = |one: &Account| (one.user.clone(), one.host.clone());
+    let alike = accounts.alike(user, account)?;
+    Some(alike.into_iter().map(name).collect())
 }
 
 impl Shared {
@@ -52,4 +82,44 @@ impl Shared {
     fn accounts(&self) -> Arc<Accounts> {
         self.published.load().accounts.clone()
     }
+}
+
+impl Session {
+    /// After a statement: takes note of what it may have changed of accounts, and of databases.
+    pub(crate) fn note_accounts(&mut self, shape: &Shape, failed: bool) {
+        if shape.facts.intersects(Facts::ACCOUNTS | Facts::DATABASE) {
+            self.core.shared.defaults.database_changed();
+        }
+        if shape.facts.contains(Facts::ACCOUNTS) {
+            self.core.shared.accounts_changed();
+            if !failed {
+                self.unlock_accounts(shape.verb, None);
+            }
+            self.sandboxed &= failed;
+        }
+    }
+
+    /// A statement that may change accounts has been done, the client's own where no text is given. Accounts
+    /// that wrong passwords locked count anew: all of them after FLUSH PRIVILEGES, those that an
+    /// administrator names after another statement. What others do to their own accounts unlocks nothing.
+    pub(crate) fn unlock_accounts(&self, verb: Verb, text: Option<&[u8]>) {
+        let own = || match self.client.payload().split_first() {
+            Some((&command, text)) if command == Command::Query as u8 => Some(text),
+            _ => None,
+        };
+        let (locks, admin) = (&self.core.shared.locks, self.identity.admin);
+        match text.or_else(own) {
+            Some(text) if verb == Verb::Flush && names_privileges(text) => locks.unlock_all(),
+            Some(text) if admin => locks.unlock_named(text),
+            // A prepared statement, whose text is elsewhere.
+            None if admin => locks.unlock_all(),
+            _ => {}
+        }
+    }
+}
+
+/// Of a FLUSH: it is one of PRIVILEGES, or of several things.
+fn names_privileges(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text).to_ascii_uppercase();
+    text.contains("PRIVILEGES")
 }

@@ -8,17 +8,18 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use backend::{Connection, Lease, Pass, SessionState};
 use engine::heartbeat::wait_for;
-use farm::{Acks, Group, Position, Server, ServerId, Snapshot, Status};
+use farm::{Acks, ClientWrites, Group, Position, Server, ServerId, Snapshot, Status};
 use futures_channel::oneshot;
 use rustc_hash::FxHashSet;
 
+use crate::changes::Changes;
 use crate::consistency::executed;
 use crate::counters::count;
-use crate::exec::Changes;
 use crate::per_core::Core;
 use crate::seat::group_of;
 use crate::session::Session;
@@ -184,6 +185,7 @@ pub(crate) struct Copies {
     core: Rc<Core>,
     session: u32,
     pass: Pass,
+    writes: Arc<ClientWrites>,
 }
 
 impl Copies {
@@ -198,7 +200,7 @@ impl Copies {
         if holds && !self.await_copy(seat, connection, gtid).await {
             return false;
         }
-        self.core.note_acknowledged(connection, gtid)
+        self.core.note_acknowledged(connection, gtid, &self.writes)
     }
 
     async fn await_copy(&self, seat: u32, connection: &Connection, gtid: &[u8]) -> bool {
@@ -242,16 +244,27 @@ impl Copies {
 }
 
 impl Core {
-    /// The client is about to hear of what was committed: a failover must not lose it. False when the
-    /// primary was cut off before this was noted: who reads the notes after a cut must have them all,
-    /// though this core may not have seen the cut yet.
-    fn note_acknowledged(&self, connection: &Connection, gtid: &[u8]) -> bool {
+    /// The client is about to hear of what was committed: a failover must not lose it, and its other
+    /// connections must read it. False when the primary was cut off before this was noted: who reads the
+    /// notes after a cut must have them all, though this core may not have seen the cut yet.
+    fn note_acknowledged(
+        &self,
+        connection: &Connection,
+        gtid: &[u8],
+        writes: &ClientWrites,
+    ) -> bool {
         let text = String::from_utf8_lossy(gtid);
         let snapshot = self.shared.published.load();
-        let position = Position::parse(connection.engine(), &text);
-        let (Some(position), Some(server)) = (position, snapshot.server(connection.server)) else {
+        let mut groups = snapshot.groups.iter();
+        let found = groups.find_map(|group| Some((group, group.server(connection.server)?)));
+        let Some((group, server)) = found else {
             return true;
         };
+        let Some(position) = Position::parse(connection.engine(), &text) else {
+            writes.doubt(group);
+            return true;
+        };
+        writes.note(group, &position);
         server.fresh.acknowledge(&position);
         let now = self.shared.published.load();
         now.server(connection.server)
@@ -266,6 +279,7 @@ impl Session {
             core: self.core.clone(),
             session: self.handle.id,
             pass: self.identity.pass.clone(),
+            writes: Arc::clone(&self.writes),
         }
     }
 
@@ -283,6 +297,6 @@ impl Session {
             return false;
         }
         changes.held = gtid.len();
-        self.core.note_acknowledged(connection, gtid)
+        self.core.note_acknowledged(connection, gtid, &self.writes)
     }
 }

@@ -43,7 +43,11 @@ impl Client {
 
     /// Sends one of Heddle's own errors.
     pub async fn error(&mut self, error: &ClientError, details: &[&str]) -> Result<(), End> {
-        let text = error.text(details);
+        self.error_text(error, &error.text(details)).await
+    }
+
+    /// Sends one of Heddle's own errors, whose details stand in the text.
+    pub(crate) async fn error_text(&mut self, error: &ClientError, text: &str) -> Result<(), End> {
         let mut state = [b' '; 5];
         state.copy_from_slice(error.sqlstate.as_bytes());
         self.server_error(error.number, state, text.as_bytes())

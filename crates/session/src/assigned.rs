@@ -5,11 +5,12 @@
 //! collation that SET NAMES chose, and what SET STATEMENT changed back is said one reply too late.
 //! So what a text assigns is compared with what the reply said, and the server is asked for the rest.
 
-use backend::{Connection, ConnectionError, Tracked, classify};
+use backend::{Connection, ConnectionError, Tracked};
 use mysql_wire::command::Command;
 use sqltext::{Class, Facts, Mode, Scope, Verb};
 
-use crate::exec::{Changes, Job, Shape};
+use crate::changes::Changes;
+use crate::exec::{Job, Shape};
 use crate::session::Session;
 
 /// Each changes the other one.
@@ -69,9 +70,10 @@ impl Session {
         let mut ask: Vec<String> = Vec::new();
         for name in names {
             let told = changes.told.contains(&name);
-            match classify(&name) {
+            match connection.classify(&name) {
+                // Reported, it may stand for another switch; named, it marks what the session writes.
+                Tracked::Ignored => changes.pins |= name == "skip_replication",
                 _ if told || ask.contains(&name) => {}
-                Tracked::Ignored => {}
                 Tracked::Pins => changes.pins = true,
                 Tracked::State if ONE_SHOT.contains(&&*name) => {
                     changes.one_shot |= !other_name_told(changes, &name)
@@ -97,6 +99,7 @@ impl Session {
                     let state = changes.state.as_ref().unwrap_or(connection.state());
                     changes.state = Some(state.with_variable(name, &value));
                 }
+                changes.told.extend(ask);
                 Ok(())
             }
             // A name that cannot be asked for, such as one in a text that only looked like a SET.
@@ -151,6 +154,40 @@ impl Session {
         }
         names
     }
+}
+
+/// Character sets and collations change one another, and are known to be set as they are reported.
+fn is_charset(name: &str) -> bool {
+    name.starts_with("character_set_") || name.starts_with("collation_")
+}
+
+/// What was assigned for the first time on this server is set once more as the server tells it: if that
+/// is refused, it will be refused on every other connection, and the session stays here. It spoils
+/// warnings, and what several statements have counted.
+pub(crate) async fn try_to_repeat(
+    connection: &mut Connection,
+    changes: &mut Changes,
+) -> Result<(), ConnectionError> {
+    for name in &changes.told {
+        let known = connection.is_settable(name) || is_charset(name);
+        if known || connection.classify(name) != Tracked::State {
+            continue;
+        }
+        let Some(state) = &changes.state else { break };
+        let Some(value) = state.variable(name).map(<[u8]>::to_vec) else {
+            continue;
+        };
+        if connection.try_to_set(name, &value).await? {
+            continue;
+        }
+        match connection.classify(name) {
+            Tracked::Ignored => {
+                changes.state = Some(state.without_variables(&[name.as_str().into()]));
+            }
+            _ => changes.pins = true,
+        }
+    }
+    Ok(())
 }
 
 /// The servers call these by their newer name, whichever was written.

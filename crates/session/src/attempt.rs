@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use backend::{Connection, ConnectionError, Lease, TRACKING, Tracked, classify, ends_connection};
+use backend::{Connection, ConnectionError, Lease, Questions, Residue, ends_connection};
 use farm::Engine;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
@@ -10,11 +10,14 @@ use mysql_wire::packet::HEADER_BYTES;
 use mysql_wire::relay::{BUFFER_BYTES, Expect, Outcome, Relay};
 use mysql_wire::reply::{ErrPacket, SessionChange};
 use mysql_wire::statement::PARAMETERS_COUNTED;
+use mysql_wire::status::Status;
 use sqltext::{Class, Facts};
 
+use crate::assigned::try_to_repeat;
+use crate::changes::Changes;
 use crate::counters::count;
 use crate::end::End;
-use crate::exec::{Answer, Changes, Done, Job, Loss, Run, Shape};
+use crate::exec::{Answer, Done, Job, Loss, Run, Shape};
 use crate::hold::{is_tended, says_read_only};
 use crate::profile::Step;
 use crate::refuse::ServerRefusal;
@@ -72,7 +75,7 @@ impl Session {
         self.handle
             .running
             .set(Some((connection.server, connection.thread_id)));
-        self.handle.digest.set(run.shape.digest);
+        self.handle.digest.set(self.digest(&run.shape, run.job));
         let waits = run.shape.facts.contains(Facts::USER_LOCK);
         let idle = waits || run.shape.class == Class::Read;
         self.handle.ends_with_client.set(idle);
@@ -201,6 +204,9 @@ impl Session {
         match (job, outcome.prepared) {
             (Job::Prepare(_), Some(reply)) => {
                 let _ = self.note_prepared(connection, reply).await;
+                if outcome.warnings > 0 {
+                    changes.residue = Box::pin(ask_warnings(connection)).await;
+                }
             }
             (Job::Execute(id), _) => {
                 let opens = expect == Expect::Cursor;
@@ -223,6 +229,10 @@ impl Session {
         if !nothing && Session::may_assign(shape) {
             let learning = self.learn_assigned(connection, shape, job, changes);
             let _ = Box::pin(learning).await;
+            let plain = outcome.warnings == 0 && !shape.facts.contains(Facts::MULTIPLE);
+            if plain && shape.class == Class::Set {
+                let _ = Box::pin(try_to_repeat(connection, changes)).await;
+            }
         }
         if shape.facts.contains(Facts::ROLE) {
             Box::pin(self.learn_role(connection, changes)).await;
@@ -300,7 +310,7 @@ impl Session {
         loop {
             if pipe.buffer.len() > pipe.ready {
                 let next = relay.next_sequence();
-                let mut note = |change: SessionChange<'_>| changes.note(connection.state(), change);
+                let mut note = |change: SessionChange<'_>| changes.note(connection, change);
                 let walked = relay.advance(&mut pipe.buffer, pipe.ready, &mut note);
                 let Ok(progress) = walked else {
                     tracing::error!(session = self.handle.id, "the server broke the protocol");
@@ -321,7 +331,7 @@ impl Session {
                 }
                 if changes.is_news() && !self.may_tell(connection, &mut changes).await {
                     self.forward(pipe).await?;
-                    return Ok(lost(&relay, forwarded, file, None));
+                    return Ok(lost_before(next, forwarded, file, None));
                 }
                 if progress.forward > pipe.ready {
                     self.note_told(&pipe.buffer[pipe.ready..progress.forward]);
@@ -356,6 +366,10 @@ impl Session {
 
     /// What turns the server's reply into the client's.
     fn relay_of(&self, connection: &Connection, shape: &Shape, expect: Expect) -> Relay {
+        // Before the client can hear of it.
+        if shape.writes && !connection.tells_gtids {
+            self.tell_client_unlogged();
+        }
         let server = connection.capabilities;
         Relay::new(expect, self.client.capabilities, server, self.status_now())
             .showing(self.shown(connection, shape))
@@ -413,30 +427,39 @@ impl Session {
         refusal.or_else(|| {
             let alone = run.alone && is_free(self.status);
             let plain = run.train.cars.is_empty() && !run.shape.has_several_results();
-            let packet = pipe.buffer.get(pipe.ready + HEADER_BYTES..);
-            let payload = packet.filter(|_| alone && plain && !read_only)?;
-            let error = ErrPacket::decode(payload, self.client.capabilities).ok()?;
-            says_read_only(error.number, error.message).then(|| {
-                Answer::ReadOnly(ServerRefusal {
-                    number: error.number,
-                    sqlstate: error.sqlstate,
-                    message: error.message.to_vec(),
-                })
-            })
+            let error = (alone && plain && !read_only).then(|| self.read_only_error(outcome, pipe));
+            let error = error.flatten()?;
+            Some(Answer::ReadOnly(ServerRefusal {
+                number: error.number,
+                sqlstate: error.sqlstate,
+                message: error.message.to_vec(),
+            }))
         })
     }
 
-    /// The same within a transaction that can be done again elsewhere: the server takes no writes any
-    /// more.
+    /// The same within a transaction. In one that can be done again elsewhere: the server takes no writes any
+    /// more. A READ ONLY one is told what a primary says, for a replica of MySQL thinks of itself first.
     fn refusal_in_transaction(&self, outcome: &Outcome, pipe: &Pipe) -> Option<Answer> {
+        if self.status.contains(Status::IN_TRANS_READONLY) {
+            let error = self.read_only_error(outcome, pipe);
+            return error.map(|_| Answer::Refused(ServerRefusal::in_read_only_transaction()));
+        }
         let log = self.replay.as_ref()?;
         if self.is_killed() || !is_tended(&self.core.shared.published.load(), self.seat) {
             return None;
         }
-        outcome.error.filter(|_| log.may_be_repeated())?;
+        let error = log
+            .may_be_repeated()
+            .then(|| self.read_only_error(outcome, pipe));
+        error.flatten().map(|_| Answer::UNSENT)
+    }
+
+    /// The error that comes next, if it says that the server is read-only.
+    fn read_only_error<'p>(&self, outcome: &Outcome, pipe: &'p Pipe) -> Option<ErrPacket<'p>> {
+        outcome.error?;
         let packet = pipe.buffer.get(pipe.ready + HEADER_BYTES..)?;
         let error = ErrPacket::decode(packet, self.client.capabilities).ok()?;
-        says_read_only(error.number, error.message).then_some(Answer::UNSENT)
+        says_read_only(error.number, error.message).then_some(error)
     }
 
     /// True for an error by which the server goes, or ends a connection that is Heddle's: nothing that
@@ -481,12 +504,25 @@ impl Session {
     }
 }
 
+/// Asks for the warnings of a PREPARE, for the connection need not be that of the statement before.
+async fn ask_warnings(connection: &mut Connection) -> Option<Box<Residue>> {
+    let questions = Questions {
+        warnings: true,
+        ..Questions::default()
+    };
+    connection.residue(&questions).await.ok().map(Box::new)
+}
+
 /// The server's connection broke within this reply.
 fn lost(relay: &Relay, forwarded: bool, file: bool, tally: Option<&Tally>) -> Answer {
+    lost_before(relay.next_sequence(), forwarded, file, tally)
+}
+
+/// The same before the packet of this number.
+fn lost_before(sequence: Option<u8>, forwarded: bool, file: bool, tally: Option<&Tally>) -> Answer {
     if let Some(loss) = tally.and_then(Tally::loss_before) {
         return Answer::Lost(loss);
     }
-    let sequence = relay.next_sequence();
     Answer::Lost(Loss {
         forwarded,
         file,
@@ -521,56 +557,5 @@ pub(crate) fn make_room(buffer: &mut Vec<u8>, need: usize, long: bool) {
     if buffer.capacity() < wanted || buffer.len() == buffer.capacity() {
         let target = wanted.max(buffer.len() + 1);
         buffer.reserve_exact(target - buffer.len());
-    }
-}
-
-impl Changes {
-    /// Takes note of one change that the server reports. `current` is the state before the reply.
-    pub(crate) fn note(&mut self, current: &backend::SessionState, change: SessionChange<'_>) {
-        match change {
-            SessionChange::Schema(name) => {
-                let database = (!name.is_empty()).then_some(name);
-                self.state = Some(
-                    self.state
-                        .as_ref()
-                        .unwrap_or(current)
-                        .with_database(database),
-                );
-            }
-            SessionChange::Gtids(gtids) => self.note_gtid(gtids),
-            SessionChange::Variable {
-                name: b"last_gtid",
-                value,
-            } => self.note_gtid(value),
-            SessionChange::Variable { name, value } => {
-                let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-                match classify(&name) {
-                    Tracked::State => {
-                        let state = self.state.as_ref().unwrap_or(current);
-                        self.state = Some(state.with_variable(&name, value));
-                    }
-                    Tracked::Pins => self.pins = true,
-                    Tracked::Ignored => self.tracking |= TRACKING.contains(&&*name),
-                }
-                self.told.push(name);
-            }
-            _ => {}
-        }
-    }
-
-    /// Something was committed that the client may not hear of yet.
-    fn is_news(&self) -> bool {
-        self.gtid
-            .as_ref()
-            .is_some_and(|gtid| gtid.len() > self.held)
-    }
-
-    /// What one reply of several has written.
-    fn note_gtid(&mut self, gtid: &[u8]) {
-        let all = self.gtid.get_or_insert_default();
-        if !all.is_empty() {
-            all.push(b',');
-        }
-        all.extend_from_slice(gtid);
     }
 }

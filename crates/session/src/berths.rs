@@ -168,8 +168,10 @@ mod tests {
             expired: false,
             tls: farm::TlsDemand::None,
             connections_max,
+            locking: None,
             admin: false,
             privileges: 0,
+            rights: 0,
         }
     }
 

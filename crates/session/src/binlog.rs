@@ -159,7 +159,7 @@ impl Session {
     async fn hold_for_replication(&mut self) -> Result<bool, End> {
         let shape = Shape::command();
         let (mut lease, mut pins) = loop {
-            let (plan, target) = match self.route(&shape, &[]) {
+            let (plan, target) = match self.route(&shape, None, &[]) {
                 Ok(route) => route,
                 Err(refusal) => {
                     let told = self.client.error(&refusal.error, &[&refusal.detail]).await;

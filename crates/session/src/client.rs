@@ -3,12 +3,16 @@
 //! A command stays in the receive buffer as it came, headers included, so that it can be sent on to
 //! a server without a copy. Bytes behind it are the next, pipelined command.
 
+mod preface;
+
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use channel::{Algorithm, Channel, Duplex, Fingerprint, PackError, Packing, Presented, Side};
 use farm::{ClientError, error};
+use memory::{Budget, Full, Purpose, Reservation};
 use mysql_wire::Malformed;
 use mysql_wire::auth::SALT_BYTES;
 use mysql_wire::capability::Capabilities;
@@ -17,12 +21,16 @@ use mysql_wire::query::{NO_ATTRIBUTES, Query};
 use mysql_wire::series::Series;
 
 use crate::stall::{Progress, Wait};
+use crate::transcript::Transcript;
 
 /// Receive room of an idle client: what 1,000 idle clients cost is this, a thousand times.
 const IDLE_BYTES: usize = 2048;
 
 /// A receive buffer that grew beyond this is given up once it is empty.
 const KEEP_BYTES_MAX: usize = 65_536;
+
+/// So many bytes of a command that nobody has memory for are kept: a prepared statement's id is among them.
+const HEAD_BYTES: usize = 8;
 
 /// Receive room of a client that sends commands without waiting for their answers.
 const PIPELINE_BYTES: usize = 32_768;
@@ -36,6 +44,9 @@ pub enum ReadError {
     Broken(io::Error),
     /// The client broke the protocol, or sent more than is allowed; it is told before the end.
     Refused(ClientError),
+    /// There was no memory for the command. It has been read to its end, its first bytes stand for it,
+    /// and the client can go on when it has been told.
+    NoMemory,
 }
 
 /// A connected client.
@@ -58,7 +69,11 @@ pub struct Client {
     /// SHA-256 of the certificate that the client was shown.
     pub fingerprint: Option<Box<Fingerprint>>,
     pub(crate) progress: Rc<Progress>,
+    /// The login waits for the client's next word.
+    pub(crate) owes: bool,
     bytes_max: usize,
+    /// For `inbox`.
+    reservation: Reservation,
     /// What stood before the text of the current COM_QUERY; empty when it was nothing.
     attributes: Vec<u8>,
     /// What both sides agreed to compress by, once the login is over.
@@ -66,27 +81,47 @@ pub struct Client {
     /// Nothing is sent: commands of before are run once more.
     muted: bool,
     /// What is not sent while it is muted, where somebody wants it.
-    heard: Option<Vec<u8>>,
+    heard: Option<Transcript>,
     /// The answers of several commands become that to one.
     series: Option<Box<Series>>,
 }
 
-/// More bytes than this are not kept.
-pub(crate) const HEARD_BYTES_MAX: usize = 64 << 20;
-
 /// The current command while others are run once more.
 pub(crate) struct Interrupted {
     muted: bool,
-    heard: Option<Vec<u8>>,
+    heard: Option<Transcript>,
     inbox: Vec<u8>,
     attributes: Vec<u8>,
     place: Range<usize>,
     sequence: u8,
 }
 
+/// How far the packets of a command have been read.
+struct Way {
+    /// Bytes that are no longer in the buffer.
+    gone: usize,
+    /// Where in the buffer the packet under way ends.
+    end: usize,
+    /// The number of the next packet.
+    expected: u8,
+    /// No packet follows that one.
+    last: bool,
+}
+
+impl Way {
+    fn new(sequence: u8) -> Way {
+        Way {
+            gone: 0,
+            end: 0,
+            expected: sequence,
+            last: false,
+        }
+    }
+}
+
 impl Client {
     /// A client that has not said anything yet.
-    pub fn new(sock: Channel, bytes_max: usize) -> Client {
+    pub fn new(sock: Channel, bytes_max: usize, memory: &Arc<Budget>) -> Client {
         let inbox = Vec::with_capacity(IDLE_BYTES);
         let capabilities = Capabilities::empty();
         Client {
@@ -100,13 +135,20 @@ impl Client {
             capabilities,
             fingerprint: None,
             progress: Rc::default(),
+            owes: false,
             bytes_max,
+            reservation: Reservation::new(memory, Purpose::Packets),
             attributes: Vec::new(),
             compression: None,
             muted: false,
             heard: None,
             series: None,
         }
+    }
+
+    /// It has logged in: its packets may be so long from now on.
+    pub(crate) fn admit(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
     }
 
     /// The connection, for its address, its closer, and what it knows of TLS.
@@ -132,6 +174,8 @@ impl Client {
     pub fn start_compression(&mut self) {
         if let Some(algorithm) = self.compression {
             self.sock.compress(Packing::new(algorithm, Side::Server));
+            self.sock
+                .keep_within(self.reservation.another(Purpose::Packets));
         }
     }
 
@@ -141,32 +185,69 @@ impl Client {
         if sequence == 0 {
             self.sock.new_command();
         }
-        let mut end = 0;
-        let mut expected = sequence;
-        loop {
-            let Some(header) = Header::parse(&self.inbox[end..]) else {
-                self.fill(end + HEADER_BYTES, end > 0).await?;
-                continue;
+        let mut way = Way::new(sequence);
+        while !way.last {
+            let needed = match Header::parse(&self.inbox[way.end..]) {
+                Some(header) => {
+                    self.enter(&mut way, header)?;
+                    way.end
+                }
+                None => way.end + HEADER_BYTES,
             };
-            self.sequence = header.sequence.wrapping_add(1);
-            if header.sequence != expected && !self.sock.is_compressed() {
-                return Err(ReadError::Refused(error::PACKETS_OUT_OF_ORDER));
-            }
-            expected = expected.wrapping_add(1);
-            end += HEADER_BYTES + header.payload_bytes;
-            if end > self.bytes_max + HEADER_BYTES {
-                return Err(ReadError::Refused(error::PACKET_TOO_LARGE));
-            }
-            while self.inbox.len() < end {
-                self.fill(end, true).await?;
-            }
-            if header.payload_bytes < PAYLOAD_BYTES_MAX {
-                break;
+            while self.inbox.len() < needed {
+                match self.fill(needed, way.end > 0).await {
+                    Err(ReadError::NoMemory) => return self.skip(way).await,
+                    filled => filled?,
+                }
             }
         }
-        self.frame = end;
-        self.sequence = expected;
+        self.frame = way.end;
+        self.sequence = way.expected;
         Ok(())
+    }
+
+    /// This is the header of the command's next packet.
+    fn enter(&mut self, way: &mut Way, header: Header) -> Result<(), ReadError> {
+        self.sequence = header.sequence.wrapping_add(1);
+        if header.sequence != way.expected && !self.sock.is_compressed() {
+            return Err(ReadError::Refused(error::PACKETS_OUT_OF_ORDER));
+        }
+        way.expected = way.expected.wrapping_add(1);
+        way.end += HEADER_BYTES + header.payload_bytes;
+        way.last = header.payload_bytes < PAYLOAD_BYTES_MAX;
+        if way.gone + way.end > self.bytes_max + HEADER_BYTES {
+            return Err(ReadError::Refused(error::PACKET_TOO_LARGE));
+        }
+        Ok(())
+    }
+
+    /// There is no memory for the command: reads the rest of it and keeps its first bytes only.
+    async fn skip(&mut self, mut way: Way) -> Result<(), ReadError> {
+        let head = self.inbox.iter().skip(HEADER_BYTES).take(HEAD_BYTES);
+        let head: Vec<u8> = head.copied().collect();
+        loop {
+            let gone = way.end.min(self.inbox.len());
+            // A new buffer: the old one may be large.
+            let mut rest = Vec::with_capacity(IDLE_BYTES);
+            rest.extend_from_slice(&self.inbox[gone..]);
+            self.inbox = rest;
+            self.reservation.shrink(self.inbox.capacity());
+            (way.gone, way.end) = (way.gone + gone, way.end - gone);
+            if way.end == 0 && way.last {
+                break;
+            }
+            match Header::parse(&self.inbox) {
+                Some(header) if way.end == 0 => self.enter(&mut way, header)?,
+                _ => self.receive_more(true).await?,
+            }
+        }
+        let mut frame = Vec::with_capacity(IDLE_BYTES);
+        packet::write(&mut frame, &mut 0, &head);
+        self.frame = frame.len();
+        frame.append(&mut self.inbox);
+        self.inbox = frame;
+        self.sequence = way.expected;
+        Err(ReadError::NoMemory)
     }
 
     /// Goes on to the next command when the whole of it has come and it fits one packet; its first
@@ -221,19 +302,37 @@ impl Client {
                 self.inbox = Vec::with_capacity(IDLE_BYTES);
             }
         }
+        self.reservation.shrink(self.inbox.capacity());
         self.frame = 0;
     }
 
     /// Receives more; `wanted` is how long the buffer is to become.
     async fn fill(&mut self, wanted: usize, inside: bool) -> Result<(), ReadError> {
         // A length is the client's claim: room for it grows with what has really come.
-        let mut room = (wanted - self.inbox.len()).min(self.inbox.len().max(IDLE_BYTES));
+        let room = (wanted - self.inbox.len()).min(self.inbox.len().max(IDLE_BYTES));
         if self.pipelines && !self.inbox.is_empty() {
-            room = room.max(PIPELINE_BYTES.saturating_sub(self.inbox.len()));
+            self.make_room_ahead();
         }
         if self.inbox.capacity() - self.inbox.len() < room {
-            self.inbox.reserve(room);
+            let covered = self.reservation.cover(self.inbox.len() + room);
+            covered.map_err(|Full| ReadError::NoMemory)?;
+            self.inbox.reserve_exact(room);
         }
+        self.receive_more(inside).await
+    }
+
+    /// Makes room for the commands of a pipeline. Without memory for it they come in smaller pieces.
+    fn make_room_ahead(&mut self) {
+        let room = PIPELINE_BYTES.saturating_sub(self.inbox.len());
+        if self.inbox.capacity() - self.inbox.len() < room
+            && self.reservation.cover_if_free(PIPELINE_BYTES)
+        {
+            self.inbox.reserve_exact(room);
+        }
+    }
+
+    /// Receives as much as the buffer has room for.
+    async fn receive_more(&mut self, inside: bool) -> Result<(), ReadError> {
         if !self.inbox.is_empty() {
             self.progress.begin(Wait::Receive);
         }
@@ -246,6 +345,9 @@ impl Client {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset && !inside => {
                 Err(ReadError::Closed)
+            }
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                Err(ReadError::Refused(error::OUT_OF_MEMORY))
             }
             Err(error) => Err(match PackError::of(&error) {
                 Some(PackError::OutOfOrder { .. }) => {
@@ -429,7 +531,7 @@ impl Client {
     }
 
     /// Keeps the answers of the commands that are played from now on, or no more; gives what was kept.
-    pub(crate) fn hear(&mut self, heard: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    pub(crate) fn hear(&mut self, heard: Option<Transcript>) -> Option<Transcript> {
         std::mem::replace(&mut self.heard, heard)
     }
 
@@ -462,10 +564,8 @@ impl Client {
         range: Range<usize>,
     ) -> (io::Result<()>, Vec<u8>) {
         if self.muted {
-            if let Some(heard) = &mut self.heard
-                && heard.len() < HEARD_BYTES_MAX
-            {
-                heard.extend_from_slice(&buffer[range]);
+            if let Some(heard) = &mut self.heard {
+                heard.add(&buffer[range], &self.reservation, self.capabilities);
             }
             return (Ok(()), buffer);
         }

@@ -1,6 +1,6 @@
-//! How many clients there are, of all doors: for the limit, and to know when drained doors are empty.
+//! How many clients there are, of all doors: for their limits, and to know when drained doors are empty.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The count. Its lock is taken when a client comes and when one goes.
@@ -15,44 +15,41 @@ pub struct Clients {
 pub struct Seat(Arc<Clients>);
 
 impl Clients {
-    /// Counts a client; false when there are `max` already. Who enters must leave, or be seated.
-    pub fn enter(&self, max: usize) -> bool {
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = *now < max;
-        *now += usize::from(room);
-        room
-    }
-
-    /// A client is gone.
-    pub fn leave(&self) {
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        *now -= 1;
-        if *now == 0 {
-            self.empty.notify_all();
+    /// A place for one more client; `None` when there are `max` already.
+    pub fn enter(self: &Arc<Clients>, max: usize) -> Option<Seat> {
+        let mut now = self.lock();
+        if *now >= max {
+            return None;
         }
-    }
-
-    /// The place of a client that has entered.
-    pub fn seat(self: &Arc<Clients>) -> Seat {
-        Seat(self.clone())
+        *now += 1;
+        Some(Seat(self.clone()))
     }
 
     /// How many there are.
     pub fn now(&self) -> usize {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.lock()
     }
 
     /// Waits until nobody is left; false when `limit` is over first.
     pub fn wait_empty(&self, limit: Duration) -> bool {
-        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.lock();
         let waited = self.empty.wait_timeout_while(now, limit, |now| *now > 0);
         *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        // Every change is one number, so a panic cannot leave it half done.
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.leave();
+        let mut now = self.0.lock();
+        *now -= 1;
+        if *now == 0 {
+            self.0.empty.notify_all();
+        }
     }
 }
 
@@ -63,12 +60,11 @@ mod tests {
     #[test]
     fn the_limit_holds_and_a_seat_frees_its_place() {
         let clients = Arc::new(Clients::default());
-        assert!(clients.enter(1));
-        assert!(!clients.enter(1));
-        let seat = clients.seat();
+        let seat = clients.enter(1);
+        assert!(seat.is_some() && clients.enter(1).is_none());
         assert!(!clients.wait_empty(Duration::ZERO));
         drop(seat);
         assert!(clients.wait_empty(Duration::ZERO));
-        assert!(clients.enter(1));
+        assert!(clients.enter(1).is_some());
     }
 }

@@ -26,9 +26,10 @@ use crate::seat::HOME;
 use crate::session::Session;
 
 /// Refusals that are about an account or what it may use, and not about its client.
-const OF_ACCOUNTS: [ClientError; 8] = [
+const OF_ACCOUNTS: [ClientError; 9] = [
     error::ACCESS_DENIED,
     error::ACCOUNT_LOCKED,
+    error::ACCOUNT_BLOCKED,
     error::PASSWORD_EXPIRED,
     error::AUTH_PLUGIN_UNSUPPORTED,
     error::USER_LIMIT_REACHED,
@@ -37,6 +38,9 @@ const OF_ACCOUNTS: [ClientError; 8] = [
     error::SERVER_UNREACHABLE,
     error::POOL_WAIT_TIMEOUT,
 ];
+
+/// So often a client may fail to become somebody else.
+const FAILED_CHANGES_MAX: u8 = 3;
 
 impl Session {
     /// COM_INIT_DB: the server reports the new database like any other change of state.
@@ -75,7 +79,8 @@ impl Session {
         self.client.error(&error::SHUTDOWN_REFUSED, &[]).await
     }
 
-    /// COM_RESET_CONNECTION: the session is as after login, in its current database.
+    /// COM_RESET_CONNECTION: the session is as after login, in its current database. Its reads have
+    /// what it has written and seen all the same.
     pub(crate) async fn reset(&mut self) -> Result<(), End> {
         // Servers leave the role as it is.
         let role = self.state.variable(ROLE).map(<[u8]>::to_vec);
@@ -111,14 +116,14 @@ impl Session {
     }
 
     /// Ends what belongs to the session so far. A held connection is renewed first, so that its locks
-    /// are gone when the client goes on.
+    /// are gone when the client goes on. What was written and read stays required of its reads: the
+    /// program behind a connection that its pool has reset is the same.
     async fn forget_everything(&mut self) {
         Box::pin(self.leave_crossing()).await;
         for held in self.take_all_held() {
             self.end_hold(held).await;
         }
-        self.seat = HOME;
-        self.seats = Vec::new();
+        self.keep_required();
         self.lasting = Vec::new();
         self.chosen = None;
         self.texts = None;
@@ -134,7 +139,7 @@ impl Session {
         self.tracking = None;
         self.take_defaults();
         self.status = Status::AUTOCOMMIT;
-        self.forget_promises();
+        self.renew_promises();
         self.gets_diagnostics = false;
         self.diagnostics = Diagnostics::default();
         self.insert_id = 0;
@@ -157,18 +162,25 @@ impl Session {
                 .await);
         };
         self.forget_everything().await;
+        let stays = self.mode.dialect == Dialect::MariaDb;
+        if self.failed_changes >= FAILED_CHANGES_MAX {
+            // MariaDB hears of no other account on this connection, whatever the password.
+            self.set_state(Rc::new(SessionState::new(self.state.database())));
+            self.take_server_charsets().await;
+            return self.client.error(&error::UNKNOWN_COMMAND, &[]).await;
+        }
         // The client gives its place up and needs one again, perhaps of the same account.
         self.identity.berth = None;
         let (pass, admin) = (self.identity.pass.clone(), self.identity.admin);
         let database = self.state.database().map(<[u8]>::to_vec);
         let changed = self.become_user(change).await;
-        let stays = self.mode.dialect == Dialect::MariaDb;
         match changed {
             Err(End::Refused(why)) if stays && OF_ACCOUNTS.contains(&why) => {
                 let (berth, database) = (self.berth_again(&pass).await, database.as_deref());
                 let Some(berth) = berth else {
                     return Err(End::Refused(why));
                 };
+                self.failed_changes += 1;
                 self.take_identity(pass, database, admin, berth);
                 self.take_server_charsets().await;
                 Ok(())
@@ -202,6 +214,7 @@ impl Session {
         };
         let claim = Claim {
             user: change.user,
+            peer: self.peer.ip(),
             offer: Offer::new(plugin, self.client.salt, change.auth),
             collation: u8::try_from(change.collation)
                 .unwrap_or(self.identity.pass.profile().collation),
@@ -230,7 +243,8 @@ impl Session {
         self.identity.admin = admin;
         self.identity.berth = Some(berth);
         self.set_pass(pass);
-        self.forget_promises();
+        self.renew_promises();
+        self.writes = self.core.writes_of(&self.identity, self.peer.ip());
     }
 
     /// COM_SET_OPTION: several statements in one text, allowed (0) or not (1).

@@ -1,23 +1,26 @@
 //! What a session's reads are promised: its level, what it has written, what it has read, its token.
 //!
 //! A write's GTID comes with the server's OK packet and joins the session's floor: what every later
-//! read at the level `session` must have. Where a write has told none though it may have changed
+//! read at the level `session` must have. At the level `client` the floor takes in what any connection
+//! of the same client has had acknowledged ([`crate::client_level`]). Where a write has told none though it may have changed
 //! something (it failed half-way, its server was lost), the floor is unproved, and the primary is
 //! asked for its position before a replica serves again.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
-use backend::{Connection, Lease};
-use engine::heartbeat::{self, wait_for};
+use backend::Connection;
+use engine::heartbeat;
 use farm::crossing::Atomic;
-use farm::{Position, Server, ServerId, error};
+use farm::{ClientScope, Position, Server, ServerId, error};
 use routing::{LastRead, Level, Need};
 use sqltext::{Class, Hints, MsHint, Verb};
 
-use crate::counters::count;
+use crate::changes::Changes;
 use crate::end::End;
-use crate::exec::{Changes, Shape};
+use crate::exec::Shape;
 use crate::own_variables::Own;
+use crate::per_core::Core;
 use crate::session::Session;
 
 /// A bound of this many milliseconds is none.
@@ -28,6 +31,8 @@ pub const UNBOUNDED_MS: u64 = u32::MAX as u64;
 pub struct Consistency {
     /// The bound of `Eventual` is that of `max_lag_ms`, whatever the level.
     pub level: Level,
+    /// Which connections are one client's, for those that log in from now on.
+    pub client_scope: ClientScope,
     pub max_lag_ms: u64,
     /// Reads of one session do not go back in time.
     pub monotonic: bool,
@@ -38,7 +43,8 @@ pub struct Consistency {
 impl Default for Consistency {
     fn default() -> Consistency {
         Consistency {
-            level: Level::Session,
+            level: Level::Client,
+            client_scope: ClientScope::Address,
             max_lag_ms: 10_000,
             monotonic: true,
             wait_ms: 20,
@@ -78,6 +84,8 @@ pub(crate) struct Promises {
     pub version: u32,
     /// What of the current seat's group.
     pub seen: Seen,
+    /// What of the floor the read under way needs, where that is known to be less.
+    pub narrowed: Option<Box<Position>>,
     /// It has written at all.
     wrote: bool,
     /// When the read under way was planned; 0 for none.
@@ -95,6 +103,11 @@ pub(crate) struct Seen {
     /// It has written where no GTID tells of it.
     pub unlogged: bool,
     pub last_read: Option<LastRead>,
+    /// The group's timeline when the floor was last looked at; 0 before that.
+    timeline: u32,
+    /// What of the client's writes is in the floor: their version, and how often they were not known.
+    pub client_version: u64,
+    pub client_doubts: u64,
     last_replica: Option<ServerId>,
     /// When the session's server was last asked where it stands, so that others may serve.
     asked_us: u64,
@@ -115,6 +128,7 @@ impl Promises {
             own: Own::empty(),
             version: 0,
             seen: Seen::default(),
+            narrowed: None,
             wrote: false,
             began_us: 0,
             counts: false,
@@ -131,8 +145,13 @@ impl Promises {
         self.seen.last_replica
     }
 
+    /// What the read under way needs of the current seat's group.
+    pub fn required(&self) -> Option<&Position> {
+        self.narrowed.as_deref().or(self.seen.floor.as_deref())
+    }
+
     /// The session has this of the current seat's group from now on.
-    pub fn raise(&mut self, position: Position) {
+    fn raise(&mut self, position: Position) {
         match &mut self.seen.floor {
             Some(floor) => floor.join(&position),
             None => self.seen.floor = Some(Box::new(position)),
@@ -141,6 +160,22 @@ impl Promises {
 }
 
 impl Seen {
+    /// True while nothing is required of reads.
+    pub fn is_empty(&self) -> bool {
+        self.floor.is_none() && !self.unproved && !self.unlogged && self.last_read.is_none()
+    }
+
+    /// The group may have lost a primary since. What was lost with it never comes, so the new primary
+    /// is asked what there is.
+    pub fn turn(&mut self, timeline: u32) {
+        if self.timeline < timeline {
+            if self.timeline > 0 && self.floor.take().is_some() {
+                self.unproved = true;
+            }
+            self.timeline = timeline;
+        }
+    }
+
     /// Nothing is promised any more of what was written and read so far.
     pub fn forget(&mut self) {
         self.floor = None;
@@ -165,6 +200,7 @@ pub(crate) fn hinted(hints: &Hints, text: &[u8]) -> Result<Asked, String> {
     let mut level = match hints.ms {
         Some(MsHint::Eventual) => Some(eventual),
         Some(MsHint::Session) => Some(Level::Session),
+        Some(MsHint::Client) => Some(Level::Client),
         Some(MsHint::Strong) => Some(Level::Strong),
         _ => None,
     };
@@ -179,9 +215,9 @@ pub(crate) fn hinted(hints: &Hints, text: &[u8]) -> Result<Asked, String> {
         return Err(format!("the hint '{word}' is no key=value"));
     }
     if let Some(name) = hints.get(text, "consistency") {
-        level = Some(level_named(name).ok_or_else(|| {
-            let name = String::from_utf8_lossy(name);
-            format!("the hint consistency={name} is none of eventual, session, strong")
+        level = Some(Level::named(name).ok_or_else(|| {
+            let (name, names) = (String::from_utf8_lossy(name), Level::NAMES);
+            format!("the hint consistency={name} is none of {names}")
         })?);
     }
     let wrong = |name: &str, value: &[u8], what: &str| {
@@ -220,14 +256,6 @@ pub(crate) fn seconds(text: &[u8]) -> Option<u32> {
     (number <= 86_400).then_some(number)
 }
 
-/// The level of this name, in any case.
-pub(crate) fn level_named(name: &[u8]) -> Option<Level> {
-    let eventual = Level::Eventual { max_lag_us: None };
-    let levels = [eventual, Level::Session, Level::Strong];
-    let named = |level: &Level| name.eq_ignore_ascii_case(level.name().as_bytes());
-    levels.into_iter().find(named)
-}
-
 /// A number of milliseconds up to [`UNBOUNDED_MS`].
 pub(crate) fn milliseconds(text: &[u8]) -> Option<u64> {
     let number: u64 = std::str::from_utf8(text).ok()?.parse().ok()?;
@@ -238,6 +266,15 @@ impl Session {
     /// The level that this statement is asked to have, if it is a read: its own, or the session's.
     pub(crate) fn level_of(&self, shape: &Shape) -> Level {
         shape.level.unwrap_or(self.promises.level)
+    }
+
+    /// The session has this of the current seat's group from now on.
+    pub(crate) fn require(&mut self, position: Position) {
+        let snapshot = self.core.shared.published.load();
+        if let Some(group) = self.group(&snapshot) {
+            self.promises.seen.turn(group.timeline());
+        }
+        self.promises.raise(position);
     }
 
     /// What this statement needs, if it is a read.
@@ -253,7 +290,7 @@ impl Session {
         let level = if to_primary { Level::Strong } else { level };
         Need {
             level,
-            floor: promises.seen.floor.as_deref(),
+            floor: promises.required(),
             unproved: promises.seen.unproved || promises.seen.unlogged,
             last_read: promises.seen.last_read.filter(|_| promises.monotonic),
             now_us,
@@ -275,7 +312,7 @@ impl Session {
         if let Some(gtid) = &changes.gtid {
             let text = String::from_utf8_lossy(gtid);
             match Position::parse(connection.engine(), &text) {
-                Some(position) => self.promises.raise(position),
+                Some(position) => self.require(position),
                 None => (self.promises.seen.unproved, doubt) = (true, true),
             }
         }
@@ -320,8 +357,14 @@ impl Session {
         let primary = self.group(&snapshot).and_then(|group| group.primary());
         let engine = primary.map(|server| server.engine);
         match engine.and_then(|engine| Position::parse(engine, gtid)) {
-            Some(position) => self.promises.raise(position),
-            None => self.promises.seen.unproved = true,
+            Some(position) => {
+                self.tell_client(Some(&position));
+                self.require(position);
+            }
+            None => {
+                self.tell_client(None);
+                self.promises.seen.unproved = true;
+            }
         }
         self.promises.wrote = true;
     }
@@ -346,7 +389,8 @@ impl Session {
         };
         lease.release();
         if writable {
-            self.promises.raise(position);
+            self.prove_to_client(&position);
+            self.require(position);
             self.promises.seen.unproved = false;
         }
     }
@@ -357,7 +401,7 @@ impl Session {
             && !self.promises.seen.unlogged
             && shape.class == Class::Read
             && self.held.is_none()
-            && self.level_of(shape) == Level::Session
+            && self.level_of(shape).has_floor()
     }
 
     /// True when the server of the last read has served too much, and asking it for its position may
@@ -397,33 +441,6 @@ impl Session {
         }
     }
 
-    /// Waits on a replica until it has what the session's reads need; false when it has not come in
-    /// time, or the connection broke and is to be closed.
-    pub(crate) async fn await_floor(&self, lease: &mut Lease) -> bool {
-        let Some(floor) = self.promises.seen.floor.as_deref() else {
-            return true;
-        };
-        count(&self.core.counters.reads_waited);
-        let connection = lease.connection_mut();
-        let wait_ms = self.core.settings().consistency.wait_ms;
-        let wait = wait_for(connection.engine(), &floor.to_string(), wait_ms);
-        let ask = format!("SELECT {wait}");
-        let Ok(answer) = connection.ask(ask.as_bytes()).await else {
-            connection.condemn();
-            return false;
-        };
-        let came = answer.first().is_some_and(|value| value == b"0");
-        if came {
-            let snapshot = self.core.shared.published.load();
-            if let Some(server) = snapshot.server(connection.server) {
-                server.fresh.raise(floor);
-            }
-        } else {
-            count(&self.core.counters.reads_waited_in_vain);
-        }
-        came
-    }
-
     /// A position that the server of a read has had since.
     pub(crate) async fn position_after(
         &self,
@@ -460,14 +477,28 @@ impl Session {
         self.core.consistency_of(user, self.peer.ip())
     }
 
-    /// The session starts anew.
-    pub(crate) fn forget_promises(&mut self) {
-        let version = self.core.heed_settings();
-        let wait_ms = self.core.settings().failover_wait_ms;
+    /// The session starts anew with the defaults of its account. What it has written and seen, its
+    /// reads must have as before.
+    pub(crate) fn renew_promises(&mut self) {
         let user = &self.identity.pass.profile().user;
-        let marks = self.core.marks_of(user, self.peer.ip());
-        self.promises = Promises::new(&self.default_promises(), marks, wait_ms);
-        self.promises.version = version;
+        let mut renewed = self.core.promises_of(user, self.peer.ip());
+        renewed.seen = std::mem::take(&mut self.promises.seen);
+        renewed.wrote = self.promises.wrote;
+        self.promises = renewed;
+    }
+}
+
+impl Core {
+    /// What a new session of this user is promised.
+    pub(crate) fn promises_of(&self, user: &[u8], address: IpAddr) -> Promises {
+        let version = self.heed_settings();
+        let (marks, wait_ms) = (
+            self.marks_of(user, address),
+            self.settings().failover_wait_ms,
+        );
+        let mut promises = Promises::new(&self.consistency_of(user, address), marks, wait_ms);
+        promises.version = version;
+        promises
     }
 }
 
@@ -501,6 +532,11 @@ mod tests {
             level("/*heddle consistency=Session*/ SELECT 1"),
             Ok(Some(Level::Session))
         );
+        assert_eq!(level("/*ms=client*/ SELECT 1"), Ok(Some(Level::Client)));
+        assert_eq!(
+            level("/*heddle consistency=client*/ SELECT 1"),
+            Ok(Some(Level::Client))
+        );
         assert_eq!(
             level("/*heddle max_lag_ms=50*/ SELECT 1"),
             eventual(Some(50_000))
@@ -516,7 +552,7 @@ mod tests {
         for (hint, why) in [
             (
                 "consistency=best",
-                "the hint consistency=best is none of eventual, session, strong",
+                "the hint consistency=best is none of eventual, session, client or strong",
             ),
             (
                 "max_lag_ms=-1",

@@ -24,6 +24,9 @@ counters! {
     sessions_closed "Client connections that ended after login.";
     sessions_now "Client connections that are logged in now.";
     logins_refused "Client connections that were refused at login.";
+    passwords_verified "Passwords that were hashed, or opened with the router's RSA key, for a login.";
+    logins_locked "Logins refused because too many wrong passwords had come for their account.";
+    logins_unverified "Logins refused because too many passwords waited to be verified.";
     protocol_errors "Client connections that ended by breaking the protocol.";
     statements "Commands that were sent to a server.";
     statements_pipelined "Statements that were sent before the one in front of them was answered.";
@@ -34,6 +37,7 @@ counters! {
     reads_hedged_won "Reads that the second replica answered first.";
     reads_waited "Reads that waited for a replica to have what their session wrote.";
     reads_waited_in_vain "Reads that went elsewhere because a replica did not have it in time.";
+    reads_narrowed "Reads that need a part of what was written only, as the rest is in other tables.";
     transient_error_retries "Statements repeated after an error that passes by itself.";
     statements_ruled "Statements that a rule is about.";
     statements_refused "Statements that a rule refused.";
@@ -49,6 +53,7 @@ counters! {
     statements_held_now "Statements and logins that wait for a primary now.";
     statements_held_us "Microseconds that statements have waited for a primary.";
     statements_held_in_vain "Statements that waited for a primary for as long as they may.";
+    statements_held_refused "Statements and logins that did not wait for a primary because failover_waiters_max did.";
     connections_cut "Server connections that were ended because their server was fenced or lost the writes.";
     commits_held "Commits whose OK waited for a replica.";
     commits_held_in_vain "Commits whose OK went out after the last replica was waited for as long as is set.";
@@ -89,6 +94,7 @@ counters! {
     pins_next_transaction "Sessions pinned by SET TRANSACTION until their next transaction ends.";
     pins_statement "Sessions pinned by an open cursor or long data.";
     pins_password "Sessions pinned because their password had expired when they logged in.";
+    pins_status "Sessions pinned by asking for the counts of their session.";
     pins_replication "Sessions pinned by registering as a replica or reading a binlog.";
     binlog_streams_now "Sessions that read a binlog now.";
     sessions_pinned_now "Sessions that something ties to a server connection now.";
@@ -99,6 +105,7 @@ counters! {
     pool_idle "Server connections idle now.";
     pool_waiting "Sessions that wait for a server connection now.";
     pool_opened "Server connections opened.";
+    variables_refused "Session variables that a server did not set as a session had them: it went on without.";
     use_slave "Statements that a replica served.";
     use_master "Statements that a primary served.";
     use_slave_guess "Statements without a hint for a server that were taken for reads.";

@@ -27,7 +27,7 @@ impl Session {
             statement.astray = true;
             return Ok(());
         }
-        if statement.broken {
+        if statement.broken || statement.starved {
             // A part is lost already: what follows it must not pass for the whole.
             return Ok(());
         }
@@ -107,7 +107,7 @@ impl Session {
         };
         let at_server = statement.cursor || statement.long_data;
         (statement.cursor, statement.long_data) = (false, false);
-        (statement.broken, statement.astray) = (false, false);
+        (statement.broken, statement.astray, statement.starved) = (false, false, false);
         let key = statement.key.clone();
         let known = self.held.as_mut().and_then(|held| {
             let known = held.lease.connection_mut().known(&key)?;
@@ -173,7 +173,7 @@ impl Session {
 
     /// A connection for a command without a reply.
     async fn checkout_for(&mut self, shape: &Shape) -> Option<(Lease, Pins)> {
-        let (plan, target) = self.route(shape, &[]).ok()?;
+        let (plan, target) = self.route(shape, None, &[]).ok()?;
         self.checkout(&plan, &target, shape).await.ok()
     }
 }

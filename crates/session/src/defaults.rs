@@ -5,7 +5,9 @@
 //! it follows it over connections. The value is asked for before the statement runs, and only of
 //! variables that sessions have, too.
 
-use backend::{Connection, ConnectionError, Global, PoolError, Tracked, classify};
+use backend::{
+    Connection, ConnectionError, Global, PoolError, SessionState, TRACKING, Tracked, classify,
+};
 use farm::ServerId;
 use mysql_wire::relay::Outcome;
 use sqltext::{Facts, Scope, Verb};
@@ -77,7 +79,9 @@ impl Session {
                 let name = item.name.into_owned();
                 let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
                 let moves = classify(&name) == Tracked::State && !OF_LOGIN.contains(&&*name);
-                if global && moves && name.bytes().all(word) {
+                // What clients hear of their session is theirs by login, too.
+                let shown = TRACKING.contains(&&*name);
+                if global && (moves || shown) && name.bytes().all(word) {
                     names.push(name);
                 }
             }
@@ -105,9 +109,8 @@ impl Session {
         let (then, now) = (self.defaults, defaults.globals());
         let mut state = (*self.state).clone();
         for Global { name, value } in defaults.since(then) {
-            if state.variable(&name).is_none() {
+            if state.variable(&name).is_none() && !TRACKING.contains(&&*name) {
                 state = state.with_variable(&name, &value);
-                self.kept.push(name);
             }
         }
         self.defaults = now;
@@ -117,22 +120,25 @@ impl Session {
     /// The session begins, or begins anew: it has what servers have now.
     pub(crate) fn take_defaults(&mut self) {
         self.defaults = self.core.shared.defaults.globals();
-        self.kept = Vec::new();
     }
 
-    /// After a server refused the session's state: it may be for a variable that this account may
-    /// not set, or nobody. The session goes on with the new values then. False when there are none.
-    pub(crate) fn does_without_kept(&mut self, error: &PoolError) -> bool {
-        let refused = matches!(
-            error,
-            PoolError::Connection(ConnectionError::Refused { .. })
-        );
-        if !refused || self.kept.is_empty() {
-            return false;
+    /// Goes on with what a connection has become, where its server did not set all of the state.
+    #[inline]
+    pub(crate) fn accept(&mut self, connection: &Connection) {
+        if !SessionState::same(connection.state(), &self.state) {
+            self.set_state(connection.state().clone());
         }
-        let kept = std::mem::take(&mut self.kept);
-        let state = self.state.without_variables(&kept);
+    }
+
+    /// After a server refused to set some of the session's variables: it goes on without them, as it
+    /// would where nobody may set them. False when it was not that.
+    pub(crate) fn does_without_variables(&mut self, error: &PoolError) -> bool {
+        let PoolError::Connection(ConnectionError::Variables { names }) = error else {
+            return false;
+        };
+        let state = self.state.without_variables(names);
+        let fewer = state != *self.state;
         self.set_state(Rc::new(state));
-        true
+        fewer
     }
 }

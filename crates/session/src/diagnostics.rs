@@ -51,7 +51,12 @@ impl Diagnostics {
     pub fn note(&mut self, shape: &Shape, outcome: &Outcome, dialect: Dialect) {
         let failed = outcome.error.is_some();
         if outcome.prepared.is_some() && !failed {
-            // To prepare a statement is not to run it.
+            // To prepare a statement is not to run it, but what it warns of is news.
+            if outcome.warnings > 0 || dialect == Dialect::MySql {
+                self.any = outcome.warnings > 0;
+                self.warnings = outcome.warnings;
+                self.rows = None;
+            }
             return;
         }
         if failed || !only_asks(shape, dialect) {
@@ -66,6 +71,18 @@ impl Diagnostics {
         };
         if !failed {
             self.note_found(shape, outcome, query);
+        }
+    }
+
+    /// Takes note of the reply to a statement that may have used no table: on MariaDB such a one leaves
+    /// the warnings before it, unless it has some itself.
+    pub fn note_without_tables(&mut self, shape: &Shape, outcome: &Outcome, dialect: Dialect) {
+        let leaves =
+            dialect == Dialect::MariaDb && outcome.error.is_none() && outcome.warnings == 0;
+        let before = leaves.then(|| (self.any, self.warnings, self.rows.take()));
+        self.note(shape, outcome, dialect);
+        if let Some((any, warnings, rows)) = before {
+            (self.any, self.warnings, self.rows) = (any, warnings, rows);
         }
     }
 
@@ -93,6 +110,11 @@ impl Diagnostics {
             self.rows = Some(Box::new(rows));
         }
         self.found_rows = self.found_rows.or(residue.found_rows);
+    }
+
+    /// The warnings are known here.
+    fn told(&self) -> bool {
+        self.any && self.rows.is_some()
     }
 
     /// The connection has warnings that nobody else knows.
@@ -126,7 +148,7 @@ impl Diagnostics {
             Ask::RowCount => Some(format!("CAST((({})|0) AS SIGNED)", self.row_count)),
             Ask::WarningCount => count(false),
             Ask::ErrorCount => count(true),
-            Ask::ConnectionId | Ask::PseudoThreadId => None,
+            Ask::ConnectionId | Ask::PseudoThreadId | Ask::Socket => None,
         }
     }
 }
@@ -144,6 +166,35 @@ fn keeps_found_rows(shape: &Shape) -> bool {
 }
 
 impl Session {
+    /// Takes note of the reply to the current command.
+    pub(crate) fn note_diagnostics(&mut self, shape: &Shape, outcome: &Outcome) {
+        let dialect = self.mode.dialect;
+        match self.uses_tables(shape) {
+            true => self.diagnostics.note(shape, outcome, dialect),
+            false => {
+                let diagnostics = &mut self.diagnostics;
+                diagnostics.note_without_tables(shape, outcome, dialect);
+            }
+        }
+    }
+
+    /// False when the current command surely uses no table. It is known of those only that run between others all
+    /// the time: SET, USE, and what begins and ends transactions.
+    fn uses_tables(&self, shape: &Shape) -> bool {
+        if shape.facts.contains(Facts::MULTIPLE) {
+            return true;
+        }
+        match shape.class {
+            Class::Use | Class::Transaction | Class::Empty => false,
+            Class::Set => {
+                let text = self.client.payload();
+                let word = |part: &[u8]| part.eq_ignore_ascii_case(b"select");
+                text.first() != Some(&(Command::Query as u8)) || text.windows(6).any(word)
+            }
+            _ => true,
+        }
+    }
+
     /// True when the connection cannot answer a question about the session's last statement. Even
     /// the right one cannot when that left no warnings and those before are another session's.
     pub(crate) fn must_recall(&self, connection: &Connection, shape: &Shape) -> bool {
@@ -151,7 +202,10 @@ impl Session {
             && shape.verb != Verb::GetDiagnostics
             && !self.diagnostics.any
             && ![0, self.handle.id].contains(&connection.owner.warned);
-        nothing || !self.still_knows(connection)
+        let told = self.diagnostics.told()
+            && shape.facts.contains(Facts::WARNINGS)
+            && shape.verb != Verb::GetDiagnostics;
+        nothing || told || !self.still_knows(connection)
     }
 
     /// Makes a connection say what the last statement left when that was nothing. False when
@@ -193,7 +247,8 @@ impl Session {
         let mut all = true;
         let value = |ask| {
             let value = self.diagnostics.value(ask);
-            all &= value.is_some() || matches!(ask, Ask::ConnectionId | Ask::PseudoThreadId);
+            all &= value.is_some()
+                || matches!(ask, Ask::ConnectionId | Ask::PseudoThreadId | Ask::Socket);
             value
         };
         let text = sqltext::replace(text, &self.mode, value);
@@ -215,8 +270,7 @@ impl Session {
             false => (false, None),
         };
         shape.facts -= Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS;
-        // The literals of the new text are others, and so is what is known of its shape.
-        (shape.scan, shape.folds) = (0, !shape.folds);
+        self.leave_text(&mut shape, self.text(job));
         let done = match job {
             Job::Frame(_) if !self.client.is_split() => {
                 self.client.replace_text(&text);

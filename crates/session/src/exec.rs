@@ -7,27 +7,26 @@
 use std::rc::Rc;
 
 use backend::{
-    Connection, ConnectionError, Global, Lease, NO_ROLE, PoolError, ROLE, SessionState,
-    TOO_MANY_STATEMENTS, Target,
+    Connection, ConnectionError, Global, Lease, NO_ROLE, PoolError, ROLE, TOO_MANY_STATEMENTS,
+    Target,
 };
 use farm::{ServerId, error};
 use mysql_wire::relay::{Expect, Outcome};
-use mysql_wire::status::Status;
-use routing::{Level, Plan, Refusal, Standing};
+use routing::{Level, Plan};
 use sqltext::{Class, Facts, MsHint, Verb};
 
 use crate::aside::Aside;
+use crate::changes::Changes;
 use crate::counters::count;
 use crate::end::End;
 use crate::hold::Hold;
 use crate::outcome::LostOn;
 use crate::pin::Pins;
 use crate::profile::Step;
-use crate::reads::{Transient, want_positions};
+use crate::reads::Transient;
 use crate::refuse::ServerRefusal;
 use crate::resume::{Resume, Sent};
 use crate::session::Session;
-use crate::target::target;
 use crate::train::Train;
 
 /// What the tokenizer said of a text, or what stands for it where there is none.
@@ -37,8 +36,9 @@ pub(crate) struct Shape {
     pub verb: Verb,
     pub facts: Facts,
     pub hint: Option<MsHint>,
-    pub digest: u64,
-    /// What else tells shapes of the same digest apart; see [`sqltext::Scan::folds`].
+    /// The shape's own number in this process; 0 for what is no text. See [`sqltext::Scan::shape`].
+    pub hash: u128,
+    /// What else tells texts of the same shape apart; see [`sqltext::Scan::folds`].
     pub folds: u64,
     /// The number of the scan that read the text; its literals are there until the next one.
     pub scan: u64,
@@ -66,7 +66,7 @@ impl Shape {
             verb: Verb::Other,
             facts: Facts::empty(),
             hint: None,
-            digest: 0,
+            hash: 0,
             folds: 0,
             scan: 0,
             marked: false,
@@ -99,7 +99,7 @@ impl Shape {
     }
 
     /// Asks for what only the connection of the statement before knows.
-    fn asks_back(&self) -> bool {
+    pub fn asks_back(&self) -> bool {
         self.facts
             .intersects(Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS)
             && !self.facts.contains(Facts::MULTIPLE)
@@ -252,36 +252,13 @@ impl Loss {
     }
 }
 
-/// What a reply said about the session's state.
-#[derive(Default)]
-pub(crate) struct Changes {
-    pub state: Option<SessionState>,
-    /// A variable changed that cannot be moved.
-    pub pins: bool,
-    /// A user variable was named that cannot be moved.
-    pub pins_user_variables: bool,
-    /// Pins that have nothing to hold any more.
-    pub ended: Pins,
-    /// The variables that the reply named, in lower case.
-    pub told: Vec<String>,
-    /// What the server reports was changed by a text that did not look like it.
-    pub tracking: bool,
-    /// The GTIDs of what was written, in the engine's notation.
-    pub gtid: Option<Vec<u8>>,
-    /// So many bytes of them are of what the client may hear of.
-    pub held: usize,
-    /// Something was set for the next transaction only.
-    pub one_shot: bool,
-    /// A replica refused the statement after part of its reply had been sent on.
-    pub writes: bool,
-}
-
 impl Session {
     /// Runs a command that only a server of the current seat can answer.
     pub(crate) async fn run_on_servers(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         let mut run = self.new_run(shape, job);
         // Servers that have failed this statement. Each is tried once, so the loop ends.
         let mut avoid = Vec::new();
+        self.heed_client(&shape);
         if self.may_prove(&shape) || self.may_ask_to_move(&shape) {
             Box::pin(self.ask_before_read(&shape)).await;
         }
@@ -292,7 +269,7 @@ impl Session {
     /// Runs the command on one server. True when it is to be tried again; else the client has been
     /// answered.
     async fn try_server(&mut self, run: &mut Run, avoid: &mut Vec<ServerId>) -> Result<bool, End> {
-        let (plan, target) = match self.route(&run.shape, avoid) {
+        let (plan, target) = match self.route(&run.shape, Some(run.job), avoid) {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.hold_refused(run, avoid, refusal)).await,
         };
@@ -393,7 +370,7 @@ impl Session {
         if !self.leave_train(run) {
             self.give_back(lease);
         }
-        self.core.learn_writer(run.shape.digest);
+        self.core.learn_writer(run.shape.hash);
         count(&self.core.counters.reads_corrected);
         (run.shape.class, run.shape.writes) = (Class::Other, true);
     }
@@ -403,7 +380,7 @@ impl Session {
     pub(crate) fn does_without(&mut self, error: &PoolError) -> bool {
         self.does_without_database(error)
             || self.does_without_role(error)
-            || self.does_without_kept(error)
+            || self.does_without_variables(error)
     }
 
     /// After a server refused the session's database, which somebody dropped: the session goes on
@@ -449,59 +426,8 @@ impl Session {
     pub(crate) fn is_known_writer(&self, shape: &Shape) -> bool {
         shape.class == Class::Read && {
             let writers = self.core.writers.borrow();
-            !writers.is_empty() && writers.contains(&shape.digest)
+            !writers.is_empty() && writers.contains(&shape.hash)
         }
-    }
-
-    /// Chooses the server.
-    pub(crate) fn route(
-        &mut self,
-        shape: &Shape,
-        avoid: &[ServerId],
-    ) -> Result<(Plan, Target), Refusal> {
-        let held = match &self.held {
-            Some(held) => Some(held.lease.connection().server),
-            None => self.last_server.filter(|_| shape.asks_back()),
-        };
-        let snapshot = self.core.shared.published.load();
-        // A server that is gone knows nothing more of the statement before.
-        let gone = |id: ServerId| snapshot.server(id).is_none_or(|s| !s.health.alive);
-        let held = held.filter(|&id| self.held.is_some() || !gone(id));
-        self.core.heed(&snapshot.accounts);
-        let group = self.group(&snapshot);
-        self.promises.counts = group.is_some_and(|group| group.servers.len() > 1);
-        let begins = self.begins_reading(shape);
-        let read = shape.class == Class::Read || begins;
-        let reads = self.promises.counts && read && held.is_none();
-        let now_us = if reads { self.core.now_us() } else { 0 };
-        self.promises.began_us = now_us;
-        let standing = Standing {
-            group: group.map(|group| &**group),
-            held,
-            last_used: self.last_server,
-            last_replica: self.promises.last_replica(),
-            autocommit: begins || self.status.contains(Status::AUTOCOMMIT),
-            need: self.need(shape, now_us),
-            among: self.ruled.as_ref().and_then(|r| r.servers.as_deref()),
-        };
-        let mut balance = self.core.balance.borrow_mut();
-        let plan = routing::plan(
-            &snapshot,
-            read,
-            shape.hint,
-            &standing,
-            avoid,
-            &mut balance,
-            &|server| self.core.pools.in_use(server),
-        )?;
-        if reads {
-            want_positions(&snapshot, &standing.need, &plan);
-        }
-        let target = target(&snapshot, plan.server, plan.read_only).ok_or_else(|| Refusal {
-            error: error::NO_SERVER,
-            detail: "of this session".to_owned(),
-        })?;
-        Ok((plan, target))
     }
 
     /// A connection of the planned server in the session's state: the held one with its pins, the
@@ -545,6 +471,7 @@ impl Session {
             count(&self.core.counters.pool_waits_failed);
         }
         let mut lease = taken?;
+        self.accept(lease.connection());
         let pins = match self.lasting.is_empty() {
             true => Pins::empty(),
             false => Box::pin(self.bring_lasting(lease.connection_mut())).await?,

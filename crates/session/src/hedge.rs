@@ -101,7 +101,7 @@ impl Session {
 
     /// A connection of another replica, to which the read has been sent, if one can be had at once.
     async fn second(&mut self, run: &Run, plan: &Plan, limit: Duration) -> Option<Lease> {
-        let (other, target) = self.route(&run.shape, &[plan.server]).ok()?;
+        let (other, target) = self.route(&run.shape, Some(run.job), &[plan.server]).ok()?;
         if !other.guards() || other.wait || other.server == plan.server {
             return None;
         }

@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::hash::Hasher;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -16,13 +17,13 @@ use farm::{Group, GroupKind, Snapshot, error};
 use futures_channel::oneshot;
 use rustc_hash::{FxHashMap, FxHasher};
 
-use crate::counters::count;
+use crate::counters::{Counters, count};
 use crate::end::End;
 use crate::exec::Run;
 use crate::per_core::{Core, Handle};
 use crate::profile::Step;
 use crate::seat::{HOME, group_of};
-use crate::session::Session;
+use crate::session::{Session, is_free};
 use crate::target::target;
 
 /// Time between two looks at the snapshot while somebody waits.
@@ -249,6 +250,13 @@ impl Core {
         }
     }
 
+    /// True when as many wait as may. Cores do not ask each other, so each may let in one too many.
+    fn is_crowded(&self) -> bool {
+        let waiters_max = self.settings().failover_waiters_max;
+        let now = |counters: &Arc<Counters>| counters.statements_held_now.load(Relaxed);
+        waiters_max > 0 && self.shared.counters.iter().map(now).sum::<u64>() >= waiters_max
+    }
+
     /// Sees to it that the snapshot is looked at for as long as somebody waits.
     fn keep_looking(&self) {
         let Some(core) = self.me.upgrade() else {
@@ -291,6 +299,10 @@ impl Core {
         let now_us = self.now_us();
         let limit_us = self.settings().failover_wait_ms * 1000;
         if limit_us == 0 || self.is_draining() || !is_tended(&self.shared.published.load(), HOME) {
+            return false;
+        }
+        if hold.is_none() && self.is_crowded() {
+            count(&self.counters.statements_held_refused);
             return false;
         }
         let hold = hold.get_or_insert(Hold::new(now_us));
@@ -345,6 +357,13 @@ impl Session {
         if run.hold.is_none() {
             if limit_us == 0 || !tended || self.core.is_draining() {
                 return Ok(Turn::Over { waited_ms: 0 });
+            }
+            // What has begun waits in every case.
+            let new = is_free(self.status) && run.resume.is_none();
+            if new && self.core.is_crowded() {
+                count(&self.core.counters.statements_held_refused);
+                self.client.error(&error::TOO_MANY_WAIT, &[]).await?;
+                return Ok(Turn::Answered);
             }
             count(&self.core.counters.statements_held);
             self.start_clock(&run.shape);

@@ -16,7 +16,7 @@ use routing::rules::{Actions, Fallback, Hook, Rules, ServerName, Servers};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use crate::consistency::{UNBOUNDED_MS, bound_us, level_named};
+use crate::consistency::{UNBOUNDED_MS, bound_us};
 use crate::counters::count;
 use crate::exec::{Job, Shape};
 use crate::session::Session;
@@ -56,7 +56,7 @@ impl Verdict {
 struct Asked {
     /// The hook's place in memory, which the rules keep.
     hook: usize,
-    digest: u64,
+    shape: u128,
     user: Rc<[u8]>,
     database: Option<Box<[u8]>>,
     in_transaction: bool,
@@ -105,7 +105,7 @@ impl Session {
     ) -> Result<Verdict, String> {
         let asked = Asked {
             hook: Arc::as_ptr(hook) as usize,
-            digest: shape.digest,
+            shape: shape.hash,
             user: self.identity.pass.profile().user.clone(),
             database: self.state.database().map(Into::into),
             in_transaction: self.status.contains(Status::IN_TRANS),
@@ -169,7 +169,7 @@ impl Session {
             "client": self.peer.ip().to_canonical().to_string(),
             "database": self.state.database().map(lossy),
             "text": text,
-            "digest": format!("{:016x}", shape.digest),
+            "digest": self.digest(shape, job).map(|digest| digest.to_string()),
             "class": format!("{:?}", shape.class).to_lowercase(),
             "servers": candidates.collect::<Vec<_>>(),
             "last_used": last.map(|server| &*server.name),
@@ -266,7 +266,7 @@ fn read_verdict(body: &[u8], farm: &Snapshot) -> Result<Verdict, String> {
                 verdict.servers = Some(servers(&all.ok_or_else(|| wrong("servers"))?, farm)?);
             }
             ("level", Value::String(level)) => {
-                let level = level_named(level.as_bytes());
+                let level = Level::named(level.as_bytes());
                 verdict.level = Some(level.ok_or_else(|| wrong("level"))?);
             }
             ("max_lag_ms", value) => {

@@ -25,6 +25,16 @@ use crate::scratch::SCRATCH;
 use crate::session::Session;
 use crate::target::target;
 
+/// The expression reads a table or a sequence, which MariaDB does not allow there.
+fn uses_tables(expression: &[u8], shape: &Shape) -> bool {
+    let sequence = Facts::LAST_SEQUENCE_VALUE | Facts::WRITES_SEQUENCE;
+    let word = |word: &[u8]| {
+        let mut parts = expression.windows(word.len());
+        parts.any(|part| part.eq_ignore_ascii_case(word))
+    };
+    shape.facts.intersects(sequence) || (word(b"select") && word(b"from"))
+}
+
 /// How a session is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
@@ -220,6 +230,10 @@ impl Session {
         job: Job,
         expression: &[u8],
     ) -> Result<Option<u64>, End> {
+        if self.mode.dialect == Dialect::MariaDb && uses_tables(expression, shape) {
+            let told = self.client.error(&error::KILL_TAKES_NO_TABLES, &[]).await;
+            return told.map(|()| None);
+        }
         let query = [b"SELECT CAST((", expression, b") AS SIGNED)"].concat();
         let value = self.evaluate(shape, job, &query).await?;
         Ok(value.map(|value| number(&value)))

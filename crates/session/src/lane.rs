@@ -5,7 +5,7 @@
 //! A lane that has told of a loss is done: drop it and open another.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,13 +22,14 @@ use mysql_wire::statement::{PrepareOk, encode_execute};
 use reactor::Sock;
 use routing::LastRead;
 
-use crate::client::{Client, HEARD_BYTES_MAX};
+use crate::client::Client;
 use crate::login::Identity;
 use crate::per_core::Core;
 use crate::place::{Heard, executed, heard, packets};
 use crate::refuse::ServerRefusal;
 use crate::seat::{HOME, group_of};
 use crate::session::Session;
+use crate::transcript::{self, Transcript};
 use crate::vouch::Admitted;
 
 /// The account by which Heddle itself uses the servers.
@@ -52,6 +53,7 @@ pub(crate) fn own_entitlement(user: &str, place: &str) -> Entitlement {
         privileges: 0,
         limited: false,
         expired: false,
+        alike: None,
     }
 }
 
@@ -98,6 +100,9 @@ impl Param<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost(pub String);
 
+/// Where the clients of lanes are.
+pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
 /// A session of the core, used by one task.
 pub struct Lane {
     session: Box<Session>,
@@ -116,6 +121,7 @@ impl Own {
             credential,
             collation: COLLATION,
             flags: Capabilities::empty(),
+            client: None,
             entitlement: own_entitlement(&self.user, OWN),
         }
     }
@@ -130,17 +136,21 @@ impl Lane {
     fn of(core: &Rc<Core>, profile: Profile) -> io::Result<Lane> {
         let (near, far) = Sock::pair()?;
         core.heed_settings();
-        let mut client = Client::new(Channel::new(near), HEARD_BYTES_MAX);
+        let mut client = Client::new(
+            Channel::new(near),
+            transcript::BYTES_MAX,
+            core.shared.live.memory(),
+        );
         client.capabilities = LANE;
         let identity = Identity {
             pass: core.pools.pass(profile),
             database: None,
+            process: None,
             admin: false,
             berth: None,
         };
         let id = core.shared.registry.next_id();
-        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let session = Session::new(core.clone(), client, identity, nowhere, id);
+        let session = Session::new(core.clone(), client, identity, NOWHERE, id);
         session.handle.lane_runs.set(Some(false));
         Ok(Lane {
             session: Box::new(session),
@@ -161,7 +171,7 @@ impl Lane {
     /// The session ended.
     pub async fn ask(&mut self, text: &[u8]) -> Result<Heard, Lost> {
         let answer = self.run(command(Command::Query, text)).await?;
-        Ok(heard(&answer, LANE))
+        Ok(heard(answer, LANE))
     }
 
     /// Prepares a statement: its number on this lane.
@@ -170,11 +180,11 @@ impl Lane {
     /// The session ended.
     pub async fn prepare(&mut self, text: &[u8]) -> Result<Result<u32, ServerRefusal>, Lost> {
         let answer = self.run(command(Command::StmtPrepare, text)).await?;
-        let first = packets(&answer).next();
+        let first = packets(answer.bytes()).next();
         if let Some(Ok(reply)) = first.map(PrepareOk::decode) {
             return Ok(Ok(reply.statement_id));
         }
-        match heard(&answer, LANE) {
+        match heard(answer, LANE) {
             Heard::Refused(refusal) => Ok(Err(refusal)),
             _ => Err(Lost("a PREPARE was answered oddly".to_owned())),
         }
@@ -195,7 +205,7 @@ impl Lane {
         });
         written.map_err(|why| Lost(why.to_string()))?;
         let answer = self.run(frame).await?;
-        Ok(executed(&answer, LANE))
+        Ok(executed(answer, LANE))
     }
 
     /// Forgets a prepared statement.
@@ -208,7 +218,7 @@ impl Lane {
     }
 
     /// Runs a command, given as whole packets, and gives the packets of its answer.
-    async fn run(&mut self, command: Vec<u8>) -> Result<Vec<u8>, Lost> {
+    async fn run(&mut self, command: Vec<u8>) -> Result<Transcript, Lost> {
         let session = &mut *self.session;
         if session.handle.killed.get() {
             return Err(Lost("its session was ended".to_owned()));
@@ -216,7 +226,7 @@ impl Lane {
         session.handle.active_s.set(session.core.now_s.get());
         session.handle.lane_runs.set(Some(true));
         let idle = session.client.begin_play();
-        session.client.hear(Some(Vec::new()));
+        session.client.hear(Some(Transcript::default()));
         session.client.play_owned(command);
         let mut done = Box::pin(session.command()).await;
         if done.is_ok() && session.crossing.is_some() {
@@ -226,7 +236,7 @@ impl Lane {
         session.handle.lane_runs.set(Some(false));
         let heard = session.client.hear(None).unwrap_or_default();
         session.client.end_play(idle);
-        if session.handle.killed.get() && heard.is_empty() && done.is_ok() {
+        if session.handle.killed.get() && heard.bytes().is_empty() && done.is_ok() {
             done = Err(crate::end::End::Killed);
         }
         match done {
@@ -296,7 +306,7 @@ impl Lane {
                 }
             }
             if let Some(position) = &one.position {
-                session.promises.raise(position.clone());
+                session.require(position.clone());
             }
             session.promises.seen.unproved |= one.more;
             if let Some(here) = here {

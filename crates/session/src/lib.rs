@@ -18,7 +18,9 @@ mod attempt;
 mod berths;
 mod binlog;
 mod cache;
+mod changes;
 mod client;
+mod client_level;
 mod clients;
 mod command;
 mod consistency;
@@ -27,19 +29,26 @@ mod crossing;
 mod cursor;
 mod defaults;
 mod diagnostics;
+mod digests;
 mod end;
+mod entrance;
 mod exec;
 mod expired;
 mod fan;
+mod floor_waits;
 mod hedge;
 mod hold;
 mod hook;
+mod hosts;
 mod insert_id;
 mod kill;
+
 mod lane;
 mod lasting;
+mod listing;
 mod local;
 mod local_file;
+mod locks;
 mod login;
 mod loss;
 mod marks;
@@ -54,10 +63,12 @@ mod pin;
 mod place;
 mod point;
 mod prepared;
+mod prepared_bytes;
 mod processlist;
 mod profile;
 mod prove;
 mod query;
+mod reading;
 mod reads;
 mod refuse;
 mod registry;
@@ -65,6 +76,7 @@ mod renew;
 mod replay;
 mod resume;
 mod rights;
+mod route;
 mod rsa_key;
 mod rules;
 mod scratch;
@@ -74,6 +86,7 @@ mod secrets;
 mod session;
 mod settings;
 mod settle;
+mod shown;
 mod stall;
 mod statistics;
 mod stint;
@@ -82,8 +95,10 @@ mod ties;
 mod tokens;
 mod tracking;
 mod train;
+mod transcript;
 mod transport;
 mod variables;
+mod verifiers;
 mod view;
 mod visitors;
 mod vouch;
@@ -92,15 +107,17 @@ use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 
-pub use crate::clients::{Clients, Seat};
+pub use crate::clients::Clients;
 pub use crate::consistency::{Consistency, UNBOUNDED_MS};
 pub use crate::counters::Counters;
 pub use crate::crossing::{
-    Allowed, CrossTerms, GatePassed, GatesHeld, Keeper, LetGo, OwnEnded, OwnFound, Pass, Settled,
-    Verified,
+    Allowed, CrossTerms, GatePassed, GatesHeld, Keeper, LetGo, OwnEnded, OwnFound, Pass, Sealed,
+    Settled, Verified,
 };
+pub use crate::entrance::{Entrance, Places, Refusal};
 pub use crate::kill::How;
 pub use crate::lane::{Lane, Lost, Own, Param, Written, join_written, token_of};
+pub use crate::locks::Locks;
 pub use crate::operator::{Answer, Fault, Ids, Operator, Reply, TakenIds};
 pub use crate::peers::{Elsewhere, NoPeers, Peers};
 pub use crate::per_core::{Core, Shared};
@@ -112,11 +129,12 @@ pub use crate::rsa_key::RsaKey;
 pub use crate::scratch::{Scratch, ScratchServer};
 pub use crate::secrets::{BackendCredential, Secrets};
 pub use crate::session::serve;
-pub use crate::settings::{Gathering, InForce, Live, Settings};
+pub use crate::settings::{Gathering, InForce, Live, LoginLimits, Settings};
 pub use crate::transport::{ClientTls, Transport};
+pub use crate::verifiers::{VerifierQueue, Verifiers};
 pub use crate::view::{Door, Lister, SessionView};
 pub use crate::visitors::Stay;
-pub use crate::vouch::{Admitted, Denied};
+pub use crate::vouch::{Admitted, Denied, PlainLogin, Standing};
 pub use backend::{Limits, Secret, Terms};
 pub use mysql_wire::command::Command;
 pub use routing::{Level, Near, Preferences, Slowness, Strategy};
@@ -125,7 +143,7 @@ pub use routing::{Level, Near, Preferences, Slowness, Strategy};
 #[derive(Debug)]
 pub enum Message {
     /// An accepted client.
-    Accept(TcpStream, SocketAddr),
+    Accept(TcpStream, SocketAddr, Places),
     /// Another door has work for the core.
     Visit(Visit),
     /// KILL for a session of this core.

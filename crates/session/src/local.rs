@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use farm::error;
+use farm::{Access, error};
 use sqltext::{Facts, Verb};
 
 use crate::end::End;
 use crate::exec::Shape;
 use crate::operator::{Answer, Reply};
 use crate::place::Explained;
+use crate::rights::Right;
 use crate::session::Session;
 
 impl Session {
@@ -35,16 +36,41 @@ impl Session {
         for word in words.iter_mut().take(2) {
             word.make_ascii_lowercase();
         }
+        let operator = Arc::clone(&self.core.shared.operator);
+        let needed = operator.needs(&words);
+        let access = self.access(needed).await;
+        if access < needed {
+            let refusal = match needed {
+                Access::Admin => &error::ADMIN_REQUIRED,
+                Access::Monitor | Access::Public => &error::MONITOR_REQUIRED,
+            };
+            return self.client.error(refusal, &[]).await;
+        }
         let (tell, told) = futures_channel::oneshot::channel();
         let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
-        let operator = Arc::clone(&self.core.shared.operator);
         let user = String::from_utf8_lossy(&self.identity.pass.profile().user).into_owned();
         let by = format!("{user}@{}", self.peer.ip().to_canonical());
-        operator.submit(words, &by, self.identity.admin, reply);
+        operator.submit(words, &by, access, reply);
         match told.await {
             Ok(Ok(answer)) => self.answer(answer).await,
             Ok(Err(text)) => self.client.error(&error::COMMAND_REFUSED, &[&text]).await,
             Err(_) => self.client.error(&error::SHUTTING_DOWN, &[]).await,
+        }
+    }
+
+    /// What the account may ask for, as far as it matters for a command that needs so much.
+    async fn access(&mut self, needed: Access) -> Access {
+        if self.identity.admin {
+            return Access::Admin;
+        }
+        if needed != Access::Monitor {
+            return Access::Public;
+        }
+        let user = String::from_utf8_lossy(&self.identity.pass.profile().user).into_owned();
+        let named = self.core.shared.operator.monitors(&user);
+        match named || self.has_right(Right::See).await {
+            true => Access::Monitor,
+            false => Access::Public,
         }
     }
 
@@ -92,6 +118,7 @@ impl Session {
         let payload = self.client.payload()[1..].to_vec();
         let text = after_word(after_word(&payload));
         let mut shape = self.core.shape(text, &self.mode);
+        let digest = self.core.digests.of(shape.hash, text, &self.mode);
         let ruled = self.foresee(text, &mut shape);
         let here = self.group(&self.core.snapshot()).cloned();
         match self.explain_place(text, &shape) {
@@ -103,7 +130,7 @@ impl Session {
             Some(Explained::Group(group)) => self.sit(&group),
             None => {}
         }
-        let route = self.route(&shape, &[]);
+        let route = self.foresee_route(&shape, text);
         if let Some(here) = here {
             self.sit(&here);
         }
@@ -127,7 +154,7 @@ impl Session {
             ("waits", Some(plan.wait.to_string())),
             ("rule", ruled.as_ref().map(|(names, _)| names.clone())),
             ("rule_actions", ruled.map(|(_, actions)| actions)),
-            ("digest", Some(format!("{:016x}", shape.digest))),
+            ("digest", Some(digest.to_string())),
         ];
         let (columns, row): (Vec<String>, Vec<Option<String>>) = cells
             .into_iter()

@@ -1,13 +1,13 @@
 //! The beginning of a session: the greeting, what the client answers, and the packets of the plugins'
 //! conversations. Whether the client is who it says is decided in [`crate::prove`].
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use backend::Pass;
 use farm::error;
 use mysql_wire::auth::{self, SALT_BYTES};
 use mysql_wire::capability::Capabilities;
-use mysql_wire::handshake::{AuthMore, AuthSwitch, Greeting, Login};
+use mysql_wire::handshake::{self, AuthMore, AuthSwitch, Greeting, Login};
 use mysql_wire::packet;
 use mysql_wire::status::Status;
 use rsa::rand_core::{OsRng, RngCore};
@@ -15,6 +15,7 @@ use rsa::rand_core::{OsRng, RngCore};
 use crate::berths::Berth;
 use crate::client::{Client, ReadError};
 use crate::end::End;
+use crate::entrance::Refusal;
 use crate::offer::PASSED_ON;
 use crate::per_core::Core;
 use crate::prove::{Claim, Offer};
@@ -25,21 +26,29 @@ pub struct Identity {
     /// What the session may use connections by.
     pub pass: Pass,
     pub database: Option<Vec<u8>>,
+    /// The process that the client says it is.
+    pub process: Option<Box<[u8]>>,
     pub admin: bool,
     /// The client's place among those of its account; given up before the account changes.
     pub berth: Option<Berth>,
 }
 
 impl Core {
-    /// Greets the client and lets it log in. The client has been told when this fails.
-    pub async fn login(&self, client: &mut Client, peer: IpAddr, id: u32) -> Result<Identity, End> {
+    /// Greets the client and lets it log in. `peer` becomes the address that a load balancer gives.
+    /// The client has been told when this fails.
+    pub async fn login(
+        &self,
+        client: &mut Client,
+        peer: &mut SocketAddr,
+        id: u32,
+    ) -> Result<Identity, End> {
         let salt = fresh_salt();
         client.salt = salt;
         let presented = self.shared.transport.offer();
-        let offered = self.greet(client, salt, id, presented.is_some()).await?;
-        if let Err(read) = client.read(1).await {
-            return Err(client.refuse_read(read).await);
-        }
+        let (offered, greeted) = self.greet(client, salt, id, presented.is_some()).await?;
+        self.heed_balancer(client, peer).await?;
+        let peer = peer.ip();
+        client.read_login(1).await?;
         self.secure(client, presented).await?;
         let payload = client.payload().to_vec();
         let Ok(login) = Login::decode(&payload) else {
@@ -50,14 +59,25 @@ impl Core {
         if !login.capabilities.contains(Capabilities::PROTOCOL_41) {
             return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
         }
-        let plugin = login.plugin.unwrap_or(auth::NATIVE.as_bytes());
+        let plugin = match login.plugin {
+            // Its plugin had no part in the greeting: it waits to be asked.
+            Some(plugin) if login.auth.is_empty() && plugin != greeted.as_bytes() => &b""[..],
+            Some(plugin) => plugin,
+            None => auth::NATIVE.as_bytes(),
+        };
         let claim = Claim {
             user: login.user,
+            peer,
             offer: Offer::new(plugin, salt, login.auth),
             collation: login.collation,
             flags: client.capabilities & PASSED_ON,
         };
+        // Others of its address may have failed since it came.
+        if let Err(refusal) = self.shared.entrance.look_at(peer, &self.settings()) {
+            return Err(client.turn_away(&refusal).await);
+        }
         let admission = self.authenticate(client, peer, claim).await?;
+        let process = login.attributes.and_then(process_of);
         let database = login
             .database
             .filter(|name| !name.is_empty())
@@ -65,18 +85,41 @@ impl Core {
         Ok(Identity {
             pass: self.pools.pass(admission.profile),
             database,
+            process,
             admin: admission.admin,
             berth: Some(admission.berth),
         })
     }
 
+    /// Takes a PROXY header in front of the client's first word. As with MariaDB, which greets before
+    /// it reads, a load balancer may send none.
+    async fn heed_balancer(&self, client: &mut Client, peer: &mut SocketAddr) -> Result<(), End> {
+        let trusted = self.shared.transport.is_balancer(peer.ip());
+        let entrance = &self.shared.entrance;
+        client.owes = true;
+        match client.preface(trusted).await {
+            Ok(Ok(None)) => {}
+            Ok(Ok(Some(origin))) => *peer = entrance.heard(*peer, origin),
+            Ok(Err(unfit)) => {
+                let refusal = entrance.misheard(*peer, unfit);
+                // The client expects the answer to its first packet.
+                client.sequence = 2;
+                return Err(client.turn_away(&refusal).await);
+            }
+            Err(read) => return Err(client.refuse_read(read).await),
+        }
+        client.owes = false;
+        Ok(())
+    }
+
+    /// What it offers, and the plugin that its salt is for.
     async fn greet(
         &self,
         client: &mut Client,
         salt: [u8; SALT_BYTES],
         id: u32,
         tls: bool,
-    ) -> Result<Capabilities, End> {
+    ) -> Result<(Capabilities, &'static str), End> {
         let welcome = self.welcome().await;
         let mut offered = welcome.capabilities;
         offered.set(Capabilities::SSL, tls);
@@ -100,7 +143,7 @@ impl Core {
             greeting.encode(payload)
         });
         client.say(out).await?;
-        Ok(offered | Capabilities::LONG_PASSWORD)
+        Ok((offered | Capabilities::LONG_PASSWORD, plugin))
     }
 }
 
@@ -119,11 +162,12 @@ impl Client {
             ReadError::Closed => End::Quit,
             ReadError::Broken(_) => End::Gone,
             ReadError::Refused(error) => self.refuse(&error, &[]).await,
+            ReadError::NoMemory => self.refuse(&error::OUT_OF_MEMORY, &[]).await,
         }
     }
 
     /// Asks the client for another plugin's proof, and reads it.
-    pub async fn switch(&mut self, plugin: &'static str, salt: &[u8]) -> Result<Vec<u8>, End> {
+    pub async fn switch(&mut self, plugin: &str, salt: &[u8]) -> Result<Vec<u8>, End> {
         let mut out = Vec::with_capacity(64);
         packet::write_with(&mut out, &mut self.sequence, |payload| {
             AuthSwitch { plugin, salt }.encode(payload);
@@ -143,12 +187,35 @@ impl Client {
 
     /// The client's part of a plugin's conversation.
     pub async fn next_proof(&mut self) -> Result<Vec<u8>, End> {
-        let sequence = self.sequence;
+        self.read_login(self.sequence).await?;
+        Ok(self.payload().to_vec())
+    }
+
+    /// Waits for the client's next packet of the login.
+    pub(crate) async fn read_login(&mut self, sequence: u8) -> Result<(), End> {
+        self.owes = true;
         if let Err(read) = self.read(sequence).await {
             return Err(self.refuse_read(read).await);
         }
-        Ok(self.payload().to_vec())
+        self.owes = false;
+        Ok(())
     }
+
+    /// Tells the client why it is not let in.
+    async fn turn_away(&mut self, refusal: &Refusal) -> End {
+        let text = refusal.text();
+        match self.error_text(refusal.error, &text).await {
+            Ok(()) => End::Refused(*refusal.error),
+            Err(end) => end,
+        }
+    }
+}
+
+/// The process that connection attributes name.
+fn process_of(attributes: &[u8]) -> Option<Box<[u8]>> {
+    let mut pairs = handshake::attributes(attributes).map_while(Result::ok);
+    let (_, value) = pairs.find(|(name, _)| *name == b"_pid")?;
+    Some(value.into())
 }
 
 /// 20 random bytes that are neither NUL nor `$`, in ASCII, as the servers make them.

@@ -120,7 +120,7 @@ impl Core {
 fn mixed(snapshot: &Snapshot) -> bool {
     let servers = snapshot.home().map(|group| &group.servers[..]);
     servers.unwrap_or_default().iter().any(|server| {
-        let number = crate::session::version_number(&server.version);
+        let number = crate::reading::version_number(&server.version);
         server.engine != Engine::MariaDb || number < 100_502
     })
 }

@@ -1,6 +1,6 @@
 //! What sessions ask of the control plane: commands, accounts, and what became of a lost write.
 
-use farm::{Fate, LostWrite, ServerId};
+use farm::{Access, Fate, LostWrite, ServerId};
 
 use crate::crossing::Keeper;
 
@@ -14,9 +14,20 @@ pub struct Answer {
 /// Carries out the commands of the command table for sessions. Implemented by the control plane,
 /// which has threads of its own.
 pub trait Operator: Keeper {
-    /// Runs `words` (group, command, arguments) and calls `reply` from any thread. `admin` tells
-    /// whether the account may change the farm, `by` who it is. An error is a text for the client.
-    fn submit(&self, words: Vec<String>, by: &str, admin: bool, reply: Reply);
+    /// The right that the command of these words needs, so that a client that lacks it is told by the
+    /// right number. Whoever carries the command out looks again.
+    fn needs(&self, _words: &[String]) -> Access {
+        Access::Public
+    }
+
+    /// Whether the accounts of this name may look at the farm, whatever the servers say.
+    fn monitors(&self, _user: &str) -> bool {
+        false
+    }
+
+    /// Runs `words` (group, command, arguments) and calls `reply` from any thread. `access` is the
+    /// right that the account has, `by` who it is. An error is a text for the client.
+    fn submit(&self, words: Vec<String>, by: &str, access: Access, reply: Reply);
 
     /// Reads the accounts from a server and publishes them, soon; then calls `done` from any thread,
     /// also when no server answered. Many calls may share one reading that begins after them.

@@ -6,7 +6,7 @@
 //! has happened, and the log's row events say what its OK would have said. Not found, it never will.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use backend::Connection;
 use farm::{Fate, LostWrite, TableRows, error};
@@ -30,7 +30,7 @@ pub(crate) struct LostOn {
     thread_id: u32,
     mark: String,
     after: String,
-    opened_s: u64,
+    opened: Instant,
     began_us: u64,
 }
 
@@ -54,7 +54,8 @@ enum Known {
 
 impl Session {
     /// Notes what names the write that a broken connection was asked for.
-    pub(crate) fn lost_on(&self, connection: &Connection, run: &Run) -> Box<LostOn> {
+    pub(crate) fn lost_on(&mut self, connection: &Connection, run: &Run) -> Box<LostOn> {
+        self.note_idle_end(connection);
         let reported = connection.reported.as_deref().unwrap_or_default();
         let marked = self.promises.marks && !connection.is_guarded();
         Box::new(LostOn {
@@ -64,7 +65,7 @@ impl Session {
                 false => String::new(),
             },
             after: String::from_utf8_lossy(reported).into_owned(),
-            opened_s: connection.opened_s,
+            opened: connection.opened,
             began_us: run.began_us,
         })
     }
@@ -212,7 +213,7 @@ impl Session {
         };
         let group = self.core.shared.published.load();
         let group = self.group(&group).map(|group| group.name.to_string());
-        let (now_s, now_us) = (self.core.now_s.get(), self.core.now_us());
+        let now_us = self.core.now_us();
         let lost = LostWrite {
             group: group.unwrap_or_default(),
             server: tried.plan.server,
@@ -220,7 +221,7 @@ impl Session {
             mark: on.mark,
             after: on.after,
             sent_s: now_us.saturating_sub(on.began_us) / 1_000_000 + 1,
-            opened_s: now_s.saturating_sub(on.opened_s) + 1,
+            opened_s: on.opened.elapsed().as_secs(),
         };
         let (tell, told) = futures_channel::oneshot::channel();
         let reply = Box::new(move |fate| drop(tell.send(fate)));

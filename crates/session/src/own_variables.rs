@@ -8,7 +8,7 @@ use farm::error;
 use routing::Level;
 use sqltext::{Class, Facts, Literal, Scope, Verb};
 
-use crate::consistency::{UNBOUNDED_MS, level_named, milliseconds, seconds};
+use crate::consistency::{UNBOUNDED_MS, milliseconds, seconds};
 use crate::end::End;
 use crate::exec::Shape;
 use crate::place::Chosen;
@@ -169,10 +169,10 @@ impl Session {
     fn change_of(&self, name: String, value: Value) -> Result<Change, Refused> {
         match (name.as_str(), value) {
             ("heddle_consistency", Value::Default) => Ok(Change::Default(Own::LEVEL)),
-            ("heddle_consistency", Value::Text(text)) => match level_named(text.as_bytes()) {
+            ("heddle_consistency", Value::Text(text)) => match Level::named(text.as_bytes()) {
                 Some(level) => Ok(Change::Level(level)),
                 None => {
-                    let values = "; it is one of eventual, session, strong";
+                    let values = format!("; it is one of {}", Level::NAMES);
                     Err(Refused::Invalid(name, text, values.to_owned()))
                 }
             },

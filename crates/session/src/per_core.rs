@@ -7,25 +7,29 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use arc_swap::Guard;
-use backend::{Defaults, Pass, Pools, SessionState, Text, Texts};
+use backend::{Defaults, Entitlement, Pass, Pools, SessionState, Text, Texts};
 use farm::{Accounts, Engine, Published, Server, ServerId, Snapshot};
+use faults::Chore;
 use mysql_wire::relay::BUFFER_BYTES;
 use reactor::{Closer, Dealer};
 use routing::Balance;
 use routing::rules::Rulebook;
 use rustc_hash::{FxHashMap, FxHashSet};
-use sqltext::Scan;
+use sqltext::{Digest, Scan};
 
-use crate::accounts::Changes;
+use crate::accounts::{Changes, alike_of};
 use crate::acks;
 use crate::aside::{Aside, Line};
 use crate::berths::Berths;
 use crate::cache::Cache;
-use crate::clients::Clients;
 use crate::counters::Counters;
+use crate::digests::Digests;
+use crate::entrance::Entrance;
+use crate::floor_waits::FloorWaits;
 use crate::hold::Waiting;
 use crate::hook::Decisions;
 use crate::lane;
+use crate::locks::Locks;
 use crate::marks::Marks;
 use crate::mirror::Mirrors;
 use crate::peers::Peers;
@@ -38,6 +42,7 @@ use crate::settings::{Live, Settings};
 use crate::stall::{Progress, Running};
 use crate::statistics::{of_farm, publish_openings};
 use crate::transport::Transport;
+use crate::verifiers::VerifierQueue;
 use crate::view::Hold;
 use crate::visitors::Visitors;
 use crate::{Message, Operator};
@@ -50,15 +55,19 @@ pub struct Shared {
     pub live: Arc<Live>,
     pub transport: Arc<Transport>,
     pub registry: Registry,
-    /// All that are connected, those at their login included.
-    pub clients: Arc<Clients>,
+    /// Who may come in, and how many there are.
+    pub entrance: Entrance,
     pub operator: Arc<dyn Operator>,
     /// The farm's other routers.
     pub peers: Arc<dyn Peers>,
     /// Where SELECTs run whose rows come from several groups.
     pub scratch: Arc<Scratch>,
     pub rsa_key: RsaKey,
+    /// What takes a login milliseconds is done there.
+    pub verifiers: Arc<VerifierQueue>,
     pub secrets: Secrets,
+    /// Accounts for which wrong passwords came.
+    pub locks: Locks,
     pub backend_credentials: Vec<BackendCredential>,
     pub berths: Arc<Berths>,
     /// What clients did to that which logins take over from servers.
@@ -70,7 +79,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The counters of all cores added up, and what is read off the farm.
+    /// The counters of all cores added up, those of the way in, and what is read off the farm.
     pub fn counters_sum(&self) -> Vec<(&'static str, &'static str, u64)> {
         let mut sum: Vec<(&'static str, &'static str, u64)> = Vec::new();
         for counters in &self.counters {
@@ -81,7 +90,11 @@ impl Shared {
                 }
             }
         }
+        sum.extend(self.entrance.counted());
+        sum.extend(self.live.memory().counters());
         sum.extend(of_farm(&self.published.load()));
+        let help = "Tasks of cores that panicked; what was said is in the log.";
+        sum.push(("tasks_panicked", help, reactor::panics()));
         sum
     }
 }
@@ -116,11 +129,14 @@ pub struct Core {
     pub(crate) line: Line,
     /// Commits whose OK waits for a replica.
     pub(crate) acks: acks::Held,
+    /// Replicas that are asked whether they have what reads need.
+    pub(crate) floor_waits: FloorWaits,
     /// Who waits for a primary.
     pub(crate) waiting: Waiting,
     pub(crate) handles: RefCell<FxHashMap<u32, Rc<Handle>>>,
-    /// Digests of statements that looked like reads and were refused by a replica.
-    pub(crate) writers: RefCell<FxHashSet<u64>>,
+    /// Shapes of statements that looked like reads and were refused by a replica.
+    pub(crate) writers: RefCell<FxHashSet<u128>>,
+    pub(crate) digests: Digests,
     texts: RefCell<Texts>,
     buffers: RefCell<Vec<Vec<u8>>>,
     pub(crate) now_s: Cell<u64>,
@@ -145,7 +161,7 @@ pub(crate) struct Handle {
     pub state: RefCell<Rc<SessionState>>,
     /// The byte of the last command, and the digest of the last statement.
     pub command: Cell<u8>,
-    pub digest: Cell<u64>,
+    pub digest: Cell<Option<Digest>>,
     pub closer: Closer,
     /// Where the session's statement runs right now: the server and its own connection id.
     pub running: Cell<Option<(ServerId, u32)>>,
@@ -229,6 +245,7 @@ impl Core {
             ),
             line: Line::default(),
             acks: acks::Held::default(),
+            floor_waits: FloorWaits::default(),
             waiting: Waiting::default(),
             shared,
             marks: Marks::new(),
@@ -242,6 +259,7 @@ impl Core {
             decisions: Decisions::default(),
             handles: RefCell::default(),
             writers: RefCell::default(),
+            digests: Digests::default(),
             texts: RefCell::default(),
             buffers: RefCell::default(),
             now_s: Cell::new(0),
@@ -352,20 +370,29 @@ impl Core {
             self.shared.defaults.database_changed();
         }
         self.shared.secrets.review(accounts);
+        self.shared.locks.review(accounts);
         self.cache.clear();
-        self.pools.review(|entitlement| {
+        let find =
+            |entitlement: &Entitlement| accounts.exactly(&entitlement.user, &entitlement.host);
+        // Who logs in by a name of the configuration's is looked at as the account's clients are.
+        let alike = |entitlement: &Entitlement| {
+            let now = |account| alike_of(accounts, &entitlement.user, account);
+            lane::is_own(entitlement)
+                || find(entitlement).is_none_or(|account| now(account) == entitlement.alike)
+        };
+        let valid = |entitlement: &Entitlement| {
             if lane::is_own(entitlement) {
                 return true;
             }
-            let account = accounts.exactly(&entitlement.user, &entitlement.host);
-            account.is_some_and(|account| {
+            find(entitlement).is_some_and(|account| {
                 !account.locked
                     && !account.expired
                     && !entitlement.expired
                     && account.ways.contains(&entitlement.way)
                     && account.privileges == entitlement.privileges
             })
-        });
+        };
+        self.pools.review(valid, alike);
     }
 
     /// After a session ended: closes connections that only it could use.
@@ -383,16 +410,17 @@ impl Core {
     }
 
     /// Remembers that statements of this shape write.
-    pub(crate) fn learn_writer(&self, digest: u64) {
+    pub(crate) fn learn_writer(&self, shape: u128) {
         let mut writers = self.writers.borrow_mut();
         if writers.len() >= WRITERS_MAX {
             writers.clear();
         }
-        writers.insert(digest);
+        writers.insert(shape);
     }
 
     /// Once a second: idle connections, idle clients, connections put aside, gauges.
     pub fn tick(self: &Rc<Self>, now_s: u64) {
+        Chore::CoreTick.pass();
         self.now_s.set(now_s);
         self.heed_settings();
         let snapshot = self.shared.published.load();
@@ -435,6 +463,9 @@ impl Core {
         counters.pool_waiting.store(usage.waiting as u64, Relaxed);
         counters.pool_opened.store(usage.opened.opened(), Relaxed);
         counters.connections_cut.store(usage.ended, Relaxed);
+        counters
+            .variables_refused
+            .store(usage.variables_refused, Relaxed);
         publish_openings(counters, &usage.opened);
         let handles = self.handles.borrow();
         let holds = || handles.values().filter_map(|handle| handle.holds.get());

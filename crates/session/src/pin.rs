@@ -29,6 +29,8 @@ bitflags::bitflags! {
         const PASSWORD = 1 << 11;
         /// The client is known to the server as a replica, or has read its binlog.
         const REPLICATION = 1 << 12;
+        /// It has asked for the counts of its connection.
+        const STATUS = 1 << 13;
     }
 }
 
@@ -47,7 +49,8 @@ impl Pins {
         .union(Pins::HANDLER)
         .union(Pins::TEXT_PREPARE)
         .union(Pins::CALL)
-        .union(Pins::STATEMENT);
+        .union(Pins::STATEMENT)
+        .union(Pins::STATUS);
 
     /// The pins that running this text sets.
     pub fn of(class: Class, verb: Verb, facts: Facts) -> Pins {
@@ -102,6 +105,7 @@ impl Pins {
             (Pins::STATEMENT, &counters.pins_statement),
             (Pins::PASSWORD, &counters.pins_password),
             (Pins::REPLICATION, &counters.pins_replication),
+            (Pins::STATUS, &counters.pins_status),
         ];
         let new = self - before;
         for (pin, counter) in by_pin {
@@ -127,6 +131,7 @@ impl Pins {
             (Pins::STATEMENT, "open cursors"),
             (Pins::PASSWORD, "an expired password"),
             (Pins::REPLICATION, "replication"),
+            (Pins::STATUS, "status counts"),
         ];
         let held = names.iter().filter(|(pin, _)| self.contains(*pin));
         held.map(|(_, name)| *name).collect()

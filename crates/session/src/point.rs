@@ -77,6 +77,7 @@ impl Session {
     /// was answered.
     pub(crate) async fn answer_by_row(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
         self.point = None;
+        self.heed_client(shape);
         let snapshot = self.core.shared.published.load_full();
         let Some(group) = self.group(&snapshot) else {
             return Ok(false);
@@ -194,7 +195,7 @@ impl Session {
     fn may_recall(&self, shape: &Shape, group: &Group, space: &Space) -> bool {
         let bound = match self.level_of(shape) {
             Level::Strong => return false,
-            Level::Session => BOUND_US,
+            Level::Session | Level::Client => BOUND_US,
             Level::Eventual { max_lag_us: None } => {
                 bound_us(self.promises.max_lag_ms).map_or(BOUND_US, |us| us.min(BOUND_US))
             }

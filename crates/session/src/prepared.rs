@@ -19,6 +19,7 @@ use sqltext::{Class, Dialect, Facts, Slot, Verb};
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::prepared_bytes::Portion;
 use crate::session::Session;
 
 /// COM_STMT_EXECUTE without parameters: the command, the id, the flags, the number of executions.
@@ -48,6 +49,10 @@ pub(crate) struct Statement {
     pub(crate) broken: bool,
     /// Long data came for a parameter that is not there: EXECUTE says so until the next RESET.
     pub(crate) astray: bool,
+    /// Long data came that there was no memory for: the next EXECUTE says so and does not run.
+    pub(crate) starved: bool,
+    /// What it takes of the session's bytes.
+    pub(crate) _portion: Portion,
 }
 
 impl Session {
@@ -82,6 +87,15 @@ impl Session {
             Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
         };
         let text = self.identified(text, &shape);
+        let own = asked.as_ref().map_or(&b""[..], |asked| asked.bytes());
+        let bytes_max = self.core.settings().statements_bytes_max;
+        let portion = match self.statement_bytes.take([text.bytes(), own], bytes_max) {
+            Ok(portion) => portion,
+            Err(error) => {
+                self.ruled = None;
+                return self.client.error(&error, &[]).await;
+            }
+        };
         let id = self.next_statement_id();
         let key = self.statement_key(text);
         self.preparing = Some((key.clone(), None));
@@ -104,6 +118,8 @@ impl Session {
                 long_data: false,
                 broken: false,
                 astray: false,
+                starved: false,
+                _portion: portion,
             };
             self.statement_keys.insert(statement.key.clone());
             self.statements.insert(id, statement);
@@ -237,6 +253,9 @@ impl Session {
                 .error(&error::WRONG_ARGUMENTS, &[function])
                 .await;
         }
+        if std::mem::take(&mut statement.starved) {
+            return self.client.error(&error::OUT_OF_MEMORY, &[]).await;
+        }
         if std::mem::take(&mut statement.broken) {
             return self
                 .client
@@ -267,6 +286,17 @@ impl Session {
         }
         if let Some(full) = self.asks_processlist(&shape, job) {
             return Box::pin(self.show_processlist(full, job)).await;
+        }
+        if shape.verb == Verb::Show
+            && self.statements.get(&id).is_none_or(|it| it.params == 0)
+            && let Some(show) = self.shows_values(&shape, job)
+        {
+            return Box::pin(self.show_values(show, shape, job)).await;
+        }
+        if self.may_list(&shape)
+            && let Some(done) = Box::pin(self.list_in_execute(id, shape)).await
+        {
+            return done;
         }
         self.run_command(shape, job).await
     }
@@ -382,7 +412,7 @@ impl Session {
     pub(crate) fn executable(&self) -> Option<(u32, Shape)> {
         let id = self.named_statement();
         let statement = self.statements.get(&id)?;
-        let lost = statement.broken || statement.astray;
+        let lost = statement.broken || statement.astray || statement.starved;
         let tied = lost || statement.long_data || statement.cursor;
         (!tied).then_some((id, statement.shape))
     }

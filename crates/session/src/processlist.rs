@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use backend::Table;
 use farm::ServerId;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::result::{
@@ -21,11 +20,24 @@ use crate::target::nowhere;
 use crate::target::target;
 use crate::view::{Door, SessionView};
 
+/// The sessions of the farm.
+pub(crate) struct Seen {
+    pub views: Vec<SessionView>,
+    pub silent: Vec<Silent>,
+}
+
+/// A router whose sessions are not known.
+pub(crate) struct Silent {
+    id: u32,
+    router: String,
+    why: String,
+}
+
 /// A row of text cells; NULL is `None`.
-type Row = Vec<Option<Vec<u8>>>;
+pub(crate) type Row = Vec<Option<Vec<u8>>>;
 
 /// What the servers said of connections, by server and by the server's id of the connection.
-type Said = HashMap<(ServerId, u32), Row>;
+pub(crate) type Said = HashMap<(ServerId, u32), Row>;
 
 impl Session {
     /// Whether a statement is `SHOW [FULL] PROCESSLIST`, and which of the two.
@@ -36,19 +48,7 @@ impl Session {
 
     /// Answers with the sessions that the client may see.
     pub(crate) async fn show_processlist(&mut self, full: bool, job: Job) -> Result<(), End> {
-        let mut views = self.core.all_views().await;
-        let mut silent = Vec::new();
-        for elsewhere in self.core.sessions_elsewhere().await {
-            match elsewhere.sessions {
-                Ok(sessions) => views.extend(sessions),
-                Err(why) => silent.push((elsewhere.id, elsewhere.router, why)),
-            }
-        }
-        let user = self.identity.pass.profile().user.clone();
-        let foreign = views.iter().any(|view| *view.user != *user);
-        if foreign && !self.has_right(Right::See).await {
-            views.retain(|view| *view.user == *user);
-        }
+        let seen = self.seen().await;
         let text: &[u8] = match full {
             true => b"SHOW FULL PROCESSLIST",
             false => b"SHOW PROCESSLIST",
@@ -59,9 +59,10 @@ impl Session {
         };
         let binary = matches!(job, Job::Execute(_));
         let capabilities = self.client.capabilities;
-        let columns = columns(&own, capabilities);
-        let said = self.said(&views, text).await;
-        let mut rows: Vec<Vec<u8>> = views
+        let columns = columns(&own.columns, capabilities);
+        let said = self.said(&seen.views, text).await;
+        let mut rows: Vec<Vec<u8>> = seen
+            .views
             .iter()
             .map(|view| {
                 let known = view.running.and_then(|place| said.get(&place));
@@ -70,17 +71,34 @@ impl Session {
                 encoded(&row, &columns, binary)
             })
             .collect();
-        let missing = silent.iter().map(|(id, router, why)| {
-            encoded(&silence(*id, router, why, &columns), &columns, binary)
-        });
-        rows.extend(missing);
+        let missing = seen.silent.iter();
+        rows.extend(missing.map(|silent| encoded(&silent.row(&columns), &columns, binary)));
         let status = self.status_now();
         self.client.raw_rows(&own.columns, &rows, status).await
     }
 
+    /// The sessions that the client may see, on all routers of the farm.
+    pub(crate) async fn seen(&mut self) -> Seen {
+        let mut views = self.core.all_views().await;
+        let mut silent = Vec::new();
+        for elsewhere in self.core.sessions_elsewhere().await {
+            let (id, router) = (elsewhere.id, elsewhere.router);
+            match elsewhere.sessions {
+                Ok(sessions) => views.extend(sessions),
+                Err(why) => silent.push(Silent { id, router, why }),
+            }
+        }
+        let user = self.identity.pass.profile().user.clone();
+        let foreign = views.iter().any(|view| *view.user != *user);
+        if foreign && !self.has_right(Right::See).await {
+            views.retain(|view| *view.user == *user);
+        }
+        Seen { views, silent }
+    }
+
     /// What the servers that run statements of these sessions say of them. One that cannot be asked
     /// says nothing.
-    async fn said(&self, views: &[SessionView], text: &[u8]) -> Said {
+    pub(crate) async fn said(&self, views: &[SessionView], text: &[u8]) -> Said {
         let mut servers: Vec<ServerId> = Vec::new();
         for (server, _) in views.iter().filter_map(|view| view.running) {
             if !servers.contains(&server) {
@@ -113,7 +131,10 @@ fn number(cell: &Option<Vec<u8>>) -> Option<u32> {
 }
 
 /// Names, in lower case, and kinds.
-fn columns(table: &Table, capabilities: Capabilities) -> Vec<(String, ValueKind)> {
+pub(crate) fn columns(
+    definitions: &[Box<[u8]>],
+    capabilities: Capabilities,
+) -> Vec<(String, ValueKind)> {
     let read = |definition: &[u8]| match Column::decode(definition, capabilities) {
         Ok(column) => (
             String::from_utf8_lossy(column.name).to_ascii_lowercase(),
@@ -127,13 +148,15 @@ fn columns(table: &Table, capabilities: Capabilities) -> Vec<(String, ValueKind)
             },
         ),
     };
-    let definitions = table.columns.iter();
-    definitions.map(|definition| read(definition)).collect()
+    definitions
+        .iter()
+        .map(|definition| read(definition))
+        .collect()
 }
 
-/// One session as a row; `known` is what the server of its statement says of it, `asks` the
+/// One session as a row of columns of these names; `known` is what the server of its statement says of it, `asks` the
 /// statement that it asks by.
-fn row(
+pub(crate) fn row(
     view: &SessionView,
     columns: &[(String, ValueKind)],
     known: Option<&Row>,
@@ -156,6 +179,7 @@ fn row(
             _ if said.is_some() => said.flatten(),
             "command" => text(if busy { "Query" } else { "Sleep" }),
             "time" => text(&view.time_s.to_string()),
+            "time_ms" => text(&format!("{}.000", view.time_s * 1000)),
             "state" => text(state),
             "info" => asks.map(<[u8]>::to_vec),
             "progress" => text("0.000"),
@@ -169,27 +193,29 @@ fn row(
         .collect()
 }
 
-/// The row of a router whose sessions are not known, in the way of the servers' own threads.
-fn silence(id: u32, router: &str, why: &str, columns: &[(String, ValueKind)]) -> Row {
-    let cell = |(name, kind): &(String, ValueKind)| -> Option<Vec<u8>> {
-        let text = |text: &str| Some(text.as_bytes().to_vec());
-        match name.as_str() {
-            "id" => text(&id.to_string()),
-            "user" => text("system user"),
-            "host" => text(router),
-            "command" => text("Daemon"),
-            "time" => text("0"),
-            "state" => text(&format!("No answer from this router: {why}")),
-            "progress" => text("0.000"),
-            _ if kind.column.is_number() => text("0"),
-            _ => None,
-        }
-    };
-    columns.iter().map(cell).collect()
+impl Silent {
+    /// The router's row, in the way of the servers' own threads.
+    pub fn row(&self, columns: &[(String, ValueKind)]) -> Row {
+        let cell = |(name, kind): &(String, ValueKind)| -> Option<Vec<u8>> {
+            let text = |text: &str| Some(text.as_bytes().to_vec());
+            match name.as_str() {
+                "id" => text(&self.id.to_string()),
+                "user" => text("system user"),
+                "host" => text(&self.router),
+                "command" => text("Daemon"),
+                "time" => text("0"),
+                "state" => text(&format!("No answer from this router: {}", self.why)),
+                "progress" => text("0.000"),
+                _ if kind.column.is_number() => text("0"),
+                _ => None,
+            }
+        };
+        columns.iter().map(cell).collect()
+    }
 }
 
 /// A row as the client's protocol has it.
-fn encoded(row: &Row, columns: &[(String, ValueKind)], binary: bool) -> Vec<u8> {
+pub(crate) fn encoded(row: &Row, columns: &[(String, ValueKind)], binary: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(64);
     if !binary {
         let cells: Vec<_> = row.iter().map(Option::as_deref).collect();

@@ -18,23 +18,26 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use backend::{ConnectionError, Credential, Entitlement, PoolError, Profile, Secret, SessionState};
+use backend::{ConnectionError, Credential, PoolError, Profile, Secret, SessionState};
 use farm::{Account, Accounts, AuthPlugin, ClientError, Engine, error};
 use mysql_wire::auth::{self, SALT_BYTES};
 use mysql_wire::capability::Capabilities;
 use rsa::rand_core::{OsRng, RngCore};
 use zeroize::Zeroizing;
 
+use crate::accounts::{alike_of, entitlement_of};
 use crate::berths::Berth;
 use crate::client::Client;
 use crate::end::End;
 use crate::per_core::Core;
 use crate::seat::HOME;
 use crate::secrets::BackendCredential;
+use crate::verifiers::Unverified;
 
 /// What a client says of itself.
 pub struct Claim<'a> {
     pub user: &'a [u8],
+    pub peer: IpAddr,
     pub offer: Offer,
     pub collation: u8,
     pub flags: Capabilities,
@@ -72,9 +75,14 @@ impl Offer {
 
 /// How a claim fares with the accounts as they are known now.
 enum Verdict {
-    Admitted(Admission),
-    Refused(&'static ClientError, Vec<String>),
+    Admitted(Box<Admission>),
+    Refused(Refused),
+    /// There is no such account, or the password is not its.
+    Unproved,
 }
+
+/// An error, and the details for its text.
+type Refused = (&'static ClientError, Vec<String>);
 
 /// How a client fares with one way to log in.
 enum Proof {
@@ -95,21 +103,37 @@ impl Core {
         let mut accounts = self.shared.accounts_as_told().await;
         loop {
             let verdict = self.weigh(client, peer, &mut claim, &accounts).await?;
-            let (error, details) = match verdict {
+            let refused = match verdict {
                 Verdict::Admitted(admission) => {
                     self.heed(&accounts);
-                    return Ok(admission);
+                    self.login_succeeded(peer);
+                    return Ok(*admission);
                 }
-                Verdict::Refused(error, details) => (error, details),
+                Verdict::Refused(refused) => Some(refused),
+                Verdict::Unproved => None,
             };
             let newer = self.shared.accounts_anew().await;
             // The loop ends: the accounts do not change for ever between two readings.
             if newer == accounts {
+                let refused = refused.unwrap_or_else(|| self.unproved(&claim, peer, &accounts));
+                let (error, details) = refused;
                 let details: Vec<&str> = details.iter().map(String::as_str).collect();
                 return Err(client.refuse(error, &details).await);
             }
             accounts = newer;
         }
+    }
+
+    /// Counts a claim that was not proved; how it is refused.
+    fn unproved(&self, claim: &Claim<'_>, peer: IpAddr, accounts: &Accounts) -> Refused {
+        // Without accounts nobody can prove anything.
+        if !accounts.is_empty() {
+            self.login_failed(peer);
+        }
+        let account = accounts.find(&String::from_utf8_lossy(claim.user), peer);
+        let (who, blank) = (|| claim.who(peer), claim.offer.is_blank());
+        let locked = account.and_then(|account| self.password_failed(account, who, blank));
+        locked.unwrap_or_else(|| claim.denied(peer))
     }
 
     async fn weigh(
@@ -121,33 +145,28 @@ impl Core {
     ) -> Result<Verdict, End> {
         let user = String::from_utf8_lossy(claim.user).into_owned();
         let Some(account) = accounts.find(&user, peer) else {
-            return Ok(claim.denied(peer));
+            return Ok(Verdict::Unproved);
         };
+        if let Some(locked) = self.lock_of(account, || claim.who(peer)) {
+            return Ok(Verdict::Refused(locked));
+        }
         let configured = BackendCredential::of(&self.shared.backend_credentials, account);
         let (credential, way) = match self.prove(client, claim, account, configured).await? {
             (Proof::Right(credential), way) => (credential, way),
-            (Proof::Wrong, _) => return Ok(claim.denied(peer)),
+            (Proof::Wrong, _) => return Ok(Verdict::Unproved),
             (Proof::Unspeakable(plugin), _) => {
-                return Ok(Verdict::Refused(
-                    &error::AUTH_PLUGIN_UNSUPPORTED,
-                    vec![plugin],
-                ));
+                let unspeakable = (&error::AUTH_PLUGIN_UNSUPPORTED, vec![plugin]);
+                return Ok(Verdict::Refused(unspeakable));
             }
         };
-        if !account.tls.is_met(client.tls_facts().as_ref()) {
-            return Ok(claim.denied(peer));
+        // Others may have guessed meanwhile.
+        if let Some(locked) = self.lock_of(account, || claim.who(peer)) {
+            return Ok(Verdict::Refused(locked));
         }
-        if account.locked {
-            let error = match self.home_engine() {
-                Engine::MariaDb => &error::ACCOUNT_LOCKED,
-                Engine::MySql => &error::ACCOUNT_LOCKED_MYSQL,
-            };
-            return Ok(Verdict::Refused(error, vec![claim.who(peer)]));
-        }
+        self.password_succeeded(account);
         let server_user = configured.and_then(|one| one.server_user.as_ref());
-        if account.expired && server_user.is_some() {
-            // The login at the server would be another account's, whose password is none of theirs.
-            return Ok(Verdict::Refused(&error::PASSWORD_EXPIRED, Vec::new()));
+        if let Some(refused) = self.barred(client, peer, claim, account, server_user.is_some()) {
+            return Ok(Verdict::Refused(refused));
         }
         let connections_max = self.settings().user_connections_max;
         let taken = self
@@ -156,21 +175,49 @@ impl Core {
             .take(account, connections_max, &*self.shared.peers);
         let berth = match taken.await {
             Ok(berth) => berth,
-            Err((error, details)) => return Ok(Verdict::Refused(error, details)),
+            Err(full) => return Ok(Verdict::Refused(full)),
         };
         let mut profile = claim.profile(credential, account, way);
         if account.expired {
             // The server says whether it lets such a client in.
             profile.flags |= client.capabilities & Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS;
         }
-        if let Some(server_user) = server_user {
-            profile.user = Rc::from(server_user.as_bytes());
+        match server_user {
+            Some(server_user) => profile.user = Rc::from(server_user.as_bytes()),
+            None => profile.entitlement.alike = alike_of(accounts, &user, account),
         }
-        Ok(Verdict::Admitted(Admission {
+        if profile.entitlement.alike.is_some() && !account.expired {
+            self.taken_for_itself(client, profile.clone()).await?;
+        }
+        Ok(Verdict::Admitted(Box::new(Admission {
             profile,
             admin: account.admin,
             berth,
-        }))
+        })))
+    }
+
+    /// What of an account keeps somebody out who knows its password. `elsewhere` says that another account
+    /// logs in to the servers for it.
+    fn barred(
+        &self,
+        client: &Client,
+        peer: IpAddr,
+        claim: &Claim<'_>,
+        account: &Account,
+        elsewhere: bool,
+    ) -> Option<Refused> {
+        if !account.tls.is_met(client.tls_facts().as_ref()) {
+            return Some(claim.denied(peer));
+        }
+        if account.locked {
+            let error = match self.home_engine() {
+                Engine::MariaDb => &error::ACCOUNT_LOCKED,
+                Engine::MySql => &error::ACCOUNT_LOCKED_MYSQL,
+            };
+            return Some((error, vec![claim.who(peer)]));
+        }
+        // The login at the server would be another account's, whose password is none of theirs.
+        (account.expired && elsewhere).then_some((&error::PASSWORD_EXPIRED, Vec::new()))
     }
 
     /// Goes through the account's ways to log in, first through those for which the client need not
@@ -211,9 +258,9 @@ impl Core {
     ) -> Result<Proof, End> {
         let offer = &mut claim.offer;
         let right = match (way, known) {
-            (AuthPlugin::Native(None), _) => return Ok(offer.blank()),
+            (AuthPlugin::Native(None), _) => return blank(client, offer, way).await,
             (AuthPlugin::CachingSha2(hash) | AuthPlugin::Sha256(hash), _) if hash.is_empty() => {
-                return Ok(offer.blank());
+                return blank(client, offer, way).await;
             }
             (AuthPlugin::Native(Some(stage2)), known) => {
                 offer.ask(client, auth::NATIVE).await?;
@@ -294,12 +341,9 @@ impl Core {
         }
         // The servers know Heddle by its own address: whether it is this account's password must be
         // seen here, before a server is asked.
-        let fits = match way {
-            AuthPlugin::CachingSha2(hash) => auth::sha2_stored_verify(password, hash),
-            AuthPlugin::Sha256(hash) => auth::sha256_stored_verify(password, hash),
-            _ => false,
-        };
-        if !fits {
+        let (asked, stored) = (password.clone(), way.clone());
+        let fits = move || is_stored(&asked, &stored);
+        if !self.verified(client, fits).await? {
             return Ok(Proof::Wrong);
         }
         let secret = self.shared.secrets.remember(account, way, password);
@@ -343,7 +387,37 @@ impl Core {
             client.more(pair.public_pem.as_bytes()).await?;
             answer = client.next_proof().await?;
         }
-        Ok(pair.open(&answer, &offer.salt).map(Zeroizing::new))
+        let salt = offer.salt.clone();
+        let opened = move || pair.open(&answer, &salt).map(Zeroizing::new);
+        self.verified(client, opened).await
+    }
+
+    /// Has this done for a login, beside the core. The client has been told when it is not done.
+    async fn verified<T: Send + 'static>(
+        &self,
+        client: &mut Client,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, End> {
+        let closer = client.channel().closer();
+        match self.verify(&closer, work).await {
+            Ok(done) => Ok(done),
+            Err(Unverified::Gone) => Err(End::Gone),
+            Err(Unverified::Full) => Err(client.refuse(&error::LOGIN_QUEUE_FULL, &[]).await),
+        }
+    }
+
+    /// Sees to it that a server takes the client for its account, or for one that may do the same. The client
+    /// has been told when it does not.
+    async fn taken_for_itself(&self, client: &mut Client, profile: Profile) -> Result<(), End> {
+        let pass = self.pools.pass(profile);
+        let state = Rc::new(SessionState::new(None));
+        match self.take_from_primary(HOME, &pass, &state, true).await {
+            Ok(lease) => {
+                lease.release();
+                Ok(())
+            }
+            Err(error) => Err(client.refuse_pool(&error).await),
+        }
     }
 
     /// Lets a server judge a password: true when it lets us in.
@@ -361,6 +435,22 @@ impl Core {
     }
 }
 
+/// Whether it is the password whose hash a server stored for this way to log in. Takes milliseconds: the
+/// verifiers do it.
+pub(crate) fn is_stored(password: &[u8], way: &AuthPlugin) -> bool {
+    match way {
+        AuthPlugin::CachingSha2(hash) => auth::sha2_stored_verify(password, hash),
+        AuthPlugin::Sha256(hash) => auth::sha256_stored_verify(password, hash),
+        _ => false,
+    }
+}
+
+/// An account without a password. Clients wait for its plugin also where there is nothing to prove.
+async fn blank(client: &mut Client, offer: &mut Offer, way: &AuthPlugin) -> Result<Proof, End> {
+    offer.ask(client, plugin_of(way)).await?;
+    Ok(offer.blank())
+}
+
 /// The plugin that a client speaks for a way to log in.
 fn plugin_of(way: &AuthPlugin) -> &str {
     match way {
@@ -374,7 +464,7 @@ fn plugin_of(way: &AuthPlugin) -> &str {
 
 impl Offer {
     /// Makes sure that the client has answered for this plugin.
-    async fn ask(&mut self, client: &mut Client, plugin: &'static str) -> Result<(), End> {
+    async fn ask(&mut self, client: &mut Client, plugin: &str) -> Result<(), End> {
         if self.plugin == plugin.as_bytes() {
             return Ok(());
         }
@@ -433,14 +523,8 @@ impl Claim<'_> {
             credential,
             collation: self.collation,
             flags: self.flags,
-            entitlement: Entitlement {
-                user: account.user.clone(),
-                host: account.host.clone(),
-                way,
-                privileges: account.privileges,
-                limited: account.connections_max != 0,
-                expired: account.expired,
-            },
+            client: Some(self.peer),
+            entitlement: entitlement_of(account, way),
         }
     }
 
@@ -453,9 +537,9 @@ impl Claim<'_> {
         }
     }
 
-    fn denied(&self, peer: IpAddr) -> Verdict {
+    fn denied(&self, peer: IpAddr) -> Refused {
         let using = if self.offer.is_blank() { "NO" } else { "YES" };
         let who = format!("{} (using password: {using})", self.who(peer));
-        Verdict::Refused(&error::ACCESS_DENIED, vec![who])
+        (&error::ACCESS_DENIED, vec![who])
     }
 }

@@ -23,6 +23,9 @@ impl Session {
             return self.malformed_attributes().await;
         }
         let mut shape = self.query_shape();
+        if self.may_list(&shape) && !Box::pin(self.list_in_query(&mut shape)).await? {
+            return Ok(());
+        }
         if shape.facts.contains(Facts::CONNECTION_ID) {
             self.identify(&mut shape);
         }
@@ -44,9 +47,18 @@ impl Session {
             },
             (Class::Show, _) => {
                 let job = Job::Frame(Expect::Results);
-                match self.asks_processlist(&shape, job) {
-                    Some(full) => Box::pin(self.show_processlist(full, job)).await,
+                if let Some(full) = self.asks_processlist(&shape, job) {
+                    return Box::pin(self.show_processlist(full, job)).await;
+                }
+                match self.shows_values(&shape, job) {
+                    Some(show) => Box::pin(self.show_values(show, shape, job)).await,
                     None => self.run_command(shape, job).await,
+                }
+            }
+            _ if shape.facts.contains(Facts::ACCOUNTS) && self.flushes_status(&shape) => {
+                match Box::pin(self.hold_for_status(&shape)).await? {
+                    true => self.run_command(shape, Job::Frame(Expect::Results)).await,
+                    false => Ok(()),
                 }
             }
             _ if self.asks_version_comment(&shape) => Box::pin(self.version_comment()).await,
@@ -68,11 +80,10 @@ impl Session {
             true => Cow::Owned(packet::joined(frame).split_off(1)),
             false => Cow::Borrowed(&self.client.payload()[1..]),
         };
-        let text = sqltext::identify(&text, &self.mode, self.handle.id);
-        if let Some(text) = text {
-            self.client.replace_text(&text);
-            // Its literals are others now, and so is what is known of its shape.
-            (shape.scan, shape.folds) = (0, !shape.folds);
+        let identified = sqltext::identify(&text, &self.mode, self.handle.id);
+        if let Some(identified) = identified {
+            self.leave_text(shape, &text);
+            self.client.replace_text(&identified);
         }
     }
 
@@ -115,7 +126,7 @@ impl Core {
             verb: scan.verb,
             facts: scan.facts,
             hint: scan.hint.ms,
-            digest: scan.digest,
+            hash: scan.shape,
             folds: scan.folds,
             scan: scan.number,
             marked: is_markable(scan.class, scan.verb, scan.facts),

@@ -1,11 +1,13 @@
-//! What a client hears when no connection of a server could be had, or when a server refused what
-//! Heddle did for the client's command.
+//! What a client hears when no connection of a server could be had, when a server refused what Heddle did
+//! for the client's command, or when there was no memory for the command.
 
 use backend::{ConnectionError, PoolError, Target};
 use farm::error;
+use mysql_wire::command::Command;
 
 use crate::client::Client;
 use crate::end::End;
+use crate::session::Session;
 use crate::target::nowhere;
 
 /// A server's error as it is passed on.
@@ -13,6 +15,17 @@ pub struct ServerRefusal {
     pub number: u16,
     pub sqlstate: [u8; 5],
     pub message: Vec<u8>,
+}
+
+impl ServerRefusal {
+    /// ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, as MySQL words it.
+    pub(crate) fn in_read_only_transaction() -> ServerRefusal {
+        ServerRefusal {
+            number: 1792,
+            sqlstate: *b"25006",
+            message: b"Cannot execute statement in a READ ONLY transaction.".to_vec(),
+        }
+    }
 }
 
 impl Client {
@@ -45,6 +58,9 @@ impl Client {
             PoolError::Connection(ConnectionError::Credential { plugin }) => {
                 self.error(&error::AUTH_PLUGIN_UNSUPPORTED, &[plugin]).await
             }
+            PoolError::Connection(ConnectionError::Untrusted { plugin }) => {
+                self.error(&error::SERVER_UNTRUSTED, &[plugin]).await
+            }
             PoolError::Connection(cause) => {
                 let server = format!("{}:{}", target.host, target.port);
                 tracing::debug!(server, %cause, "server unreachable");
@@ -63,5 +79,21 @@ impl Client {
             Ok(()) => End::Refused(error::SERVER_UNREACHABLE),
             Err(end) => end,
         }
+    }
+}
+
+impl Session {
+    /// Answers a command that there was no memory for. The client's transaction stays as it is.
+    pub(crate) async fn refuse_command(&mut self) -> Result<(), End> {
+        let command = self.client.payload().first().copied();
+        if command != Some(Command::StmtSendLongData as u8) {
+            return self.client.error(&error::OUT_OF_MEMORY, &[]).await;
+        }
+        // It has no reply: the EXECUTE says it.
+        let id = self.named_statement();
+        if let Some(statement) = self.statements.get_mut(&id) {
+            statement.starved = true;
+        }
+        Ok(())
     }
 }

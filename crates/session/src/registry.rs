@@ -75,6 +75,13 @@ impl Registry {
         }
     }
 
+    /// The session's client is elsewhere than its connection said.
+    pub fn relocate(&self, id: u32, peer: SocketAddr) {
+        if let Some(entry) = self.lock().get_mut(&id) {
+            entry.peer = peer;
+        }
+    }
+
     /// Removes a session.
     pub fn leave(&self, id: u32) {
         self.lock().remove(&id);

@@ -1,4 +1,4 @@
-//! Transactions that go on after their server was lost: they are done again on the new primary, and
+//! Transactions that go on after their connection was lost: they are done again on a new one, and
 //! what every statement answers is compared with what the client was told.
 //!
 //! While a transaction is open its commands are kept, and of each reply a checksum. Nobody asks whether
@@ -6,9 +6,11 @@
 //! the client hears a deadlock, which frameworks answer by running the transaction again.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
-use backend::{ConnectionError, SessionState};
+use backend::{Connection, ConnectionError, SessionState};
 use farm::error;
+use memory::{Budget, Full, Purpose, Reservation, STEP_BYTES};
 use mysql_wire::command::Command;
 use mysql_wire::packet;
 use mysql_wire::relay::Outcome;
@@ -54,6 +56,8 @@ pub(crate) struct Log {
     began: Option<(Rc<SessionState>, Status, u64)>,
     entries: Vec<Entry>,
     bytes: usize,
+    /// For them, once they are more than a few.
+    reservation: Option<Reservation>,
     /// Why it cannot be done again.
     refused: Option<&'static str>,
     /// Of the reply under way.
@@ -96,7 +100,20 @@ impl Log {
     /// From now on the transaction cannot be done again.
     pub fn refuse(&mut self, why: &'static str) {
         self.refused.get_or_insert(why);
-        self.entries = Vec::new();
+        (self.entries, self.closed) = (Vec::new(), Vec::new());
+        self.reservation = None;
+    }
+
+    /// Reserves what it keeps; without memory for that it cannot be done again.
+    fn cover(&mut self, memory: &Arc<Budget>) {
+        if self.bytes <= STEP_BYTES || self.refused.is_some() {
+            return;
+        }
+        let fresh = || Reservation::new(memory, Purpose::Replay);
+        let reservation = self.reservation.get_or_insert_with(fresh);
+        if reservation.cover(self.bytes) == Err(Full) {
+            self.refuse("memory_bytes_max was reached");
+        }
     }
 }
 
@@ -124,6 +141,16 @@ impl Session {
                 self.replay = Some(Box::default());
             }
             None => {}
+        }
+    }
+
+    /// A connection broke: where its server had a reason to end an idle transaction, that is over.
+    pub(crate) fn note_idle_end(&mut self, connection: &Connection) {
+        let now_us = self.core.now_us();
+        let Some(log) = &mut self.replay else { return };
+        let last_us = log.entries.last().map_or(now_us, |entry| entry.at_us);
+        if connection.ends_transaction_idle_for(now_us.saturating_sub(last_us) / 1000) {
+            log.refuse("it was idle for longer than the server allows");
         }
     }
 
@@ -176,6 +203,7 @@ impl Session {
         if log.bytes > self.core.settings().replay_bytes_max {
             log.refuse("it is longer than replay_bytes_max");
         }
+        log.cover(self.core.shared.live.memory());
         self.replay = Some(log);
     }
 
@@ -384,7 +412,7 @@ impl Session {
         let Some(held) = &mut self.held else {
             return Ok(match log.entries.is_empty() {
                 true => Played::Same,
-                false => Played::Differs("it ended by itself on the new primary".to_owned()),
+                false => Played::Differs("it ended by itself when it was done again".to_owned()),
             });
         };
         let connection = held.lease.connection_mut();
@@ -401,7 +429,7 @@ impl Session {
         self.client.play(&entry.frame);
         let mut run = self.new_run(entry.shape, entry.job);
         loop {
-            let Ok((plan, target)) = self.route(&run.shape, &[]) else {
+            let Ok((plan, target)) = self.route(&run.shape, None, &[]) else {
                 return Ok(Played::Gone);
             };
             run.alone = false;
@@ -409,7 +437,7 @@ impl Session {
                 Ok(taken) => taken,
                 Err(error) if is_failure(&error) => return Ok(Played::Gone),
                 Err(_) => {
-                    let text = "the new primary refuses the session".to_owned();
+                    let text = "the server refuses the session there".to_owned();
                     return Ok(Played::Differs(text));
                 }
             };
@@ -471,7 +499,7 @@ impl Session {
         };
         let text = String::from_utf8_lossy(text);
         let shown: String = text.chars().take(SHOWN_CHARACTERS_MAX).collect();
-        format!("it was done again on the new primary, where this answers differently: {shown}")
+        format!("it was done again on another connection, where this answers differently: {shown}")
     }
 }
 

@@ -2,6 +2,7 @@
 //! that are asked in the session's name.
 
 use backend::{ConnectionError, PoolError, Table};
+use farm::GlobalRights;
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
@@ -21,31 +22,18 @@ pub(crate) enum Right {
 }
 
 impl Right {
-    fn names(self) -> &'static [&'static str] {
+    fn is_in(self, rights: GlobalRights) -> bool {
         match self {
-            Right::See => &["ALL PRIVILEGES", "PROCESS"],
-            Right::Kill => &[
-                "ALL PRIVILEGES",
-                "SUPER",
-                "CONNECTION ADMIN",
-                "CONNECTION_ADMIN",
-            ],
-            Right::Shutdown => &["ALL PRIVILEGES", "SHUTDOWN"],
+            Right::See => rights.see,
+            Right::Kill => rights.kill,
+            Right::Shutdown => rights.shutdown,
         }
     }
-
-    /// The row of SHOW GRANTS gives it.
-    fn is_in(self, grant: &str) -> bool {
-        let Some((rights, _)) = grant.split_once(" ON *.* TO ") else {
-            return false;
-        };
-        let rights = rights.strip_prefix("GRANT ").unwrap_or(rights).split(',');
-        rights.into_iter().any(|right| {
-            let given = |name: &&str| right.trim().eq_ignore_ascii_case(name);
-            self.names().iter().any(given)
-        })
-    }
 }
+
+/// Who the session is to its server: the account, and the roles that are active.
+const WHO: &[u8] =
+    b"SELECT CAST(CURRENT_USER() AS BINARY), CAST(IFNULL(CURRENT_ROLE(), '') AS BINARY)";
 
 impl Session {
     /// True when the account, or a role that is active, has the right. Who cannot be asked about
@@ -54,10 +42,23 @@ impl Session {
         if self.identity.admin {
             return true;
         }
-        let grants = self.ask_table(b"SHOW GRANTS").await.unwrap_or_default();
-        grants.rows.iter().flatten().flatten().any(|grant| {
-            let grant = String::from_utf8_lossy(grant);
-            right.is_in(&grant)
+        let asked = self.ask_table(WHO).await.unwrap_or_default();
+        let cells = asked.rows.into_iter().next().unwrap_or_default();
+        let text =
+            |cell: Option<Vec<u8>>| String::from_utf8_lossy(&cell.unwrap_or_default()).into_owned();
+        let mut cells = cells.into_iter().map(text);
+        let (account, roles) = (cells.next().unwrap_or_default(), cells.next());
+        let accounts = self.core.shared.accounts_as_told().await;
+        let roles = names_of(&roles.unwrap_or_default());
+        let account = account
+            .rsplit_once('@')
+            .map(|(user, host)| (user.to_owned(), host.to_owned()));
+        let mut all = account.into_iter().chain(roles);
+        all.any(|name| {
+            accounts
+                .global_rights
+                .get(&name)
+                .is_some_and(|it| right.is_in(*it))
         })
     }
 
@@ -83,7 +84,7 @@ impl Session {
         job: Job,
         query: &[u8],
     ) -> Result<Option<Vec<u8>>, End> {
-        let (plan, target) = match self.route(shape, &[]) {
+        let (plan, target) = match self.route(shape, None, &[]) {
             Ok(route) => route,
             Err(refusal) => {
                 let told = self.client.error(&refusal.error, &[&refusal.detail]).await;
@@ -120,19 +121,48 @@ impl Session {
     }
 }
 
+/// The roles that CURRENT_ROLE() gives, by user and host: MariaDB has one at most, by its name; MySQL a
+/// list of quoted names with hosts, or NONE.
+fn names_of(current: &str) -> Vec<(String, String)> {
+    if !current.starts_with('`') {
+        return vec![(current.to_owned(), String::new())];
+    }
+    let mut parts = Vec::new();
+    let mut rest = current;
+    while let Some(begun) = rest.find('`') {
+        let (mut part, mut at) = (String::new(), begun + 1);
+        while let Some(length) = rest[at..].find('`') {
+            part.push_str(&rest[at..at + length]);
+            at += length + 1;
+            if !rest[at..].starts_with('`') {
+                break;
+            }
+            // Twice, it stands for itself.
+            part.push('`');
+            at += 1;
+        }
+        parts.push(part);
+        rest = &rest[at..];
+    }
+    let pairs = parts.chunks_exact(2);
+    pairs
+        .map(|pair| (pair[0].clone(), pair[1].clone()))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn rights_are_read_from_grants() {
-        let process = "GRANT SELECT, PROCESS ON *.* TO `a`@`%` IDENTIFIED BY PASSWORD 'x'";
-        assert!(Right::See.is_in(process) && !Right::Kill.is_in(process));
-        let admin = "GRANT CONNECTION ADMIN ON *.* TO `a`@`%`";
-        assert!(Right::Kill.is_in(admin) && !Right::See.is_in(admin));
-        assert!(Right::Kill.is_in("GRANT BACKUP_ADMIN,CONNECTION_ADMIN ON *.* TO `a`@`%`"));
-        assert!(Right::See.is_in("GRANT ALL PRIVILEGES ON *.* TO `a`@`%` WITH GRANT OPTION"));
-        let one = "GRANT ALL PRIVILEGES ON `d`.* TO `a`@`%`";
-        assert!(!Right::See.is_in(one) && !Right::Kill.is_in(one));
+    fn active_roles_are_named_by_both_engines() {
+        let pair = |user: &str, host: &str| (user.to_owned(), host.to_owned());
+        assert_eq!(names_of("reader"), [pair("reader", "")]);
+        assert_eq!(names_of("`a`@`%`"), [pair("a", "%")]);
+        let several = [pair("a`b", "10.%"), pair("c,`d", "%")];
+        assert_eq!(names_of("`a``b`@`10.%`,`c,``d`@`%`"), several);
+        // They are nobody's names.
+        assert_eq!(names_of("NONE"), [pair("NONE", "")]);
+        assert_eq!(names_of("`a"), []);
     }
 }

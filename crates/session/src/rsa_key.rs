@@ -83,7 +83,10 @@ impl KeyPair {
     /// The password in what a client sealed for this login; `None` when it was not sealed so.
     pub fn open(&self, sealed: &[u8], salt: &[u8]) -> Option<Vec<u8>> {
         let padding = rsa::Oaep::new::<sha1::Sha1>();
-        let mut secret = self.private.decrypt(padding, sealed).ok()?;
+        // Blinded: how long it takes says nothing of the key.
+        let random = &mut rsa::rand_core::OsRng;
+        let opened = self.private.decrypt_blinded(random, padding, sealed);
+        let mut secret = opened.ok()?;
         auth::mask(&mut secret, salt);
         (secret.pop() == Some(0)).then_some(secret)
     }

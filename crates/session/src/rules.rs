@@ -153,7 +153,7 @@ impl Session {
         question.user = &self.identity.pass.profile().user;
         question.database = self.state.database();
         question.class = shape.class;
-        question.digest = shape.digest;
+        question.digest = Some(self.core.digests.of(shape.hash, text, &self.mode));
         question.writes = shape.writes;
         rules.decide(&question)
     }

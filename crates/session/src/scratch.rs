@@ -108,6 +108,7 @@ impl ScratchServer {
             host: self.host.clone(),
             port: self.port,
             term: 0,
+            key: None,
             read_only: false,
             causal: false,
             at_login: false,
@@ -125,6 +126,7 @@ impl ScratchServer {
             },
             collation: client.collation,
             flags: client.flags,
+            client: None,
             entitlement: own_entitlement(&self.user, AT_SCRATCH),
         }
     }

@@ -112,6 +112,21 @@ impl Session {
         Err(error.into())
     }
 
+    /// The session starts anew, in the home group. Of each group it keeps what its reads must have,
+    /// and nothing else; no connection is held any more.
+    pub(crate) fn keep_required(&mut self) {
+        let snapshot = self.core.shared.published.load_full();
+        if let Some(home) = snapshot.home() {
+            self.sit(home);
+        }
+        self.replay = None;
+        self.seats.retain(|seat| !seat.seen.is_empty());
+        for seat in &mut self.seats {
+            seat.replay = None;
+            (seat.last_server, seat.last_connection) = (None, 0);
+        }
+    }
+
     /// True while the session keeps no connection of any group.
     pub(crate) fn holds_none(&self) -> bool {
         self.held.is_none() && self.seats.iter().all(|seat| seat.held.is_none())

@@ -113,8 +113,10 @@ mod tests {
             expired: false,
             tls: farm::TlsDemand::None,
             connections_max: 0,
+            locking: None,
             admin: false,
             privileges: 0,
+            rights: 0,
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use backend::{Lease, Pass, Prepared, SessionState};
 use channel::Channel;
-use farm::{AuthPlugin, ServerId, error};
+use farm::{AuthPlugin, ClientError, ClientWrites, ServerId, error};
 use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
@@ -17,22 +17,25 @@ use mysql_wire::statement::PrepareOk;
 use mysql_wire::status::Status;
 use reactor::Sock;
 use rustc_hash::{FxHashMap, FxHashSet};
-use sqltext::{Dialect, Mode, Multibyte};
+use sqltext::{Dialect, Mode};
 
 use crate::aside::Aside;
-use crate::client::Client;
+use crate::client::{Client, ReadError};
 use crate::consistency::Promises;
 use crate::counters::count;
 use crate::crossing::{Crossing, Unfinished};
 use crate::diagnostics::Diagnostics;
 use crate::end::End;
+use crate::entrance::Places;
 use crate::login::Identity;
 use crate::per_core::{Core, Drain, Handle};
 use crate::pin::Pins;
 use crate::place::{Chosen, Texts};
 use crate::point::Point;
 use crate::prepared::Statement;
+use crate::prepared_bytes::PreparedBytes;
 use crate::profile::Profile;
+use crate::reading::{logins_set_mode, mode_of, tells_of_timeouts};
 use crate::registry::Entry;
 use crate::replay::Log;
 use crate::rules::Ruled;
@@ -70,6 +73,10 @@ pub struct Session {
     /// The password has expired and was not changed yet: the held connection's server answers
     /// everything.
     pub(crate) sandboxed: bool,
+    /// The sql_mode that its logins at servers give it, where it is not the servers' global one.
+    pub(crate) login_mode: Option<Box<str>>,
+    /// How often COM_CHANGE_USER was refused.
+    pub(crate) failed_changes: u8,
     /// The reply under way, where it may be kept in the cache.
     pub(crate) recording: Option<Vec<u8>>,
     /// The row that it is of, where the row cache may vouch for it.
@@ -86,6 +93,8 @@ pub struct Session {
     pub(crate) unfinished: Vec<Unfinished>,
     /// What its reads must have.
     pub(crate) promises: Promises,
+    /// What its client has had acknowledged.
+    pub(crate) writes: Arc<ClientWrites>,
     /// The client uses GET DIAGNOSTICS: connections are kept for it from then on.
     pub(crate) gets_diagnostics: bool,
     pub(crate) diagnostics: Diagnostics,
@@ -93,9 +102,8 @@ pub struct Session {
     pub(crate) ties: Option<Box<Ties>>,
     /// The user variables, once there are any.
     pub(crate) variables: Option<Box<Variables>>,
-    /// The edition of the global variables that it has, and those that it keeps from before.
+    /// The edition of the global variables that it has.
     pub(crate) defaults: u64,
-    pub(crate) kept: Vec<Arc<str>>,
     /// The shard that the client has chosen.
     pub(crate) chosen: Option<Box<Chosen>>,
     /// Statements prepared in SQL that several groups may have to run, once there are any.
@@ -113,6 +121,7 @@ pub struct Session {
     pub(crate) insert_id_before: u64,
     pub(crate) insert_id_version: u64,
     pub(crate) statements: FxHashMap<u32, Statement>,
+    pub(crate) statement_bytes: PreparedBytes,
     /// What the statements above are on any connection.
     pub(crate) statement_keys: FxHashSet<Prepared>,
     /// One of them may have an open cursor or long data.
@@ -127,24 +136,51 @@ pub(crate) fn is_free(status: Status) -> bool {
     status & (Status::AUTOCOMMIT | Status::IN_TRANS) == Status::AUTOCOMMIT
 }
 
+/// Whoever has not logged in is kept no longer packets for: MySQL's own limit for a login's attributes, the
+/// longest that it has.
+const LOGIN_BYTES_MAX: usize = 64 << 10;
+
+/// What is answered to those who do not speak the protocol.
+const NO_LOGIN: [ClientError; 5] = [
+    error::PROXY_HEADER_REFUSED,
+    error::PROXY_HEADER_BAD,
+    error::HANDSHAKE_BAD,
+    error::PACKETS_OUT_OF_ORDER,
+    error::PACKET_TOO_LARGE,
+];
+
 /// Serves one accepted connection to its end.
-pub async fn serve(core: Rc<Core>, stream: TcpStream, peer: SocketAddr) {
+pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut places: Places) {
     let Ok(sock) = Sock::adopt(stream) else {
         return;
     };
     let id = core.shared.registry.next_id();
     core.heed_settings();
-    let mut client = Client::new(Channel::new(sock), core.settings().packet_bytes_max);
+    let bytes_max = core.settings().packet_bytes_max;
+    let channel = Channel::new(sock);
+    let memory = core.shared.live.memory();
+    let mut client = Client::new(channel, bytes_max.min(LOGIN_BYTES_MAX), memory);
     let limit = Duration::from_secs(core.settings().handshake_timeout_s);
-    let login = Box::pin(core.login(&mut client, peer.ip(), id));
+    let login = Box::pin(core.login(&mut client, &mut peer, id));
     let identity = match reactor::timeout(limit, login).await {
         Some(Ok(identity)) => identity,
-        Some(Err(end)) => return refused(&core, end, peer),
+        Some(Err(end)) => {
+            if matches!(end, End::Refused(why) if NO_LOGIN.contains(&why)) {
+                core.login_failed(peer.ip());
+            }
+            return refused(&core, end, peer);
+        }
         None => {
+            // Whom the router itself kept waiting has not failed.
+            if client.owes {
+                core.login_failed(peer.ip());
+            }
             let end = client.refuse(&error::NET_READ_INTERRUPTED, &[]).await;
             return refused(&core, end, peer);
         }
     };
+    places.logged_in();
+    client.admit(bytes_max);
     let mut session = Session::new(core.clone(), client, identity, peer, id);
     let end = match Box::pin(session.begin()).await {
         Ok(()) => {
@@ -238,13 +274,11 @@ impl Session {
         count(&core.counters.sessions_opened);
         let mode = mode_of(&core);
         let user = &identity.pass.profile().user;
-        let marks = core.marks_of(user, peer.ip());
-        let version = core.heed_settings();
-        let wait_ms = core.settings().failover_wait_ms;
-        let mut promises = Promises::new(&core.consistency_of(user, peer.ip()), marks, wait_ms);
-        promises.version = version;
+        let promises = core.promises_of(user, peer.ip());
         let defaults = core.shared.defaults.globals();
+        let statement_bytes = PreparedBytes::new(core.shared.live.memory());
         Session {
+            writes: core.writes_of(&identity, peer.ip()),
             promises,
             recording: None,
             point: None,
@@ -267,12 +301,13 @@ impl Session {
             lasting: Vec::new(),
             ruled: None,
             sandboxed: false,
+            login_mode: None,
+            failed_changes: 0,
             gets_diagnostics: false,
             diagnostics: Diagnostics::default(),
             ties: None,
             variables: None,
             defaults,
-            kept: Vec::new(),
             chosen: None,
             texts: None,
             last_server: None,
@@ -283,6 +318,7 @@ impl Session {
             insert_id_before: 0,
             insert_id_version: 0,
             statements: FxHashMap::default(),
+            statement_bytes,
             statement_keys: FxHashSet::default(),
             statement_ties: Cell::new(false),
             last_statement_id: 0,
@@ -293,14 +329,20 @@ impl Session {
     /// Ends the login: a database that the client named must be there for it.
     pub(crate) async fn begin(&mut self) -> Result<(), End> {
         self.sandboxed = self.identity.pass.profile().entitlement.expired;
-        if self.identity.database.is_some() || self.sandboxed {
+        self.login_mode = None;
+        if self.identity.database.is_some() || self.sandboxed || logins_set_mode(&self.core) {
             match self
                 .core
                 .take_from_primary(HOME, &self.identity.pass, &self.state, true)
                 .await
             {
                 Ok(lease) if self.sandboxed => self.stay_on(lease),
-                Ok(lease) => lease.release(),
+                Ok(lease) => {
+                    let own = lease.connection().variable("sql_mode");
+                    self.login_mode = own.map(|own| String::from_utf8_lossy(own).into());
+                    self.read_by_mode();
+                    lease.release();
+                }
                 Err(error) => return Err(self.client.refuse_pool(&error).await),
             }
         }
@@ -346,13 +388,15 @@ impl Session {
             if self.handle.progress.over.get() {
                 return self.client.refuse(&error::NET_READ_INTERRUPTED, &[]).await;
             }
-            if let Err(read) = read {
-                return self.client.refuse_read(read).await;
-            }
-            if self.core.is_draining() && self.holds_none() && self.is_check() {
-                return self.killed(true).await;
-            }
-            if let Err(end) = self.command().await {
+            let done = match read {
+                Ok(()) if self.core.is_draining() && self.holds_none() && self.is_check() => {
+                    return self.killed(true).await;
+                }
+                Ok(()) => self.command().await,
+                Err(ReadError::NoMemory) => self.refuse_command().await,
+                Err(read) => return self.client.refuse_read(read).await,
+            };
+            if let Err(end) = done {
                 return end;
             }
             if self.crossing.is_some() {
@@ -500,46 +544,11 @@ impl Session {
         }
         self.handle.state.replace(state.clone());
         self.state = state;
-        let mut mode = mode_of(&self.core);
-        if let Some(sql_mode) = self.state.variable("sql_mode") {
-            mode.set_sql_mode(&String::from_utf8_lossy(sql_mode));
-        }
         let own_s = self.state.variable("wait_timeout");
         let own_s = own_s.and_then(|value| str::from_utf8(value).ok()?.parse().ok());
         self.handle.wait_timeout_s.set(own_s.unwrap_or(0));
-        if let Some(charset) = self.state.variable("character_set_client") {
-            mode.multibyte = Multibyte::of_charset(&String::from_utf8_lossy(charset));
-        }
-        self.mode = mode;
+        self.read_by_mode();
     }
-}
-
-/// How text is read for the farm's engine before a session has changed anything.
-fn mode_of(core: &Core) -> Mode {
-    let snapshot = core.snapshot();
-    let Some(primary) = snapshot.home().and_then(|group| group.primary()) else {
-        return Mode::new(Dialect::MariaDb, 100_600);
-    };
-    let dialect = match primary.engine {
-        farm::Engine::MariaDb => Dialect::MariaDb,
-        farm::Engine::MySql => Dialect::MySql,
-    };
-    Mode::new(dialect, version_number(&primary.version))
-}
-
-/// True where servers say why they close the connection of a client that was silent for too long.
-fn tells_of_timeouts(core: &Core) -> bool {
-    let mode = mode_of(core);
-    mode.dialect == Dialect::MySql && mode.version >= 80_024
-}
-
-/// `10.11.6-MariaDB` as 101106.
-pub(crate) fn version_number(version: &str) -> u32 {
-    let mut parts = version
-        .split(|c: char| !c.is_ascii_digit())
-        .map(str::parse::<u32>);
-    let mut next = || parts.next().and_then(Result::ok).unwrap_or(0).min(99);
-    next() * 10_000 + next() * 100 + next()
 }
 
 impl Drop for Session {
@@ -555,15 +564,5 @@ impl Drop for Session {
         }
         self.core.shared.registry.leave(self.handle.id);
         count(&self.core.counters.sessions_closed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn versions_are_numbered_as_the_servers_number_them() {
-        assert_eq!(super::version_number("10.11.6-MariaDB-0+deb12u1"), 101_106);
-        assert_eq!(super::version_number("8.0.12"), 80_012);
-        assert_eq!(super::version_number(""), 0);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use arc_swap::ArcSwap;
 use backend::Limits;
+use memory::Budget;
 use routing::Preferences;
 
 use crate::consistency::Consistency;
@@ -17,6 +18,7 @@ pub struct Settings {
     /// Clients at once, over all cores.
     pub clients_max: usize,
     pub pool: Limits,
+    pub logins: LoginLimits,
     /// A login must be complete after this many seconds.
     pub handshake_timeout_s: u64,
     /// A client that says nothing for this many seconds is closed.
@@ -29,10 +31,16 @@ pub struct Settings {
     pub statement_timeout_ms: u64,
     /// Statements and logins wait so long for a primary; 0 for not at all.
     pub failover_wait_ms: u64,
+    /// So many wait at once; 0 for no limit.
+    pub failover_waiters_max: u64,
+    /// What all clients together may make the process keep.
+    pub memory_bytes_max: usize,
     /// The largest command of clients that connect from now on.
     pub packet_bytes_max: usize,
     /// Prepared statements per client.
     pub statements_max: usize,
+    /// Their bytes.
+    pub statements_bytes_max: usize,
     /// Clients of one account, where the account itself has no limit; 0 for no limit.
     pub user_connections_max: u32,
     /// Passwords that clients prove by sending them may be kept in memory.
@@ -49,6 +57,27 @@ pub struct Settings {
     pub cache_bytes_max: usize,
 }
 
+/// What clients may cost who have not proved who they are.
+#[derive(Clone, Copy, Debug)]
+pub struct LoginLimits {
+    /// So many of them at once.
+    pub clients_max: usize,
+    /// An address has to wait after so many failures in a row; 0 for never.
+    pub failures_max: u32,
+    /// So many passwords wait to be verified, over all cores.
+    pub queue_max: usize,
+}
+
+impl Default for LoginLimits {
+    fn default() -> LoginLimits {
+        LoginLimits {
+            clients_max: 2000,
+            failures_max: 100,
+            queue_max: 1000,
+        }
+    }
+}
+
 /// All that is in force at one moment.
 #[derive(Clone, Debug)]
 pub struct InForce {
@@ -63,6 +92,7 @@ pub struct InForce {
 pub struct Live {
     version: AtomicU32,
     current: ArcSwap<InForce>,
+    memory: Arc<Budget>,
 }
 
 impl Live {
@@ -70,6 +100,7 @@ impl Live {
     pub fn new(settings: Settings, preferences: Preferences) -> Live {
         Live {
             version: AtomicU32::new(1),
+            memory: Arc::new(Budget::new(settings.memory_bytes_max)),
             current: ArcSwap::from_pointee(InForce {
                 settings,
                 preferences,
@@ -82,6 +113,11 @@ impl Live {
         self.current.load_full()
     }
 
+    /// What is kept for clients is taken from this; its limit is the setting in force.
+    pub fn memory(&self) -> &Arc<Budget> {
+        &self.memory
+    }
+
     /// Differs from what it was before whenever something was published since.
     #[inline]
     pub fn version(&self) -> u32 {
@@ -91,6 +127,7 @@ impl Live {
     /// Puts other settings in force, for statements that begin from now on. Sessions look at the
     /// defaults of their users again, too: rules that were changed are published before.
     pub fn publish(&self, in_force: InForce) {
+        self.memory.set_limit(in_force.settings.memory_bytes_max);
         self.current.store(Arc::new(in_force));
         self.version.fetch_add(1, Ordering::Release);
     }

@@ -8,9 +8,10 @@ use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
 use crate::aside::Kept;
+use crate::changes::Changes;
 use crate::counters::count;
 use crate::end::End;
-use crate::exec::{Changes, Run, Shape};
+use crate::exec::{Run, Shape};
 use crate::pin::Pins;
 use crate::session::{Held, Session};
 
@@ -61,7 +62,7 @@ impl Session {
             count(&self.core.counters.reads_to_replicas);
         }
         if changes.writes {
-            self.core.learn_writer(run.shape.digest);
+            self.core.learn_writer(run.shape.hash);
         }
     }
 
@@ -110,16 +111,13 @@ impl Session {
             self.note_autocommit(status);
             self.status = status;
         }
-        if shape.facts.intersects(Facts::ACCOUNTS | Facts::DATABASE) {
-            self.core.shared.defaults.database_changed();
-        }
-        if shape.facts.contains(Facts::ACCOUNTS) {
-            self.core.shared.accounts_changed();
-            self.sandboxed &= failed;
-        }
+        self.note_accounts(shape, failed);
         self.note_failure(outcome.error);
         self.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
-        self.diagnostics.note(shape, outcome, self.mode.dialect);
+        self.note_diagnostics(shape, outcome);
+        if let Some(mut residue) = changes.residue {
+            self.diagnostics.learn(&mut residue);
+        }
         let ended = changes.ended;
         let mut new = Pins::empty();
         new.set(Pins::VARIABLE, changes.pins);

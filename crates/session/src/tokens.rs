@@ -68,7 +68,7 @@ impl Session {
                 continue;
             };
             self.sit(group);
-            self.promises.raise(promise.position);
+            self.require(promise.position);
             self.sit(here);
         }
         Ok(())

@@ -10,7 +10,8 @@ use mysql_wire::reply::Shown;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts};
 
-use crate::exec::{Changes, Shape};
+use crate::changes::Changes;
+use crate::exec::Shape;
 use crate::session::Session;
 
 /// What their names begin with.

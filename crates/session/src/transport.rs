@@ -1,5 +1,6 @@
 //! How clients reach the router: with TLS or without, and what they are shown.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -8,6 +9,7 @@ use channel::{Algorithm, Presented};
 use farm::{TlsFacts, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::handshake::is_tls_request;
+use routing::rules::Network;
 
 use crate::client::Client;
 use crate::end::End;
@@ -29,6 +31,8 @@ pub enum ClientTls {
 pub struct Transport {
     pub tls: ClientTls,
     pub presented: ArcSwapOption<Presented>,
+    /// From where load balancers may say by the PROXY protocol where their clients are.
+    pub balancers: Vec<Network>,
     /// How servers are met.
     pub servers: Arc<Terms>,
 }
@@ -39,6 +43,7 @@ impl Transport {
         Transport {
             tls,
             presented: ArcSwapOption::new(presented.map(Arc::new)),
+            balancers: Vec::new(),
             servers: Arc::new(servers),
         }
     }
@@ -46,6 +51,16 @@ impl Transport {
     /// No TLS anywhere.
     pub fn plain() -> Transport {
         Transport::new(ClientTls::Off, None, Terms::plain())
+    }
+
+    /// The same behind load balancers of these networks.
+    pub fn behind(self, balancers: Vec<Network>) -> Transport {
+        Transport { balancers, ..self }
+    }
+
+    /// Whether somebody at this address may say where its client is.
+    pub fn is_balancer(&self, peer: IpAddr) -> bool {
+        self.balancers.iter().any(|network| network.contains(peer))
     }
 
     /// What to show to a client that logs in now; None when TLS is not offered.
@@ -99,14 +114,13 @@ impl Core {
         let Some(presented) = offered else {
             return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
         };
+        client.owes = true;
         // Boxed: the handshake needs room that a session does not need afterwards.
         if let Err(error) = Box::pin(client.start_tls(&presented)).await {
             tracing::info!(%error, "a client's TLS handshake failed");
             return Err(End::Gone);
         }
-        if let Err(read) = client.read(2).await {
-            return Err(client.refuse_read(read).await);
-        }
+        client.read_login(2).await?;
         if is_tls_request(client.payload()) {
             return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
         }

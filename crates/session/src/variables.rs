@@ -14,13 +14,16 @@ use backend::{
     Connection, ConnectionError, Placed, Residue, VARIABLE_BYTES_MAX, Value, Variable,
     text_expression,
 };
-use sqltext::{Facts, Literal, Scope, UserVariables, Verb};
+use sqltext::{Digest, Facts, Literal, Scope, UserVariables, Verb};
 
 use crate::exec::{Job, Shape};
 use crate::session::Session;
 
 /// A session with more variables than this stays on its connection.
 const VARIABLES_MAX: usize = 256;
+
+/// Longer texts are named to nobody while they run: writing their normal form would keep the core.
+const DIGEST_TEXT_MAX: usize = 256 * 1024;
 
 /// The variables of one session.
 #[derive(Debug, Default)]
@@ -252,6 +255,21 @@ impl Session {
             known.insert(name, value);
         }
         known
+    }
+
+    /// The name of a statement's shape; `None` where there is no text, or a huge one.
+    pub(crate) fn digest(&self, shape: &Shape, job: Job) -> Option<Digest> {
+        let whole = matches!(job, Job::Execute(_)) || !self.client.is_split();
+        let text = self.text(job);
+        let shown = shape.hash != 0 && whole && text.len() <= DIGEST_TEXT_MAX;
+        shown.then(|| self.core.digests.of(shape.hash, text, &self.mode))
+    }
+
+    /// Another text is about to run in this one's place, with other literals: no plan of its shape fits. The
+    /// statement keeps its digest.
+    pub(crate) fn leave_text(&self, shape: &mut Shape, text: &[u8]) {
+        self.core.digests.of(shape.hash, text, &self.mode);
+        (shape.scan, shape.folds) = (0, !shape.folds);
     }
 
     /// The text that a job runs.

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use farm::ServerId;
 use mysql_wire::command::Command;
+use sqltext::Digest;
 
 use crate::Message;
 use crate::aside::Aside;
@@ -64,7 +65,7 @@ pub struct SessionView {
     /// Since its last command began, or since its client was last heard of.
     pub time_s: u64,
     /// Of the statement that runs.
-    pub digest: Option<u64>,
+    pub digest: Option<Digest>,
     /// The server that runs its statement, and the server's id of the connection.
     pub running: Option<(ServerId, u32)>,
     /// The same of the connection that the session keeps.
@@ -143,7 +144,7 @@ impl Core {
             database: handle.state.borrow().database().map(<[u8]>::to_vec),
             command: busy.then(|| command.name()),
             time_s: now_s.saturating_sub(handle.active_s.get()),
-            digest: Some(handle.digest.get()).filter(|digest| busy && *digest != 0),
+            digest: handle.digest.get().filter(|_| busy),
             running: handle.running.get(),
             held: held.map(|hold| (hold.server, hold.thread_id)),
             held_s: if reasons.is_empty() { 0 } else { held_s },

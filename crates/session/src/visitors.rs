@@ -17,7 +17,7 @@ pub(crate) struct Visitors(RefCell<FxHashMap<u32, Rc<Visitor>>>);
 
 struct Visitor {
     id: u32,
-    peer: SocketAddr,
+    peer: Cell<SocketAddr>,
     user: RefCell<Vec<u8>>,
     closer: Closer,
     /// When its last request began; when it came.
@@ -57,7 +57,7 @@ impl Visitors {
         views.extend(self.0.borrow().values().map(|visitor| SessionView {
             id: visitor.id,
             user: visitor.user.borrow().clone(),
-            peer: visitor.peer,
+            peer: visitor.peer.get(),
             door: Door::Keys,
             database: None,
             command: visitor.busy.get().then_some("memcached"),
@@ -76,7 +76,7 @@ impl Stay {
     pub fn new(core: &Rc<Core>, peer: SocketAddr, closer: Closer) -> Stay {
         let visitor = Rc::new(Visitor {
             id: core.shared.registry.next_id(),
-            peer,
+            peer: Cell::new(peer),
             user: RefCell::default(),
             closer,
             active_s: Cell::new(core.now_s.get()),
@@ -98,6 +98,12 @@ impl Stay {
     /// Its number among the sessions of the farm.
     pub fn id(&self) -> u32 {
         self.visitor.id
+    }
+
+    /// A load balancer has said where its client is.
+    pub fn is_at(&self, peer: SocketAddr) {
+        self.visitor.peer.set(peer);
+        self.core.shared.registry.relocate(self.visitor.id, peer);
     }
 
     /// It has logged in.

@@ -107,6 +107,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn see(&mut self, token: &Token) -> Option<()> {
         let kw = token.kw;
+        self.found.end = token.end;
         if self.depth == 0 && kw != Kw::NONE && self.clause_begins(token)? {
             self.past = kw;
             return Some(());
@@ -126,7 +127,6 @@ impl Reader<'_> {
             self.past = kw;
             return Some(());
         }
-        self.found.end = token.end;
         let (start, _) = *self.part.get_or_insert((token.start, token.end));
         self.part = Some((start, token.end));
         self.past = kw;
@@ -158,7 +158,6 @@ impl Reader<'_> {
         }
         self.part_ends_here()?;
         self.clause = next;
-        self.found.end = token.end;
         self.wants_by = matches!(next, Clause::Groups | Clause::Orders);
         match next {
             Clause::Limit => self.limit_from = token.start,
@@ -383,6 +382,21 @@ mod tests {
             ("SELECT a -- , b\n FROM t # , c", "a from[t]"),
         ] {
             assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_last_word_belongs_to_the_statement() {
+        for text in [
+            "SELECT a FROM t ORDER BY a DESC",
+            "SELECT a FROM t GROUP BY a WITH ROLLUP",
+            "SELECT a FROM t LIMIT 3",
+            "SELECT a FROM t FOR UPDATE",
+        ] {
+            let mode = Mode::new(crate::mode::Dialect::MariaDb, 101_100);
+            let end = |text: &str| clauses(text.as_bytes(), &mode).map(|it| it.end as usize);
+            assert_eq!(end(text), Some(text.len()), "{text}");
+            assert_eq!(end(&format!("{text} ;")), Some(text.len()), "{text}");
         }
     }
 

@@ -44,7 +44,7 @@ bitflags::bitflags! {
         const LAST_SEQUENCE_VALUE = 1 << 16;
         /// A function whose meaning is that of one server: MASTER_POS_WAIT, LOAD_FILE, ….
         const UNSURE_FUNCTION = 1 << 17;
-        /// CONNECTION_ID() or `@@pseudo_thread_id`.
+        /// CONNECTION_ID(), `@@pseudo_thread_id` or `@@socket`.
         const CONNECTION_ID = 1 << 18;
         /// Ends an open transaction with a commit.
         const IMPLICIT_COMMIT = 1 << 19;
@@ -228,7 +228,8 @@ fn system_variable(bytes: &[u8]) -> Facts {
             facts |= Facts::GLOBAL_SETTING;
         }
     }
-    if name.eq_ignore_ascii_case(b"pseudo_thread_id") {
+    let of_router = [&b"pseudo_thread_id"[..], b"socket"];
+    if of_router.iter().any(|own| name.eq_ignore_ascii_case(own)) {
         facts |= Facts::CONNECTION_ID;
     }
     facts | setting(name)

@@ -15,16 +15,25 @@ pub enum MsHint {
     All,
     Strong,
     Session,
+    Client,
     Eventual,
 }
 
-const MS: [(&str, MsHint); 7] = [
+impl MsHint {
+    /// It asks for a level, and leaves the choice of a server to it.
+    pub fn asks_level(self) -> bool {
+        matches!(self, MsHint::Eventual | MsHint::Session | MsHint::Client)
+    }
+}
+
+const MS: [(&str, MsHint); 8] = [
     ("ms=master", MsHint::Master),
     ("ms=slave", MsHint::Slave),
     ("ms=last_used", MsHint::LastUsed),
     ("ms=all", MsHint::All),
     ("ms=strong", MsHint::Strong),
     ("ms=session", MsHint::Session),
+    ("ms=client", MsHint::Client),
     ("ms=eventual", MsHint::Eventual),
 ];
 

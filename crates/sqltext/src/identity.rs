@@ -1,4 +1,5 @@
-//! CONNECTION_ID() and `@@pseudo_thread_id` in a text, for a client whose id is not the server's.
+//! CONNECTION_ID(), `@@pseudo_thread_id` and `@@socket` in a text, for a client whose id is not the
+//! server's, and that reaches the router by no socket.
 
 use crate::keyword::Kw;
 use crate::mode::{Dialect, Mode};
@@ -26,24 +27,13 @@ const SERVER_IDS: [&[u8]; 8] = [
 /// There the server's id is the right one. What is put in has the type that the server's answer has,
 /// and columns keep their names.
 pub fn identify(text: &[u8], mode: &Mode, id: u32) -> Option<Vec<u8>> {
-    // MariaDB takes a literal's zeros for its length; MySQL's function has the longest one.
-    let function = match mode.dialect {
-        Dialect::MariaDb => format!("CAST({id:010} AS UNSIGNED)"),
-        Dialect::MySql => format!("({id}|0)"),
-    };
-    let variable = format!("NULLIF({id}|0,-1)");
-    let value = |ask| match ask {
-        Ask::ConnectionId => Some(function.clone()),
-        Ask::PseudoThreadId => Some(variable.clone()),
-        _ => None,
-    };
     let (mut out, mut done) = (Vec::new(), 0);
     for span in statements(text, mode) {
         let Some(from) = begins(span.of(text), mode) else {
             continue;
         };
         let from = span.start as usize + from;
-        let Some(new) = replace(&text[from..span.end as usize], mode, value) else {
+        let Some(new) = in_place(&text[from..span.end as usize], mode, id) else {
             continue;
         };
         out.extend_from_slice(&text[done..from]);
@@ -57,9 +47,33 @@ pub fn identify(text: &[u8], mode: &Mode, id: u32) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// The same of a statement that is run at once and compares with no other ids.
+pub(crate) fn in_place(statement: &[u8], mode: &Mode, id: u32) -> Option<Vec<u8>> {
+    // MariaDB takes a literal's zeros for its length; MySQL's function has the longest one.
+    let function = match mode.dialect {
+        Dialect::MariaDb => format!("CAST({id:010} AS UNSIGNED)"),
+        Dialect::MySql => format!("({id}|0)"),
+    };
+    let variable = format!("NULLIF({id}|0,-1)");
+    let value = |ask| match ask {
+        Ask::ConnectionId => Some(function.clone()),
+        Ask::PseudoThreadId => Some(variable.clone()),
+        // A client on the server's own machine would go on there, past the router.
+        Ask::Socket => Some("''".to_owned()),
+        _ => None,
+    };
+    replace(statement, mode, value)
+}
+
 /// Where the part of a statement begins that is run at once; `None` when nothing may be changed.
 fn begins(statement: &[u8], mode: &Mode) -> Option<usize> {
     let tokens = tokens(statement, mode);
+    let shares = (0..tokens.len()).any(|at| is_server_id(&tokens, at, statement));
+    runs_from(&tokens).filter(|_| !shares)
+}
+
+/// Where the part of a statement begins that is run at once; `None` when all of it is kept.
+pub(crate) fn runs_from(tokens: &[Token]) -> Option<usize> {
     let first = tokens.iter().position(|token| token.kind != Kind::Open)?;
     let kw = |at: usize| tokens.get(at).map_or(Kw::NONE, |token: &Token| token.kw);
     let keeps = [
@@ -74,8 +88,7 @@ fn begins(statement: &[u8], mode: &Mode) -> Option<usize> {
         Kw::DECLARE,
     ];
     let stored = |token: &Token| matches!(token.kw, Kw::CREATE | Kw::ALTER);
-    let shares = (first..tokens.len()).any(|at| names_server_ids(&tokens, at, statement));
-    if keeps.contains(&kw(first)) || tokens[first + 1..].iter().any(stored) || shares {
+    if keeps.contains(&kw(first)) || tokens[first + 1..].iter().any(stored) {
         return None;
     }
     if kw(first) != Kw::CREATE {
@@ -92,7 +105,7 @@ fn begins(statement: &[u8], mode: &Mode) -> Option<usize> {
     (kw(what) == Kw::TABLE).then_some(query.start as usize)
 }
 
-fn tokens(text: &[u8], mode: &Mode) -> Vec<Token> {
+pub(crate) fn tokens(text: &[u8], mode: &Mode) -> Vec<Token> {
     let mut lexer = Lexer::new(text, mode);
     let mut tokens = Vec::new();
     loop {
@@ -104,13 +117,19 @@ fn tokens(text: &[u8], mode: &Mode) -> Vec<Token> {
     }
 }
 
+/// The name that a token is, without quotes.
+pub(crate) fn name_of<'a>(token: &Token, text: &'a [u8]) -> Option<&'a [u8]> {
+    match (token.kind, token.bytes(text)) {
+        (Kind::Quoted, [_, name @ .., _]) => Some(name),
+        (Kind::Word, name) => Some(name),
+        _ => None,
+    }
+}
+
 /// The token stands for ids that are the server's own.
-fn names_server_ids(tokens: &[Token], at: usize, text: &[u8]) -> bool {
-    let token = &tokens[at];
-    let name = match (token.kind, token.bytes(text)) {
-        (Kind::Quoted, [_, name @ .., _]) => name,
-        (Kind::Word, name) => name,
-        _ => return false,
+pub(crate) fn is_server_id(tokens: &[Token], at: usize, text: &[u8]) -> bool {
+    let Some(name) = name_of(&tokens[at], text) else {
+        return false;
     };
     let next = tokens.get(at + 1).map_or(Kind::End, |token| token.kind);
     let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
@@ -140,6 +159,13 @@ mod tests {
         assert_eq!(
             identified("SELECT 1 ; DO connection_id ( )", Dialect::MySql),
             "SELECT 1 ; DO (5|0)"
+        );
+        assert_eq!(
+            identified(
+                "SELECT @@max_allowed_packet, @@GLOBAL.socket",
+                Dialect::MySql
+            ),
+            "SELECT @@max_allowed_packet, '' AS `@@GLOBAL.socket`"
         );
     }
 

@@ -1,6 +1,6 @@
 //! The words that mean something here, found by hash in one probe.
 //!
-//! Reserved words of both servers are folded in the digest, since no unquoted name can be one of
+//! Reserved words of both servers are folded in the normal form, since no unquoted name can be one of
 //! them. Every other word keeps its case there: names of tables may be case-sensitive.
 
 /// Declares the keywords in groups; the groups are ranges of numbers, so that asking «reserved?»,

@@ -1,7 +1,7 @@
 //! SQL text of both dialects, read by its tokens: what a statement is, not what it means.
 //!
 //! Job: one pass over a text gives statement class, transaction verbs, facts that tie a session to a
-//! connection, a digest of the shape, the positions of literals, and hints ([`Scan::read`]). Further
+//! connection, a hash of the shape, the positions of literals, and hints ([`Scan::read`]). Further
 //! functions read single statements closer: [`assignments`], [`user_variables`], [`kill`],
 //! [`heddle_words`].
 //!
@@ -24,8 +24,10 @@ mod facts;
 mod hint;
 mod identity;
 mod insert;
+mod keyed;
 mod keyword;
 mod kill;
+mod listing;
 mod load;
 mod mode;
 mod normal;
@@ -34,6 +36,8 @@ mod point;
 mod quote;
 mod rewrite;
 mod scan;
+mod shape;
+mod show;
 mod slot;
 mod statement;
 mod table;
@@ -48,11 +52,14 @@ pub use change::{Change, change};
 pub use classify::{Class, Verb};
 pub use clause::{Clauses, Limit, clauses};
 pub use diagnostic::{ShowDiagnostics, show_diagnostics};
+pub use digest::{Digest, NotADigest};
 pub use facts::Facts;
 pub use hint::{Hints, MsHint, Pair, leading_comments};
 pub use identity::identify;
 pub use insert::{Insert, Row, Source, insert};
+pub use keyed::Keyed;
 pub use kill::{Kill, Victim, kill, processlist};
+pub use listing::{Listing, listings, with_listings};
 pub use load::{Load, Target, load};
 pub use mode::{Dialect, Mode, Multibyte};
 pub use normal::normalise;
@@ -61,8 +68,9 @@ pub use point::{Point, PointKey, is_written_so, point};
 pub use quote::{Edit, edited, put_string, spliced, ticked};
 pub use rewrite::{Ask, replace};
 pub use scan::{Scan, Span};
+pub use show::{ShowFilter, ShowValues, flushes_status, show_values};
 pub use slot::{Slot, slots};
-pub use table::{TableName, tables};
+pub use table::{TableName, read_tables, tables};
 pub use tie::{Tie, tie};
 pub use user_variable::{Literal, UserVariable, UserVariables, literal, user_variables};
 pub use word::{

@@ -1,12 +1,12 @@
 //! The normal form of a text, for people: slow logs, statistics, EXPLAIN.
 
-use crate::digest::{Folder, Sink, is_folded, is_joined};
 use crate::hint::Hints;
 use crate::mode::Mode;
+use crate::shape::{Folder, Sink, is_folded, is_joined};
 use crate::token::{Kind, Lexer, Past, Token};
 
 /// Writes the normal form of `text` to `out`, which is cleared first. Texts with equal normal forms
-/// have equal digests, and a normal form is its own normal form. Bytes that are no UTF-8 are replaced.
+/// have equal shapes and digests, and a normal form is its own normal form. Bytes that are no UTF-8 are replaced.
 pub fn normalise(text: &[u8], mode: &Mode, out: &mut String) {
     let mut hints = Hints::default();
     hints.read(text);
@@ -53,6 +53,10 @@ impl Sink for Writer {
     type Mark = usize;
     /// Start and end in `out`, without a leading space.
     type Element = (usize, usize);
+
+    fn keep_element(&mut self, _element: Self::Element) {}
+
+    fn drop_element(&mut self, _list: u32, _element: u32) {}
 
     fn put(&mut self, token: &Token, past: &Past, text: &[u8]) {
         if token.kind == Kind::End {

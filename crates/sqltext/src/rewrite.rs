@@ -14,6 +14,8 @@ pub enum Ask {
     ConnectionId,
     /// `@@pseudo_thread_id`
     PseudoThreadId,
+    /// `@@socket`
+    Socket,
     /// FOUND_ROWS()
     FoundRows,
     /// ROW_COUNT()
@@ -110,6 +112,7 @@ fn asked(text: &[u8], tokens: &[Token], at: usize) -> Option<(Ask, usize)> {
                 "pseudo_thread_id" => Ask::PseudoThreadId,
                 "warning_count" => Ask::WarningCount,
                 "error_count" => Ask::ErrorCount,
+                "socket" | "global.socket" => Ask::Socket,
                 _ => return None,
             };
             Some((ask, at))

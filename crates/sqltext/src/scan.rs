@@ -1,10 +1,10 @@
 //! The one pass over a text that answers everything the hot path asks.
 
 use crate::classify::{Class, Verb};
-use crate::digest::{Folder, Frame, Hash};
 use crate::facts::Facts;
 use crate::hint::Hints;
 use crate::mode::Mode;
+use crate::shape::{Folder, Frame, Hash};
 use crate::statement::Statement;
 use crate::token::{Kind, Lexer, Past, Token, Visitor};
 
@@ -41,12 +41,13 @@ pub struct Scan {
     pub class: Class,
     /// Over all statements.
     pub facts: Facts,
-    /// Equal for texts of one shape; see the module `digest`.
-    pub digest: u64,
+    /// Equal for texts of one shape, and for no others; see the module `shape`. It holds within this process:
+    /// people are told the [`crate::Digest`].
+    pub shape: u128,
     /// Grows by one with every text that is read.
     pub number: u64,
-    /// Tells which elements of lists the digest has dropped. Texts that are equal in this and in
-    /// their digest have the same values in the same order; see [`crate::slots`].
+    /// Tells which elements of lists the shape has dropped. Texts that are equal in this and in
+    /// their shape have the same values in the same order; see [`crate::slots`].
     pub folds: u64,
     /// Statements that are not empty.
     pub statements: u32,
@@ -55,7 +56,7 @@ pub struct Scan {
     /// Strings with their quotes, numbers with their sign (where it can be no operator), hexadecimal
     /// and binary literals, in order. NULL, TRUE and FALSE are words.
     pub literals: Vec<Span>,
-    /// Room for the digest's lists, empty between texts.
+    /// Room for the shape's lists, empty between texts.
     frames: Vec<Frame<Hash>>,
     /// Room for the hints' normal form.
     hints: Vec<u8>,
@@ -96,8 +97,8 @@ impl Scan {
             scan: self,
         };
         lexer.run(&mut pass);
-        let (digest, folds, frames) = pass.folder.finish();
-        self.digest = digest;
+        let (shape, folds, frames) = pass.folder.finish();
+        self.shape = shape;
         self.folds = folds;
         self.frames = frames;
         if lexer.doubtful() {
@@ -112,7 +113,7 @@ impl Scan {
         self.verb = Verb::Empty;
         self.class = Class::Empty;
         self.facts = Facts::empty();
-        self.digest = 0;
+        self.shape = 0;
         self.folds = 0;
         self.number += 1;
         self.statements = 0;

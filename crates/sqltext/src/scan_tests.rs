@@ -45,8 +45,8 @@ fn read(text: &str) -> Scan {
     scan
 }
 
-fn digest(text: &str) -> u64 {
-    read(text).digest
+fn shape(text: &str) -> u128 {
+    read(text).shape
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn reading_again_gives_the_same() {
     scan.read(b"/*ms=slave*/SELECT @a, 'x'", &MARIADB);
     scan.read(b"SELECT 1", &MARIADB);
     let fresh = read("SELECT 1");
-    assert_eq!(scan.digest, fresh.digest);
+    assert_eq!(scan.shape, fresh.shape);
     assert_eq!(
         (scan.class, scan.facts, scan.hint.ms),
         (Class::Read, Facts::empty(), None)
@@ -103,44 +103,35 @@ fn reading_again_gives_the_same() {
 }
 
 #[test]
-fn digests_ignore_values_space_and_comments() {
-    let one = digest("SELECT a FROM t WHERE b = 1 AND c IN ('x', 'y')");
+fn shapes_ignore_values_space_and_comments() {
+    let one = shape("SELECT a FROM t WHERE b = 1 AND c IN ('x', 'y')");
     assert_eq!(
         one,
-        digest("select a\nfrom t /* c */ where b=-2.5e3 and c in (0x1F) -- end")
+        shape("select a\nfrom t /* c */ where b=-2.5e3 and c in (0x1F) -- end")
     );
-    assert_eq!(
+    assert_eq!(one, shape("SELECT a FROM t WHERE b = ? AND c IN (?, ?, ?)"));
+    assert_ne!(one, shape("SELECT a FROM t WHERE b = 1 OR c IN ('x', 'y')"));
+    assert_ne!(
         one,
-        digest("SELECT a FROM t WHERE b = ? AND c IN (?, ?, ?)")
+        shape("SELECT a FROM T WHERE b = 1 AND c IN ('x', 'y')")
     );
     assert_ne!(
         one,
-        digest("SELECT a FROM t WHERE b = 1 OR c IN ('x', 'y')")
-    );
-    assert_ne!(
-        one,
-        digest("SELECT a FROM T WHERE b = 1 AND c IN ('x', 'y')")
-    );
-    assert_ne!(
-        one,
-        digest("/*ms=master*/SELECT a FROM t WHERE b = 1 AND c IN ('x', 'y')")
+        shape("/*ms=master*/SELECT a FROM t WHERE b = 1 AND c IN ('x', 'y')")
     );
 }
 
 #[test]
-fn digests_fold_lists_of_any_length() {
+fn shapes_fold_lists_of_any_length() {
     let rows = |count: usize| format!("INSERT INTO t VALUES {}(1,'x')", "(2,'y'),".repeat(count));
-    assert_eq!(digest(&rows(0)), digest(&rows(1)));
-    assert_eq!(digest(&rows(0)), digest(&rows(1000)));
+    assert_eq!(shape(&rows(0)), shape(&rows(1)));
+    assert_eq!(shape(&rows(0)), shape(&rows(1000)));
     assert_ne!(
-        digest("INSERT INTO t VALUES (1),(2)"),
-        digest("INSERT INTO t VALUES (1,2)")
+        shape("INSERT INTO t VALUES (1),(2)"),
+        shape("INSERT INTO t VALUES (1,2)")
     );
-    assert_ne!(
-        digest("SELECT a IN (b, c)"),
-        digest("SELECT a IN (b, c, c)")
-    );
-    assert_ne!(digest("SELECT f(1, 2)"), digest("SELECT f(1)"));
+    assert_ne!(shape("SELECT a IN (b, c)"), shape("SELECT a IN (b, c, c)"));
+    assert_ne!(shape("SELECT f(1, 2)"), shape("SELECT f(1)"));
     // Lists within lists, deeper than they are followed.
     let nest = |value: &str| {
         format!(
@@ -149,16 +140,16 @@ fn digests_fold_lists_of_any_length() {
             "))".repeat(9)
         )
     };
-    assert_eq!(digest(&nest("2")), digest(&nest("'x'")));
+    assert_eq!(shape(&nest("2")), shape(&nest("'x'")));
     // A list that the statement's end cuts off says nothing about the next statement.
     assert_ne!(
-        digest("SELECT a IN (1, ; SELECT 2"),
-        digest("SELECT a IN (1; SELECT 2")
+        shape("SELECT a IN (1, ; SELECT 2"),
+        shape("SELECT a IN (1; SELECT 2")
     );
 }
 
 #[test]
-fn names_that_look_alike_have_their_own_digests() {
+fn names_that_look_alike_have_their_own_shapes() {
     let names = [
         "SELECT a",
         "SELECT `a`",
@@ -184,9 +175,22 @@ fn names_that_look_alike_have_their_own_digests() {
     ];
     for (index, a) in names.iter().enumerate() {
         for b in &names[index + 1..] {
-            assert_ne!(digest(a), digest(b), "{a} / {b}");
+            assert_ne!(shape(a), shape(b), "{a} / {b}");
         }
     }
+}
+
+/// Names that were made to meet: the halves of one, exchanged, give the same product in an unkeyed hash of
+/// before. Whoever finds such a pair would put a plan of his own in the place of another's.
+#[test]
+fn nobody_makes_two_names_meet() {
+    let made = b"\xE25\x81Rm\xC3x\xCE\xFF3\x8EKy\xC0q\xDA";
+    let [one, other] = [&b"kaaauramvgnxaqhy"[..], made].map(|name| {
+        let mut scan = Scan::new();
+        scan.read(&[b"SELECT a FROM ", name].concat(), &MARIADB);
+        scan.shape
+    });
+    assert_ne!(one, other);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The values of a text in order: literals and parameters' marks, which the digest takes for the
+//! The values of a text in order: literals and parameters' marks, which the shape takes for the
 //! same. What is known of a text's shape names values by their place in this order.
 
 use crate::mode::Mode;

@@ -25,6 +25,30 @@ pub struct TableName<'a> {
 
 /// The tables of a text in their order, each as often as it is named. Time is linear.
 pub fn tables<'a>(text: &'a [u8], mode: &Mode) -> Vec<TableName<'a>> {
+    let Reader {
+        mut found, given, ..
+    } = read(text, mode);
+    if !given.is_empty() {
+        found.retain(|table| {
+            table.database.is_some() || !given.contains(&table.name.to_ascii_lowercase())
+        });
+    }
+    found
+}
+
+/// The tables of a SELECT where it surely names all that it reads, but for what functions and views use
+/// inside; `None` where something in it may hide one.
+pub fn read_tables<'a>(text: &'a [u8], mode: &Mode) -> Option<Vec<TableName<'a>>> {
+    let hides = |mark: &[u8]| text.windows(mark.len()).any(|part| part == mark);
+    if hides(b"/*!") || hides(b"/*M!") {
+        return None;
+    }
+    let reader = read(text, mode);
+    let plain = reader.verb == Kw::SELECT && !reader.unsure && !reader.several;
+    plain.then_some(reader.found)
+}
+
+fn read<'a, 'm>(text: &'a [u8], mode: &'m Mode) -> Reader<'a, 'm> {
     let mut reader = Reader {
         text,
         mode,
@@ -34,6 +58,8 @@ pub fn tables<'a>(text: &'a [u8], mode: &Mode) -> Vec<TableName<'a>> {
         name: Name::None,
         found: Vec::new(),
         given: HashSet::new(),
+        unsure: false,
+        several: false,
     };
     let mut lexer = Lexer::new(text, mode);
     let mut past = Past::new();
@@ -45,15 +71,7 @@ pub fn tables<'a>(text: &'a [u8], mode: &Mode) -> Vec<TableName<'a>> {
             break;
         }
     }
-    let Reader {
-        mut found, given, ..
-    } = reader;
-    if !given.is_empty() {
-        found.retain(|table| {
-            table.database.is_some() || !given.contains(&table.name.to_ascii_lowercase())
-        });
-    }
-    found
+    reader
 }
 
 /// What is known within one pair of parentheses.
@@ -89,6 +107,11 @@ struct Reader<'a, 'm> {
     found: Vec<TableName<'a>>,
     /// Names that are given within the text, in lower case.
     given: HashSet<Vec<u8>>,
+    /// Where a table's name was expected stood something else, or a list of tables may go on in a way
+    /// that is not known here.
+    unsure: bool,
+    /// It is more than one statement.
+    several: bool,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -121,7 +144,7 @@ impl<'a> Reader<'a, '_> {
             }
             Kind::Word if token.kw != Kw::NONE => self.word(token, past),
             Kind::Word | Kind::Quoted => self.candidate(token, past),
-            _ => self.list().expects = false,
+            _ => self.unsure |= std::mem::take(&mut self.list().expects),
         }
         self.begins = false;
     }
@@ -135,11 +158,13 @@ impl<'a> Reader<'a, '_> {
     /// A keyword, which may lead to a table, end a list of them, or be a name after all.
     fn word(&mut self, token: &Token, past: &Past) {
         if self.begins {
+            self.several |= self.verb != Kw::NONE;
             self.verb = token.kw;
         }
         let begins = self.begins;
         let verb = self.verb;
         let list = self.list();
+        let (expected, listed) = (list.expects, list.tables);
         match token.kw {
             Kw::SELECT => {
                 *list = List {
@@ -185,6 +210,11 @@ impl<'a> Reader<'a, '_> {
             kw if kw.is_reserved() => list.expects = false,
             _ => self.candidate(token, past),
         }
+        let named = matches!(self.name, Name::One(..));
+        let missed = expected && !named && token.kw != Kw::SELECT;
+        // `t FOR SYSTEM_TIME ALL, u`, `t USE INDEX FOR JOIN (i), u`.
+        let goes_on = listed && matches!(token.kw, Kw::FOR | Kw::PROCEDURE);
+        self.unsure |= missed || goes_on;
     }
 
     /// A name: of a table, where one is expected, or of what WITH defines.
@@ -307,6 +337,67 @@ mod tests {
             ("SELECT a FROM t; SELECT b FROM d.u", "t d.u"),
         ] {
             assert_eq!(names(text), found, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_query_surely_names_its_tables_or_nobody_relies_on_it() {
+        let read = |text: &str| {
+            let mode = Mode::new(Dialect::MariaDb, 101_100);
+            let all = read_tables(text.as_bytes(), &mode)?;
+            let names = all.iter().map(|table| String::from_utf8_lossy(&table.name));
+            Some(names.collect::<Vec<_>>().join(" "))
+        };
+        for (text, names) in [
+            ("SELECT 1", ""),
+            ("SELECT a FROM t WHERE b = ?", "t"),
+            (
+                "SELECT a FROM d.t AS x, `u` JOIN v USING (a), w LIMIT 1",
+                "t u v w",
+            ),
+            (
+                "SELECT a FROM (t JOIN (u, v) ON 1) LEFT JOIN w ON t.a = w.a",
+                "t u v w",
+            ),
+            (
+                "SELECT (SELECT MAX(a) FROM t), TRIM(LEADING 'x' FROM b) FROM u",
+                "t u",
+            ),
+            (
+                "SELECT a FROM (SELECT a FROM t) AS x UNION SELECT b FROM u;",
+                "t u",
+            ),
+            (
+                "SELECT a FROM t PARTITION (p, q), u IGNORE INDEX (i, j), v",
+                "t u v",
+            ),
+            (
+                "SELECT a FROM t, LATERAL (SELECT b FROM u) AS x",
+                "t LATERAL u",
+            ),
+            (
+                "SELECT SUM(a) OVER w FROM t WINDOW w AS (ORDER BY a), x AS (w)",
+                "t",
+            ),
+        ] {
+            assert_eq!(read(text).as_deref(), Some(names), "{text}");
+        }
+        for text in [
+            "WITH t AS (SELECT a FROM t) SELECT a FROM t",
+            "SELECT a FROM t FOR SYSTEM_TIME ALL, u",
+            "SELECT a FROM t USE INDEX FOR JOIN (i), u",
+            "SELECT a FROM {OJ t LEFT JOIN u ON 1}",
+            "SELECT a FROM t /*! , u */",
+            "SELECT a FROM t /*M!100000 , u */",
+            "SELECT a FROM t; SELECT b FROM u",
+            "SELECT a FROM only, u",
+            "TABLE t",
+            "(SELECT a FROM t)",
+            "INSERT INTO t SELECT a FROM u",
+            "SHOW TABLES",
+            "",
+        ] {
+            assert_eq!(read(text), None, "{text}");
         }
     }
 

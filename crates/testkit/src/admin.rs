@@ -2,10 +2,14 @@
 
 use std::net::SocketAddr;
 
+use engine::seal::Key;
 use engine::{Link, LinkTls, Login};
 
 /// Generous: two cores run several servers and their clients.
 const LIMIT_MS: u64 = 20_000;
+
+/// The id of a farm that has doors and no control plane.
+pub const FARM_ID: &str = "test";
 
 /// A new connection as `root`, who has no password.
 ///
@@ -18,9 +22,15 @@ pub async fn link(server: SocketAddr) -> Link {
         user: "root".to_owned(),
         password: String::new(),
         tls: LinkTls::Off,
+        known: ::engine::Known::Nothing,
     };
     let link = Link::open(&login, LIMIT_MS).await;
     link.expect("the server answers")
+}
+
+/// What ids of transactions over several groups are sealed with where no control plane is.
+pub fn decision_key() -> Key {
+    Key::new("no control plane is here", FARM_ID)
 }
 
 /// Does something on such a connection, from a thread that has no runtime.

@@ -1,4 +1,5 @@
-//! Server releases that the distribution does not have, fetched once as Maven artifacts.
+//! Server releases that the distribution does not have: fetched once as Maven artifacts, or unpacked once
+//! from an archive beside the project.
 //!
 //! Artifacts are unpacked beside their final place and renamed, under a file lock: several test
 //! processes may want the same one at once.
@@ -38,26 +39,54 @@ pub(crate) const MARIADB_114: Artifact = Artifact {
 /// The directory that holds the artifact's `bin/`, fetched now if it is not there. The error says
 /// what is missing.
 pub(crate) fn fetch(artifact: &Artifact) -> Result<PathBuf, String> {
+    let base = kept(artifact.name, |building| {
+        download(artifact, building)?;
+        executable(&building.join(artifact.base).join("bin"))
+            .map_err(|error| format!("making programs executable: {error}"))
+    })?;
+    Ok(base.join(artifact.base))
+}
+
+/// The directory that holds `bin/` of a newer MySQL, unpacked now from `mysql-VERSION.tar.xz` in
+/// `../shared/mysql` if it is not there. The error says what is missing.
+pub(crate) fn newer_mysql() -> Result<PathBuf, String> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/mysql");
+    let archives = fs::read_dir(dir).into_iter().flatten().flatten();
+    let named = |path: &PathBuf| -> Option<String> {
+        let name = path.file_name()?.to_str()?.strip_suffix(".tar.xz")?;
+        name.starts_with("mysql-").then(|| name.to_owned())
+    };
+    let found = archives
+        .map(|entry| entry.path())
+        .find_map(|path| Some((named(&path)?, path)));
+    let (name, archive) = found.ok_or("HEDDLE_MYSQLD names no mysqld of a newer MySQL")?;
+    let base = kept(&name, |building| {
+        let mut tar = Command::new("tar");
+        run(tar.arg("xf").arg(&archive).current_dir(building))
+    })?;
+    Ok(base.join(&name))
+}
+
+/// A directory of the cache that is there or is made now, by this process alone.
+fn kept(name: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<PathBuf, String> {
     let cache = mysqld::cache_dir(&std::env::temp_dir()).join("releases");
-    let finished = cache.join(artifact.name);
+    let finished = cache.join(name);
     if finished.is_dir() {
-        return Ok(finished.join(artifact.base));
+        return Ok(finished);
     }
-    let failed = |what: &str, error: std::io::Error| format!("{}: {what}: {error}", artifact.name);
+    let failed = |what: &str, error: std::io::Error| format!("{name}: {what}: {error}");
     fs::create_dir_all(&cache).map_err(|e| failed("making the cache directory", e))?;
-    let lock = File::create(cache.join(format!("{}.lock", artifact.name)))
+    let lock = File::create(cache.join(format!("{name}.lock")))
         .map_err(|e| failed("making the lock file", e))?;
     lock.lock().map_err(|e| failed("locking", e))?;
     if !finished.is_dir() {
-        let building = cache.join(format!("{}.building", artifact.name));
+        let building = cache.join(format!("{name}.building"));
         let _ = fs::remove_dir_all(&building);
         fs::create_dir_all(&building).map_err(|e| failed("making a directory", e))?;
-        download(artifact, &building)?;
-        executable(&building.join(artifact.base).join("bin"))
-            .map_err(|e| failed("making programs executable", e))?;
+        make(&building).map_err(|why| format!("{name}: {why}"))?;
         fs::rename(&building, &finished).map_err(|e| failed("renaming", e))?;
     }
-    Ok(finished.join(artifact.base))
+    Ok(finished)
 }
 
 fn download(artifact: &Artifact, into: &Path) -> Result<(), String> {

@@ -1,11 +1,8 @@
-//! An SQL door in this process, in front of real servers that a test binary starts once.
-//!
-//! The «replica» of a [`Stage`] is a second, independent server: what differs between the two shows
-//! which of them answered. Each has `stage.who`, a table with one row: `primary` or `replica`.
+//! An SQL door in this process, in front of real servers.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ::farm::crossing::{Branch, GlobalId, Place, RouterLife, Verdict};
@@ -18,96 +15,16 @@ use reactor::Io;
 use routing::rules::Rulebook;
 use session::{
     Allowed, BackendCredential, Consistency, CrossTerms, Fault, GatesHeld, Gathering, InForce,
-    Keeper, Limits, Live, NoPeers, Operator, Peers, Preferences, Reads, Reply, Settings, Settled,
-    Transport,
+    Keeper, Limits, Live, NoPeers, Operator, Peers, Preferences, Reads, Reply, Sealed, Settings,
+    Settled, Transport,
 };
 
-use crate::admin::with_link;
+use crate::admin::{FARM_ID, decision_key, with_link};
 use crate::client::{Client, Failure, Login};
-use crate::server::{Release, Server};
+use crate::server::Server;
 
 /// Long enough for what a test lets finish; a drain that takes longer hangs.
 const DRAIN: Duration = Duration::from_secs(10);
-
-/// A primary and a server that plays its replica, shared by the tests that run at the same time.
-pub struct Stage {
-    pub primary: Server,
-    pub replica: Server,
-}
-
-impl Stage {
-    /// The servers of this test binary; started for the first test, ended with the last one.
-    /// `None` where no server can be had.
-    pub fn shared() -> Option<Arc<Stage>> {
-        static SHARED: Mutex<Weak<Stage>> = Mutex::new(Weak::new());
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stage) = shared.upgrade() {
-            return Some(stage);
-        }
-        let stage = Arc::new(Stage::start()?);
-        *shared = Arc::downgrade(&stage);
-        Some(stage)
-    }
-
-    /// Servers of a test's own, for one that stops them.
-    pub fn start() -> Option<Stage> {
-        Stage::start_with(Release::Installed)
-    }
-
-    /// The same of another release.
-    pub fn start_with(release: Release) -> Option<Stage> {
-        let settings = [("max_allowed_packet", "64M"), ("max_connections", "400")];
-        let [primary, replica] = ["primary", "replica"].map(|name| {
-            let server = Server::start_with(release, &settings)?;
-            let mut client = server.client();
-            client.run("CREATE DATABASE stage");
-            client.run("CREATE TABLE stage.who (name VARCHAR(20))");
-            client.run(&format!("INSERT INTO stage.who VALUES ('{name}')"));
-            Some(server)
-        });
-        let (primary, replica) = (primary?, replica?);
-        Some(Stage { primary, replica })
-    }
-
-    /// Runs a text on both servers, past any door.
-    ///
-    /// # Panics
-    /// When a server refuses it.
-    #[track_caller]
-    pub fn everywhere(&self, sql: &str) {
-        for server in [&self.primary, &self.replica] {
-            server.client().query(sql).expect("the statement is right");
-        }
-    }
-
-    /// An empty database on both servers.
-    #[track_caller]
-    pub fn database(&self, name: &str) {
-        self.everywhere(&format!(
-            "DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name}"
-        ));
-    }
-
-    /// Makes on both what a group needs to decide transactions over several.
-    pub fn let_decide(&self) {
-        for server in [&self.primary, &self.replica] {
-            with_link(server.address(), async |mut link| {
-                let made = engine::decisions::make(&mut link, 10_000).await;
-                made.expect("root may make tables");
-            });
-        }
-    }
-
-    /// A door in front of both, with the settings of most tests.
-    pub fn door(&self) -> Door {
-        self.door_with(|_| {})
-    }
-
-    /// A door in front of both, with other settings.
-    pub fn door_with(&self, tune: impl FnOnce(&mut Tuning)) -> Door {
-        Door::start(&[&self.primary, &self.replica], tune)
-    }
-}
 
 /// What a test may want different.
 pub struct Tuning {
@@ -149,6 +66,7 @@ impl Default for Tuning {
                     wait_ms: 10_000,
                     connect_ms: 5000,
                 },
+                logins: Default::default(),
                 handshake_timeout_s: 10,
                 idle_timeout_s: 28_800,
                 client_read_timeout_s: 30,
@@ -156,8 +74,11 @@ impl Default for Tuning {
                 statement_timeout_ms: 0,
                 // Most tests want to see the error.
                 failover_wait_ms: 0,
+                failover_waiters_max: 0,
+                memory_bytes_max: usize::MAX,
                 packet_bytes_max: 64 << 20,
                 statements_max: 16_382,
+                statements_bytes_max: 128 << 20,
                 user_connections_max: 0,
                 remember_passwords: true,
                 // Servers that do not replicate know nothing of each other.
@@ -197,8 +118,10 @@ pub fn account(user: &str, host: &str, password: &str) -> Account {
         expired: false,
         tls: ::farm::TlsDemand::None,
         connections_max: 0,
+        locking: None,
         admin: false,
         privileges: 0,
+        rights: 0,
     }
 }
 
@@ -243,7 +166,7 @@ impl Door {
             admin: true,
             ..account("root", "localhost", "")
         };
-        let mut snapshot = Snapshot::empty("test", Instant::now());
+        let mut snapshot = Snapshot::empty(FARM_ID, Instant::now());
         snapshot.epoch = 1;
         snapshot.groups = vec![Arc::new(group)];
         tuning.accounts.push(root);
@@ -291,8 +214,10 @@ impl Door {
 
     /// Deals work to the door's cores.
     pub fn dealer(&self) -> reactor::Dealer<session::Message> {
-        let door = self.inner.as_ref().expect("it runs until it is drained");
-        door.dealer()
+        self.inner
+            .as_ref()
+            .expect("it runs until it is drained")
+            .dealer()
     }
 
     /// A new connection as `root`.
@@ -390,15 +315,12 @@ impl Door {
     /// # Panics
     /// When the door is closed.
     pub fn killer(&self) -> door_sql::Killer {
-        let inner = self.inner.as_ref().expect("the door is open");
-        inner.killer()
+        self.inner.as_ref().expect("the door is open").killer()
     }
 
     /// Has every core look at what is published.
     pub fn turned(&self) {
-        if let Some(inner) = &self.inner {
-            inner.killer().turned();
-        }
+        self.killer().turned();
     }
 
     /// Publishes that a server is not alive, and cuts its connections.
@@ -468,8 +390,7 @@ impl Drop for Door {
         if let Some(inner) = self.inner.take() {
             // The data plane's runtime aborts the process when a panicking thread wakes a task, and
             // a failed test is one.
-            let end = std::thread::spawn(move || inner.drain(Duration::ZERO));
-            let _ = end.join();
+            let _ = std::thread::spawn(move || inner.drain(Duration::ZERO)).join();
         }
     }
 }
@@ -498,6 +419,7 @@ fn member(index: usize, server: &Server, weight: f64) -> ::farm::Server {
             ..Health::unknown()
         },
         term: 0,
+        key: None,
         fresh: Default::default(),
     }
 }
@@ -532,6 +454,10 @@ impl Keeper for NoCommands {
         }
     }
 
+    fn seal(&self, id: GlobalId) -> Sealed {
+        decision_key().seal(id)
+    }
+
     fn undertake(&self, _id: GlobalId) {}
 
     fn leave(&self, _id: GlobalId, _verdict: Option<Verdict>, _left: Vec<(String, Branch)>) {}
@@ -555,7 +481,7 @@ impl Keeper for NoCommands {
 }
 
 impl Operator for NoCommands {
-    fn submit(&self, _words: Vec<String>, _by: &str, _admin: bool, reply: Reply) {
+    fn submit(&self, _words: Vec<String>, _by: &str, _access: ::farm::Access, reply: Reply) {
         reply(Err("no commands here".to_owned()));
     }
 
@@ -576,9 +502,8 @@ impl Operator for NoCommands {
 
     fn suspect(&self, server: ServerId, fault: Fault) {
         let suspects = self.suspects.lock();
-        suspects
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((server, fault));
+        let mut suspects = suspects.unwrap_or_else(PoisonError::into_inner);
+        suspects.push((server, fault));
     }
 
     fn resolve(&self, lost: LostWrite, reply: Box<dyn FnOnce(Fate) + Send>) {

@@ -6,14 +6,15 @@
 //! everything but cuts.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::net::Ipv4Addr;
+use std::io::{self, BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use socket2::{Domain, Protocol, Socket, Type};
 
 /// Says that it lives in its namespace, and ends when the test does.
 const HOLDER: [&str; 5] = ["--net", "--", "sh", "-c", "echo here; exec cat"];
@@ -191,10 +192,36 @@ impl Network {
     }
 }
 
+/// An address of this machine that is not loopback, or says why the test is skipped.
+pub fn own_address() -> Option<Ipv4Addr> {
+    // Nothing is sent: the kernel only chooses where it would be sent from.
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a free port");
+    let towards = (Ipv4Addr::new(198, 51, 100, 1), 9);
+    let address = socket.connect(towards).and_then(|()| socket.local_addr());
+    match address.map(|address| address.ip()) {
+        Ok(IpAddr::V4(ip)) if !ip.is_loopback() => Some(ip),
+        _ => {
+            crate::skip(&"this machine has no address but loopback");
+            None
+        }
+    }
+}
+
+/// Connects to an address of this machine, as a client that has this one.
+///
+/// # Errors
+/// Nobody listens there, or `from` is not this machine's.
+pub fn connect_from(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    socket.bind(&SocketAddr::from((from, 0)).into())?;
+    socket.connect(&to.into())?;
+    Ok(socket.into())
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::net::TcpListener;
     use std::time::Duration;
 
     use super::*;

@@ -1,9 +1,25 @@
 //! A way to a server that breaks where a test wants it.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+
+/// An address of this machine that is not loopback: what listens there counts as another machine. None, and
+/// the test is skipped, where the machine has no network.
+pub fn outer_address() -> Option<IpAddr> {
+    let asked = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        // Nothing is sent: the kernel only says from where it would be.
+        socket.connect("192.0.2.1:9")?;
+        socket.local_addr()
+    });
+    let found = asked.ok().map(|address| address.ip());
+    let outer = found.filter(|ip| !ip.is_loopback() && !ip.is_unspecified());
+    if outer.is_none() {
+        crate::skip(&"this machine has no address but loopback");
+    }
+    outer
+}
 
 /// What breaks a connection.
 #[derive(Clone)]
@@ -28,7 +44,15 @@ impl Proxy {
     /// # Panics
     /// Without a free port.
     pub fn new(server: SocketAddr) -> Proxy {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Proxy::on(Ipv4Addr::LOCALHOST.into(), server)
+    }
+
+    /// The same at an address of this machine; see [`outer_address`].
+    ///
+    /// # Panics
+    /// Without a free port there.
+    pub fn on(ip: IpAddr, server: SocketAddr) -> Proxy {
+        let listener = TcpListener::bind((ip, 0)).expect("a port");
         let address = listener.local_addr().expect("bound");
         let trap: Arc<Mutex<Option<Trap>>> = Arc::default();
         let own = trap.clone();

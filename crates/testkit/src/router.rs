@@ -38,9 +38,13 @@ impl Router {
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let (sql, http) = (at(free_port()), at(free_port()));
         let state = home.path().join("state");
+        let admin = match settings.contains("admin_user") {
+            true => "",
+            false => "admin_user = \"root\"\n",
+        };
         let text = format!(
             "sql_listen = \"{sql}\"\nhttp_listen = \"{http}\"\nstate_dir = \"{}\"\n\
-             admin_user = \"root\"\n{settings}\n",
+             {admin}{settings}\n",
             state.display()
         );
         fs::write(home.path().join("heddle.toml"), text).expect("written");
@@ -106,6 +110,11 @@ impl Router {
     /// When it cannot be read.
     pub fn settings(&self) -> String {
         fs::read_to_string(self.home.path().join("heddle.toml")).expect("it was written")
+    }
+
+    /// Where it keeps its state.
+    pub fn state_dir(&self) -> PathBuf {
+        self.home.path().join("state")
     }
 
     /// Gives the next process other settings.
@@ -217,7 +226,8 @@ impl Drop for Router {
 
 /// Starts a process on the settings in this directory; what it prints goes to a file of its own.
 fn launch(home: &TempDir) -> Child {
-    let shell = "exec \"$0\" serve --config \"$1/heddle.toml\" >\"$1/messages.$$\" 2>&1";
+    // What a router writes is closed to other users even under the most open umask.
+    let shell = "umask 0; exec \"$0\" serve --config \"$1/heddle.toml\" >\"$1/messages.$$\" 2>&1";
     let child = Command::new("/bin/sh")
         .args(["-c", shell])
         .arg(heddle())

@@ -6,7 +6,8 @@ use regex::Regex;
 use routing::rules::{Actions, Conditions, Rule, Rulebook, Rules, ServerName, Servers};
 
 use crate::client::{Client, Reply};
-use crate::door::{Door, Stage};
+use crate::door::Door;
+use crate::stage::Stage;
 
 /// A rule without a name, which [`publish`] gives it.
 pub fn rule(conditions: Conditions, actions: Actions) -> Rule {

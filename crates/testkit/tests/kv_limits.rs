@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
-use testkit::client::any_certificate;
+use testkit::client::{Login, any_certificate};
+use testkit::network::{connect_from, own_address};
 use testkit::raw::{Raw, show};
 use testkit::{Client, Farm, wait_until};
 
@@ -366,4 +367,70 @@ fn keys_with_zeros_in_front_are_not_remembered() {
             format!("VALUE @@zeros.00007 0 3\r\n{turn:03}\r\nEND\r\n"),
         );
     }
+}
+
+/// Whether this logs in; the door may have closed the connection before.
+fn logs_in(raw: &mut Raw, login: &str) -> bool {
+    let mut heard = [0; 8];
+    let said = raw.0.write_all(login.as_bytes());
+    said.is_ok() && raw.0.read_exact(&mut heard).is_ok() && heard == *b"STORED\r\n"
+}
+
+/// Who has not logged in has a limit of its own, over all doors.
+#[test]
+fn strangers_have_a_limit_of_their_own() {
+    let Some(farm) = farm(&["--set", "kv_auth=on", "--set", "logins_max=1"]) else {
+        return;
+    };
+    let login = "set x 0 0 6\r\nkv one\r\n";
+    farm.client().run("CREATE USER kv IDENTIFIED BY 'one'");
+    let mut member = Raw::connect(farm.kv);
+    member.asks(login, "STORED\r\n");
+    let silent = Raw::connect(farm.kv);
+    let full = "Too many connections: too many clients are logging in";
+    let mut late = Raw::connect(farm.kv);
+    late.hears(format!("ERROR {full}\r\n"));
+    late.is_closed();
+    let refused = Client::connect(farm.sql, "root", "").expect_err("no place");
+    assert_eq!(refused.number(), 1040, "{refused}");
+    member.asks("mn\r\n", "MN\r\n");
+    drop(silent);
+    wait_until(PATIENCE, "the next one may log in", || {
+        logs_in(&mut Raw::connect(farm.kv), login)
+    });
+}
+
+/// Guesses at this door count, and so does the wait that they bring at the other one.
+#[test]
+fn an_address_whose_logins_fail_has_to_wait() {
+    let Some(from) = own_address() else { return };
+    let Some(farm) = farm(&["--set", "kv_auth=on", "--set", "login_failures=3"]) else {
+        return;
+    };
+    farm.client().run("CREATE USER kv IDENTIFIED BY 'one'");
+    let connect = || Raw(connect_from(from, farm.kv).expect("the door listens"));
+    let guess = "set x 0 0 8\r\nkv guess\r\n";
+    let mut guesses = connect();
+    for _ in 0..3 {
+        guesses.asks(guess, "CLIENT_ERROR authentication failure\r\n");
+    }
+    // Its next guess is not looked at, nor is anybody let in from there.
+    guesses.say(guess);
+    guesses.is_closed();
+    let told = connect().line();
+    assert!(
+        told.starts_with(&format!("ERROR Host '{from}' is blocked")),
+        "{told}"
+    );
+    let outside = Login {
+        from: Some(from),
+        ..Login::default()
+    };
+    let refused = Client::login(farm.sql, &outside).expect_err("it has to wait");
+    assert_eq!(refused.number(), 1129, "{refused}");
+    let login = "set x 0 0 6\r\nkv one\r\n";
+    Raw::connect(farm.kv).asks(login, "STORED\r\n");
+    wait_until(PATIENCE, "the wait is over", || {
+        logs_in(&mut connect(), login)
+    });
 }

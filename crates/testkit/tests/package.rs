@@ -21,6 +21,27 @@ fn said(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// The unit starts the packed program with the packed settings, and lets it do what it needs and no more.
+#[track_caller]
+fn is_right(unit: &str) {
+    let command = "/usr/bin/heddle serve --config /etc/heddle/heddle.toml";
+    assert!(unit.contains(&format!("ExecStart={command}\n")), "{unit}");
+    assert!(
+        unit.contains(&format!("ExecReload={command} --check\n")),
+        "{unit}"
+    );
+    for line in [
+        "StartLimitIntervalSec=0",
+        "NoNewPrivileges=yes",
+        "CapabilityBoundingSet=",
+        "ProtectSystem=strict",
+        "MemoryDenyWriteExecute=yes",
+        "SystemCallFilter=@system-service io_uring_setup io_uring_enter io_uring_register",
+    ] {
+        assert!(unit.lines().any(|it| it == line), "{line}: {unit}");
+    }
+}
+
 #[test]
 fn the_package_has_its_parts() {
     if Command::new("dpkg-deb").arg("--version").output().is_err() {
@@ -76,14 +97,9 @@ fn the_package_has_its_parts() {
             .args(["--check", "--quiet", "DEBIAN/md5sums"])
             .current_dir(&unpacked),
     );
-    let unit = fs::read_to_string(unpacked.join("usr/lib/systemd/system/heddle.service"));
-    let unit = unit.expect("readable");
-    let command = "/usr/bin/heddle serve --config /etc/heddle/heddle.toml";
-    assert!(unit.contains(&format!("ExecStart={command}\n")), "{unit}");
-    assert!(
-        unit.contains(&format!("ExecReload={command} --check\n")),
-        "{unit}"
-    );
+    let unit = unpacked.join("usr/lib/systemd/system/heddle.service");
+    let unit = fs::read_to_string(unit).expect("readable");
+    is_right(&unit);
     for script in ["postinst", "prerm", "postrm"] {
         said(
             Command::new("sh")

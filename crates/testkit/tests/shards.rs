@@ -4,6 +4,8 @@
 //! statement gives one, names, types and decimals of columns, numbers of changed rows, errors, and
 //! what the tables hold afterwards must be equal. `test/shards/README.md` says how to add to it.
 
+#[path = "shards/contradicts.rs"]
+mod contradicts;
 #[path = "shards/corpus.rs"]
 mod corpus;
 #[path = "shards/data.rs"]
@@ -69,6 +71,9 @@ fn agree(one: &mut dyn Side, other: &mut dyn Side, every: usize) {
         one.build(&corpus);
         other.build(&corpus);
         play::play(&corpus, &choice, one, other, &mut findings);
+        if invents {
+            play::make_views(&corpus, one, other, &mut findings);
+        }
         let first = asked("HEDDLE_SHARDS_SEED", 1);
         for seed in first..first + asked("HEDDLE_SHARDS_SEEDS", 1) * u64::from(invents) {
             play::play_inventions(&corpus, seed, 0..INVENTIONS, one, other, &mut findings);
@@ -81,8 +86,8 @@ fn judge(findings: &Findings, choice: &Choice) {
     let (differ, all) = (findings.differences.len(), findings.statements);
     let writes = findings.writes;
     play::tell(&format!(
-        "{all} statements, {writes} of them writes, {} refused, {differ} differences\n",
-        findings.refused
+        "{all} statements, {writes} of them writes, {} refused, {differ} differences; in {} the one server contradicts itself\n",
+        findings.refused, findings.contradicted
     ));
     assert!(differ == 0, "{differ} differences in {all} statements");
     if choice.only.is_none() {
@@ -155,4 +160,10 @@ fn two_shards_on_mysql() {
 #[ignore = "long: make test-shards"]
 fn four_shards_on_mysql() {
     sharded(Release::MySql80, 4, 1);
+}
+
+#[test]
+#[ignore = "long: make test-shards"]
+fn two_shards_on_a_newer_mysql() {
+    sharded(Release::MySqlNewer, 2, 1);
 }

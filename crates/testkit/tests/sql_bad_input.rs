@@ -112,6 +112,19 @@ fn garbage_instead_of_a_login_is_1043() {
 }
 
 #[test]
+fn nothing_long_is_kept_for_a_client_before_its_login() {
+    let Some(stage) = Stage::shared() else { return };
+    each_io(&stage, |door| {
+        let mut client = greeted(door);
+        client.sequence = 2;
+        // The header alone: 64 KiB and one byte are announced, and are not waited for.
+        client.send_bytes(&[1, 0, 1, 1]).expect("sent");
+        let said = last_error(&mut client, "a long login");
+        assert!(said.starts_with("1153 ("), "{said}");
+    });
+}
+
+#[test]
 fn wrong_sequence_numbers_are_1156() {
     let Some(stage) = Stage::shared() else { return };
     each_io(&stage, |door| {

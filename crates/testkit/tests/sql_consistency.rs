@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::client::Reply;
+use testkit::client::{Login, Reply};
 use testkit::farm::Member;
 use testkit::{Client, Farm, Release, wait_until};
 
@@ -14,9 +14,10 @@ const SOON: Duration = Duration::from_secs(60);
 /// How late the late replica is.
 const DELAY_S: u64 = 3;
 
-/// A farm of a primary and two replicas, with a table.
+/// A farm of a primary and two replicas, with a table, at the level session: what several connections of
+/// one client share is the matter of other tests.
 fn farm(release: Release) -> Option<Farm> {
-    let farm = Farm::start_on(release, &[])?;
+    let farm = Farm::start_on(release, &["--set", "consistency=session"])?;
     let mut client = farm.client();
     client.run("CREATE DATABASE promise");
     client.run("CREATE TABLE promise.t (id INT PRIMARY KEY, n INT)");
@@ -55,6 +56,22 @@ fn explained(client: &mut Client, sql: &str) -> Vec<String> {
 
 const READ: &str = "SELECT id FROM promise.t";
 
+/// A reset, or another login on the same connection, takes nothing away of what was promised.
+fn sees_what_it_wrote_after_a_reset(writer: &mut Client) {
+    for id in 120..220 {
+        writer.run("DROP TABLE IF EXISTS promise.young");
+        writer.run("CREATE TABLE promise.young (id INT PRIMARY KEY)");
+        writer.run(&format!("INSERT INTO promise.young VALUES ({id})"));
+        let again = match id % 2 {
+            0 => writer.reset(),
+            _ => writer.change_user(&Login::default()),
+        };
+        again.expect("the session starts anew");
+        let read = writer.value("SELECT id FROM promise.young");
+        assert_eq!(read, id.to_string());
+    }
+}
+
 fn promises_are_kept(release: Release) {
     let Some(farm) = farm(release) else { return };
     let late = farm.member("g1-2");
@@ -86,6 +103,8 @@ fn promises_are_kept(release: Release) {
             id.to_string()
         );
     }
+
+    sees_what_it_wrote_after_a_reset(&mut writer);
 
     // A bound keeps the late replica out; without one it serves, too.
     let mut reader = farm.client();

@@ -1,14 +1,18 @@
 //! The SQL door: what a login takes over from its server is what the server has now, though the
 //! connections behind it were opened long ago.
 
+use std::time::Duration;
+
 use testkit::client::Login;
 use testkit::door::Tuning;
-use testkit::{Client, Door, Release, Stage};
+use testkit::{Client, Door, Release, Stage, wait_until};
 
 /// Clients that hold a connection each, so that all of the pool's are seen.
 const CLIENTS: usize = 4;
 
 /// Runs `test` on every engine.
+const SOON: Duration = Duration::from_secs(20);
+
 fn on_every_engine(test: impl Fn(&Stage, &Door)) {
     for release in Release::ALL {
         let Some(stage) = Stage::start_with(release) else {
@@ -115,6 +119,9 @@ fn sessions_that_may_not_keep_a_value_go_on_with_the_new_one() {
         // What only privileged sessions may set for themselves.
         door.client().run("SET GLOBAL binlog_format = 'STATEMENT'");
         assert_eq!(plain.value("SELECT @@binlog_format"), "STATEMENT");
+        wait_until(Duration::from_secs(10), "the refusal is counted", || {
+            door.counter("variables_refused") > 0
+        });
     });
 }
 
@@ -184,5 +191,56 @@ fn a_database_is_selected_with_the_privileges_of_now() {
                 assert_eq!(read.is_ok(), may, "{change}: {read:?}");
             }
         }
+    });
+}
+
+#[test]
+fn new_sessions_send_as_much_as_servers_take_now() {
+    on_every_engine(|_, door| {
+        let login = Login::default();
+        let long = format!("SELECT @@autocommit, LENGTH('{}')", "x".repeat(3 << 20));
+        let mut other = door.client();
+        let before = other.value("SELECT @@global.max_allowed_packet");
+        for (limit, fits) in [("2097152", false), ("33554432", true), (&*before, true)] {
+            fill(door, &login);
+            other.run(&format!("SET GLOBAL max_allowed_packet = {limit}"));
+            let ask = "SELECT @@session.max_allowed_packet";
+            // A client is answered before the router takes note.
+            wait_until(SOON, "the limit of now", || {
+                door.client().value(ask) == limit
+            });
+            for client in &mut crowd(door, &login) {
+                assert_eq!(client.value(ask), limit);
+                assert_eq!(client.query(&long).is_ok(), fits, "{limit}");
+            }
+        }
+    });
+}
+
+#[test]
+fn new_sessions_hear_of_what_is_reported_now() {
+    on_every_engine(|_, door| {
+        let login = Login::default();
+        fill(door, &login);
+        let mut other = door.client();
+        let ask = "SELECT @@global.session_track_system_variables";
+        let before = other.value(ask);
+        let told = |client: &mut Client| {
+            let done = client.run("SET SESSION sort_buffer_size = 444444");
+            let told = String::from_utf8_lossy(&done.session_state).into_owned();
+            told.contains("sort_buffer_size")
+        };
+        assert!(!told(&mut door.client()));
+        other.run("SET GLOBAL session_track_system_variables = 'sort_buffer_size'");
+        // A client is answered before the router takes note.
+        wait_until(SOON, "what is reported now", || told(&mut door.client()));
+        for client in &mut crowd(door, &login) {
+            assert!(told(client));
+        }
+        other.run(&format!(
+            "SET GLOBAL session_track_system_variables = '{before}'"
+        ));
+        let again = "what was reported before";
+        wait_until(SOON, again, || !told(&mut door.client()));
     });
 }

@@ -8,7 +8,7 @@ use farm::Sharding;
 use farm::shard::{Bound, Key, KeyType, Shard, ShardKind, ShardMap, ShardedTable};
 use farm::sharding::{Column, Placement, TableSchema};
 use mysql_wire::capability::Capabilities;
-use testkit::client::{Login, Value};
+use testkit::client::{Login, Reply, Value};
 use testkit::proxy::{Proxy, Trap};
 use testkit::{Client, Door, Release, Stage, wait_until};
 
@@ -122,6 +122,40 @@ fn warnings_of_all_groups_are_shown() {
         );
         assert_eq!(codes(&mut client), ["1062"]);
         assert_eq!(client.value("SELECT COUNT(*) FROM t"), "102");
+        drop(client);
+        two.door.wait_unused();
+    }
+}
+
+/// A literal that is no number, two meanings of a name: each group finds it in its text.
+#[test]
+fn warnings_of_a_text_count_once() {
+    for two in farms() {
+        let mut client = two.client();
+        client.run("SET sql_mode = ''");
+        for (text, code) in [
+            ("SELECT id FROM t WHERE id = 'abc'", "1292"),
+            ("SELECT id AS s, COUNT(*) FROM t GROUP BY s", "1052"),
+        ] {
+            let mut alone = two.stage.primary.client();
+            alone.use_database("fan").expect("it is there");
+            alone.run("SET sql_mode = ''");
+            let here = alone.query(text).expect("rows");
+            let there = client.query(text).expect("rows");
+            let warnings = |replies: &[Reply]| match replies {
+                [Reply::Rows(rows)] => rows.warnings,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(warnings(&there), warnings(&here), "{text}");
+            let codes = codes(&mut client);
+            assert!(codes.iter().all(|it| it == code), "{text}: {codes:?}");
+            assert_eq!(codes.len(), usize::from(warnings(&here)), "{text}");
+        }
+        // Each row that is read says it again.
+        let rows = client
+            .query("SELECT id FROM t WHERE s + 0 > 5")
+            .expect("rows");
+        assert!(matches!(&rows[..], [Reply::Rows(rows)] if rows.warnings == 100));
         drop(client);
         two.door.wait_unused();
     }

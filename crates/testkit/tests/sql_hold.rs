@@ -106,6 +106,41 @@ fn a_paused_group_is_waited_for_by_all_and_nobody_errs() {
 }
 
 #[test]
+fn so_many_wait_and_no_more() {
+    let Some(stage) = Stage::shared() else { return };
+    stage.database("hold_many");
+    stage.everywhere("CREATE TABLE hold_many.t (a INT)");
+    let door = stage.door_with(|tuning| {
+        tuning.settings.failover_wait_ms = 60_000;
+        tuning.settings.failover_waiters_max = 2;
+    });
+    let insert = |a: u32| format!("INSERT INTO t VALUES ({a})");
+    let mut open = door.client_in("hold_many");
+    open.run("BEGIN");
+    open.run(&insert(1));
+    let mut refused = door.client_in("hold_many");
+    let first = [2, 3].map(|a| (door.client_in("hold_many"), insert(a)));
+    door.cut(0);
+    let waiters = first.map(|(client, text)| later(client, move |client| client.run(&text)));
+    held(&door, 2);
+    let failure = refused.query(insert(4)).expect_err("two wait already");
+    let text = failure.to_string();
+    assert!(text.starts_with("1041 (HY000)"), "{text}");
+    assert!(text.contains("failover_waiters_max"), "{text}");
+    assert_eq!(door.counter("statements_held_refused"), 1);
+    assert_eq!(refused.value(WHO), "replica", "reads go on");
+    // A transaction that is open is not given up for that.
+    let open = later(open, |client| client.run("INSERT INTO t VALUES (5)"));
+    held(&door, 3);
+    door.promote(1);
+    let mut clients = waiters.map(|waiter| waiter.join().expect("no error").1);
+    let (_, mut open) = open.join().expect("no error");
+    open.run("COMMIT");
+    let values = "/*ms=master*/ SELECT GROUP_CONCAT(a ORDER BY a) FROM t";
+    assert_eq!(clients[0].value(values), "1,2,3,5");
+}
+
+#[test]
 fn the_wait_is_bounded_and_the_session_may_choose() {
     let Some(stage) = Stage::start() else { return };
     let door = holding(&stage, 30);

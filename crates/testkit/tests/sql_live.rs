@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use session::Level;
 use testkit::client::Login;
-use testkit::door::Stage;
+use testkit::stage::Stage;
 use testkit::{Release, wait_until};
 
 /// For what takes a tick or two on a busy machine.

@@ -9,7 +9,6 @@ use farm::{Kill, Killed, Permits, Victim};
 use mysql_wire::command::Command;
 use session::{Elsewhere, Peers};
 use testkit::client::{Failure, Login, Reply};
-use testkit::door::account;
 use testkit::staging::asleep;
 use testkit::{Client, Door, Release, Stage, wait_until};
 
@@ -104,9 +103,7 @@ fn doors(stage: &Stage, silent: bool) -> Vec<Door> {
             stage.door_with(|tuning| {
                 tuning.threads = 2;
                 tuning.peers = Arc::new(link.clone());
-                for user in ["plain", "killer"] {
-                    tuning.accounts.push(account(user, "%", "secret"));
-                }
+                tuning.live_accounts = true;
             })
         })
         .collect();

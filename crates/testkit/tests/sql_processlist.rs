@@ -198,7 +198,98 @@ fn operators_see_sessions_and_what_pins_them() {
     wait_listed(&farm, id, &[("command", "COM_QUERY"), ("state", "running")]);
     let list = farm.json(&["session", "list"]);
     let row = list.iter().find(|row| row["id"] == id).expect("listed");
-    assert_eq!(row["digest"].as_str().map(str::len), Some(16), "{row}");
+    assert_eq!(row["digest"].as_str().map(str::len), Some(32), "{row}");
     other.run(&format!("KILL {id}"));
     assert!(client.is_closed_within(SOON));
+}
+
+/// Rows of which only the clients' columns count.
+fn clients(reply: Vec<Reply>) -> Vec<Vec<Option<String>>> {
+    let mut rows = rows(reply).text();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn the_list_is_a_table_of_queries_too() {
+    for stage in stages() {
+        stage.database("plist_table");
+        let door = stage.door_with(|tuning| tuning.threads = 2);
+        let mut straight = stage.primary.client();
+        let _idle = door.client_in("plist_table");
+        let mut client = door.client();
+        let own = client.connection_id.to_string();
+        let all = "SELECT * FROM information_schema.PROCESSLIST";
+        let ours = rows(client.query(all).expect("a table"));
+        let servers = rows(straight.query(all).expect("a table"));
+        let looks = |rows: &Rows| -> Vec<(String, u8, u16)> {
+            let columns = rows.columns.iter();
+            columns
+                .map(|c| (c.name.clone(), c.kind, c.collation))
+                .collect()
+        };
+        assert_eq!(looks(&ours), looks(&servers));
+        assert_eq!(ours.rows.len(), 2, "{:?}", ours.text());
+        let mine = row_of(&ours, client.connection_id).expect("a row");
+        assert_eq!(mine[1].as_deref(), Some("root"));
+        assert_eq!(
+            (mine[4].as_deref(), mine[7].as_deref()),
+            (Some("Query"), Some(all))
+        );
+        // As drivers and people ask.
+        let row = |id: &str| vec![Some(id.to_owned())];
+        for ask in [
+            "SELECT ID FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()",
+            "select processlist.id from Information_Schema.`Processlist` where id=connection_id()",
+            "SELECT p.id FROM information_schema.processlist p WHERE p.info LIKE '%p.info%'",
+            "SELECT id FROM information_schema.processlist WHERE command = 'Query' GROUP BY id",
+        ] {
+            assert_eq!(clients(client.query(ask).expect(ask)), [row(&own)], "{ask}");
+        }
+        let both = "SELECT 1; SELECT COUNT(*) FROM information_schema.processlist";
+        let replies = client.query(both).expect("two results");
+        assert_eq!(
+            rows(replies.into_iter().skip(1).collect()).text(),
+            [row("2")]
+        );
+        client
+            .use_database("information_schema")
+            .expect("it is there");
+        assert_eq!(client.value("SELECT COUNT(*) FROM PROCESSLIST"), "2");
+        client.use_database("plist_table").expect("it is there");
+        client.run("CREATE TEMPORARY TABLE kept AS SELECT id FROM information_schema.processlist");
+        assert_eq!(client.value("SELECT COUNT(*) FROM kept"), "2");
+        // What is stored has the servers' own, and what is joined with their ids.
+        client.run("CREATE VIEW v AS SELECT id FROM information_schema.processlist");
+        let trx = "SELECT COUNT(*) FROM information_schema.processlist p \
+                   JOIN information_schema.innodb_trx t ON t.trx_mysql_thread_id = p.id";
+        client.run("CREATE TABLE t (a INT) ENGINE=InnoDB");
+        client.run("BEGIN");
+        client.run("INSERT INTO t VALUES (1)");
+        assert_eq!(client.value(trx), "1");
+        client.run("ROLLBACK");
+    }
+}
+
+#[test]
+fn a_prepared_list_is_that_of_each_execution() {
+    for stage in stages() {
+        stage.database("plist_now");
+        let door = stage.door_with(|tuning| tuning.threads = 2);
+        let mut client = door.client();
+        let ask = "SELECT id FROM information_schema.processlist WHERE db = ?";
+        let statement = client.prepare(ask).expect("prepared");
+        let mut found = || {
+            let reply = client.execute(&statement, &["plist_now".into()]);
+            clients(reply.expect("run"))
+        };
+        assert!(found().is_empty());
+        let idle = door.client_in("plist_now");
+        let id = idle.connection_id.to_string();
+        for _ in 0..2 {
+            assert_eq!(found(), [[Some(id.clone())]]);
+        }
+        idle.quit();
+        wait_until(SOON, "the session has ended", || found().is_empty());
+    }
 }

@@ -75,7 +75,8 @@ fn reads_go_to_replicas_and_everything_else_to_the_primary() {
         client.value("/*ms=slave*/ SELECT name FROM stage.who"),
         "replica"
     );
-    assert_eq!(door.client().value(WHO), "replica");
+    let other = format!("/*ms=session*/ {WHO}");
+    assert_eq!(door.client().value(&other), "replica");
     // It would be asked first whether it has what was written.
     let explained = client.rows(&format!("HEDDLE EXPLAIN {WHO}")).remove(0);
     let last: Vec<Option<&str>> = explained
@@ -84,7 +85,7 @@ fn reads_go_to_replicas_and_everything_else_to_the_primary() {
         .take(3)
         .map(|cell| cell.as_deref())
         .collect();
-    assert_eq!(last, [Some("session"), Some("Read"), Some("true")]);
+    assert_eq!(last, [Some("client"), Some("Read"), Some("true")]);
 }
 
 #[test]
@@ -221,7 +222,9 @@ fn without_a_primary_writes_fail_and_reads_go_on() {
     let mut client = door.client();
     let write = "INSERT INTO route_down.t VALUES (1)";
     client.run(write);
+    // One that has no part in what its client's other connections wrote.
     let mut reader = door.client();
+    reader.run("SET heddle_consistency = 'session'");
     stage.primary.kill();
     let failure = client.query(write).expect_err("no primary");
     // Its answer may have been lost, and nobody here can look it up.
@@ -242,7 +245,7 @@ fn without_a_primary_writes_fail_and_reads_go_on() {
     assert_eq!(
         door.login(&login)
             .expect("a reader may come")
-            .value("SELECT name FROM who"),
+            .value("/*ms=session*/ SELECT name FROM who"),
         "replica"
     );
     door.change(1, |server| server.health.alive = false);
@@ -296,6 +299,33 @@ fn transactions_that_only_read_may_be_a_replicas() {
     assert_eq!(client.value(WHO), "primary");
 }
 
+/// A replica of MySQL says first that it is read-only itself.
+#[test]
+fn writes_in_transactions_that_only_read_are_refused_as_by_a_primary() {
+    let Some(stage) = Stage::start_with(Release::MySql80) else {
+        return;
+    };
+    stage.everywhere("CREATE DATABASE route_only");
+    stage.everywhere("CREATE TABLE route_only.t (a INT)");
+    stage
+        .replica
+        .client()
+        .run("SET GLOBAL super_read_only = ON");
+    let door = stage.door();
+    let mut client = door.client();
+    client.run("START TRANSACTION READ ONLY");
+    assert_eq!(client.value(WHO), "replica");
+    for write in [
+        "INSERT INTO route_only.t VALUES (1)",
+        "CREATE TABLE route_only.u (a INT)",
+    ] {
+        assert_eq!(client.error(write), 1792, "{write}");
+    }
+    assert_eq!(client.value(WHO), "replica");
+    client.run("COMMIT");
+    client.run("INSERT INTO route_only.t VALUES (1)");
+}
+
 #[test]
 fn errors_that_pass_are_met_by_repetition() {
     let Some(stage) = Stage::shared() else { return };
@@ -325,6 +355,32 @@ fn errors_that_pass_are_met_by_repetition() {
     let failed = client.query("CALL route_retry.p(30)");
     assert_eq!(failed.map_err(|failure| failure.number()).err(), Some(1297));
     assert_eq!(door.counter("transient_error_retries"), 4);
+}
+
+/// The servers of the stage do not replicate, so the replica never has what was written.
+#[test]
+fn a_session_that_starts_anew_must_see_what_it_wrote() {
+    let Some(stage) = Stage::shared() else { return };
+    stage.database("route_anew");
+    stage.everywhere("CREATE TABLE route_anew.t (a INT)");
+    let door = stage.door();
+    let mut client = door.client();
+    client.run("INSERT INTO route_anew.t VALUES (1)");
+    assert_eq!(client.value(WHO), "primary");
+    client.reset().expect("a reset");
+    assert_eq!(client.value(WHO), "primary");
+    client
+        .change_user(&Login::default())
+        .expect("the same again");
+    assert_eq!(client.value(WHO), "primary");
+    // Only the client itself can take that back.
+    client.run("SET heddle_token = DEFAULT");
+    assert_eq!(client.value(WHO), "replica");
+    // Nor is it forgotten that nobody knows what a statement has written.
+    let half = "INSERT INTO route_anew.t VALUES (2), ((SELECT 1 UNION SELECT 2))";
+    client.query(half).expect_err("it fails half-way");
+    client.reset().expect("a reset");
+    assert_eq!(client.value(WHO), "primary");
 }
 
 #[test]

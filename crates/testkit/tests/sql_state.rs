@@ -381,7 +381,7 @@ fn diagnostics_are_those_of_the_last_statement() {
     client.run("SET sql_mode = ''");
     let warned = door
         .client_in("state_diag")
-        .query("SELECT 1/0 FROM stage.who, t")
+        .query("/*ms=session*/ SELECT 1/0 FROM stage.who, t")
         .expect("rows");
     assert!(matches!(&warned[..], [Reply::Rows(rows)] if rows.rows.len() == 3));
 }

@@ -321,7 +321,7 @@ fn a_profile_says_where_the_last_statement_ran_and_what_it_took() {
         ("name", "server-1"),
         ("group", "g1"),
         ("role", "replica"),
-        ("level", "session"),
+        ("level", "client"),
         ("reason", "Read"),
         ("shards", "1"),
         ("rows", "2"),

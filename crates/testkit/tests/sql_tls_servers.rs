@@ -3,13 +3,20 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use channel::{ServerTls, Trust};
 use session::{ClientTls, Terms, Transport};
 use testkit::certificates::Authority;
+use testkit::client::Client;
 use testkit::client::{Failure, Login};
 use testkit::door::account;
-use testkit::{Door, Release, Server};
+use testkit::proxy::{Proxy, outer_address};
+use testkit::router::Router;
+use testkit::{Door, Release, Server, wait_until};
+
+/// A loaded machine takes its time.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A door whose servers are met on these terms.
 fn door(server: &Server, mode: ServerTls, ca: Option<&Authority>) -> Door {
@@ -17,6 +24,7 @@ fn door(server: &Server, mode: ServerTls, ca: Option<&Authority>) -> Door {
     let terms = Terms {
         trust: Trust::new(mode, ca.as_deref()).expect("authorities"),
         compress: None,
+        proxy: None,
     };
     door_with(server, terms)
 }
@@ -37,7 +45,9 @@ fn cipher(door: &Door) -> Result<String, Failure> {
     };
     let mut client = door.login(&login)?;
     client.query("SELECT 1")?;
-    let rows = client.rows("SHOW SESSION STATUS LIKE 'Ssl_cipher'");
+    // What is prepared in SQL is the server's own affair.
+    client.run("PREPARE asks FROM \"SHOW SESSION STATUS LIKE 'Ssl_cipher'\"");
+    let rows = client.rows("EXECUTE asks");
     Ok(rows[0][1].clone().unwrap_or_default())
 }
 
@@ -164,7 +174,14 @@ fn without_a_common_cipher_only_preferred_goes_on() {
     let mut trust = Trust::new(ServerTls::Preferred, None).expect("no file is read");
     trust.spares_loopback = false;
     let compress = None;
-    let door = door_with(&server, Terms { trust, compress });
+    let door = door_with(
+        &server,
+        Terms {
+            trust,
+            compress,
+            proxy: None,
+        },
+    );
     assert_eq!(cipher(&door).expect("without TLS"), "");
 }
 
@@ -180,6 +197,87 @@ fn mariadb_11_4_makes_its_own_certificate() {
     let mut trust = Trust::new(ServerTls::Preferred, None).expect("no file is read");
     trust.spares_loopback = false;
     let compress = None;
-    let door = door_with(&server, Terms { trust, compress });
+    let door = door_with(
+        &server,
+        Terms {
+            trust,
+            compress,
+            proxy: None,
+        },
+    );
     assert!(!cipher(&door).expect("it is offered").is_empty());
+}
+
+/// A MySQL on another machine that an operator adds is known by its key from then on, so that it may have
+/// passwords; another key is refused and told, until an operator says that it is the server's.
+#[test]
+fn a_member_of_the_farm_is_known_by_its_key() {
+    let Some(outer) = outer_address() else { return };
+    let authority = Authority::new("the farm's");
+    let (old, new) = (authority.sign("old", &["a"]), authority.sign("new", &["a"]));
+    let text = |path: &std::path::Path| path.display().to_string();
+    let settings = [
+        ("ssl_cert", text(&old.certificate)),
+        ("ssl_key", text(&old.key)),
+    ];
+    let settings = settings
+        .each_ref()
+        .map(|(key, value)| (*key, value.as_str()));
+    let Some(server) = Server::start_with(Release::MySqlNewer, &settings) else {
+        return;
+    };
+    let mut root = server.client();
+    for user in ["heddle", "app"] {
+        root.run(&format!(
+            "CREATE USER {user} IDENTIFIED WITH caching_sha2_password BY 'secret'"
+        ));
+        root.run(&format!("GRANT ALL ON *.* TO {user} WITH GRANT OPTION"));
+    }
+    let way = Proxy::on(outer, server.address());
+    let member = way.address.to_string();
+    let router = Router::start("admin_user = \"heddle\"\nadmin_password = \"secret\"");
+    router.run(&["group", "create", "g"]);
+    router.run(&["group", "add", "g", &member]);
+    let key = router.run(&["server", "accept_certificate", &member]);
+    let shown = |word: &str| router.run(&["group", "events", "g"]).contains(word);
+    assert!(!shown("certificate_"), "it was known already: {key}");
+    let mut app = None;
+    wait_until(PATIENCE, "a login", || {
+        app = Client::connect(router.sql, "app", "secret").ok();
+        app.is_some()
+    });
+    let asked = "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)";
+    let mut app = app.expect("it was waited for");
+    assert_eq!(
+        app.value(asked),
+        "app",
+        "the server may ask for the password"
+    );
+
+    root.run(&format!(
+        "SET GLOBAL ssl_cert = '{}'",
+        text(&new.certificate)
+    ));
+    root.run(&format!("SET GLOBAL ssl_key = '{}'", text(&new.key)));
+    root.run("ALTER INSTANCE RELOAD TLS");
+    let own = root.value("SELECT CONNECTION_ID()");
+    let others = root.rows(&format!(
+        "SELECT id FROM information_schema.processlist WHERE user IN ('heddle', 'app') AND id <> {own}"
+    ));
+    for row in others {
+        let id = row[0].clone().expect("an id");
+        // Some end by themselves.
+        let _ = root.query(format!("KILL {id}"));
+    }
+    wait_until(PATIENCE, "certificate_changed", || {
+        shown("certificate_changed")
+    });
+    let wrong = ["server", "accept_certificate", &member, &"0".repeat(64)];
+    assert!(router.error(&wrong).contains("shows another key"));
+    assert_ne!(router.run(&["server", "accept_certificate", &member]), key);
+    assert!(shown("certificate_accepted"));
+    wait_until(PATIENCE, "a login", || {
+        let app = Client::connect(router.sql, "app", "secret").ok();
+        app.is_some_and(|mut app| app.query(asked).is_ok())
+    });
 }

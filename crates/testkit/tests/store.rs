@@ -1,6 +1,7 @@
 //! Where a farm's state is: `heddle serve` on etcd, what it refuses to start with, and a farm that
 //! moves from the state file to etcd and back.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -30,7 +31,8 @@ fn refused(dir: &Path, words: &[&str], status: i32) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(status), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(output.stdout.is_empty(), "nothing is half started");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(told, "", "nothing is half started");
     said
 }
 
@@ -162,13 +164,16 @@ fn what_a_router_must_not_start_with_is_one_line() {
     let said = refused_with("/registry", "secret");
     assert!(said.contains("/pods/a"), "{said}");
     std::fs::create_dir_all(dir.join("heddle-state")).expect("made");
-    std::fs::write(dir.join("heddle-state/farm-id"), "mine\n").expect("written");
+    let own = dir.join("heddle-state/farm-id");
+    std::fs::write(&own, "mine\n").expect("written");
+    let closed = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&own, closed).expect("its owner may");
     put("/theirs/farm/id", "\"theirs\"");
     let said = refused_with("/theirs", "secret");
     assert!(said.contains("belongs to the farm mine"), "{said}");
     let said = refused_with("/nobody", "secret");
     assert!(said.contains("holds no farm"), "{said}");
-    std::fs::remove_file(dir.join("heddle-state/farm-id")).expect("removed");
+    std::fs::remove_file(&own).expect("removed");
     let text = "x".repeat(100 << 10);
     let full = std::iter::repeat_with(|| etcd.ctl(&["put", "/big", &text])).find_map(Result::err);
     assert!(full.is_some_and(|error| error.contains("space exceeded")));

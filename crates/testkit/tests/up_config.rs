@@ -87,7 +87,7 @@ fn it_is_in_force_at_once(farm: &Farm, client: &mut Client, from: &str, first: u
     let checked = farm.json(&["config", "set", from, "--check"]);
     assert_eq!(kinds(&checked, "changed").len(), 2, "{checked:?}");
     assert_eq!(checked[0]["version"], Value::Null);
-    assert_eq!(client.value("SELECT @@heddle_consistency"), "session");
+    assert_eq!(client.value("SELECT @@heddle_consistency"), "client");
     let written = farm.json(&["config", "set", from, "--comment=the report"]);
     let second = version(&written);
     assert_eq!(second, first + 1);
@@ -141,7 +141,7 @@ fn the_slower_one_is_told(farm: &Farm, from: &str, first: u64) {
 fn going_back_holds_at_once(farm: &Farm, client: &mut Client, first: u64) {
     let rows = client.rows(&format!("HEDDLE CONFIG ROLLBACK {first}"));
     assert_eq!(rows[0][0], Some((first + 2).to_string()), "{rows:?}");
-    assert_eq!(client.value("SELECT @@heddle_consistency"), "session");
+    assert_eq!(client.value("SELECT @@heddle_consistency"), "client");
     assert_ne!(client.error("SELECT * FROM shop.t"), 1148);
     assert!(Client::connect(farm.sql, "root", "").is_ok());
     let servers = farm.json(&["group", "lookup_servers", "g1"]);
@@ -272,12 +272,22 @@ fn wrong_documents_are_refused_whole() {
     let (error, _) = refused(&farm, &["config", "diff", "one"]);
     assert!(error.contains("the number of a version"), "{error}");
     assert_eq!(farm.json(&["config", "history"]).len(), before);
-    // Who may not change the farm may look only.
+    // PROCESS lets see the farm, and neither its configuration nor change it.
     let mut client = farm.client();
     client.run("CREATE USER looker@'%' IDENTIFIED BY 'x'");
+    client.run("CREATE USER stranger@'%' IDENTIFIED BY 'x'");
+    client.run("GRANT PROCESS ON *.* TO looker@'%'");
     let mut looker = Client::connect(farm.sql, "looker", "x").expect("a login");
-    assert!(!looker.rows("HEDDLE CONFIG HISTORY").is_empty());
-    assert_ne!(looker.error("HEDDLE CONFIG ROLLBACK 1"), 0);
+    assert!(!looker.rows("HEDDLE GROUP LOOKUP_GROUPS").is_empty());
+    assert_eq!(looker.error("HEDDLE CONFIG HISTORY"), 1227);
+    assert_eq!(looker.error("HEDDLE CONFIG ROLLBACK 1"), 1227);
+    let mut stranger = Client::connect(farm.sql, "stranger", "x").expect("a login");
+    assert!(!stranger.rows("HEDDLE MANAGE PING").is_empty());
+    assert_eq!(stranger.error("HEDDLE GROUP LOOKUP_GROUPS"), 1227);
+    assert_eq!(
+        stranger.error("HEDDLE SERVER LOOKUP_UUID 10.0.0.1:3306"),
+        1227
+    );
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn a_hangup_reads_the_rules_of_a_served_farm_again() {
     let [sql, http] = [free_port(), free_port()];
     let settings = format!(
         "sql_listen = \"127.0.0.1:{sql}\"\nhttp_listen = \"127.0.0.1:{http}\"\n\
-         state_dir = \"{}\"\n[[rule]]\nname = \"a\"\n",
+         metrics_public = \"on\"\nstate_dir = \"{}\"\n[[rule]]\nname = \"a\"\n",
         home.path().join("state").display()
     );
     std::fs::write(&file, settings).expect("written");

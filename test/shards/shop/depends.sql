@@ -9,6 +9,14 @@ UPDATE customers c, staff s SET c.credit = s.salary WHERE c.country = s.country 
 UPDATE visits v JOIN customers c ON c.customer_id = v.customer_id SET v.ms = v.ms + 1, v.page = c.country WHERE c.tier = 'silver';
 UPDATE visits v JOIN customers c ON c.customer_id = v.customer_id SET v.ms = 5, c.credit = 5 WHERE c.customer_id IN (7, 8);
 UPDATE wallets w LEFT JOIN visits v ON v.customer_id = w.customer_id SET w.label = 'never came' WHERE v.visit_id IS NULL;
+UPDATE wallets SET balance = (SELECT COUNT(*) FROM visits v WHERE v.ms > hits), hits = 3 WHERE customer_id < 9;
+# One server would do these otherwise than by the keys of rows that are read first.
+-- may be refused
+UPDATE wallets SET hits = 900, balance = (SELECT COUNT(*) FROM visits v WHERE v.ms > hits);
+-- may be refused
+UPDATE wallets SET label = 'x' WHERE hits < (SELECT COUNT(*) FROM visits) ORDER BY 1 LIMIT 2;
+-- may be refused
+DELETE FROM wallets ORDER BY 1 LIMIT 1;
 UPDATE stock s SET s.quantity = s.quantity + (SELECT COUNT(*) FROM items i WHERE i.product_id = s.product_id);
 UPDATE stock SET reserved = (SELECT SUM(quantity) FROM items WHERE items.product_id = stock.product_id), counted = '2026-02-02 10:00:00' WHERE place = 'NORTH';
 UPDATE stock s JOIN products p ON p.product_id = s.product_id JOIN items i ON i.product_id = p.product_id SET s.place = 'SOLD' WHERE i.quantity > 7;

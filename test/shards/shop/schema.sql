@@ -115,3 +115,19 @@ CREATE TABLE stock (
   counted DATETIME DEFAULT NULL,
   KEY product_id (product_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;
+
+# Its columns are called as those of other tables are, as words of the language, and with letters that
+# have two cases beside A to Z.
+-- sharded: shop customer_id
+CREATE TABLE labels (
+  customer_id INT NOT NULL,
+  id INT NOT NULL,
+  a INT DEFAULT NULL,
+  b INT DEFAULT NULL,
+  `order` INT DEFAULT NULL,
+  `Größe` INT DEFAULT NULL,
+  total DECIMAL(10,2) NOT NULL,
+  s VARCHAR(60) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci DEFAULT NULL,
+  hidden INT DEFAULT 7,
+  PRIMARY KEY (customer_id, id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci;

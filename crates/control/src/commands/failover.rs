@@ -94,13 +94,15 @@ impl Control {
             let event = Event::Reported { server, by, sure };
             self.tell_driver(&record.group, Told::Event(event));
         } else if record.status != Status::Faulty {
-            let faulty = with_status(&record, Status::Faulty);
-            let transaction = {
-                let state = self.state();
-                let begun = meta::Transaction::new();
-                state.records.change_server(begun, id, &faulty)
+            // One that has become the primary meanwhile is looked at again.
+            let faulty = |server: &mut ServerRecord| match server.status {
+                Status::Primary => Err(CommandError::Stale),
+                _ => {
+                    *server = with_status(server, Status::Faulty);
+                    Ok(())
+                }
             };
-            self.commit(transaction).await?;
+            self.edit_server(id, faulty).await?;
             self.apply_acks(&record.group).await?;
         }
         done(Value::Bool(true))

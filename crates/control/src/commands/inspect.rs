@@ -7,6 +7,7 @@ use super::group::{find_group, no_server};
 use super::{Arguments, CommandError, TABLE, Table};
 use crate::record::ServerRecord;
 use crate::runtime::Control;
+use crate::sessions::SessionInfo;
 
 impl Control {
     pub(super) fn group_lookup_servers(&self, args: &Arguments) -> Result<Table, CommandError> {
@@ -168,38 +169,8 @@ impl Control {
         Ok(table)
     }
 
-    pub(super) fn session_list(&self) -> Result<Table, CommandError> {
-        let mut table = Table::new(&[
-            "id",
-            "user",
-            "client",
-            "door",
-            "database",
-            "command",
-            "time_ms",
-            "state",
-            "server",
-            "pins",
-            "pinned_ms",
-            "digest",
-        ]);
-        for session in self.sessions.list() {
-            table.rows.push(vec![
-                session.id.into(),
-                session.user.into(),
-                session.client.into(),
-                session.door.into(),
-                session.database.into(),
-                session.command.into(),
-                session.time_ms.into(),
-                session.state.into(),
-                session.server.into(),
-                session.pins.into(),
-                session.pinned_ms.into(),
-                session.digest.into(),
-            ]);
-        }
-        Ok(table)
+    pub(super) async fn session_list(&self) -> Result<Table, CommandError> {
+        self.in_turn(|sessions| listed(sessions.list())).await
     }
 
     pub(super) fn statistics_list(&self, args: &Arguments) -> Table {
@@ -263,6 +234,41 @@ impl Control {
         }
         Ok(table)
     }
+}
+
+/// Sessions as `session list` shows them.
+fn listed(sessions: Vec<SessionInfo>) -> Table {
+    let mut table = Table::new(&[
+        "id",
+        "user",
+        "client",
+        "door",
+        "database",
+        "command",
+        "time_ms",
+        "state",
+        "server",
+        "pins",
+        "pinned_ms",
+        "digest",
+    ]);
+    for session in sessions {
+        table.rows.push(vec![
+            session.id.into(),
+            session.user.into(),
+            session.client.into(),
+            session.door.into(),
+            session.database.into(),
+            session.command.into(),
+            session.time_ms.into(),
+            session.state.into(),
+            session.server.into(),
+            session.pins.into(),
+            session.pinned_ms.into(),
+            session.digest.into(),
+        ]);
+    }
+    table
 }
 
 /// Milliseconds behind the primary, by this router's heartbeat; null while they are not known.

@@ -179,8 +179,9 @@ fn declared(args: &Arguments) -> Result<Container, CommandError> {
         container.separator = separator.to_owned();
     }
     if let Some(level) = args.get("consistency") {
-        if !["eventual", "session", "strong"].contains(&level) {
-            return Err(args.bad("consistency", level, "eventual, session or strong"));
+        if !["eventual", "session", "client", "strong"].contains(&level) {
+            let levels = "eventual, session, client or strong";
+            return Err(args.bad("consistency", level, levels));
         }
         container.consistency = Some(level.to_owned());
     }

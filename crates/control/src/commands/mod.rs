@@ -26,6 +26,7 @@ mod verb;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use farm::Access;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -53,13 +54,18 @@ pub struct Call {
     /// Who asks, for the history: an account, or what a client says of itself.
     #[serde(default)]
     pub by: String,
+    /// What the caller may ask for, as the door has found out. The router's own calls may be anything;
+    /// a router of an older version has looked itself.
+    #[serde(default = "of_router")]
+    pub access: Access,
     /// Another router asks: this one answers for itself and passes nothing on.
     #[serde(skip)]
     pub from_peer: bool,
 }
 
 impl Call {
-    /// A call with positional arguments only.
+    /// A call of the router's own, with positional arguments only. A door says with [`Call::with`] who
+    /// asks.
     pub fn new(group: &str, command: &str, args: &[&str]) -> Call {
         Call {
             group: group.to_owned(),
@@ -67,6 +73,7 @@ impl Call {
             args: args.iter().map(|&arg| arg.to_owned()).collect(),
             options: BTreeMap::new(),
             by: String::new(),
+            access: of_router(),
             from_peer: false,
         }
     }
@@ -114,6 +121,29 @@ impl Call {
         Call { by, ..self }
     }
 
+    /// The same call of somebody who may ask for so much.
+    pub fn with(self, access: Access) -> Call {
+        Call { access, ..self }
+    }
+
+    /// Whether the caller may ask for this.
+    ///
+    /// # Errors
+    /// The right that is needed, and how to come by it; or there is no such command.
+    pub fn check(&self) -> Result<(), CommandError> {
+        let needed = self.spec()?.access;
+        if self.access >= needed {
+            return Ok(());
+        }
+        Err(CommandError::Denied(format!(
+            "access denied: `{} {}` needs the {} right; {}",
+            self.group,
+            self.command,
+            needed.name(),
+            cure(needed)
+        )))
+    }
+
     /// The row of the table that this call names, or a usage error that lists what there is.
     pub fn spec(&self) -> Result<&'static CommandSpec, CommandError> {
         table::find(&self.group, &self.command)
@@ -123,6 +153,26 @@ impl Call {
     /// unknown command counts as a change.
     pub fn changes(&self) -> bool {
         self.spec().map_or(true, |spec| spec.changes)
+    }
+}
+
+/// The router asks itself.
+fn of_router() -> Access {
+    Access::Admin
+}
+
+/// How to come by a right.
+pub fn cure(needed: Access) -> &'static str {
+    match needed {
+        Access::Public | Access::Monitor => {
+            "over HTTP send the header Authorization: Bearer TOKEN with the token of DIR/monitor-token or \
+             DIR/token, which the command line takes from HEDDLE_TOKEN; in SQL use an account with \
+             PROCESS, or one that monitor_users names"
+        }
+        Access::Admin => {
+            "over HTTP send the header Authorization: Bearer TOKEN with the token of DIR/token, which the \
+             command line takes from HEDDLE_TOKEN; in SQL use an account with all privileges"
+        }
     }
 }
 
@@ -177,9 +227,15 @@ pub enum CommandError {
     /// The call itself is wrong: no such command, a missing argument, a value out of range.
     #[error("{0}")]
     Usage(String),
+    /// The caller has not the right that this needs.
+    #[error("{0}")]
+    Denied(String),
     /// The call is right but the farm does not admit it now.
     #[error("{0}")]
     Refused(String),
+    /// The records that the caller went by were changed before it wrote. Nothing was written.
+    #[error("the farm was changed from elsewhere at the same time; look at it and try again")]
+    Stale,
     /// Heddle itself failed; nothing that the caller could have done better.
     #[error("{0}")]
     Internal(String),

@@ -1,7 +1,6 @@
 //! Commands that change one server.
 
-use farm::{Engine, Mode, Status};
-use meta::Transaction;
+use farm::{Mode, Status};
 use serde_json::Value;
 
 use super::group::{done, no_server};
@@ -9,6 +8,8 @@ use super::{Arguments, CommandError, Table};
 use crate::admission::parse_address;
 use crate::cloning::CloneOrder;
 use crate::configuration::WEIGHT_MAX;
+use crate::events::Event;
+use crate::pin;
 use crate::record::ServerRecord;
 use crate::runtime::Control;
 
@@ -34,7 +35,10 @@ impl Control {
             if never != server.never_primary {
                 server.never_primary = never;
                 if status == server.status {
-                    self.change(args, id, &server).await?;
+                    let edit = |now: &mut ServerRecord| {
+                        stays(now, status, |now| now.never_primary = never)
+                    };
+                    self.edit_server_as(&args.author(), id, edit).await?;
                 }
             }
         }
@@ -46,22 +50,17 @@ impl Control {
             self.follow_group(&server).await?;
         }
         let group = server.group.clone();
-        // Fabric's rule: a server that replicates is read-only or offline.
-        let mode = if status.allows(server.mode) {
-            server.mode
-        } else {
-            Mode::ReadOnly
+        let edit = |now: &mut ServerRecord| {
+            stays(now, server.status, |now| {
+                now.status = status;
+                now.never_primary = server.never_primary;
+                // Fabric's rule: a server that replicates is read-only or offline.
+                if !status.allows(now.mode) {
+                    now.mode = Mode::ReadOnly;
+                }
+            })
         };
-        self.change(
-            args,
-            id,
-            &ServerRecord {
-                status,
-                mode,
-                ..server
-            },
-        )
-        .await?;
+        self.edit_server_as(&args.author(), id, edit).await?;
         self.apply_acks(&group).await?;
         done(Value::Bool(true))
     }
@@ -94,39 +93,82 @@ impl Control {
                 server.status.fabric_name(),
             )));
         }
-        if mode != server.mode {
-            self.change(args, id, &ServerRecord { mode, ..server })
-                .await?;
-        }
+        let edit = |now: &mut ServerRecord| stays(now, server.status, |now| now.mode = mode);
+        self.edit_server_as(&args.author(), id, edit).await?;
         done(Value::Bool(true))
     }
 
     pub(super) async fn server_set_weight(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let (id, server) = self.named_server(args)?;
+        let (id, _) = self.named_server(args)?;
         let what = "a number above 0 and at most 1000000";
         let weight = args.parse::<f64>("weight", what)?.unwrap_or_default();
         if !(weight > 0.0 && weight <= WEIGHT_MAX) {
             return Err(args.bad("weight", args.text("weight"), what));
         }
-        if weight != server.weight {
-            self.change(args, id, &ServerRecord { weight, ..server })
-                .await?;
-        }
+        let edit = |now: &mut ServerRecord| {
+            now.weight = weight;
+            Ok(())
+        };
+        self.edit_server_as(&args.author(), id, edit).await?;
         done(Value::Bool(true))
     }
 
-    /// MariaDB has no UUID of its own; the farm's is known once the server is in a group.
-    pub(super) async fn server_lookup_uuid(&self, args: &Arguments) -> Result<Table, CommandError> {
+    /// Looks at who answers at the server's address, without a login.
+    pub(super) async fn server_accept_certificate(
+        &self,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
+        let (id, server) = self.named_server(args)?;
+        let what = "64 hexadecimal digits";
+        let wanted = match args.get("key") {
+            None => None,
+            Some(text) => Some(pin::parse(text).ok_or_else(|| args.bad("key", text, what))?),
+        };
+        let address = server.address();
+        let timeout_ms = self.settings().step_timeout_ms;
+        let shown = engine::key_at(&self.login(&server), timeout_ms).await?;
+        let Some(key) = shown else {
+            return Err(CommandError::Refused(format!(
+                "server {address} shows no certificate that can be read: it has no TLS, or TLS with it fails"
+            )));
+        };
+        if wanted.is_some_and(|wanted| wanted != key) {
+            return Err(CommandError::Refused(format!(
+                "server {address} shows another key: {}",
+                pin::text(&key)
+            )));
+        }
+        let text = pin::text(&key);
+        if server.certificate.as_deref() != Some(&*text) {
+            let detail = format!("{address} is known by the key {text}, as an operator says");
+            let event = Event::now("certificate_accepted", &server.group, detail);
+            let event = event.of(&server.uuid, address.clone());
+            let edit = |now: &mut ServerRecord| {
+                now.certificate = Some(text.clone());
+                Ok(())
+            };
+            self.edit_server_as(&args.author(), id, edit).await?;
+            self.happened(event);
+        }
+        let mut table = Table::new(&["address", "key"]);
+        table.rows.push(vec![address.into(), text.into()]);
+        Ok(table)
+    }
+
+    /// Asks no server: the account that logs in at the farm's servers has all privileges, and must not be
+    /// shown to a stranger.
+    pub(super) fn server_lookup_uuid(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (host, port) = parse_address(args.text("address"))?;
-        let timeout_ms = args.timeout_ms(self.settings().step_timeout_ms)?;
         let known = {
             let state = self.state();
             let found = state.records.find(&format!("{host}:{port}"));
             found.map(|(_, kept)| kept.value.uuid.clone())
         };
-        let uuid = match known {
-            Some(uuid) => uuid,
-            None => self.ask_uuid(&host, port, timeout_ms).await?,
+        let Some(uuid) = known else {
+            return Err(CommandError::Refused(format!(
+                "{host}:{port} is no server of the farm, and Heddle logs in at no others; `group add` \
+                 makes it one"
+            )));
         };
         let mut table = Table::new(&["uuid"]);
         table.rows.push(vec![uuid.into()]);
@@ -151,23 +193,6 @@ impl Control {
         }
         let result = job.outcome().await?;
         Ok(Table::procedure(job.uuid.clone(), result.into()))
-    }
-
-    async fn ask_uuid(
-        &self,
-        host: &str,
-        port: u16,
-        timeout_ms: u64,
-    ) -> Result<String, CommandError> {
-        let mut link = engine::Link::open(&self.login(host, port), timeout_ms).await?;
-        let seen = engine::probe(&mut link, false, timeout_ms).await?;
-        seen.uuid.ok_or_else(|| {
-            let engine = Engine::MariaDb.name();
-            CommandError::Refused(format!(
-                "server {host}:{port} is a {engine} server, which has no UUID of its own; \
-                 `group add` gives it one"
-            ))
-        })
     }
 
     /// Lets a server that was out of the group follow the primary again.
@@ -199,19 +224,19 @@ impl Control {
             .map(|(id, kept)| (id, kept.value.clone()));
         found.ok_or_else(|| no_server(given, None))
     }
+}
 
-    async fn change(
-        &self,
-        args: &Arguments,
-        id: u32,
-        server: &ServerRecord,
-    ) -> Result<(), CommandError> {
-        let transaction = {
-            let state = self.state();
-            state.records.change_server(Transaction::new(), id, server)
-        };
-        self.commit_as(&args.author(), transaction).await
+/// Makes a change whose checks went by a server's status, if this is still its status.
+fn stays(
+    now: &mut ServerRecord,
+    status: Status,
+    change: impl Fn(&mut ServerRecord),
+) -> Result<(), CommandError> {
+    if now.status != status {
+        return Err(CommandError::Stale);
     }
+    change(now);
+    Ok(())
 }
 
 /// Fabric's transitions, without those that make or end a primary.

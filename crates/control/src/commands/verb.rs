@@ -19,6 +19,7 @@ pub(crate) enum Verb {
     ServerSetStatus,
     ServerSetMode,
     ServerSetWeight,
+    ServerAcceptCertificate,
     ServerLookupUuid,
     ServerClone,
     JobList,
@@ -70,6 +71,7 @@ pub(crate) enum Verb {
     ConfigShow,
     MetaExport,
     RouterList,
+    RotateAuthority,
     ConfigDiff,
     ConfigHistory,
     ConfigSet,
@@ -110,6 +112,7 @@ impl Verb {
             | Verb::ServerSetStatus
             | Verb::ServerSetMode
             | Verb::ServerSetWeight
+            | Verb::ServerAcceptCertificate
             | Verb::ServerClone
             | Verb::JobPause
             | Verb::JobResume
@@ -118,7 +121,8 @@ impl Verb {
             | Verb::ConfigSet
             | Verb::ConfigRollback
             | Verb::ThreatReportError
-            | Verb::ThreatReportFailure => true,
+            | Verb::ThreatReportFailure
+            | Verb::RotateAuthority => true,
             Verb::GroupHealth
             | Verb::GroupEvents
             | Verb::GroupLookupServers

@@ -22,6 +22,7 @@ pub use document::{
 };
 
 use crate::commands::CommandError;
+use crate::editing::TRIES;
 use crate::error::Error;
 use crate::events::{Event, when};
 use crate::record::Records;
@@ -39,9 +40,6 @@ pub const FORMAT: u32 = 1;
 
 /// The longest document; with what is around it, it has to fit into one request to etcd.
 pub(crate) const DOCUMENT_BYTES_MAX: usize = 256 << 10;
-
-/// A change of groups is tried so often while somebody else changes the document.
-const TRIES: usize = 5;
 
 /// One version as it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -360,10 +358,7 @@ impl Control {
                 break;
             }
         }
-        Err(CommandError::Refused(
-            "the farm was changed from elsewhere at the same time; look at it and try again"
-                .to_owned(),
-        ))
+        Err(CommandError::Stale)
     }
 
     /// What to tell who was slower.

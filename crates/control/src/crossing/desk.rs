@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use engine::decisions;
-use farm::crossing::{Branch, GlobalId, Place, RouterLife, Verdict};
+use engine::seal::{Key, Sealed};
+use farm::crossing::{Branch, GlobalId, Place, RouterLife, Verdict, farm_number};
 use faults::Point;
 use machines::xa::recovery::Event;
 use tokio::time::Instant;
@@ -70,6 +71,21 @@ impl Crossings {
             at,
         };
         id.of_heddle()
+    }
+
+    /// The farm's key, from its secret. A second one changes nothing.
+    pub(crate) fn keep_key(&self, secret: &str, farm_id: &str) {
+        let _ = self.key.set(Key::new(secret, farm_id));
+    }
+
+    /// The farm's key; before the farm was read, one that no server believes.
+    pub(super) fn key(&self) -> &Key {
+        self.key.get_or_init(|| Key::new("", ""))
+    }
+
+    /// The same id as the deciding server believes it.
+    pub fn seal(&self, id: GlobalId) -> Sealed {
+        self.key().seal(id)
     }
 
     /// A session is about to prepare the branches of this transaction.
@@ -151,7 +167,8 @@ impl Control {
         let mut link = self.lend_from(links, server.0).await.map_err(text)?;
         let timeout_ms = self.settings().step_timeout_ms;
         let answer = async {
-            decisions::make(&mut link, timeout_ms).await?;
+            let farm = farm_number(&self.snapshot_now().farm_id);
+            decisions::make(&mut link, farm, self.crossings.key(), timeout_ms).await?;
             decisions::grant(&mut link, user, host, timeout_ms).await
         }
         .await;

@@ -5,6 +5,7 @@
 //! moment; who comes later gets the next turn. Held they are for as long as the slowest of those
 //! opens its views, and at most [`HELD_MAX`]; the commits of a single group are never held up.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +17,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Crossings, lock};
+use super::Crossings;
 use crate::admin::Lent;
+use crate::events::Event;
 use crate::runtime::Control;
 
 /// Sessions that may wait for the gates at once.
@@ -28,6 +30,9 @@ const HELD_MAX: Duration = Duration::from_millis(1000);
 
 /// So long they are held for branches to end that were decided before.
 const SETTLED_MAX: Duration = Duration::from_millis(500);
+
+/// Who waits so long for a gate looks who keeps it: a commit passes it in milliseconds.
+const WAITED: Duration = Duration::from_millis(400);
 
 /// Pause before they are taken again.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -62,18 +67,12 @@ impl Crossings {
             (waiting.reply)(Err("the control plane does not answer".to_owned()));
         }
     }
-
-    fn take_holds(&self) -> Option<mpsc::Receiver<Waiting>> {
-        lock(&self.waiting).take()
-    }
 }
 
 impl Control {
     /// Serves those who want the gates, for as long as the control plane runs.
     pub(crate) async fn keep_gates(self: Arc<Self>) {
-        let Some(mut queue) = self.crossings.take_holds() else {
-            return;
-        };
+        let mut queue = self.crossings.waiting.lock().await;
         while let Some(first) = queue.recv().await {
             let mut all = vec![first];
             while !all.is_empty() {
@@ -185,7 +184,12 @@ impl Control {
             let why = |what: String| format!("group {}: {what}", group.name);
             let lent = self.lend_from(&self.crossings.gates, server.0).await;
             let mut link = lent.map_err(|error| why(error.to_string()))?;
-            match gates::take(&mut link, timeout_ms).await {
+            let waiting = link.id();
+            let taken = tokio::select! {
+                taken = gates::take(&mut link, timeout_ms) => taken,
+                never = self.dismiss_holders(group, *server, waiting) => match never {},
+            };
+            match taken {
                 Ok(Taking::Held) => held.push(Gate {
                     group: group.number,
                     link,
@@ -198,6 +202,25 @@ impl Control {
             }
         }
         Ok(())
+    }
+
+    /// Ends connections of clients that keep a gate for which a link waits; for as long as it is polled.
+    async fn dismiss_holders(&self, group: &Group, server: ServerId, waiting: u64) -> Infallible {
+        let timeout_ms = self.settings().step_timeout_ms;
+        loop {
+            tokio::time::sleep(WAITED).await;
+            let Ok(mut link) = self.lend_from(&self.crossings.links[0], server.0).await else {
+                continue;
+            };
+            let ended = gates::dismiss_holders(&mut link, waiting, timeout_ms).await;
+            for id in link.keep(ended).unwrap_or_default() {
+                let detail = format!(
+                    "connection {id} kept the gate of group {} outside a commit, and was ended",
+                    group.name
+                );
+                self.happened(Event::now("gate_freed", &group.name, detail));
+            }
+        }
     }
 
     /// What was decided before is to be seen on all groups.

@@ -209,11 +209,13 @@ impl Control {
             Ok(match task {
                 Task::Bar if Plant::ForgetsTombstone.is_made() => Event::Barred,
                 Task::Look => Event::Row(decisions::look(&mut link, id, timeout_ms).await?),
-                Task::Bar => match decisions::bar(&mut link, id, timeout_ms).await? {
-                    Bar::Stands => Event::Barred,
-                    Bar::Taken => Event::Taken,
-                    Bar::Open => Event::Open,
-                },
+                Task::Bar => {
+                    match decisions::bar(&mut link, id, self.crossings.key(), timeout_ms).await? {
+                        Bar::Stands => Event::Barred,
+                        Bar::Taken => Event::Taken,
+                        Bar::Open => Event::Open,
+                    }
+                }
             })
         }
         .await;
@@ -326,7 +328,7 @@ impl Control {
         let follows = |status| matches!(status, Status::Replica | Status::Spare);
         let replicas = group.servers.iter().filter(|it| follows(it.status));
         for replica in replicas.filter(|it| it.health.alive) {
-            let login = self.login(&replica.host, replica.port);
+            let login = self.login(&**replica);
             let Ok(mut there) = Link::open(&login, timeout_ms).await else {
                 continue;
             };

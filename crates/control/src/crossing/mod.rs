@@ -16,8 +16,9 @@ mod sweep;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use engine::seal::Key;
 use farm::crossing::{Branch, GlobalId, Verdict};
 use tokio::sync::mpsc;
 
@@ -89,6 +90,8 @@ pub struct Crossings {
     /// This router's place among those of the farm, as it was told last, and when it started.
     slot: AtomicU16,
     started_ms: u64,
+    /// What ids of the farm are sealed with; set before any session runs.
+    key: OnceLock<Key>,
     /// Ids given so far.
     named: AtomicU32,
     /// The transactions that this router's sessions are ending.
@@ -99,14 +102,16 @@ pub struct Crossings {
     /// Those on which gates are passed.
     passes: [WarmLinks; PASSES],
     /// Taken by the loop.
-    queue: Mutex<Option<mpsc::Receiver<Order>>>,
+    queue: tokio::sync::Mutex<mpsc::Receiver<Order>>,
     /// Those on which gates are held.
     gates: WarmLinks,
     holds: mpsc::Sender<gates::Waiting>,
     /// Taken by the task that holds the gates.
-    waiting: Mutex<Option<mpsc::Receiver<gates::Waiting>>>,
+    waiting: tokio::sync::Mutex<mpsc::Receiver<gates::Waiting>>,
     pub(super) committed: AtomicU64,
     pub(super) rolled_back: AtomicU64,
+    /// Rows of nobody that were removed.
+    foreign: AtomicU64,
 }
 
 impl Crossings {
@@ -116,24 +121,31 @@ impl Crossings {
         Crossings {
             slot: AtomicU16::new(0),
             started_ms: now_ms(),
+            key: OnceLock::new(),
             named: AtomicU32::new(0),
             undertaken: Mutex::default(),
             shown: Mutex::default(),
             links: Default::default(),
             passes: Default::default(),
             orders,
-            queue: Mutex::new(Some(queue)),
+            queue: tokio::sync::Mutex::new(queue),
             gates: WarmLinks::default(),
             holds,
-            waiting: Mutex::new(Some(waiting)),
+            waiting: tokio::sync::Mutex::new(waiting),
             committed: AtomicU64::new(0),
             rolled_back: AtomicU64::new(0),
+            foreign: AtomicU64::new(0),
         }
     }
 
     /// Transactions that were ended for others: committed, and rolled back.
     pub(crate) fn ended(&self) -> [u64; 2] {
         [&self.committed, &self.rolled_back].map(|count| count.load(Relaxed))
+    }
+
+    /// Rows under ids of nobody that were removed.
+    pub(crate) fn foreign(&self) -> u64 {
+        self.foreign.load(Relaxed)
     }
 
     /// Those in doubt, by age.
@@ -148,10 +160,6 @@ impl Crossings {
 
     pub(super) fn is_undertaken(&self, id: &GlobalId) -> bool {
         lock(&self.undertaken).contains(id)
-    }
-
-    pub(super) fn take_queue(&self) -> Option<mpsc::Receiver<Order>> {
-        lock(&self.queue).take()
     }
 }
 

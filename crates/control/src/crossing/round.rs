@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use engine::{Prepared, decisions};
 use farm::crossing::{Branch, GlobalId, Verdict, farm_number};
 use farm::{Group, GroupKind, ServerId};
+use faults::Chore;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinSet};
 
@@ -54,9 +55,7 @@ struct Round {
 impl Control {
     /// Ends what nobody else ends, for as long as the control plane runs.
     pub(crate) async fn recover_crossings(self: Arc<Self>) {
-        let Some(mut orders) = self.crossings.take_queue() else {
-            return;
-        };
+        let mut orders = self.crossings.queue.lock().await;
         let mut round = Round::default();
         let mut primaries = Vec::new();
         let mut next = Instant::now();
@@ -96,6 +95,7 @@ impl Control {
 
     /// Asks all primaries at once for their branches, and takes up what is due.
     async fn look_round(self: &Arc<Self>, round: &mut Round) {
+        Chore::Recovery.pass();
         let mut asked = JoinSet::new();
         for group in &self.snapshot_now().groups {
             // A cluster has no XA; it can only decide.
@@ -158,7 +158,9 @@ impl Control {
             let Ok(mut link) = self.lend_from(&self.crossings.links[0], server.0).await else {
                 continue;
             };
-            let answer = decisions::make(&mut link, self.settings().step_timeout_ms).await;
+            let farm = farm_number(&self.snapshot_now().farm_id);
+            let (key, timeout_ms) = (self.crossings.key(), self.settings().step_timeout_ms);
+            let answer = decisions::make(&mut link, farm, key, timeout_ms).await;
             if link.keep(answer).is_ok() {
                 round.made.insert((number, server));
             }

@@ -4,9 +4,16 @@
 //! safe as an acknowledged commit, and its router knows what became of it. The second is made sure by
 //! one more commit on each group, behind the list: what a replica has of that, it has of all before.
 //! A row that says abort goes when the decider's connection is gone: nothing can arrive from it then.
+//!
+//! What counts is how long a row stands, by the clock of the server that has it. The time in an id is its
+//! router's word.
+//!
+//! Rows under ids of nobody, of which older versions of the routines took any, are removed after
+//! [`FOREIGN_KEPT`] times `decisions_kept_ms`, and counted. Another farm's on the same server are its own.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use engine::decisions::{self, Decision};
 use engine::heartbeat;
@@ -14,12 +21,20 @@ use farm::crossing::{GlobalId, Verdict, farm_number};
 use farm::{Group, ServerId};
 use faults::Point;
 
-use super::{age_s, now_ms};
+use crate::events::Event;
 use crate::runtime::Control;
 
 /// Rows that are read at once, and pages of one sweep; the rest is for the next one.
 const PAGE: usize = 500;
 const PAGES_MAX: usize = 20;
+
+/// A day where `decisions_kept_ms` is ten minutes: a farm of an older version, which has no key, may have
+/// made them.
+const FOREIGN_KEPT: u64 = 144;
+
+/// A server's age and a row's are told in whole seconds: so much the second may be less than the first
+/// and look greater.
+const ROUNDED_S: u64 = 2;
 
 /// The ids that groups, by number, still have branches of; `None` where nobody can say.
 type Listed = HashMap<u32, Option<HashSet<GlobalId>>>;
@@ -43,6 +58,7 @@ impl Control {
         let farm = farm_number(&self.snapshot_now().farm_id);
         let timeout_ms = self.settings().step_timeout_ms;
         let text = |error: engine::Error| error.to_string();
+        self.sweep_foreign(group, server).await?;
         let mut behind: Option<GlobalId> = None;
         for _ in 0..PAGES_MAX {
             let mut link = self
@@ -74,6 +90,28 @@ impl Control {
         Ok(())
     }
 
+    /// Removes rows under ids of nobody.
+    async fn sweep_foreign(&self, group: &Group, server: ServerId) -> Result<(), String> {
+        let farm = farm_number(&self.snapshot_now().farm_id);
+        let settings = self.settings();
+        let kept_ms = settings.decisions_kept_ms.saturating_mul(FOREIGN_KEPT);
+        let timeout_ms = settings.step_timeout_ms;
+        let text = |error: engine::Error| error.to_string();
+        let links = &self.crossings.links[0];
+        let mut link = self.lend_from(links, server.0).await.map_err(text)?;
+        let removed = decisions::remove_foreign(&mut link, farm, kept_ms, PAGE, timeout_ms).await;
+        let removed = link.keep(removed).map_err(text)?;
+        if removed > 0 {
+            self.crossings.foreign.fetch_add(removed, Relaxed);
+            let detail = format!(
+                "{removed} decisions of group {} were removed that no transaction of this farm made",
+                group.name
+            );
+            self.happened(Event::now("foreign_decisions", &group.name, detail));
+        }
+        Ok(())
+    }
+
     /// Those that can go. The rows were read before the branches are.
     async fn useless(&self, server: ServerId, rows: &[Decision]) -> Result<Vec<GlobalId>, String> {
         let mut listed = Listed::new();
@@ -81,7 +119,7 @@ impl Control {
         for row in rows {
             let goes = match row.verdict {
                 Verdict::Commit => self.is_finished(row, &mut listed).await,
-                Verdict::Abort => self.is_disarmed(server, &row.id).await?,
+                Verdict::Abort => self.is_disarmed(server, row).await?,
             };
             if goes {
                 useless.push(row.id);
@@ -97,7 +135,9 @@ impl Control {
         let knows = match mine && !row.id.is_of_client() {
             true => !self.crossings.is_undertaken(&row.id),
             // Another router, which may be asking for the row as long as it asks for anything.
-            false => now_ms().saturating_sub(row.id.at_ms) > self.settings().decisions_kept_ms,
+            false => row
+                .age_ms
+                .is_none_or(|age| age >= self.settings().decisions_kept_ms),
         };
         if !knows {
             return false;
@@ -135,9 +175,11 @@ impl Control {
         (safe && now == server).then(|| list.ours.iter().map(|branch| branch.id).collect())
     }
 
-    /// True when nothing can come from the connection that was to decide.
-    async fn is_disarmed(&self, server: ServerId, id: &GlobalId) -> Result<bool, String> {
-        if id.at.server != server {
+    /// True when nothing can come from the connection that was to decide. It was there when the row was
+    /// written, or was gone before; an id that somebody else has since keeps the row for as long.
+    async fn is_disarmed(&self, server: ServerId, row: &Decision) -> Result<bool, String> {
+        let at = row.id.at;
+        if at.server != server {
             return Ok(true);
         }
         let text = |error: engine::Error| error.to_string();
@@ -145,9 +187,9 @@ impl Control {
             .lend_from(&self.crossings.links[0], server.0)
             .await
             .map_err(text)?;
+        let age_s = (row.age_ms.unwrap_or(0) / 1000).saturating_sub(ROUNDED_S);
         let timeout_ms = self.settings().step_timeout_ms;
-        let there =
-            engine::is_still_connected(&mut link, id.at.connection, age_s(id), timeout_ms).await;
+        let there = engine::is_still_connected(&mut link, at.connection, age_s, timeout_ms).await;
         link.keep(there).map(|there| !there).map_err(text)
     }
 }

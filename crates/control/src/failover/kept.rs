@@ -160,10 +160,8 @@ impl Control {
                 )
             };
             match self.commit(transaction).await {
-                Err(CommandError::Refused(_)) => {
-                    // It may be this router that was replaced, not the farm that changed.
-                    self.by_right(Transaction::new())?;
-                }
+                // It may be this router that was replaced, not the farm that changed.
+                Err(CommandError::Stale) => drop(self.by_right(Transaction::new())?),
                 other => {
                     self.state().standing.recorded(group);
                     return other;

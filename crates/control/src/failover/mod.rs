@@ -26,6 +26,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::events;
 use crate::reach::ack_wait_ms;
 use crate::runtime::{Control, State};
+use crate::supervision::caught;
 
 pub(crate) use kept::{record_key, with_status};
 pub(crate) use order::Outcome;
@@ -408,8 +409,15 @@ impl Driver {
         self.running.spawn(async move {
             let limit = Duration::from_micros(within_us);
             let work = control.do_step(&group, what, fork, number);
-            let answer = match tokio::time::timeout(limit, work).await {
-                Ok(answer) => answer,
+            let answer = match tokio::time::timeout(limit, caught(work)).await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(text)) => {
+                    control.tell_panic("failover step", &group, &text);
+                    Err(Failed {
+                        fault: Fault::Said,
+                        text: format!("the router panicked: {text}"),
+                    })
+                }
                 Err(_) => Err(Failed {
                     fault: Fault::Late,
                     text: format!("it took longer than {} ms", limit.as_millis()),

@@ -60,7 +60,7 @@ impl Control {
         timeout_ms: u64,
     ) -> Result<bool, Error> {
         let clients = exchange::clients(link, timeout_ms).await?;
-        if clients.iter().any(exchange::Client::is_busy) || !self.holds_nothing(server.0) {
+        if clients.iter().any(exchange::Client::is_busy) || !self.holds_nothing(server.0).await {
             return Ok(false);
         }
         // This list is stale when it is asked for often: only the look at a quiet server counts.
@@ -69,12 +69,12 @@ impl Control {
     }
 
     /// No session of this router is inside a transaction or a statement on this server.
-    fn holds_nothing(&self, id: u32) -> bool {
+    async fn holds_nothing(&self, id: u32) -> bool {
         let address = self.record_of(id).map(|record| record.address());
-        let sessions = self.sessions.list();
-        let holds = |session: &crate::SessionInfo| {
+        let holds = move |session: &crate::SessionInfo| {
             Some(&session.server) == address.as_ref() && !session.pins.is_empty()
         };
-        !sessions.iter().any(holds)
+        let held = self.aside(move |sessions| sessions.list().iter().any(holds));
+        held.await == Ok(false)
     }
 }

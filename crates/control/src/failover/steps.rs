@@ -6,6 +6,7 @@ use std::time::Duration;
 use engine::exchange::{self, Halted};
 use engine::{Error, Greeting, Link, Login, Thread, term};
 use farm::{Position, ServerId, Status};
+use faults::Chore;
 use machines::failover::{Answer, Ask, Failed, Fault, Heard};
 
 use super::done;
@@ -18,6 +19,9 @@ use crate::runtime::Control;
 
 /// A server that does not become read-only at once has commits that wait.
 const LINGER: Duration = Duration::from_millis(100);
+
+/// A client that was ended and is still there after so many milliseconds rolls back.
+const ROLLBACK_MS: u64 = 500;
 
 /// A step's outcome.
 type Step = Result<Answer, Failed>;
@@ -39,6 +43,7 @@ impl Control {
         fork: Option<Position>,
         number: Option<u64>,
     ) -> Step {
+        Chore::FailoverStep.pass();
         let first = self
             .try_step(group, what.clone(), fork.clone(), number)
             .await;
@@ -170,7 +175,7 @@ impl Control {
     /// already, which keeps new commits out, and after their clients were ended, so that nobody is
     /// told of them.
     pub(super) async fn stop_writes(&self, record: &ServerRecord) -> Result<u64, Error> {
-        let login = self.login(&record.host, record.port);
+        let login = self.login(record);
         let timeout_ms = self.settings().probe_timeout_ms;
         let mut link = Link::open(&login, timeout_ms).await?;
         self.act_by_right(&mut link).await?;
@@ -232,7 +237,7 @@ impl Control {
     /// A primary that was started anew and leads on: what its log says of branches, its replicas have,
     /// and its engine may have lost.
     async fn put_right(&self, record: &ServerRecord) -> Result<(), Failed> {
-        let login = self.login(&record.host, record.port);
+        let login = self.login(record);
         let mended = async {
             let mut link = Link::open(&login, self.settings().step_timeout_ms).await?;
             self.act_by_right(&mut link).await?;
@@ -266,8 +271,8 @@ impl Control {
         let refused = exchange::refuse_writes(&mut link, timeout_ms).await;
         refused.map_err(failed)?;
         // Accounts with READ ONLY ADMIN would write on; sessions find the new primary.
-        let killed = exchange::kill_clients(&mut link, timeout_ms).await;
-        killed.map_err(failed)?;
+        let ended = exchange::end_clients(&mut link, ROLLBACK_MS.min(timeout_ms), timeout_ms).await;
+        ended.map_err(failed)?;
         let outcome = exchange::look(&mut link, timeout_ms).await;
         heard(link.keep(outcome))
     }
@@ -387,7 +392,8 @@ pub(crate) fn failed(error: Error) -> Failed {
         Error::Timeout { .. } => Fault::Late,
         Error::Lost { .. } => Fault::Reset,
         Error::Connect { reason, .. } if reason.contains("refused") => Fault::Refused,
-        Error::Connect { .. } => Fault::Silent,
+        // Somebody answers, but it is not the server.
+        Error::Connect { .. } | Error::Certificate { .. } => Fault::Silent,
     };
     Failed {
         fault,

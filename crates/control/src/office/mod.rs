@@ -377,6 +377,7 @@ impl Control {
             name: record.name.clone(),
             http: record.http.clone(),
             version: record.version.clone(),
+            tls: record.tls,
         };
         let own = peer(role.slot, &self.own_record(&self.settings()));
         let desk = self.office.desk();

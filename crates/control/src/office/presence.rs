@@ -36,6 +36,9 @@ pub(crate) struct RouterRecord {
     pub(crate) version: String,
     /// Milliseconds since 1970.
     pub(crate) started_ms: u64,
+    /// It speaks TLS to peers, and nothing else to those that say so, too.
+    #[serde(default)]
+    pub(crate) tls: bool,
 }
 
 /// The router that leads.

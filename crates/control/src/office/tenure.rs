@@ -35,6 +35,7 @@ impl Control {
             sql: text(|membership| &membership.sql),
             version: settings.version.clone(),
             started_ms: self.office.started_ms,
+            tls: true,
         }
     }
 
@@ -69,6 +70,10 @@ impl Control {
     }
 
     /// Takes a router out that is surely gone, and with it its leadership.
+    ///
+    /// Both go in one transaction: once the leadership is gone another router takes it, and the task that
+    /// calls this may be ended. A router that only lost its leadership would count as living until its lease
+    /// runs out.
     pub(super) async fn unseat(
         &self,
         slot: u8,
@@ -80,13 +85,17 @@ impl Control {
             let leader = desk.presence.leader.as_ref();
             leader.filter(|it| it.value.id == id).map(|it| it.revision)
         };
-        if let Some(number) = number {
-            let deposed = Transaction::new().when_revision(LEADER, number);
-            self.store().commit(deposed.delete(LEADER)).await?;
-        }
         let key = router_key(slot);
         let gone = Transaction::new().when_revision(&key, revision);
-        self.store().commit(gone.delete(&key)).await?;
+        let gone = gone.delete(&key);
+        if let Some(number) = number {
+            let deposed = gone.clone().when_revision(LEADER, number);
+            let outcome = self.store().commit(deposed.delete(LEADER)).await?;
+            if matches!(outcome, Outcome::Applied(_)) {
+                return Ok(());
+            }
+        }
+        self.store().commit(gone).await?;
         Ok(())
     }
 

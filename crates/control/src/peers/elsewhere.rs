@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::{Asking, Leads, Peer, PeerError, Question, Roster, Secret};
+use super::{Asking, Leads, Peer, PeerError, Question, Roster};
 use crate::commands::{Call, CommandError, Table};
 use crate::runtime::Control;
 
-/// A command at the leader may take so long: the HTTP door cuts a client that is silent for longer.
+/// A command at the leader may take so long; then nobody knows what became of it.
 const FORWARDED_MAX: Duration = Duration::from_secs(300);
 
 impl Control {
@@ -37,11 +37,6 @@ impl Control {
         });
     }
 
-    /// What shows a peer that a question comes from a router of the same farm.
-    pub fn secret(&self) -> Secret {
-        self.state().records.secret.clone()
-    }
-
     /// Asks one peer.
     pub(crate) fn asking(
         &self,
@@ -49,9 +44,13 @@ impl Control {
         call: Call,
         limit: Duration,
     ) -> Asking<Result<Table, PeerError>> {
+        let way = match self.way_to(peer) {
+            Ok(way) => way,
+            Err(why) => return Box::pin(std::future::ready(Err(PeerError::Unreached(why)))),
+        };
         self.settings().peers.ask(Question {
             peer: peer.clone(),
-            secret: self.secret(),
+            way,
             call,
             limit,
         })

@@ -69,7 +69,8 @@ impl Control {
                 }),
             }
         }
-        Ok(joined(parts, verb.note_column()))
+        let note = verb.note_column();
+        self.in_turn(move |_| joined(parts, note)).await
     }
 
     /// Asks these peers at once; each has `peer_timeout_ms`. In the order of their slots.

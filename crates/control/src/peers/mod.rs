@@ -9,6 +9,7 @@ mod elsewhere;
 mod farmwide;
 mod roster;
 pub(crate) mod sessions;
+mod way;
 
 use std::fmt::{self, Debug};
 use std::future::Future;
@@ -18,6 +19,8 @@ use std::time::Duration;
 
 pub use roster::{Leads, Peer, Roster};
 pub use sessions::PeerSessions;
+pub(crate) use way::Ways;
+pub use way::{TLS_NAME, Way};
 
 use tokio::net::TcpStream;
 
@@ -26,7 +29,7 @@ use crate::commands::{Call, CommandError, Table};
 /// The future of a peer's answer.
 pub type Asking<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What the routers of one farm know and nobody else does: who shows it is one of them.
+/// A text that opens something to whoever shows it: a token, the farm's secret, a private key.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
@@ -36,9 +39,16 @@ impl Secret {
         Secret(text.into())
     }
 
-    /// The text, to be sent to a peer or compared with what one sent.
+    /// The text, to be used or kept.
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+
+    /// Whether this is it, found in a time that does not tell how much of it was right. Nothing is an empty one.
+    pub fn is(&self, given: &str) -> bool {
+        let pairs = self.0.bytes().zip(given.bytes());
+        let differences = pairs.fold(0, |all, (a, b)| all | (a ^ b));
+        !self.0.is_empty() && self.0.len() == given.len() && differences == 0
     }
 }
 
@@ -53,7 +63,7 @@ impl Debug for Secret {
 #[derive(Clone, Debug)]
 pub struct Question {
     pub peer: Peer,
-    pub secret: Secret,
+    pub way: Way,
     pub call: Call,
     /// The whole of it may take so long, the connection included.
     pub limit: Duration,

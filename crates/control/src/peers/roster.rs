@@ -14,6 +14,8 @@ pub struct Peer {
     /// `host:port` of its HTTP door.
     pub http: String,
     pub version: String,
+    /// It speaks TLS to peers. Releases before that did not say so.
+    pub tls: bool,
 }
 
 /// Who leads the farm.

@@ -20,6 +20,7 @@ pub(crate) const GROUP: &str = "peer";
 const SESSIONS: &str = "sessions";
 const KILL: &str = "kill";
 pub(crate) const RELEASE: &str = "release";
+pub(crate) const WRITES: &str = "writes";
 pub(crate) const DRAINED: &str = "drained";
 
 /// Where an id has its router's slot.
@@ -43,7 +44,9 @@ impl Control {
             let sessions = sessions.map_err(|error| error.to_string());
             PeerSessions { peer, sessions }
         };
-        answers.map(read).collect()
+        // Who panics here has told why.
+        let all = self.in_turn(move |_| answers.map(read).collect()).await;
+        all.unwrap_or_default()
     }
 
     /// Passes a KILL on to whom it concerns: the router of the session's slot, or all. An error names
@@ -78,14 +81,15 @@ impl Control {
     /// Answers what only peers ask.
     pub(crate) async fn answer_peer(&self, call: &Call) -> Result<Table, CommandError> {
         match (call.command.as_str(), call.args.as_slice()) {
-            (SESSIONS, []) => column(&self.sessions.list()),
+            (SESSIONS, []) => self.in_turn(|sessions| column(&sessions.list())).await?,
             (KILL, [text]) => {
                 let kill: Kill = serde_json::from_str(text).map_err(|error| {
                     CommandError::Usage(format!("the KILL cannot be read: {error}"))
                 })?;
                 column(&[self.sessions.kill(&kill)])
             }
-            (DRAINED, [job]) => column(&[self.is_drained(job)]),
+            (DRAINED, [job]) => column(&[self.is_drained(job).await]),
+            (WRITES, [since]) => column(&self.tell_writes(since).await?),
             (RELEASE, [account]) => column(&[self.release_permits(account).await?]),
             (other, _) => Err(CommandError::Usage(format!(
                 "this router knows no question {other:?} of peers; run one version everywhere"
@@ -105,7 +109,7 @@ fn column<T: Serialize>(values: &[T]) -> Result<Table, CommandError> {
     Ok(table)
 }
 
-fn cells<T: DeserializeOwned>(table: &Table) -> Result<Vec<T>, PeerError> {
+pub(crate) fn cells<T: DeserializeOwned>(table: &Table) -> Result<Vec<T>, PeerError> {
     let read = |row: &Vec<Value>| {
         let cell = row.first().cloned().unwrap_or_default();
         serde_json::from_value(cell).map_err(|error| PeerError::Strange(error.to_string()))

@@ -2,6 +2,15 @@
 
 use super::*;
 
+/// What a store is given that lacks it.
+fn fresh(id: &str, secret: &str) -> Fresh {
+    Fresh {
+        id: id.to_owned(),
+        secret: Secret::new(secret),
+        authority: Secret::new(&format!("key of {secret}")),
+    }
+}
+
 pub(crate) fn server(group: &str, port: u16, status: Status) -> ServerRecord {
     ServerRecord {
         uuid: format!("00000000-0000-4000-8000-{port:012}"),
@@ -19,6 +28,7 @@ pub(crate) fn server(group: &str, port: u16, status: Status) -> ServerRecord {
         engine: Engine::MariaDb,
         version: "10.11.6-MariaDB".to_owned(),
         never_primary: false,
+        certificate: None,
     }
 }
 
@@ -49,13 +59,22 @@ pub(crate) fn records(group: &str, servers: &[ServerRecord]) -> Records {
 async fn records_survive_the_store() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = meta::Embedded::open(dir.path()).expect("a store");
-    let empty = Records::load(&store, "f1", &Secret::new("s1"))
+    let empty = Records::load(&store, &fresh("f1", "s1"))
         .await
         .expect("read");
     assert_eq!((&*empty.farm_id, empty.secret.reveal()), ("f1", "s1"));
-    let again = Records::load(&store, "f2", &Secret::new("s2")).await;
+    let again = Records::load(&store, &fresh("f2", "s2")).await;
     let again = again.expect("read");
     assert_eq!((&*again.farm_id, again.secret.reveal()), ("f1", "s1"));
+    assert_eq!(again.authority.reveal(), "key of s1");
+    // A store of a release that had no authority.
+    let without = Transaction::new().delete(FARM_AUTHORITY);
+    store.commit(without).await.expect("written");
+    let newer = Records::load(&store, &fresh("f3", "s3")).await;
+    let newer = newer.expect("read");
+    assert_eq!((&*newer.farm_id, newer.secret.reveal()), ("f1", "s1"));
+    assert_eq!(newer.authority.reveal(), "key of s3");
+    assert!(!format!("{newer:?}").contains("key of s3"));
 
     let group = GroupRecord {
         description: "d".to_owned(),
@@ -92,14 +111,14 @@ async fn records_survive_the_store() {
 async fn groups_of_an_older_store_get_numbers() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = meta::Embedded::open(dir.path()).expect("a store");
-    Records::load(&store, "f1", &Secret::new("s1"))
+    Records::load(&store, &fresh("f1", "s1"))
         .await
         .expect("read");
     let old = Transaction::new()
         .put("/group/a", "{}")
         .put("/group/b", "{}");
     store.commit(old).await.expect("written");
-    let records = Records::load(&store, "f1", &Secret::new("s1"))
+    let records = Records::load(&store, &fresh("f1", "s1"))
         .await
         .expect("read");
     let numbers = |records: &Records| -> Vec<u32> {
@@ -108,7 +127,7 @@ async fn groups_of_an_older_store_get_numbers() {
     assert_eq!(numbers(&records), [1, 2]);
     let removed = records.remove_group("b");
     store.commit(removed).await.expect("written");
-    let records = Records::load(&store, "f1", &Secret::new("s1"))
+    let records = Records::load(&store, &fresh("f1", "s1"))
         .await
         .expect("read");
     let again = records.create_group("b", &GroupRecord::default());

@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 
 use crate::runtime::Control;
 use reading::Reading;
+pub(crate) use reading::is_harmless;
 
 /// After a failure, and while there is nothing to remember.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -53,7 +54,7 @@ impl Control {
                     return;
                 }
                 let primary = state.records.primary(&group);
-                primary.map(|(id, record)| (ServerId(id), self.login(&record.host, record.port)))
+                primary.map(|(id, record)| (ServerId(id), self.login(record)))
             };
             if let Some((server, login)) = primary.filter(|_| !spaces.is_empty()) {
                 let read = self.feed_from(&group, server, &login, &feed, &spaces).await;

@@ -353,7 +353,7 @@ fn void(space: &Space, key: &KeyColumn, rows: &Rows, mut note: impl FnMut(Vec<u8
 }
 
 /// Statements that touch no table that others see: those that sessions leave behind.
-fn is_harmless(text: &[u8]) -> bool {
+pub(crate) fn is_harmless(text: &[u8]) -> bool {
     let begins =
         |with: &[u8]| text.len() >= with.len() && text[..with.len()].eq_ignore_ascii_case(with);
     begins(b"DROP TEMPORARY TABLE")

@@ -21,9 +21,12 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 impl Control {
     /// True when no session of this router works any more by the map from before a cut.
-    pub(crate) fn is_drained(&self, job: &str) -> bool {
-        let since = self.state().layout.held_since(job);
-        since.is_some_and(|since| self.sessions.stints_before(since) == Some(0))
+    pub(crate) async fn is_drained(&self, job: &str) -> bool {
+        let Some(since) = self.state().layout.held_since(job) else {
+            return false;
+        };
+        let open = self.aside(move |sessions| sessions.stints_before(since));
+        open.await == Ok(Some(0))
     }
 
     /// Waits until nothing is left, on any router, that began before the cut.
@@ -36,7 +39,7 @@ impl Control {
         let late =
             |what: &str| Trouble::Late(format!("{what} did not end within {} ms", record.hold_ms));
         loop {
-            if self.is_drained(job) {
+            if self.is_drained(job).await {
                 if let Some(why) = self.undrained_peer(job).await {
                     if began.elapsed() > limit {
                         return Err(late(&why));
@@ -129,9 +132,7 @@ impl Control {
             let alive = state.seen.get(id).is_some_and(|seen| seen.health.alive);
             server.status == Status::Replica && alive
         });
-        serving
-            .map(|(_, server)| self.login(&server.host, server.port))
-            .collect()
+        serving.map(|(_, server)| self.login(server)).collect()
     }
 
     /// Changes the map. Ends only when it is known whether it was changed.

@@ -21,6 +21,7 @@ use machines::reshard::Phase;
 use tokio::task::JoinSet;
 
 use crate::commands::CommandError;
+use crate::editing::TRIES;
 use crate::record::{Kept, MOVE, MoveRecord, Moves, json};
 use crate::runtime::Control;
 
@@ -102,7 +103,6 @@ impl Control {
         job: &str,
         change: impl Fn(&mut MoveRecord),
     ) -> Result<(), CommandError> {
-        const TRIES: usize = 5;
         for tried in 0.. {
             let Some(kept) = self.move_record(job) else {
                 return Err(CommandError::Refused(format!(
@@ -119,7 +119,7 @@ impl Control {
                 .when_revision(&key, kept.revision)
                 .put(&key, &json(&record));
             match self.commit(transaction).await {
-                Err(CommandError::Refused(_)) if tried < TRIES && self.right().is_some() => {}
+                Err(CommandError::Stale) if tried < TRIES => {}
                 other => return other,
             }
         }

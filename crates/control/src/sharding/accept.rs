@@ -94,7 +94,7 @@ impl Control {
     pub(crate) fn login_of(&self, group: &str) -> Result<Login, CommandError> {
         let state = self.state();
         let primary = state.records.primary(group);
-        let login = primary.map(|(_, server)| self.login(&server.host, server.port));
+        let login = primary.map(|(_, server)| self.login(server));
         login.ok_or_else(|| no_primary(group))
     }
 

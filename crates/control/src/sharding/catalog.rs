@@ -133,7 +133,7 @@ impl Control {
         let primary = {
             let state = self.state();
             let primary = state.records.primary(group);
-            primary.map(|(_, server)| self.login(&server.host, server.port))
+            primary.map(|(_, server)| self.login(server))
         };
         let login =
             primary.ok_or_else(|| format!("group {group} has no primary to read tables from"))?;

@@ -9,33 +9,31 @@ use tokio::task::JoinHandle;
 
 /// Both of them; ended by [`Running::end`].
 pub struct Running {
-    stops: [oneshot::Sender<()>; 2],
-    tasks: [JoinHandle<()>; 2],
+    door: Door,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
 }
 
 impl Running {
     /// Starts them.
     pub fn start(control: &Arc<Control>, door: Door) -> Running {
-        let (stop_control, control_stops) = oneshot::channel::<()>();
-        let (stop_door, door_stops) = oneshot::channel::<()>();
+        let (stop, stopped) = oneshot::channel::<()>();
         let running = Arc::clone(control).run(async {
-            let _ = control_stops.await;
+            let _ = stopped.await;
         });
-        let serving = door.serve(async {
-            let _ = door_stops.await;
-        });
+        door.serve(true);
         Running {
-            stops: [stop_door, stop_control],
-            tasks: [tokio::spawn(serving), tokio::spawn(running)],
+            door,
+            stop,
+            task: tokio::spawn(running),
         }
     }
 
     /// Ends the door, then the control plane.
     pub async fn end(self) {
-        for (stop, task) in self.stops.into_iter().zip(self.tasks) {
-            stop.send(()).expect("it waits for this");
-            task.await.expect("no panic");
-        }
+        self.door.close().await;
+        self.stop.send(()).expect("it waits for this");
+        self.task.await.expect("no panic");
     }
 }
 

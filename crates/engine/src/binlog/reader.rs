@@ -58,7 +58,6 @@ pub struct Statement {
     /// The session's current one.
     pub database: String,
     pub text: Vec<u8>,
-    pub thread_id: u32,
 }
 
 /// What comes from a reader. Every transaction is a `Begin`, what it did, and an `End`.
@@ -297,7 +296,7 @@ impl Reader {
                     End::Prepared(xid)
                 })
             }
-            kind if code::LOADED.contains(&kind) => self.statement(0, "", b"LOAD DATA"),
+            kind if code::LOADED.contains(&kind) => self.statement("", b"LOAD DATA"),
             code::INCIDENT => {
                 return Err(self.lost("it has lost events itself, as it says in its binlog"));
             }
@@ -346,7 +345,7 @@ impl Reader {
 
     fn query(&mut self, data: &[u8]) -> Result<Option<Event>, Error> {
         let short = || self.unread("a statement that ends too early");
-        let (thread_id, text) = query_of(data).ok_or_else(short)?;
+        let text = query_of(data).ok_or_else(short)?;
         let database = query_database(data).ok_or_else(short)?;
         let Some(open) = &mut self.open else {
             return Ok(None);
@@ -369,16 +368,15 @@ impl Reader {
             text if text.starts_with(b"SAVEPOINT ") => return Ok(None),
             _ => {}
         }
-        Ok(self.statement(thread_id, &database, text))
+        Ok(self.statement(&database, text))
     }
 
-    fn statement(&mut self, thread_id: u32, database: &str, text: &[u8]) -> Option<Event> {
+    fn statement(&mut self, database: &str, text: &[u8]) -> Option<Event> {
         let open = self.open.as_mut()?;
         open.told = open.standalone;
         Some(Event::Statement(Statement {
             database: database.to_owned(),
             text: text.to_owned(),
-            thread_id,
         }))
     }
 }
@@ -472,7 +470,7 @@ fn query_database(data: &[u8]) -> Option<String> {
 
 /// A query event whose text is not compressed any more.
 fn query_inflated(data: &[u8]) -> Option<Vec<u8>> {
-    let (_, text) = query_of(data)?;
+    let text = query_of(data)?;
     let mut whole = data[..data.len() - text.len()].to_vec();
     whole.extend(inflated(text)?);
     Some(whole)

@@ -1,4 +1,5 @@
-//! Transactions in a stream of binlog events: who wrote them, and how many rows of which table.
+//! Transactions in a stream of binlog events: by which connection of a router, and how many rows of
+//! which table.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,10 +37,11 @@ pub struct Written {
     pub tables: Vec<Touched>,
     /// False where the events do not tell all rows (statement format, compressed or partial events).
     pub counted: bool,
-    /// The mark that its statements carried, where the stream tells.
+    /// The mark that its statements carried.
     pub mark: Option<String>,
-    /// The id of the connection that wrote it, on the server where it was first written; MySQL only.
-    pub thread_id: Option<u32>,
+    /// True when it changed rows whose statements the log does not keep, so that nobody can say
+    /// whether they carried a mark.
+    pub mute: bool,
 }
 
 /// Collects transactions from events.
@@ -52,6 +54,8 @@ pub(super) struct Trace {
     pub(super) file: Option<String>,
     pub(super) start: Option<u32>,
     tables: HashMap<u64, Arc<(String, String)>>,
+    /// The text of the statement whose rows come was told.
+    said: bool,
 }
 
 /// Events that `mysql_common` does not name or that are only looked at raw.
@@ -64,6 +68,8 @@ mod code {
     pub const ROWS_QUERY: u8 = 29;
     pub const MYSQL_GTID: u8 = 33;
     pub const PARTIAL_UPDATE: u8 = 39;
+    /// A whole transaction of MySQL, compressed (`binlog_transaction_compression`).
+    pub const PAYLOAD: u8 = 40;
     pub const MARIADB_GTID: u8 = 162;
     /// Compressed statements and rows of MariaDB.
     pub const COMPRESSED: std::ops::RangeInclusive<u8> = 165..=171;
@@ -78,6 +84,7 @@ impl Trace {
             file: None,
             start: None,
             tables: HashMap::new(),
+            said: false,
         }
     }
 
@@ -104,12 +111,28 @@ impl Trace {
             }
             code::MYSQL_GTID => self.begin(mysql_gtid(data)),
             code::QUERY => self.query(data),
-            code::ROWS_QUERY => self.mark(data.get(1..).unwrap_or_default()),
+            code::ROWS_QUERY => {
+                self.said = true;
+                self.mark(data.get(1..).unwrap_or_default());
+            }
             code::TABLE_MAP => {}
             code::XID => self.end(),
-            code::PARTIAL_UPDATE => self.uncounted(),
-            kind if code::COMPRESSED.contains(&kind) => self.uncounted(),
-            kind if code::ROWS.contains(&kind) => self.rows(event, map),
+            code::PAYLOAD => {
+                self.mute();
+                self.uncounted();
+            }
+            code::PARTIAL_UPDATE => {
+                self.heard(data);
+                self.uncounted();
+            }
+            kind if code::COMPRESSED.contains(&kind) => {
+                self.mute();
+                self.uncounted();
+            }
+            kind if code::ROWS.contains(&kind) => {
+                self.heard(data);
+                self.rows(event, map);
+            }
             _ => {}
         }
     }
@@ -122,6 +145,7 @@ impl Trace {
     fn begin(&mut self, gtid: Option<String>) {
         self.end();
         self.tables.clear();
+        self.said = false;
         self.current = gtid.map(|gtid| Written {
             gtid,
             counted: true,
@@ -135,6 +159,26 @@ impl Trace {
         }
     }
 
+    fn mute(&mut self) {
+        if let Some(current) = &mut self.current {
+            current.mute = true;
+        }
+    }
+
+    /// Rows came: was their statement told? MariaDB's stream does not have the texts; its listing
+    /// tells later.
+    fn heard(&mut self, data: &[u8]) {
+        /// Of a rows event: the table id, and the flags behind it.
+        const FLAGS_AT: usize = 6;
+        /// STMT_END_F: the last rows of a statement.
+        const ENDS_STATEMENT: u8 = 1;
+        if !self.said {
+            self.mute();
+        }
+        let flags = data.get(FLAGS_AT).copied().unwrap_or(ENDS_STATEMENT);
+        self.said &= flags & ENDS_STATEMENT == 0;
+    }
+
     fn mark(&mut self, text: &[u8]) {
         if let Some(current) = &mut self.current
             && let Some(mark) = mark_of(text)
@@ -144,20 +188,18 @@ impl Trace {
     }
 
     fn query(&mut self, data: &[u8]) {
-        let Some((thread_id, text)) = query_of(data) else {
+        let Some(text) = query_of(data) else {
+            self.mute();
             return self.uncounted();
         };
         match text {
-            b"COMMIT" | b"ROLLBACK" => return self.end(),
+            b"COMMIT" | b"ROLLBACK" => self.end(),
             b"BEGIN" => {}
             text if text.starts_with(b"SAVEPOINT ") => {}
             text => {
                 self.mark(text);
                 self.uncounted();
             }
-        }
-        if let Some(current) = &mut self.current {
-            current.thread_id.get_or_insert(thread_id);
         }
     }
 
@@ -256,13 +298,11 @@ fn mysql_gtid(data: &[u8]) -> Option<String> {
     Some(format!("{text}:{number}"))
 }
 
-/// The thread id and the text of a query event.
-pub(crate) fn query_of(data: &[u8]) -> Option<(u32, &[u8])> {
-    let thread_id = u32::from_le_bytes(data.get(..4)?.try_into().ok()?);
+/// The text of a query event.
+pub(crate) fn query_of(data: &[u8]) -> Option<&[u8]> {
     let database = usize::from(*data.get(8)?);
     let variables = usize::from(u16::from_le_bytes(data.get(11..13)?.try_into().ok()?));
-    let text = data.get(13 + variables + database + 1..)?;
-    Some((thread_id, text))
+    data.get(13 + variables + database + 1..)
 }
 
 /// The mark at the front of a statement: what stands between `/*heddle:` and `*/`. A server may have
@@ -347,7 +387,7 @@ mod tests {
         let mut query = 42_u32.to_le_bytes().to_vec();
         query.extend([0, 0, 0, 0, 1, 0, 0, 2, 0, 9, 9, b'd', 0]);
         query.extend(b"BEGIN");
-        assert_eq!(query_of(&query), Some((42, &b"BEGIN"[..])));
+        assert_eq!(query_of(&query), Some(&b"BEGIN"[..]));
         assert_eq!(query_of(&query[..10]), None);
     }
 }

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::link::{Link, Login, bytes_at, quoted, text_at};
 use crate::replication::detach;
 use crate::retirement::take_no_writes;
+use crate::words::words;
 
 /// ER_UNKNOWN_SYSTEM_VARIABLE and what a variable that cannot be set in a session gives.
 const NO_SUCH_VARIABLE: [u16; 3] = [1193, 1229, 1238];
@@ -53,7 +54,7 @@ pub async fn contents(link: &mut Link, timeout_ms: u64) -> Result<Contents, Erro
 pub async fn wipe(destination: &Login, timeout_ms: u64) -> Result<(), Error> {
     let mut link = Link::open(destination, timeout_ms).await?;
     empty(&mut link, timeout_ms).await?;
-    let reset = reset_words(&link);
+    let reset = words(link.version()).reset_log;
     link.run("forget its position", reset, timeout_ms).await?;
     drop_unfinished(&mut link, timeout_ms).await
 }
@@ -143,16 +144,8 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Marks the server as one whose data are not whole.
 pub(super) async fn begin(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
-    let reset = reset_words(link);
+    let reset = words(link.version()).reset_log;
     link.run("forget its position", reset, timeout_ms).await
-}
-
-fn reset_words(link: &Link) -> &'static str {
-    match link.version().engine {
-        Engine::MariaDb => "RESET MASTER; SET GLOBAL gtid_slave_pos=''",
-        Engine::MySql if link.version().number >= 80_200 => "RESET BINARY LOGS AND GTIDS",
-        Engine::MySql => "RESET MASTER",
-    }
 }
 
 /// Databases, sequences and tables, without rows.
@@ -377,7 +370,7 @@ pub(super) async fn finish(
     timeout_ms: u64,
 ) -> Result<(), Error> {
     const OPERATION: &str = "take its position";
-    let reset = reset_words(link);
+    let reset = words(link.version()).reset_log;
     link.run(OPERATION, reset, timeout_ms).await?;
     let position = quoted(&snapshot.position.to_string());
     let sql = match link.version().engine {

@@ -14,6 +14,7 @@ pub fn login(server: &Server) -> Login {
         user: "root".to_owned(),
         password: String::new(),
         tls: LinkTls::Off,
+        known: engine::Known::Nothing,
     }
 }
 

@@ -2,11 +2,9 @@
 //! last client has left.
 
 use std::ffi::OsString;
-use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -35,7 +33,6 @@ const RECLAIM_MAX: Duration = Duration::from_secs(10);
 pub struct Life<'a> {
     pub router: &'a Router,
     pub doors: Doors,
-    pub http: Arc<TcpListener>,
     pub state: &'a Path,
     /// Who served before and may still have clients.
     pub before: Option<Relieved>,
@@ -72,11 +69,11 @@ impl Life<'_> {
     /// # Errors
     /// The predecessor does not step back, or a thread of the data plane panicked.
     pub async fn live(mut self, before: Option<Predecessor>) -> Result<(), Failure> {
-        self.router.serve_http(true);
+        self.router.http.serve(true);
         if let Some(before) = before {
             self.before = Some(before.relieve().await?);
         }
-        let (sql, http) = (self.doors.sql.address(), self.router.http_address);
+        let (sql, http) = (self.doors.sql.address(), self.router.http.address());
         let kv = shown(self.doors.kv_address());
         say(format!("ready sql={sql} kv={kv} http={http}"));
         loop {
@@ -105,7 +102,7 @@ impl Life<'_> {
                     tracing::error!("process {process} took over and died; this one goes on");
                     self.take_back(process).await;
                     self.doors.resume();
-                    self.router.serve_http(true);
+                    self.router.http.serve(true);
                     say("serving again");
                 }
             }
@@ -121,7 +118,8 @@ impl Life<'_> {
         for (name, socket) in self.doors.listeners().unwrap_or_default() {
             self.systemd.keep(name, socket.as_fd());
         }
-        self.systemd.keep("http", self.http.as_fd());
+        self.systemd
+            .keep("http", self.router.http.listener().as_fd());
         let sql = self.doors.sql.address();
         self.systemd.ready(&format!("serving SQL on {sql}"));
         offer.ok()
@@ -159,7 +157,8 @@ impl Life<'_> {
         let doors = self.doors.listeners()?;
         let of_doors = doors.iter();
         let of_doors = of_doors.map(|(name, socket)| (format!("{OWN}{name}"), socket.as_fd()));
-        let http = (format!("{OWN}http"), self.http.as_fd());
+        let http = self.router.http.listener();
+        let http = (format!("{OWN}http"), http.as_fd());
         let sockets: Vec<_> = of_doors.chain([http]).collect();
         let last_id = self.doors.sql.shared().registry.last_id();
         let lends = self.router.lends();
@@ -176,7 +175,7 @@ impl Life<'_> {
         }
         self.router.step_down().await;
         self.doors.rest();
-        self.router.serve_http(false);
+        self.router.http.serve(false);
         // The other one serves from here on, whether or not it hears this.
         if let Err(error) = successor.grant().await {
             tracing::debug!("the successor did not hear that it is alone: {error}");

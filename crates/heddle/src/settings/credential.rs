@@ -1,9 +1,11 @@
 //! `[[backend_credential]]` in `heddle.toml`.
 
+use std::path::Path;
+
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::BackendCredential;
+use super::{BackendCredential, passwords};
 
 /// The name of the tables.
 pub const KEY: &str = "backend_credential";
@@ -45,9 +47,19 @@ fn one(
             "user" => credential.user = text,
             "host" => credential.host = Some(text),
             "server_user" => credential.server_user = Some(text),
-            "password" => (credential.password, has_password) = (text, true),
+            "password" if !has_password => (credential.password, has_password) = (text, true),
+            "password_file" if !has_password => {
+                let read = passwords::read(Path::new(&text));
+                credential.password =
+                    read.map_err(|error| (line, format!("{KEY}: {name}: {error}")))?;
+                has_password = true;
+            }
+            "password" | "password_file" => {
+                let what = format!("{KEY}: set password or password_file, not both");
+                return Err((line, what));
+            }
             _ => {
-                let known = "user, host, password, server_user";
+                let known = "user, host, password, password_file, server_user";
                 return Err((line, format!("{KEY}: unknown key `{name}`; it has {known}")));
             }
         }

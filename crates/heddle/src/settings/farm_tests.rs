@@ -132,7 +132,7 @@ fn all_that_is_wrong_is_told_with_its_line() {
     let expected = [
         (2, "threads is each router's own: it depends on the machine"),
         (3, "did you mean `max_lag_ms`?"),
-        (4, "eventual, session, strong"),
+        (4, "eventual, session, client"),
         (5, "pool_wait_ms: must be 1 to 3600000"),
         (9, "unknown key `what`"),
         (10, "the name \"a\" is taken"),

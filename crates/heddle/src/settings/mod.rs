@@ -5,6 +5,7 @@ mod credential;
 mod document;
 mod farm;
 mod file;
+mod passwords;
 mod rules;
 mod value;
 
@@ -19,9 +20,9 @@ pub use farm::{assign, read as read_document, show};
 pub use file::{read, read_rules};
 pub use rules::names_are_unique;
 pub use value::{
-    Atomic, Balance, CompressServers, Consistency, ErrorNumbers, EtcdPrefix, EtcdUrls, Io,
-    LogFormat, LogLevel, NearServers, OptionalAddress, OptionalPath, ReadFailover, Switch,
-    TlsClients, TlsServers, TrxStickiness, WithoutStore,
+    Atomic, Balance, ClientScope, CompressServers, Consistency, ErrorNumbers, EtcdPrefix, EtcdUrls,
+    Io, LogFormat, LogLevel, NearServers, Networks, OptionalAddress, OptionalPath, ProxyServers,
+    ReadFailover, Switch, TlsClients, TlsServers, TrxStickiness, WithoutStore,
 };
 
 use value::{Raw, Value};
@@ -162,6 +163,26 @@ settings! {
         "Where the web page, metrics and commands are.";
     http_hosts: Vec<String> = "" "" Restart
         "Host names, besides localhost and IP addresses, by which the HTTP door may be called.";
+    http_tls: TlsClients = "preferred" "" Restart
+        "TLS over HTTP, by the certificate that SQL clients are shown: preferred takes it on http_listen beside plain HTTP; required refuses plain HTTP that comes from another machine (426), but for health; off never offers it.";
+    http_connections_max: u64 = "512" "connections" [8, 65536] Restart
+        "HTTP connections at once. A further one takes the place of that which has waited longest for its client; where all are at work it is answered with 503.";
+    http_address_connections_max: u64 = "64" "connections" [1, 65536] Restart
+        "The same of one address.";
+    http_header_timeout_s: u64 = "10" "s" [1, 3600] Restart
+        "An HTTP client whose request has begun, or that has just connected, must have sent the whole head by then.";
+    http_body_timeout_s: u64 = "30" "s" [1, 3600] Restart
+        "The body of an HTTP request must be there so long after its head.";
+    http_idle_timeout_s: u64 = "60" "s" [1, 86400] Restart
+        "An HTTP connection without another request is closed so long after the last answer.";
+    http_write_timeout_s: u64 = "30" "s" [1, 3600] Restart
+        "An HTTP client that takes nothing of its answer for so long is closed.";
+    http_body_bytes_max: u64 = "1048576" "bytes" [1024, 1073741824] Restart
+        "Longest body of an HTTP request.";
+    metrics_public: Switch = "off" "" Restart
+        "Whether everybody may see the web page and the metrics; otherwise they need the token in DIR/monitor-token or DIR/token (docs/SECURITY.md).";
+    monitor_users: Vec<String> = "" "" Restart
+        "Names of accounts that may use the commands which show the farm, besides those with the PROCESS privilege.";
     state_dir: PathBuf = "heddle-state" "" Restart
         "Directory of the farm's state and of the HTTP token.";
     etcd: EtcdUrls = "" "" Restart
@@ -172,6 +193,8 @@ settings! {
         "Account in etcd that may read and write all keys that begin with etcd_prefix; none where etcd has no accounts.";
     etcd_password: String = "" "" Restart
         "Its password.";
+    etcd_password_file: OptionalPath = "" "" Restart
+        "A file with the password instead; systemd's credential etcd_password is read where neither is set.";
     etcd_ca: OptionalPath = "" "" Restart
         "PEM file with the authority of the certificates of etcd's members; needed for https:// URLs.";
     etcd_certificate: OptionalPath = "" "" Restart
@@ -181,9 +204,11 @@ settings! {
     router_name: String = "" "" Restart
         "This router's name among those of its farm; without one, its address in peer_url.";
     peer_url: String = "" "" Restart
-        "Where the farm's other routers reach this one's HTTP door, as http://HOST:PORT; without it, http_listen.";
+        "Where the farm's other routers reach this one's HTTP door, as http://HOST:PORT; without it, http_listen. Routers speak TLS there whatever it says.";
     peer_timeout_ms: u64 = "1000" "ms" [10, 60000] Restart
         "In views over all routers of the farm each has so long to answer; who has not stands there by name.";
+    peers_in_clear: Switch = "off" "" Restart
+        "Speak plain HTTP with routers of releases that know no TLS between routers, while they are upgraded: the farm's secret crosses the network in clear then.";
     router_lease_ms: u64 = "2000" "ms" [1000, 60000] Restart
         "A router that etcd has not heard for so long is gone, and leads no more. etcd counts in seconds and grants no less than one and a half of its election timeouts.";
     store_silence_ms: u64 = "10000" "ms" [1000, 86400000] Restart
@@ -198,10 +223,14 @@ settings! {
         "PEM file with the certificate's private key.";
     tls_client_ca: OptionalPath = "" "" Restart
         "PEM file with the authorities of clients' certificates, for accounts that REQUIRE X509; clients without a certificate stay welcome.";
+    proxy_protocol_networks: Networks = "" "" Restart
+        "Networks of load balancers that may say by the PROXY protocol (version 1 or 2) where their clients are, at all doors (docs/SECURITY.md): 10.0.0.0/24, 2001:db8::/32, or addresses. Who sends a header from elsewhere is refused (1130).";
     tls_servers: TlsServers = "preferred" "" Restart
         "TLS with servers: disabled; preferred where a server offers it and is not on this machine; required; verify_ca wants a certificate signed by tls_servers_ca; verify_identity also the server's name in it.";
     tls_servers_ca: OptionalPath = "" "" Restart
         "PEM file with the authorities of the servers' certificates.";
+    proxy_protocol_servers: ProxyServers = "off" "" Restart
+        "Server connections begin with a PROXY header (v2, or v1) that says where the client is, so that servers find its account by its own address; MariaDB servers must name the router in proxy_protocol_networks, MySQL has none. Such connections are shared only among an account's clients of one address (docs/ACCOUNTS.md).";
     compress_servers: CompressServers = "off" "" Restart
         "Compression between router and servers that can do it: for slow networks, at the cost of CPU on both.";
     threads: u64 = "0" "threads" [0, 1024] Restart
@@ -222,6 +251,12 @@ settings! {
         "Opening a server connection, login included, may take so long.";
     handshake_timeout_s: u64 = "10" "s" [1, 3600] Live
         "A client that has not logged in by then is closed.";
+    logins_max: u64 = "2000" "connections" [1, 1000000] Live
+        "Clients at once that have not logged in yet; more get error 1040. They count in clients_max, too.";
+    login_failures: u64 = "100" "logins" [0, 4294967295] Live
+        "After so many logins in a row that failed, an address has to wait before it may try again (error 1129): 1 s, then twice as long with each failure, up to 60 s. A login that succeeds ends the count; loopback never waits; 0 lets nobody wait, those who do included.";
+    login_queue_max: u64 = "1000" "passwords" [1, 1000000] Live
+        "So many passwords wait to be verified (a SHA-crypt hash, a password under the router's RSA key), which threads of their own do; more logins get error 1040.";
     idle_timeout_s: u64 = "28800" "s" [1, 31536000] Live
         "A client that sent nothing for so long is closed.";
     client_read_timeout_s: u64 = "30" "s" [1, 31536000] Live
@@ -230,12 +265,16 @@ settings! {
         "A client that takes nothing of its result for so long is closed, as by net_write_timeout.";
     statement_timeout_ms: u64 = "0" "ms" [0, 2592000000] Live
         "A statement that runs for so long is ended by KILL QUERY; 0 for no limit. COMMIT and ROLLBACK have none.";
+    memory_bytes_max: u64 = "0" "bytes" [0, 1125899906842624] Live
+        "What all clients together may make the router keep in memory (docs/SECURITY.md): beyond it new work is refused with error 1041 and nothing is ended. 0 for half of what the machine, or the router's control group, has.";
     packet_bytes_max: u64 = "67108864" "bytes" [1024, 1073741824] Live
         "Longest packet from a client, like the servers' max_allowed_packet.";
     server_statements_max: u64 = "12800" "statements" [1, 1048576] Live
         "Prepared statements kept at one server, over all its connections; keep it below the server's max_prepared_stmt_count.";
     statements_max: u64 = "16382" "statements" [1, 1048576] Live
         "Prepared statements that one client may hold at once.";
+    statements_bytes_max: u64 = "134217728" "bytes" [1024, 1099511627776] Live
+        "What they may take together: their texts, the types of their parameters, and some 300 bytes for each.";
     probe_interval_ms: u64 = "500" "ms" [10, 3600000] Live
         "Time between two probes of one server.";
     probe_timeout_ms: u64 = "1000" "ms" [10, 3600000] Live
@@ -255,7 +294,7 @@ settings! {
     crossing_grace_ms: u64 = "2000" "ms" [0, 3600000] Live
         "A prepared part of another router's transaction is left to that router for so long; then anybody ends it.";
     decisions_kept_ms: u64 = "600000" "ms" [1000, 86400000] Live
-        "A decision of another router's transaction is kept for so long, so that it can ask.";
+        "A decision of another router's transaction is kept for so long, so that it can ask; from the decision on, by the server's clock.";
     cross_lock_wait_ms: u64 = "2000" "ms" [0, 3600000] Live
         "Once a transaction has touched a second group, a lock that it waits for longer ends it with error 1213: no server sees a deadlock over several. Rounded up to seconds; 0 leaves it to innodb_lock_wait_timeout.";
     atomic: Atomic = "xa" "" Live
@@ -276,6 +315,8 @@ settings! {
         "Account at scratch with SELECT, INSERT, CREATE, DROP and CREATE TEMPORARY TABLES on heddle.*, and no more.";
     scratch_password: String = "" "" Restart
         "Its password.";
+    scratch_password_file: OptionalPath = "" "" Restart
+        "A file with the password instead; systemd's credential scratch_password is read where neither is set.";
     failover_interval_ms: u64 = "0" "ms" [0, 86400000] Live
         "Least time between two failovers of a group for the same cause.";
     lossy_promotion_after_ms: u64 = "0" "ms" [0, 604800000] Live
@@ -296,8 +337,12 @@ settings! {
         "A fence_command that runs for longer has failed.";
     event_command: String = "" "" Restart
         "Program for /bin/sh that is run for each event, one at a time; it is told HEDDLE_EVENT, HEDDLE_WHEN, HEDDLE_GROUP, HEDDLE_SERVER, HEDDLE_ADDRESS and HEDDLE_DETAIL.";
-    consistency: Consistency = "session" "" Live
-        "The level of reads where nobody asks for another: eventual, session (what the session wrote is there), strong (the primary).";
+    consistency: Consistency = "client" "" Live
+        "The level of reads where nobody asks for another: eventual, session (what the session wrote is there), client (what any connection of its client was told is written), strong (the primary).";
+    client_scope: ClientScope = "address" "" Live
+        "Which connections are one client's at the level client: those of one account from one address (address), of one process of it where its driver sends the attribute _pid (process), of one account (account), or all (everybody). For connections that log in from now on.";
+    client_exchange_ms: u64 = "50" "ms" [1, 60000] Live
+        "Routers of one farm tell each other so often what their clients were told is written.";
     max_lag_ms: u64 = "10000" "ms" [0, 4294967295] Live
         "Eventual reads go to replicas that are behind by no more; the greatest value is no bound.";
     marks: Switch = "on" "" Live
@@ -318,6 +363,8 @@ settings! {
         "See slow_replica_ms.";
     failover_wait_ms: u64 = "10000" "ms" [0, 3600000] Live
         "While a group has no primary, statements that need one and logins wait so long for it before they get the error; 0 does not wait. A session may choose: SET heddle_failover_wait_ms.";
+    failover_waiters_max: u64 = "0" "statements" [0, 1000000] Live
+        "So many statements and logins wait for a primary at once; further statements get error 1041. What belongs to an open transaction waits in every case; 0 for no bound but clients_max.";
     hedge_ms: u64 = "0" "ms" [0, 60000] Live
         "A read whose replica has not begun to answer after so long is sent to another one too, and the first answer counts; 0 never does that.";
     read_failover: ReadFailover = "loop_before_master" "" Live
@@ -364,10 +411,16 @@ settings! {
         "Account with all privileges on every server, for probes and commands.";
     admin_password: String = "" "" Restart
         "Its password.";
+    admin_password_file: OptionalPath = "" "" Restart
+        "A file with the password instead; systemd's credential admin_password is read where neither is set.";
     replication_user: String = "heddle_replication" "" Restart
         "Account with which replicas connect to their primary.";
     replication_password: String = "" "" Restart
         "Its password.";
+    replication_password_file: OptionalPath = "" "" Restart
+        "A file with the password instead; systemd's credential replication_password is read where neither is set.";
+    core_dumps: Switch = "on" "" Restart
+        "Whether the process may leave a core dump, and debuggers of its user may look into it; off, its secrets stay inside (PR_SET_DUMPABLE).";
     log_level: LogLevel = "info" "" Restart
         "Least severity that is logged: error, warn, info, debug, trace.";
     log_format: LogFormat = "text" "" Restart

@@ -9,6 +9,7 @@ use routing::rules::{
     UserDefaults,
 };
 use session::{Level, UNBOUNDED_MS};
+use sqltext::Digest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -120,9 +121,8 @@ impl<'a> Keys<'a> {
 
     fn conditions(&mut self) -> Conditions {
         let digest = |text: &str| {
-            let whole = text.len() == 16;
-            let digest = u64::from_str_radix(text, 16).ok().filter(|_| whole);
-            digest.ok_or("16 hexadecimal digits, as HEDDLE EXPLAIN shows them")
+            let digest = text.parse::<Digest>();
+            digest.map_err(|_| "32 hexadecimal digits, as HEDDLE EXPLAIN shows them")
         };
         let network = |text: &str| Network::parse(text).ok_or("an address or ADDRESS/BITS");
         let regex = |text: &str| regex::Regex::new(text).map_err(|error| broken(&error));
@@ -167,12 +167,7 @@ impl<'a> Keys<'a> {
 
     /// A level, with the bound of eventual reads.
     fn level(&mut self, key: &'static str) -> Option<Level> {
-        let level = self.one(key, |text: &str| match text {
-            "eventual" => Ok(Level::Eventual { max_lag_us: None }),
-            "session" => Ok(Level::Session),
-            "strong" => Ok(Level::Strong),
-            _ => Err("eventual, session or strong"),
-        });
+        let level = self.one(key, level_named);
         let max_lag_ms = self.number("max_lag_ms", 0, UNBOUNDED_MS);
         match (level, max_lag_ms) {
             (Some(Level::Eventual { .. }), Some(max_lag_ms)) => {
@@ -260,12 +255,7 @@ impl<'a> Keys<'a> {
         UserDefaults {
             user: name.unwrap_or_default(),
             host,
-            level: self.one("consistency", |text: &str| match text {
-                "eventual" => Ok(Level::Eventual { max_lag_us: None }),
-                "session" => Ok(Level::Session),
-                "strong" => Ok(Level::Strong),
-                _ => Err("eventual, session or strong"),
-            }),
+            level: self.one("consistency", level_named),
             max_lag_ms: self.number("max_lag_ms", 0, UNBOUNDED_MS),
             monotonic: self.one("monotonic", on_or_off),
             marks: self.one("marks", on_or_off),
@@ -423,6 +413,10 @@ fn broken(error: &regex::Error) -> String {
 #[cfg(test)]
 #[path = "rules_tests.rs"]
 mod tests;
+
+fn level_named(text: &str) -> Result<Level, &'static str> {
+    Level::named(text.as_bytes()).ok_or(Level::NAMES)
+}
 
 fn on_or_off(text: &str) -> Result<bool, &'static str> {
     match text {

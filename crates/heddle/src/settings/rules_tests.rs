@@ -1,7 +1,7 @@
 //! Rules as they are written and what they decide, and what is wrong with others.
 
 use routing::rules::{Question, Rules};
-use sqltext::{Class, Dialect, Mode, Scan};
+use sqltext::{Class, Dialect, Digest, Mode, Scan};
 
 use super::super::file::{parse, parse_rules};
 
@@ -15,7 +15,7 @@ fn decided(rules: &Rules, line: &str) -> String {
     scan.read(text.as_bytes(), &MODE);
     let mut question = Question::new(text.as_bytes(), &MODE, [127, 0, 0, 1].into());
     question.class = scan.class;
-    question.digest = scan.digest;
+    question.digest = Some(Digest::of(text.as_bytes(), &MODE));
     question.writes = matches!(scan.class, Class::Write | Class::Ddl | Class::Call);
     for word in words.split_whitespace() {
         match word.split_once('=').expect("key=value") {
@@ -96,10 +96,10 @@ fn what_is_wrong_is_named_with_its_line() {
         ("user = 3", 3, "a text in quotes"),
         ("user = [\"a\", \"\"]", 3, "none is empty"),
         ("table = \"t\"", 3, "DATABASE.TABLE"),
-        ("digest = \"12\"", 3, "16 hexadecimal digits"),
+        ("digest = \"12\"", 3, "32 hexadecimal digits"),
         ("client = \"10.0.0.0/33\"", 3, "ADDRESS/BITS"),
         ("class = \"ddl\"", 3, "read or write"),
-        ("level = \"best\"", 3, "eventual, session or strong"),
+        ("level = \"best\"", 3, "eventual, session, client or strong"),
         (
             "level = \"session\"\nmax_lag_ms = 5",
             4,

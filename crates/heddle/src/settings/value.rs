@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
+use routing::rules::Network;
+
 /// A value as it was written.
 #[derive(Clone, Debug)]
 pub enum Raw<'a> {
@@ -163,6 +165,47 @@ impl Value for OptionalAddress {
     }
 }
 
+/// Networks, each by its address and bits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Networks(pub Vec<Network>);
+
+impl Value for Networks {
+    const KIND: &'static str = "list of networks";
+
+    fn parse(raw: &Raw<'_>) -> Result<Networks, String> {
+        let network = |text: &String| {
+            Network::parse(text).ok_or_else(|| {
+                format!("{text:?} is no network; write for example 10.0.0.0/24 or 10.0.0.7")
+            })
+        };
+        let names = Vec::<String>::parse(raw)?;
+        names
+            .iter()
+            .map(network)
+            .collect::<Result<_, _>>()
+            .map(Networks)
+    }
+}
+
+/// Whether servers are told where clients are, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProxyServers(pub Option<proxy_wire::Version>);
+
+impl Value for ProxyServers {
+    const KIND: &'static str = "off, v1 or v2";
+
+    fn parse(raw: &Raw<'_>) -> Result<ProxyServers, String> {
+        use proxy_wire::Version;
+        let words = [
+            ("off", None),
+            ("v1", Some(Version::Text)),
+            ("v2", Some(Version::Binary)),
+            ("on", Some(Version::Binary)),
+        ];
+        choice(raw, &words).map(ProxyServers)
+    }
+}
+
 /// The data plane's way to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Io(pub reactor::Io);
@@ -242,16 +285,29 @@ impl Value for CompressServers {
 pub struct Consistency(pub session::Level);
 
 impl Value for Consistency {
-    const KIND: &'static str = "eventual, session or strong";
+    const KIND: &'static str = "eventual, session, client or strong";
 
     fn parse(raw: &Raw<'_>) -> Result<Consistency, String> {
         use session::Level;
         let words = [
             ("eventual", Level::Eventual { max_lag_us: None }),
             ("session", Level::Session),
+            ("client", Level::Client),
             ("strong", Level::Strong),
         ];
         choice(raw, &words).map(Consistency)
+    }
+}
+
+/// Which connections are one client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientScope(pub farm::ClientScope);
+
+impl Value for ClientScope {
+    const KIND: &'static str = "address, process, account or everybody";
+
+    fn parse(raw: &Raw<'_>) -> Result<ClientScope, String> {
+        choice(raw, &farm::ClientScope::NAMED).map(ClientScope)
     }
 }
 

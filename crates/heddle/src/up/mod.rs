@@ -25,18 +25,20 @@ use crate::logging;
 use crate::printing::say;
 use crate::router::{Router, Signals, addresses_are_free, blocking, runtime};
 use crate::settings::{OptionalAddress, OptionalPath, Settings};
+use crate::state_dir;
 
 use fence::Guards;
 use fleet::{Identity, Member, Recipe};
 use place::Place;
 use supervisor::{Record, Watch};
 
-pub use place::token;
+pub use place::Tokens;
 
 /// What a farm of this machine has different from the defaults.
-const PRESETS: [(&str, &str); 5] = [
+const PRESETS: [(&str, &str); 6] = [
     // All doors are on loopback.
     ("kv_auth", "off"),
+    ("metrics_public", "on"),
     // In a group of two, a commit waits so long for the only replica.
     ("last_replica_wait_ms", "1000"),
     // The servers listen on loopback only, and their root has no password.
@@ -88,17 +90,16 @@ async fn farm(flags: cli::Up, mut settings: Settings) -> Result<(), Failure> {
         settings.binlog_tool_dir = OptionalPath(Some(binary.base().join("bin")));
     }
     let place = Arc::new(Place::open(&flags.data)?);
+    state_dir::mend(&settings.errant_dir.0.clone().unwrap_or_default())?;
     addresses_are_free(&settings, &Listeners::default())?;
     let all = fleet::plan(&place, engine, flags.groups, flags.replicas)?;
     warn_of_lost_commits(&binary, &all);
     let recipe = recipe(binary, &place).await?;
-    let token = token(&place.dir)?;
+    let tokens = Tokens::of(&place.dir)?;
     let guards = Guards::default();
     let fence = Arc::new(guards.clone());
-    let (router, http) = {
-        let listeners = Listeners::default();
-        Router::open(settings, &place.state(), token, Some(fence), listeners).await?
-    };
+    let listeners = Listeners::default();
+    let router = Router::open(settings, &place.state(), tokens, Some(fence), listeners).await?;
     let members = start(&recipe, &place, &all, &router).await?;
 
     let record = Arc::new(Record::new(&place, &members));
@@ -125,7 +126,8 @@ async fn farm(flags: cli::Up, mut settings: Settings) -> Result<(), Failure> {
     };
     let servers = supervisor::guard_all(&watch, members, stopped.clone());
     let all = async { tokio::join!(life, servers, scratch) };
-    let (outcome, members, ()) = router.run_with(http, all).await;
+    router.http.serve(true);
+    let (outcome, members, ()) = router.run_with(all).await;
 
     blocking(move || fleet::stop(members)).await?;
     if outcome.is_ok() {
@@ -184,7 +186,7 @@ async fn live(router: &Router, watch: &Watch, signals: &mut Signals) -> Result<(
         () = signals.end() => return Ok(()),
     }
     let doors = router.open_doors()?;
-    let (sql, http) = (doors.sql.address(), router.http_address);
+    let (sql, http) = (doors.sql.address(), router.http.address());
     let kv = doors.kv_address();
     watch.record.open(sql, kv, http);
     watch

@@ -2,18 +2,20 @@
 //!
 //! ```text
 //! DIR/up.lock            held while a `heddle up` runs on DIR; holds its pid
-//! DIR/token              bearer token of the HTTP door, readable by the owner only
+//! DIR/token              bearer token of the HTTP door, for everything; readable by the owner only
+//! DIR/monitor-token      the same, for what only shows the farm
 //! DIR/farm.json          addresses, servers and pids, for tools
 //! DIR/state/             the farm's state store
 //! DIR/servers/g1-1/      one server: server.json, my.cnf, data/, error.log, socket, pid file
 //! DIR/scratch/           the scratch server, where the farm has needed one; nothing in it is kept
 //! ```
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File, TryLockError};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use meta::private;
 
 use crate::failure::Failure;
 
@@ -42,15 +44,8 @@ impl Place {
                 "cannot write to {dir}: {error}; choose another with --data DIR"
             ))
         };
-        fs::create_dir_all(dir).map_err(unwritable)?;
-        let path = dir.join("up.lock");
-        let opened = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(path);
-        let mut lock = opened.map_err(unwritable)?;
+        private::create_dir(dir).map_err(unwritable)?;
+        let mut lock = private::open(&dir.join("up.lock")).map_err(unwritable)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -99,32 +94,46 @@ impl Drop for Place {
     }
 }
 
-/// The token in this directory, made now if there is none: 32 hexadecimal digits.
-///
-/// # Errors
-/// The file cannot be read or written.
-pub fn token(dir: &Path) -> Result<String, Failure> {
-    let path = dir.join("token");
+/// What opens the HTTP door.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    /// For everything.
+    pub admin: String,
+    /// For what only shows the farm.
+    pub monitor: String,
+}
+
+impl Tokens {
+    /// The tokens in this directory, made now if there are none.
+    ///
+    /// # Errors
+    /// A file cannot be read or written.
+    pub fn of(dir: &Path) -> Result<Tokens, Failure> {
+        Ok(Tokens {
+            admin: token(&dir.join("token"))?,
+            monitor: token(&dir.join("monitor-token"))?,
+        })
+    }
+}
+
+/// The token in this file, made now if there is none: 32 hexadecimal digits.
+fn token(path: &Path) -> Result<String, Failure> {
     let failed = |what: &str, error: std::io::Error| {
         Failure::new(format!("cannot {what} {}: {error}", path.display()))
     };
-    match fs::read_to_string(&path) {
-        Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("read", error)),
-        _ => {}
+    // Also one that others could read is closed to them.
+    let mut text = String::new();
+    private::open(path)
+        .and_then(|mut file| file.read_to_string(&mut text))
+        .map_err(|error| failed("read", error))?;
+    if !text.trim().is_empty() {
+        return Ok(text.trim().to_owned());
     }
     let mut bytes = [0u8; 16];
     let random = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     random.map_err(|error| Failure::new(format!("cannot read /dev/urandom: {error}")))?;
     let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut file = OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(0o600)
-        .open(&path)
-        .map_err(|error| failed("write", error))?;
-    writeln!(file, "{token}").map_err(|error| failed("write", error))?;
+    private::write(path, &format!("{token}\n")).map_err(|error| failed("write", error))?;
     Ok(token)
 }
 
@@ -180,13 +189,14 @@ mod tests {
     #[test]
     fn the_token_is_secret_and_stays() {
         let home = tempfile::tempdir().expect("a temporary directory");
-        let made = token(home.path()).expect("writable");
+        let tokens = Tokens::of(home.path()).expect("writable");
+        assert_ne!(tokens.admin, tokens.monitor);
+        let (path, made) = (home.path().join("token"), tokens.admin);
         assert_eq!(made.len(), 32);
-        assert_eq!(token(home.path()).expect("readable"), made);
-        let mode = fs::metadata(home.path().join("token"))
-            .expect("there")
-            .permissions()
-            .mode();
-        assert_eq!(mode & 0o777, 0o600);
+        let mode = || fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode() & 0o777, 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("its owner may");
+        assert_eq!(token(&path).expect("readable"), made);
+        assert_eq!(mode() & 0o777, 0o600, "it is closed again");
     }
 }

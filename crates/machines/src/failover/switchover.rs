@@ -86,6 +86,12 @@ impl Failover {
         }
         let Some(change) = &self.change else { return };
         let Some(from) = change.old else { return };
+        if matches!(stage, Stage::Closing | Stage::Reaching)
+            && let Some(why) = self.deficit(from)
+        {
+            self.reply_refused(why);
+            return self.clear_the_way(Some(from), Cause::Returned);
+        }
         match stage {
             Stage::Choosing => self.choose(from),
             Stage::CatchingUp => self.caught_up(from),
@@ -93,11 +99,6 @@ impl Failover {
             Stage::Pausing => {
                 self.set_stage(Stage::Closing);
                 self.ask(Ask::Close { server: from });
-            }
-            Stage::Closing | Stage::Reaching if !self.is_whole(from) => {
-                let why = format!("{} was restarted meanwhile", self.name(from));
-                self.reply_refused(why);
-                self.clear_the_way(Some(from), Cause::Returned);
             }
             Stage::Closing if change.demotes => self.demoted(from),
             Stage::Closing => {
@@ -127,13 +128,16 @@ impl Failover {
         }
     }
 
-    /// The old primary has everything. One that was restarted may have lost what replicas received.
-    fn is_whole(&self, from: ServerId) -> bool {
+    /// Why the old primary may not have everything; `None` when it has. One that was restarted may have
+    /// lost what replicas received.
+    fn deficit(&self, from: ServerId) -> Option<String> {
+        let name = self.name(from);
+        let unheard = || Some(format!("{name} was not heard"));
         let Some(change) = &self.change else {
-            return false;
+            return unheard();
         };
         let Some(heard) = change.heard.get(&from) else {
-            return false;
+            return unheard();
         };
         let since_us = self.now_us - change.since_us;
         // Servers count whole seconds: what one that has just been started said before tells it from
@@ -145,8 +149,19 @@ impl Failover {
         let stayed_up = heard
             .up_us
             .is_none_or(|up_us| up_us >= since_us || as_before(up_us));
-        let mut others = change.heard.values();
-        stayed_up && others.all(|other| heard.executed.covers(&other.holds()))
+        if !stayed_up {
+            return Some(format!("{name} was restarted meanwhile"));
+        }
+        let (other, more) = change
+            .heard
+            .iter()
+            .map(|(&other, heard)| (other, heard.holds()))
+            .find(|(_, holds)| !heard.executed.covers(holds))?;
+        Some(format!(
+            "{} holds {more}, and {name} has {} only",
+            self.name(other),
+            heard.executed
+        ))
     }
 
     fn set_stage(&mut self, stage: Stage) {
@@ -201,6 +216,22 @@ impl Failover {
                 self.refuse(text);
             }
             (Err(why), _) => self.refuse(why),
+        }
+    }
+
+    /// The replica that was chosen does not catch up: where the operator named none, the next best one is
+    /// tried.
+    fn choose_another(&mut self, from: ServerId, why: String) {
+        self.forget_steps();
+        if let Some(change) = &mut self.change {
+            change.tried.extend(change.winner.take());
+            change.rounds = 0;
+        }
+        let Some(change) = &self.change else { return };
+        let fit = |id: &ServerId| *id != from && self.promotable(change, *id);
+        match change.wish.is_none() && change.heard.keys().any(fit) {
+            true => self.choose(from),
+            false => self.refuse(why),
         }
     }
 
@@ -290,7 +321,7 @@ impl Failover {
         };
         let lives = matches!(failed.fault, Fault::Said | Fault::Late);
         match (what, stage) {
-            (Ask::Reach { .. }, Stage::CatchingUp) => self.refuse(why),
+            (Ask::Reach { .. }, Stage::CatchingUp) => self.choose_another(from, why),
             (Ask::Pause { .. }, Stage::Pausing) => self.lead_back(from, why),
             (Ask::Reach { .. }, Stage::Reaching) => self.lead_back(from, why),
             (Ask::Close { .. }, Stage::Closing) if lives => self.lead_back(from, why),
@@ -322,7 +353,7 @@ impl Failover {
             };
             return self.lost_meanwhile(from, fault, "it does not answer".to_owned());
         }
-        if !self.is_whole(from) {
+        if self.deficit(from).is_some() {
             return self.clear_the_way(Some(from), Cause::Returned);
         }
         if let Some(change) = &mut self.change {

@@ -7,7 +7,9 @@ use redb::{
     WriteTransaction,
 };
 
-use crate::{Change, Compare, Entry, Error, LeaseId, Listing, Outcome, Transaction, Update};
+use crate::{
+    Change, Compare, Entry, Error, LeaseId, Listing, Outcome, Transaction, Update, private,
+};
 
 /// Key -> (revision, JSON text).
 const ENTRIES: TableDefinition<&str, (u64, &str)> = TableDefinition::new("entries");
@@ -55,6 +57,7 @@ impl Failure {
 }
 
 pub(super) fn open_file(path: &Path) -> Result<Database, Error> {
+    private::open(path).map_err(|error| Error::file("open", path.to_owned(), error))?;
     match Database::builder().set_cache_size(CACHE_BYTES).create(path) {
         Ok(file) => Ok(file),
         // redb says this of a file that it did not write.

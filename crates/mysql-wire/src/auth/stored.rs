@@ -17,6 +17,10 @@ const SHA256_ROUNDS: u32 = 5000;
 /// SHA-crypt's own digits.
 const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
+/// The longest password that MySQL hashes. A longer one is nobody's, and hashing it would take as long as
+/// its sender likes.
+const PASSWORD_BYTES_MAX: usize = 256;
+
 /// Checks a password in clear against `authentication_string` of `mysql.user`. Takes milliseconds
 /// on purpose: keep [`sha2_stage2`](super::sha2_stage2) of a password that was right, so that the
 /// next login needs only a scramble.
@@ -24,7 +28,7 @@ pub fn sha2_stored_verify(password: &[u8], stored: &[u8]) -> bool {
     let Some((rounds, salt, hash)) = parse(stored) else {
         return false;
     };
-    equal(&crypt(password, salt, rounds), hash)
+    is_of(password, hash, salt, rounds)
 }
 
 /// The same for an account of `sha256_password`.
@@ -36,7 +40,11 @@ pub fn sha256_stored_verify(password: &[u8], stored: &[u8]) -> bool {
     let Some((salt, hash)) = parts else {
         return false;
     };
-    equal(&crypt(password, salt, SHA256_ROUNDS), hash)
+    is_of(password, hash, salt, SHA256_ROUNDS)
+}
+
+fn is_of(password: &[u8], hash: &[u8], salt: &[u8], rounds: u32) -> bool {
+    password.len() <= PASSWORD_BYTES_MAX && equal(&crypt(password, salt, rounds), hash)
 }
 
 /// Splits what is stored into rounds, salt and hash.
@@ -151,6 +159,17 @@ mod tests {
         // $5$rounds=10000$saltstringsaltst$ of the author's own list.
         let hash = crypt(b"Hello world!", b"saltstringsaltst", 10_000);
         assert_eq!(&hash, b"3xv.VbSHBb41AL9AvLeujZkZRBAwqFMz2.opqey6IcA");
+    }
+
+    #[test]
+    fn a_password_that_is_too_long_is_not_hashed() {
+        let salt = &STORED[7..7 + SALT_BYTES];
+        for (bytes, right) in [(PASSWORD_BYTES_MAX, true), (PASSWORD_BYTES_MAX + 1, false)] {
+            let password = vec![b'x'; bytes];
+            let hash = crypt(&password, salt, 5 * ROUNDS_UNIT);
+            let stored = [&STORED[..7], salt, &hash].concat();
+            assert_eq!(sha2_stored_verify(&password, &stored), right, "{bytes}");
+        }
     }
 
     #[test]

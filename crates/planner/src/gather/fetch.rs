@@ -56,14 +56,6 @@ pub(super) fn fetched(
         from.push_str(lock);
     }
     let name = format!("`heddle`.{}", ticked(&format!("{}{at}", asked.scratch)));
-    let mut parts: Vec<String> = columns
-        .iter()
-        .map(|at| declared(&schema.columns[*at]))
-        .collect();
-    if primary {
-        parts.extend(primary_key(schema));
-    }
-    parts.extend(keys(schema, &columns, words));
     let kind = match words.kept {
         true => "TABLE",
         false => "TEMPORARY TABLE",
@@ -71,11 +63,12 @@ pub(super) fn fetched(
     let part = Part {
         create: format!(
             "CREATE {kind} {name} ({}) {}",
-            parts.join(", "),
+            definition(schema, &columns, words, primary),
             engine(asked.mode.dialect)
         ),
         drop: format!("DROP {kind} IF EXISTS {name}"),
         is_temporary: !words.kept,
+        into: into(&name, schema, &columns),
         name,
         columns: written,
     };
@@ -85,6 +78,31 @@ pub(super) fn fetched(
         any,
     };
     Ok((fragment, part, reduced))
+}
+
+/// The columns and keys of the scratch table.
+fn definition(schema: &TableSchema, columns: &[usize], words: &Words<'_>, primary: bool) -> String {
+    let columns_of = columns.iter().map(|at| &schema.columns[*at]);
+    let mut parts: Vec<String> = columns_of
+        .map(|column| declared(column, words.all_columns))
+        .collect();
+    if primary {
+        parts.extend(primary_key(schema));
+    }
+    parts.extend(keys(schema, columns, words));
+    parts.join(", ")
+}
+
+/// What rows of these columns are inserted into.
+fn into(name: &str, schema: &TableSchema, columns: &[usize]) -> String {
+    let columns = columns.iter().map(|at| &schema.columns[*at]);
+    match columns.clone().any(|column| column.invisible) {
+        false => name.to_owned(),
+        true => {
+            let names: Vec<String> = columns.map(|column| ticked(&column.name)).collect();
+            format!("{name} ({})", names.join(", "))
+        }
+    }
 }
 
 /// The columns of the table.

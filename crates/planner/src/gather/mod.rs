@@ -12,11 +12,15 @@ use sqlparser::ast::Query;
 use sqltext::{Dialect, Piece, PieceKind, pieces, spliced, ticked};
 
 use crate::answer::{Answer, Asked, Finish, Scratch, Tier, Unanswered};
+use crate::depth;
 use crate::functions;
 use crate::parse::{self, Traits};
 use crate::views;
 
 use references::{Finder, Reference};
+
+/// More tables are not gathered.
+const TABLES_MAX: usize = 1000;
 
 pub(crate) use pull::{follows_table, locks_rows, pull};
 pub use reduce::{Passed, Reduced, Reduction};
@@ -26,6 +30,7 @@ pub use reduce::{Passed, Reduced, Reduction};
 /// # Errors
 /// As [`gather`]; or the text is not read.
 pub fn to_change(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> {
+    depth::fits(text).map_err(|reason| unknown(&reason))?;
     let text = views::expanded(text, asked)?;
     let query = parse::query(&text, asked.mode)
         .map_err(|reason| unknown(&format!("it is not read: {reason}")))?;
@@ -68,6 +73,9 @@ fn put_together(
     traits: &Traits,
     tier: Tier,
 ) -> Result<Answer, Unanswered> {
+    if found.len() > TABLES_MAX {
+        return Err(unknown(&format!("it names more than {TABLES_MAX} tables")));
+    }
     let Some(all) = pieces(text.as_bytes(), asked.mode) else {
         return Err(unknown("the text's quotes are not sure to end"));
     };
@@ -183,6 +191,11 @@ fn names(text: &str, all: &[Piece], asked: &Asked<'_>) -> std::collections::Hash
         .collect()
 }
 
+/// The pieces from this byte on.
+fn behind(all: &[Piece], byte: usize) -> &[Piece] {
+    &all[all.partition_point(|piece| (piece.span.start as usize) < byte)..]
+}
+
 /// A stretch of the text, and what stands there instead.
 type Cut = ((usize, usize), String);
 
@@ -200,8 +213,7 @@ fn renamed(
         None => format!(" AS {}", ticked(&reference.table)),
     };
     let mut cuts = vec![(reference.span, format!("{name}{alias}"))];
-    let behind = |piece: &&Piece| piece.span.start as usize >= reference.span.1;
-    let mut rest = all.iter().filter(behind).peekable();
+    let mut rest = behind(all, reference.span.1).iter().peekable();
     if let Some(alias) = &reference.alias {
         rest.next_if(|piece| piece.is(bytes, "AS"));
         rest.next_if(|piece| {

@@ -3,10 +3,11 @@
 
 use sqltext::{Piece, PieceKind, pieces, tables};
 
-use super::put_together;
 use super::references::Reference;
+use super::{TABLES_MAX, behind, put_together};
 use crate::answer::{Answer, Asked, Tier, Unanswered};
 use crate::parse::Traits;
+use crate::views::GIVEN;
 
 /// Words that follow a table's name and are no alias of it, besides the reserved ones.
 const NO_ALIAS: [&str; 12] = [
@@ -59,11 +60,14 @@ pub(crate) fn pull(text: &str, asked: &Asked<'_>) -> Result<Answer, Unanswered> 
         }
     }
     let mut found = Vec::new();
-    for table in tables(bytes, asked.mode) {
+    let given = |name: &[u8]| name.ends_with(GIVEN.as_bytes());
+    let named = tables(bytes, asked.mode).into_iter();
+    // One too many is refused where the answer is put together.
+    for table in named.filter(|it| !given(&it.name)).take(TABLES_MAX + 1) {
         let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let database = table.database.as_deref().map(name);
         let span = (table.span.start as usize, table.span.end as usize);
-        let mut rest = all.iter().filter(|it| it.span.start as usize >= span.1);
+        let mut rest = behind(&all, span.1).iter();
         let next = rest.next();
         let alias = match next {
             Some(next) if next.is(bytes, "AS") => rest.next(),

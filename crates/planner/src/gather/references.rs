@@ -14,7 +14,7 @@ use sqlparser::tokenizer::Location;
 use super::conditions;
 use crate::answer::Asked;
 use crate::functions;
-use crate::parse::{Inner, Traits, conjuncts};
+use crate::parse::{self, Inner, Traits, conjuncts};
 use crate::text::Lines;
 
 /// A table as a query names it; as often as it is named.
@@ -72,7 +72,7 @@ impl<'a> Finder<'a> {
             text,
             asked,
             lines: Lines::new(text),
-            pushes: !traits.binds_oddly,
+            pushes: !traits.binds_oddly && !parse::calls_apart(text, asked.mode),
             named: Vec::new(),
             found: Vec::new(),
             reductions: Vec::new(),

@@ -10,15 +10,15 @@ mod rows;
 use std::sync::Arc;
 
 use farm::shard::ShardedTable;
-use farm::sharding::{Mapped, TableSchema};
+use farm::sharding::{Mapped, Placed, TableSchema};
 use farm::{Sharding, error};
 use routing::Refusal;
 use sqltext::{Load, Mode, edited, ticked};
 
 use self::file::Format;
 pub use self::rows::{Cutter, Next};
-use crate::catalog::{Catalog, Kind};
-use crate::place::{Fits, Tables, refusal};
+use crate::catalog::Catalog;
+use crate::place::{Fits, Tables, reads_others, refusal};
 
 /// What a plan depends on besides the text.
 #[derive(Clone, Copy, Debug)]
@@ -128,26 +128,44 @@ impl Maker<'_> {
         String::from_utf8_lossy(&name).into_owned()
     }
 
-    fn plan(&self) -> Result<Option<LoadPlan>, Refusal> {
-        let sharding = self.asked.sharding;
-        let database = self.load.database.as_ref().map(|it| self.name(it));
-        let database = database.as_deref().unwrap_or(self.asked.database);
-        let table = self.name(&self.load.table);
-        let tables = Tables {
-            sharding,
-            home: self.asked.home,
-            reads: false,
-        };
-        let (map, sharded) = match tables.table(database, &table) {
-            Kind::Sharded(sharded) => (sharded.map, Some(sharded)),
-            Kind::Global { map } => (map, None),
-            Kind::Single { .. } | Kind::Opaque => return Ok(None),
+    /// The map of a table on several groups, and how it is sharded if it is.
+    fn placed(
+        &self,
+        database: &str,
+        table: &str,
+    ) -> Result<Option<(u32, Option<&ShardedTable>)>, Refusal> {
+        let Loading { sharding, home, .. } = *self.asked;
+        let tables = Tables { sharding, home };
+        if tables.is_view(database, table) {
+            return Ok(None);
+        }
+        let (map, sharded) = match sharding.placed(database, table) {
+            Placed::Sharded(sharded) => (sharded.map, Some(sharded)),
+            Placed::Global(map) => (map, None),
+            Placed::Group(_) | Placed::Home => return Ok(None),
         };
         if !self.load.local {
             return Err(no(
                 "LOAD DATA reads a file of one server, and the table is on several groups: use LOAD DATA LOCAL",
             ));
         }
+        let Loading { database, mode, .. } = *self.asked;
+        match reads_others(self.text, map, &tables, database, mode) {
+            true => Err(no(
+                "SET reads rows that other groups may have: SELECT them first",
+            )),
+            false => Ok(Some((map, sharded))),
+        }
+    }
+
+    fn plan(&self) -> Result<Option<LoadPlan>, Refusal> {
+        let sharding = self.asked.sharding;
+        let database = self.load.database.as_ref().map(|it| self.name(it));
+        let database = database.as_deref().unwrap_or(self.asked.database);
+        let table = self.name(&self.load.table);
+        let Some((map, sharded)) = self.placed(database, &table)? else {
+            return Ok(None);
+        };
         let Some(mapped) = sharding.map(map) else {
             return Ok(None);
         };

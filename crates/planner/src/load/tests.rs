@@ -162,6 +162,10 @@ fn statements_that_cannot_be_cut_are_refused() {
     for (text, why) in [
         ("LOAD DATA INFILE 'f' INTO TABLE t", "use LOAD DATA LOCAL"),
         (
+            "LOAD DATA LOCAL INFILE 'f' INTO TABLE t (id, k) SET s = (SELECT COUNT(*) FROM t x)",
+            "SET reads rows that other groups may have",
+        ),
+        (
             "LOAD DATA LOCAL INFILE 'f' INTO TABLE t (id, s)",
             "no value is given to the shard key k",
         ),

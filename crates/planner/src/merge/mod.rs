@@ -4,6 +4,9 @@
 //! they send a second time as its weight (`WEIGHT_STRING`), which is compared here byte by byte; such
 //! hidden columns stand behind the ones that the client sees, and are cut off at the end.
 //!
+//! Rows that come in another order than they were asked for are an error: a wrong answer would be
+//! silent.
+//!
 //! Nothing is kept but one row per shard and the group at hand; and where groups are sorted by what
 //! only their whole tells, as many as the limit asks for, twice at most.
 
@@ -77,6 +80,8 @@ pub struct Merge {
     plan: Plan,
     shards: Vec<Shard>,
     group: Option<(Row, Vec<Total>)>,
+    /// What the row before was ordered by.
+    before: Option<Row>,
     /// Groups to be sorted; from the first one on when `sorted`, the last one first.
     kept: Vec<Row>,
     sorted: bool,
@@ -107,6 +112,7 @@ impl Merge {
             plan,
             shards: (0..shards).map(|_| Shard::default()).collect(),
             group: None,
+            before: None,
             kept: Vec::new(),
             sorted: false,
             skipped: 0,
@@ -135,7 +141,7 @@ impl Merge {
     /// Goes on.
     ///
     /// # Errors
-    /// A value that is to be added up is no number.
+    /// A value that is to be added up is no number, or a shard's rows are not in the plan's order.
     pub fn step(&mut self) -> Result<Next, Odd> {
         loop {
             if self.plan.limit.is_some_and(|limit| self.given >= limit) {
@@ -154,6 +160,9 @@ impl Merge {
                 (None, Some(shard)) => return Ok(Next::Needs(shard)),
                 (None, None) => None,
             };
+            if let Some(row) = &row {
+                self.follows(row)?;
+            }
             let ends = row.is_none() && self.group.is_none();
             let whole = match self.plan.aggregates.is_empty() {
                 _ if ends => match self.least_kept()? {
@@ -186,6 +195,31 @@ impl Merge {
             }
         }
         Ok(least.map(|(at, _)| at))
+    }
+
+    /// The row comes behind the one before it. Where each shard's rows are in order, all are; where they
+    /// are not, groups would come apart and limits cut off the wrong rows.
+    fn follows(&mut self, row: &Row) -> Result<(), Odd> {
+        let order = &self.plan.order;
+        let Some(before) = &mut self.before else {
+            self.before = Some(order.iter().map(|key| row[key.column].clone()).collect());
+            return Ok(());
+        };
+        for (key, value) in order.iter().zip(before.iter()) {
+            match key.compare(value, &row[key.column])? {
+                Ordering::Less => break,
+                Ordering::Equal => {}
+                Ordering::Greater => {
+                    return Err(Odd(
+                        "a server's rows are not in the order that was asked for".to_owned(),
+                    ));
+                }
+            }
+        }
+        for (key, value) in order.iter().zip(before) {
+            value.clone_from(&row[key.column]);
+        }
+        Ok(())
     }
 
     /// Adds a row to its group; gives the group before when this one begins another. `None` ends the
@@ -305,18 +339,23 @@ fn finished((first, totals): (Row, Vec<Total>), aggregates: &[Aggregate]) -> Row
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Odd(pub String);
 
-/// NULL comes before everything.
-fn compare(order: &[Key], a: &Row, b: &Row) -> Result<Ordering, Odd> {
-    for key in order {
-        let (one, other) = (&a[key.column], &b[key.column]);
+impl Key {
+    /// NULL comes before everything.
+    fn compare(&self, one: &Option<Vec<u8>>, other: &Option<Vec<u8>>) -> Result<Ordering, Odd> {
         let order = match (one, other) {
-            (Some(one), Some(other)) => compare_values(key.comparison, one, other)?,
+            (Some(one), Some(other)) => compare_values(self.comparison, one, other)?,
             (one, other) => one.is_some().cmp(&other.is_some()),
         };
-        let order = match key.descending {
+        Ok(match self.descending {
             true => order.reverse(),
             false => order,
-        };
+        })
+    }
+}
+
+fn compare(order: &[Key], a: &Row, b: &Row) -> Result<Ordering, Odd> {
+    for key in order {
+        let order = key.compare(&a[key.column], &b[key.column])?;
         if order.is_ne() {
             return Ok(order);
         }

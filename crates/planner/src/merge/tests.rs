@@ -57,6 +57,25 @@ fn rows_in_any_order_are_appended() {
 }
 
 #[test]
+fn rows_out_of_order_are_an_error() {
+    for descending in [false, true] {
+        let plan = Plan {
+            order: vec![by(0, Comparison::Number, descending)],
+            visible: 1,
+            ..Plan::default()
+        };
+        let mut merge = Merge::new(plan, 1);
+        let mut outcomes = Vec::new();
+        for text in ["-", "7", "7", "12"] {
+            assert_eq!(merge.step(), Ok(Next::Needs(0)));
+            merge.take(0, Some(row(text))).expect("a whole row");
+            outcomes.push(matches!(merge.step(), Ok(Next::Row(_))));
+        }
+        assert_eq!(outcomes, [true, !descending, !descending, !descending]);
+    }
+}
+
+#[test]
 fn rows_in_order_are_merged_by_hidden_keys() {
     let plan = Plan {
         order: vec![

@@ -1,14 +1,13 @@
 //! An expression among the values of a row, as far as it can be told here what it is.
 
-use sqlparser::dialect::MySqlDialect;
-use sqlparser::parser::Parser;
 use sqltext::{Slot, Span};
 
 use super::values::Value;
 use super::{Statement, Values};
+use crate::depth;
 use crate::fold::Constant;
 use crate::keys::Term;
-use crate::read::{DEPTH_MAX, term};
+use crate::read::term;
 use crate::text::Lines;
 
 /// The value of a part of a statement's text; `None` when only a server can tell.
@@ -22,10 +21,7 @@ pub(super) fn computed(
         return None;
     }
     let text = std::str::from_utf8(span.of(statement.text)).ok()?;
-    let mut parser = Parser::new(&MySqlDialect {})
-        .with_recursion_limit(DEPTH_MAX)
-        .try_with_sql(text)
-        .ok()?;
+    let mut parser = depth::parser(depth::tokens(text).ok()?).ok()?;
     let expr = parser.parse_expr().ok()?;
     if parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
         return None;

@@ -12,11 +12,14 @@ use sqltext::{Edit, Insert, Mode, Row, Slot, Source, Span, edited, ticked};
 
 use super::computed::computed;
 use super::fits::Fits;
+use super::given::{columns, place_of, unnamed};
 use super::make::{Maker, not_over_groups};
+use super::others::{has_query, reads_others};
 use super::values::{Named, Value};
 use super::varying::{differs, varying};
 use super::{Goes, Spot, Statement, every, refusal, refused};
 use crate::catalog::{Catalog, Kind};
+use crate::views::base_of;
 
 /// What is known of an INSERT's shape.
 #[derive(Clone, Debug)]
@@ -37,6 +40,8 @@ pub struct InsertPlan {
     inner: bool,
     /// Into a table of all groups, with a function that would give each another value.
     varies: Option<String>,
+    /// The columns that its values are of, where it has values and names no columns: in quotes.
+    unnamed: Vec<String>,
 }
 
 /// The values that decide over the only row of a statement.
@@ -90,8 +95,12 @@ impl InsertPlan {
         let database = database.as_deref().unwrap_or(maker.asked.database);
         let table = name(&insert.table);
         let schema = maker.asked.sharding.schema(database, &table);
-        let kind = maker.tables.table(database, &table);
-        let (global, sharded) = match kind {
+        if maker.tables.is_view(database, &table)
+            && let Some(why) = fixed(database, &table, insert, maker)
+        {
+            return Some(into_view(database, &table, why));
+        }
+        let (global, sharded) = match maker.tables.table(database, &table) {
             Kind::Global { map } => (Some(map), None),
             Kind::Sharded(sharded) => (None, Some(sharded)),
             Kind::Single { .. } | Kind::Opaque => return None,
@@ -99,30 +108,26 @@ impl InsertPlan {
         let names = columns(text, insert, mode, schema.map(|it| &**it));
         let at = |column: &str| place_of(names.as_deref()?, column);
         let query = matches!(insert.source, Source::Query(_));
-        let map = global.or(sharded.map(|table| table.map));
-        let inner = !query && reads_others(text, map, maker);
+        let map = global.or(sharded.map(|table| table.map))?;
+        let session = maker.asked.database;
+        let inner = !query && reads_others(text, map, &maker.tables, session, mode);
         if inner && has_query(&text[insert.tail as usize..], mode) {
             return Some(not_over_groups(
                 "ON DUPLICATE KEY UPDATE reads rows that other groups may have: SELECT them first",
             ));
         }
+        if inner && maker.tables.is_view(database, &table) {
+            let why = "that rows of queries are not put into";
+            return Some(into_view(database, &table, why));
+        }
         let auto = auto(schema.map(|it| &**it), &at);
-        let into = match (sharded, global) {
-            (Some(sharded), _) => {
-                let Some(key) = at(&sharded.column) else {
-                    return Some(not_over_groups(
-                        "the columns of the table are not known: name them in the INSERT",
-                    ));
-                };
-                if let Some(refusal) = moves(text, insert, sharded, mode) {
-                    return Some(Goes::Refused(refusal));
-                }
-                let table = sharded.clone();
-                let column = schema.and_then(|it| Some(&it.columns[it.column(&table.column)?]));
-                let fits = column.map_or(Fits::Any, |column| Fits::of(&column.full_type));
-                Into::Sharded { table, key, fits }
-            }
-            (None, map) => Into::Global { map: map? },
+        let into = match sharded {
+            Some(sharded) => match spread_into(text, insert, (sharded, at(&sharded.column)), maker)
+            {
+                Ok(into) => into,
+                Err(refused) => return Some(refused),
+            },
+            None => Into::Global { map },
         };
         let varies = match &into {
             Into::Global { .. } if !query => varying(text, mode),
@@ -148,6 +153,7 @@ impl InsertPlan {
             query,
             inner,
             varies,
+            unnamed: unnamed(insert, names.as_deref()),
         })))
     }
 
@@ -231,14 +237,15 @@ impl InsertPlan {
                 edits.push((place(insert.tail, insert.tail), set));
             }
             (Source::Rows { rows, .. }, At::Absent) => {
-                let named = insert.columns.is_some();
-                let none = insert.columns.as_ref().is_none_or(Vec::is_empty);
-                let comma = if none { "" } else { ", " };
-                let column = format!("{comma}{}", ticked(&auto.column));
-                let column = if named {
-                    column
-                } else {
-                    format!(" ({column})")
+                // An invisible column has to be named, and all others with it.
+                let named = insert.columns.as_ref().is_some_and(|it| !it.is_empty());
+                let mut list = self.unnamed.clone();
+                list.push(ticked(&auto.column));
+                let list = list.join(", ");
+                let column = match (named, &insert.columns) {
+                    (true, _) => format!(", {list}"),
+                    (false, Some(_)) => list,
+                    (false, None) => format!(" ({list})"),
                 };
                 let at = insert.columns_at.end;
                 edits.push((place(at, at), column));
@@ -301,6 +308,58 @@ impl InsertPlan {
     }
 }
 
+fn into_view(database: &str, view: &str, why: &str) -> Goes {
+    not_over_groups(&format!(
+        "{database}.{view} is a view {why}: INSERT into its table"
+    ))
+}
+
+/// Why rows cannot be put into a view; `None` where each group can do it for its rows.
+fn fixed(database: &str, view: &str, insert: &Insert, maker: &Maker<'_>) -> Option<&'static str> {
+    let sharding = maker.asked.sharding;
+    let Some((of, base)) = base_of(sharding, database, view) else {
+        return Some("of sharded or global tables that is not made of one sharded table's rows");
+    };
+    let shown = match maker.tables.table(database, view) {
+        Kind::Sharded(sharded) => !sharded.column.is_empty(),
+        // Its map has one group.
+        Kind::Single { .. } => true,
+        Kind::Global { .. } | Kind::Opaque => false,
+    };
+    let table = sharding.schema(&of, &base);
+    let ids = table.is_none_or(|it| it.auto_increment().is_some());
+    let values = !matches!(insert.source, Source::Query(_));
+    match (shown, ids, values) {
+        (false, ..) => Some("that does not show its shard key"),
+        (_, true, _) => Some("of a table whose ids Heddle gives"),
+        (.., false) => Some("that rows of queries are not put into"),
+        _ => None,
+    }
+}
+
+/// Into a sharded table, whose rows have their keys at this place.
+fn spread_into(
+    text: &[u8],
+    insert: &Insert,
+    (sharded, key): (&ShardedTable, Option<At>),
+    maker: &Maker<'_>,
+) -> Result<Into, Goes> {
+    let Some(key) = key else {
+        return Err(not_over_groups(
+            "the columns of the table are not known: name them in the INSERT",
+        ));
+    };
+    if let Some(refusal) = moves(text, insert, sharded, maker.asked.mode) {
+        return Err(Goes::Refused(refusal));
+    }
+    let table = sharded.clone();
+    let sharding = maker.asked.sharding;
+    let schema = sharding.schema(&table.database, &table.table);
+    let column = schema.and_then(|it| Some(&it.columns[it.column(&table.column)?]));
+    let fits = column.map_or(Fits::Any, |column| Fits::of(&column.full_type));
+    Ok(Into::Sharded { table, key, fits })
+}
+
 /// The column that gives ids.
 fn auto(schema: Option<&TableSchema>, at: &impl Fn(&str) -> Option<At>) -> Option<Auto> {
     let column = schema?.auto_increment()?;
@@ -309,27 +368,6 @@ fn auto(schema: Option<&TableSchema>, at: &impl Fn(&str) -> Option<At>) -> Optio
         fits: Fits::of(&column.full_type),
         at: at(&column.name).unwrap_or(At::Absent),
     })
-}
-
-fn has_query(text: &[u8], mode: &Mode) -> bool {
-    let all = sqltext::pieces(text, mode).unwrap_or_default();
-    all.iter().any(|piece| piece.is(text, "SELECT"))
-}
-
-/// An INSERT of rows names other tables than its own that each of its groups does not have whole.
-fn reads_others(text: &[u8], map: Option<u32>, maker: &Maker<'_>) -> bool {
-    if !has_query(text, maker.asked.mode) {
-        return false;
-    }
-    // The first one is that of the INSERT.
-    let names = sqltext::tables(text, maker.asked.mode);
-    let mut others = names.iter().skip(1).map(|name| {
-        let database = name.database.as_deref().map(String::from_utf8_lossy);
-        let database = database.as_deref().unwrap_or(maker.asked.database);
-        let table = String::from_utf8_lossy(&name.name);
-        maker.tables.table(database, &table)
-    });
-    !others.all(|kind| matches!(kind, Kind::Global { map: theirs } if map == Some(theirs)))
 }
 
 /// The values of each row.
@@ -475,32 +513,6 @@ fn homeless(nowhere: Nowhere, value: &Value<'_>) -> Refusal {
     }
 }
 
-/// The names of the columns that each row has, in order; `None` when they are not known.
-fn columns(
-    text: &[u8],
-    insert: &Insert,
-    mode: &Mode,
-    schema: Option<&TableSchema>,
-) -> Option<Vec<String>> {
-    let name =
-        |span: &Span| String::from_utf8_lossy(&sqltext::unquote(span.of(text), mode)).into_owned();
-    match (&insert.columns, &insert.source) {
-        (_, Source::Set(set)) => Some(set.iter().map(|(column, _)| name(column)).collect()),
-        (Some(columns), _) if !columns.is_empty() => Some(columns.iter().map(name).collect()),
-        // `()` and VALUES () name none.
-        (Some(_), _) if is_empty(insert) => Some(Vec::new()),
-        _ if is_empty(insert) => Some(Vec::new()),
-        _ => {
-            let shown = schema?.columns.iter().filter(|column| !column.invisible);
-            Some(shown.map(|column| column.name.to_string()).collect())
-        }
-    }
-}
-
-fn is_empty(insert: &Insert) -> bool {
-    matches!(&insert.source, Source::Rows { values, .. } if values.is_empty())
-}
-
 /// A column of a table of all groups that is not given, and that each would fill with another value.
 fn varying_default(schema: &TableSchema, names: Option<&[String]>, mode: &Mode) -> Option<Refusal> {
     let names = names?;
@@ -514,16 +526,6 @@ fn varying_default(schema: &TableSchema, names: Option<&[String]>, mode: &Mode) 
         column.name
     );
     Some(refusal(error::NOT_OVER_GROUPS, reason))
-}
-
-fn place_of(names: &[String], column: &str) -> Option<At> {
-    let place = names
-        .iter()
-        .position(|name| name.eq_ignore_ascii_case(column));
-    Some(match place {
-        Some(place) => At::Place(u32::try_from(place).ok()?),
-        None => At::Absent,
-    })
 }
 
 /// What decides over the only row, when its key and its id are one value each.

@@ -48,7 +48,6 @@ pub fn plan(text: &[u8], asked: &Asked<'_>) -> Plan {
         tables: Tables {
             sharding: asked.sharding,
             home: asked.home,
-            reads: !asked.writes,
         },
         slots: &slots,
     };
@@ -112,7 +111,12 @@ impl Maker<'_> {
             return self.without_sharded(&analysis.singles, &analysis.globals, &analysis);
         }
         if analysis.references.is_empty() && analysis.singles.is_empty() {
-            // Views only: they are where the tables of their maps are.
+            // Views, and tables that every group has: views are where the tables of their maps are.
+            if self.asked.writes {
+                return Goes::Steps {
+                    inserts: self.inserts(),
+                };
+            }
             let reason = "it names a view, or something else that is not understood";
             let reason = reason.to_owned();
             return Goes::Unread(Unread { reason });

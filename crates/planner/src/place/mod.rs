@@ -6,8 +6,11 @@
 mod calls;
 mod computed;
 mod fits;
+mod given;
 mod insert;
 mod make;
+mod others;
+mod strays;
 mod tables;
 mod values;
 mod varying;
@@ -27,6 +30,8 @@ pub use calls::{OwnCall, own_call};
 pub(crate) use fits::Fits;
 pub use insert::{Auto, InsertPlan};
 pub use make::{Asked, plan};
+pub(crate) use others::reads_others;
+pub use strays::{Whose, strays};
 pub use tables::Tables;
 use values::Named;
 pub use values::{Literals, Value, Values, literal};
@@ -291,11 +296,13 @@ impl Tabled {
                 groups.push(group.clone());
             }
         }
-        if writes && analysis.names_opaque && groups.len() > 1 {
-            return refused(
-                error::NOT_OVER_GROUPS,
-                "the statement names a view, or something else that is not understood",
-            );
+        if analysis.names_opaque {
+            // No key of another table says where its rows are.
+            return match writes {
+                false => Spot::Read(groups),
+                true if self.selects => Spot::Select,
+                true => Spot::ByKeys,
+            };
         }
         if writes && analysis.writes.global {
             return Spot::ByKeys;

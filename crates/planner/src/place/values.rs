@@ -33,6 +33,16 @@ impl Value<'_> {
         }
     }
 
+    pub(super) fn into_owned(self) -> Value<'static> {
+        match self {
+            Value::Null => Value::Null,
+            Value::Number(number) => Value::Number(number.into_owned().into()),
+            Value::Text(bytes) => Value::Text(bytes.into_owned().into()),
+            Value::Binary(bytes) => Value::Binary(bytes.into_owned().into()),
+            Value::Hex(bytes) => Value::Hex(bytes.into_owned().into()),
+        }
+    }
+
     pub(super) fn negated(self) -> Option<Value<'static>> {
         match self {
             Value::Number(number) => Some(Value::Number(match number.strip_prefix('-') {

@@ -8,7 +8,8 @@ use sqlparser::ast::{
 };
 
 use super::kinds::{self, Kind, arguments};
-use super::{Additions, Read, expr_of, is_constant};
+use super::names::alike;
+use super::{Additions, Read, Sorted, expr_of, is_constant};
 use crate::answer::Merging;
 use crate::merge::{Aggregate, Comparison, Having, Key};
 use crate::parse::conjuncts;
@@ -31,7 +32,7 @@ impl Read<'_> {
                 let items = self.select.projection.iter();
                 let mut named = items.enumerate().filter(|(_, item)| {
                     matches!(item, SelectItem::ExprWithAlias { alias, .. }
-                        if alias.value.eq_ignore_ascii_case(&name.value))
+                        if alike(&alias.value, &name.value))
                 });
                 match (named.next(), named.next()) {
                     (Some((at, _)), None) => Ok((self.item(at)?, Some(at))),
@@ -58,11 +59,14 @@ impl Read<'_> {
         let mut keys = Vec::new();
         for (at, group) in groups.iter().enumerate() {
             let (expr, item) = self.meant_by_group(group)?;
-            let text = match item {
-                Some(item) => self.item_text(item)?,
-                None => self.piece(self.clauses.groups[at])?,
-            };
-            keys.push((expr, text));
+            keys.push(match item.or_else(|| self.item_of(expr)) {
+                Some(item) => self.sorted_item(item)?,
+                None => Sorted {
+                    expr,
+                    text: self.piece(self.clauses.groups[at])?,
+                    item: None,
+                },
+            });
         }
         let mut additions = Additions::default();
         // Without GROUP BY there is one row, whatever its order.
@@ -78,7 +82,7 @@ impl Read<'_> {
         }
         for (at, item) in self.select.projection.iter().enumerate() {
             let expr = expr_of(item).ok_or_else(|| "it selects * of groups".to_owned())?;
-            let of_group = keys.iter().any(|(key, _)| self.same(key, expr));
+            let of_group = keys.iter().any(|key| self.same(key.expr, expr));
             let part = match expr {
                 _ if of_group || is_constant(expr) => Aggregate::First,
                 Expr::Function(function) => self.aggregate(&mut additions, function, Some(at))?,
@@ -99,12 +103,12 @@ impl Read<'_> {
 
     /// DISTINCT: each row is a group.
     pub(super) fn merged_distinct(&self, orders: &[&Expr]) -> Result<Additions, String> {
-        let mut keys = Vec::new();
-        for at in 0..self.select.projection.len() {
-            keys.push((self.item(at)?, self.item_text(at)?));
-        }
+        let items = 0..self.select.projection.len();
+        let keys: Result<Vec<Sorted<'_>>, String> = items.map(|at| self.sorted_item(at)).collect();
+        let keys = keys?;
         let mut additions = Additions::default();
         self.order_groups(&mut additions, &keys, orders)?;
+        additions.unlimited = additions.tells_equals_apart();
         additions.merging.aggregates = vec![Aggregate::First; keys.len()];
         additions.finish_groups();
         Ok(additions)
@@ -114,35 +118,39 @@ impl Read<'_> {
     fn order_groups(
         &self,
         additions: &mut Additions,
-        keys: &[(&Expr, &str)],
+        keys: &[Sorted<'_>],
         orders: &[&Expr],
     ) -> Result<(), String> {
-        let mut left: Vec<&(&Expr, &str)> = keys.iter().collect();
+        let mut left: Vec<&Sorted<'_>> = keys.iter().collect();
         for (at, order) in orders.iter().enumerate() {
             let (_, descending) = self.clauses.orders[at];
             let expr = self.meant_by_order(order)?;
             if is_constant(expr) {
                 continue;
             }
-            match keys.iter().find(|(key, _)| self.same(key, expr)) {
+            match keys.iter().find(|key| self.same(key.expr, expr)) {
                 None => return Err("its order is not that of its groups".to_owned()),
                 Some(key) => {
                     let before = left.len();
                     left.retain(|it| !std::ptr::eq(*it, key));
                     if left.len() < before {
-                        self.hide(additions, key.0, key.1, descending)?;
+                        self.order(additions, *key, descending)?;
                     }
                 }
             }
         }
-        for (expr, text) in left {
-            if is_constant(expr) {
-                continue;
-            }
-            self.hide(additions, expr, text, false)?;
-            additions.orders.push((*text).to_owned());
+        for key in left.into_iter().filter(|key| !is_constant(key.expr)) {
+            self.order(additions, *key, false)?;
+            let order = self.ordered_by(additions, *key);
+            additions.orders.push(order);
         }
         Ok(())
+    }
+
+    /// The item of the select list that an expression is.
+    fn item_of(&self, expr: &Expr) -> Option<usize> {
+        let mut items = self.select.projection.iter();
+        items.position(|item| expr_of(item).is_some_and(|it| self.same(it, expr)))
     }
 
     /// The expression that one of ORDER BY means.
@@ -173,10 +181,10 @@ impl Read<'_> {
     fn sort_groups(
         &self,
         additions: &mut Additions,
-        keys: &[(&Expr, &str)],
+        keys: &[Sorted<'_>],
         orders: &[&Expr],
     ) -> Result<(), String> {
-        if keys.iter().any(|(key, _)| is_constant(key)) {
+        if keys.iter().any(|key| is_constant(key.expr)) {
             return Err("its order is not that of its groups".to_owned());
         }
         for (at, order) in orders.iter().enumerate() {
@@ -185,12 +193,12 @@ impl Read<'_> {
             if is_constant(expr) {
                 continue;
             }
-            // The hidden columns begin with the keys, in their order.
-            let key = keys.iter().position(|(key, _)| self.same(key, expr));
-            let (column, comparison) = match key {
-                Some(key) => {
-                    let visible = self.select.projection.len();
-                    (visible + key, additions.merging.order[key].comparison)
+            // The merge is ordered by the keys, in their order.
+            let key = keys.iter().position(|key| self.same(key.expr, expr));
+            let (column, comparison) = match key.map(|key| additions.merging.order[key]) {
+                Some(order) => {
+                    let shown = self.select.projection.len();
+                    (order.by.place(shown), order.comparison)
                 }
                 None => self.whole(additions, expr)?,
             };
@@ -205,10 +213,7 @@ impl Read<'_> {
 
     /// The column that has the whole of an aggregate, added when the client does not see it.
     fn whole(&self, additions: &mut Additions, expr: &Expr) -> Result<(usize, Comparison), String> {
-        let items = self.select.projection.iter();
-        let same = |item: &SelectItem| expr_of(item).is_some_and(|it| self.same(it, expr));
-        let seen = items.map(same).position(|it| it);
-        let (column, part) = match (seen, expr) {
+        let (column, part) = match (self.item_of(expr), expr) {
             (Some(at), _) => (at, additions.merging.aggregates[at]),
             (None, Expr::Function(function)) => {
                 let part = self.aggregate(additions, function, None)?;
@@ -371,11 +376,9 @@ impl Read<'_> {
         at: usize,
     ) -> Result<Aggregate, String> {
         let text = self.item_text(at)?;
-        let name = function.name.to_string();
-        // The call is all that the item is.
-        let rest = text
-            .get(name.len()..)
-            .filter(|rest| rest.trim_start().starts_with('('));
+        // The call is all that the item is. AVG allows a space behind it, SUM does not.
+        let rest = text.get(function.name.to_string().len()..);
+        let rest = rest.map(str::trim_start).filter(|it| it.starts_with('('));
         let rest = rest.ok_or_else(|| "AVG in a form that is not known".to_owned())?;
         let place = self.select.projection.len() + additions.hidden.len();
         additions.hidden.push(format!("SUM{rest}"));

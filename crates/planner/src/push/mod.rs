@@ -12,15 +12,15 @@ mod view;
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value, Visit,
 };
-use sqltext::{Clauses, Span, clauses};
+use sqltext::{Clauses, Span, clauses, ticked};
 
-use crate::answer::{Answer, Asked, Finish, Fragment, Merging, Order, Tier, Unanswered};
-use crate::merge::Aggregate;
-use crate::parse::Traits;
+use crate::answer::{Answer, Asked, By, Finish, Fragment, Merging, Order, Tier, Unanswered};
+use crate::merge::{Aggregate, Comparison};
+use crate::parse::{self, Traits};
 use crate::shards;
 use crate::text::Lines;
 
-use kinds::key;
+use names::alike;
 use partition::Partition;
 use shape::{Travels, Uses};
 
@@ -51,22 +51,42 @@ pub(super) struct Read<'a> {
     ordered: &'a [&'a Expr],
 }
 
-/// What is put into the text.
+/// What is put into the text. Nothing in it is found by a name that could be an item's and a column's:
+/// see [`Read::ordered_by`].
 #[derive(Default)]
 pub(super) struct Additions {
     hidden: Vec<String>,
     /// How the hidden columns of groups are merged.
     parts: Vec<Aggregate>,
-    /// More expressions to order by, behind those that are there.
+    /// What else to order by, behind what is there.
     orders: Vec<String>,
     /// They stand in place of those that are there.
     replaces_orders: bool,
     /// Groups are chosen by their wholes: shards leave none out.
     whole_groups: bool,
+    /// Of the rows that a shard sends several may become one: its LIMIT would leave out too many.
+    unlimited: bool,
     merging: Merging,
 }
 
+/// What rows are ordered or grouped by.
+#[derive(Clone, Copy)]
+pub(super) struct Sorted<'e> {
+    expr: &'e Expr,
+    text: &'e str,
+    /// The item of the select list that it is.
+    item: Option<usize>,
+}
+
 impl Additions {
+    /// Rows that are equal for the client may differ in a hidden column.
+    fn tells_equals_apart(&self) -> bool {
+        let padded = |order: &Order| {
+            order.comparison == Comparison::Padded && matches!(order.by, By::Hidden(_))
+        };
+        self.merging.order.iter().any(padded)
+    }
+
     /// Takes up how the hidden columns are merged, behind the client's.
     fn finish_groups(&mut self) {
         self.merging.aggregates.append(&mut self.parts);
@@ -85,6 +105,10 @@ pub(crate) fn push(text: &str, query: &Query, asked: &Asked<'_>) -> Result<Answe
     };
     if Traits::of(query).binds_oddly {
         return Err(Not::Known("it has XOR or ||".to_owned()));
+    }
+    if parse::calls_apart(text, asked.mode) {
+        let why = "a function's name stands apart from its parenthesis: it may be a stored one";
+        return Err(Not::Known(why.to_owned()));
     }
     let travels = Travels::of(query);
     if let Some(reason) = travels.stays {
@@ -151,7 +175,7 @@ impl Read<'_> {
         let orders = orders(query)?;
         for order in &orders {
             let order: &Expr = order;
-            let mut queries = crate::parse::Inner::default();
+            let mut queries = parse::Inner::default();
             let _ = order.visit(&mut queries);
             for query in queries.found {
                 self.partition.inner(None, &query)?;
@@ -199,10 +223,14 @@ impl Read<'_> {
             |item: &SelectItem| expr_of(item).is_some_and(|it| self.partition.is_live_key(it));
         let distinct_by_key = self.select.projection.iter().any(has_key);
         let mut additions = match (grouped && !by_key, distinct) {
-            (true, true) => return Err("DISTINCT over groups".to_owned()),
             (true, false) => self.merged_groups(groups, &orders)?,
-            (false, true) if !distinct_by_key => self.merged_distinct(&orders)?,
-            _ => self.sorted(&orders, distinct)?,
+            (false, true) if distinct_by_key => {
+                let sorted = self.sorted(&orders, true);
+                sorted.or_else(|_| self.merged_distinct(&orders))?
+            }
+            (false, true) => self.merged_distinct(&orders)?,
+            (_, false) => self.sorted(&orders, false)?,
+            (true, true) => return Err("DISTINCT over groups".to_owned()),
         };
         self.limited(&mut additions.merging)?;
         Ok(additions)
@@ -213,44 +241,97 @@ impl Read<'_> {
         let mut additions = Additions::default();
         for (at, order) in orders.iter().enumerate() {
             let (span, descending) = self.clauses.orders[at];
-            let (expr, text) = match self.item_meant(order)? {
-                Some(item) => (self.item(item)?, self.item_text(item)?),
+            let sorted = match self.item_meant(order)? {
+                Some(item) => self.sorted_item(item)?,
                 None if distinct => {
                     return Err("DISTINCT is ordered by what is not selected".to_owned());
                 }
                 None => {
                     self.no_alias(order)?;
-                    (*order, self.piece(span)?)
+                    Sorted {
+                        expr: order,
+                        text: self.piece(span)?,
+                        item: None,
+                    }
                 }
             };
-            if is_constant(expr) {
-                continue;
+            if !is_constant(sorted.expr) {
+                self.order(&mut additions, sorted, descending)?;
             }
-            self.hide(&mut additions, expr, text, descending)?;
         }
-        Ok(additions)
+        match distinct && additions.tells_equals_apart() {
+            true => Err("equal texts have several weights".to_owned()),
+            false => Ok(additions),
+        }
     }
 
-    /// Adds a hidden column to order by.
-    fn hide(
+    /// An item of the select list, by which rows are ordered.
+    fn sorted_item(&self, at: usize) -> Result<Sorted<'_>, String> {
+        Ok(Sorted {
+            expr: self.item(at)?,
+            text: self.item_text(at)?,
+            item: Some(at),
+        })
+    }
+
+    /// Orders the merge by an expression: by the column that the client sees, where that tells its
+    /// order, else by a hidden one.
+    fn order(
         &self,
         additions: &mut Additions,
-        expr: &Expr,
-        text: &str,
+        sorted: Sorted<'_>,
         descending: bool,
     ) -> Result<(), String> {
+        let Sorted { expr, text, item } = sorted;
         let kind = kinds::of(&self.partition.names, expr);
         let (column, comparison) = kind
-            .and_then(|kind| key(kind, text))
+            .and_then(|kind| kinds::key(kind, text))
             .ok_or_else(|| format!("how {text} is ordered is not known"))?;
+        let by = match item.filter(|_| column == text && !self.is_wild()) {
+            Some(item) => By::Shown(item),
+            None => {
+                additions.hidden.push(column);
+                additions.parts.push(Aggregate::First);
+                By::Hidden(additions.hidden.len() - 1)
+            }
+        };
         additions.merging.order.push(Order {
-            hidden: additions.hidden.len(),
+            by,
             comparison,
             descending,
         });
-        additions.hidden.push(column);
-        additions.parts.push(Aggregate::First);
         Ok(())
+    }
+
+    /// What stands in ORDER BY for the last column of the merge's order. The number of an item is sure:
+    /// a name may be another item's; of an expression written twice a server may lose rows (`SELECT
+    /// DISTINCT IF(s > 'a', k, 0) … ORDER BY IF(s > 'a', k, 0)` does on MariaDB 10.11 and MySQL 8.0). A
+    /// column that is no item stands with its table, so that an index can serve.
+    fn ordered_by(&self, additions: &Additions, sorted: Sorted<'_>) -> String {
+        let shown = self.select.projection.len();
+        let named = || self.partition.names.qualified(sorted.expr);
+        let last = additions.merging.order.last().map(|it| it.by.place(shown));
+        match sorted.item {
+            Some(item) => (item + 1).to_string(),
+            None => named().unwrap_or_else(|| (last.unwrap_or_default() + 1).to_string()),
+        }
+    }
+
+    /// A name that the client's text does not have.
+    fn own_name(&self, at: usize) -> String {
+        let mut name = "heddle ".to_owned();
+        while self.text.contains(&name) {
+            name.insert(0, '_');
+        }
+        ticked(&format!("{name}{at}"))
+    }
+
+    /// It selects `*`: where the columns behind it stand is not known here.
+    fn is_wild(&self) -> bool {
+        self.select
+            .projection
+            .iter()
+            .any(|it| expr_of(it).is_none())
     }
 
     /// The item of the select list that an expression of ORDER BY means, by number or by name.
@@ -259,24 +340,29 @@ impl Read<'_> {
         if let Expr::Value(value) = order
             && let Value::Number(digits, _) = &value.value
         {
-            let wild = items.iter().any(|it| expr_of(it).is_none());
             let at = digits
                 .parse::<usize>()
                 .ok()
                 .and_then(|it| it.checked_sub(1));
-            return match at.filter(|at| *at < items.len() && !wild) {
+            return match at.filter(|at| *at < items.len() && !self.is_wild()) {
                 Some(at) => Ok(Some(at)),
                 None => Err("it is ordered by a number that is not clear".to_owned()),
             };
         }
         let named = |item: &SelectItem| match (item, order) {
             (SelectItem::ExprWithAlias { alias, .. }, Expr::Identifier(name)) => {
-                alias.value.eq_ignore_ascii_case(&name.value)
+                alike(&alias.value, &name.value)
             }
             (SelectItem::UnnamedExpr(expr), _) => self.same(expr, order),
             _ => false,
         };
-        Ok(items.iter().position(named))
+        let mut meant = (0..items.len()).filter(|at| named(&items[*at]));
+        let first = meant.next();
+        let same = |at: usize| expr_of(&items[at]) == first.and_then(|it| expr_of(&items[it]));
+        match meant.all(same) {
+            true => Ok(first),
+            false => Err("it is ordered by the name of several items".to_owned()),
+        }
     }
 
     /// Both are the same expression, or the same column.
@@ -339,11 +425,7 @@ impl Read<'_> {
         });
         let aliases: Vec<&String> = aliases.collect();
         let named = sqlparser::ast::visit_expressions(expr, |it: &Expr| match it {
-            Expr::Identifier(name)
-                if aliases
-                    .iter()
-                    .any(|alias| alias.eq_ignore_ascii_case(&name.value)) =>
-            {
+            Expr::Identifier(name) if aliases.iter().any(|alias| alike(alias, &name.value)) => {
                 std::ops::ControlFlow::Break(())
             }
             _ => std::ops::ControlFlow::Continue(()),
@@ -375,6 +457,7 @@ impl Read<'_> {
             orders,
             replaces_orders,
             whole_groups,
+            unlimited,
             mut merging,
             ..
         } = additions;
@@ -394,9 +477,8 @@ impl Read<'_> {
             _ => tail,
         };
         let mut text = self.text[..items].to_owned();
-        for column in &hidden {
-            text.push_str(", ");
-            text.push_str(column);
+        for (at, column) in hidden.iter().enumerate() {
+            text.push_str(&format!(", {column} AS {}", self.own_name(at)));
         }
         match self.clauses.having.filter(|_| whole_groups) {
             None => text.push_str(&self.text[items..before]),
@@ -415,7 +497,7 @@ impl Read<'_> {
             // On a line of its own: a comment may stand in front of it.
             text.push_str(&format!("\n{word}{} ", orders.join(", ")));
         }
-        let limit = limit.filter(|_| !(replaces_orders || whole_groups));
+        let limit = limit.filter(|_| !(replaces_orders || whole_groups || unlimited));
         let tail = match (limit, &self.clauses.limit) {
             (None, Some(all)) => all.whole.end as usize,
             _ => tail,

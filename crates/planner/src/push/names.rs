@@ -3,6 +3,13 @@
 use farm::shard::ShardedTable;
 use farm::sharding::{Column, TableSchema};
 use sqlparser::ast::{Expr, Ident};
+use sqltext::ticked;
+
+/// Two names of columns or of items of a select list are the same name: case does not matter in any
+/// script.
+pub(super) fn alike(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other) || one.to_lowercase() == other.to_lowercase()
+}
 
 /// A table or derived table as a block names it.
 pub(super) struct Entry<'a> {
@@ -81,6 +88,23 @@ impl<'a> Names<'a> {
             let first = found.next()?;
             found.next().is_none().then_some(first)
         })
+    }
+
+    /// A column of the innermost block with its table in front, as which no item of the select list
+    /// can be meant; `None` for what is no column.
+    pub(super) fn qualified(&self, expr: &Expr) -> Option<String> {
+        let (at, column) = self.column(expr)?;
+        let entry = &self.entries[at];
+        let called = |other: &usize| self.entries[*other].name == entry.name;
+        let scope = self.scopes.last()?;
+        // Two databases may have a table of this name.
+        let alone = scope.iter().filter(|other| called(other)).count() == 1;
+        let name = format!("{}.{}", ticked(&entry.name), ticked(&column.name));
+        match (&entry.database, alone) {
+            (_, true) => Some(name),
+            (Some(database), false) => Some(format!("{}.{name}", ticked(database))),
+            (None, false) => None,
+        }
     }
 
     /// The column of the innermost block that an expression is.

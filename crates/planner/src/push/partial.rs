@@ -14,6 +14,7 @@ use sqlparser::ast::{
 use sqltext::{Edit, Piece, PieceKind, Span, edited, pieces, ticked};
 
 use super::kinds::{self, Kind, arguments};
+use super::names::alike;
 use super::{Read, is_constant};
 use crate::answer::{Answer, Asked, Finish, Fragment, Part, Scratch, Tier, Written};
 use crate::columns::{asked_as, declared_as, engine};
@@ -22,6 +23,14 @@ use crate::gather::Reduced;
 
 /// A DECIMAL has so many digits behind its point at most.
 const SCALE_MAX: usize = 30;
+
+/// What the statement calls the parts' table.
+const PARTS: &str = "heddle";
+
+/// A column of the parts' table, as the statement names it.
+fn of_parts(column: &str) -> String {
+    format!("{PARTS}.{column}")
+}
 
 /// A column of the parts' table.
 struct Sent {
@@ -85,12 +94,25 @@ impl Read<'_> {
         };
         self.select.projection.iter().any(|item| {
             matches!(item, SelectItem::ExprWithAlias { alias, .. }
-                if alias.value.eq_ignore_ascii_case(&name.value))
+                if alike(&alias.value, &name.value))
         })
     }
 }
 
 impl Read<'_> {
+    /// So many items have the name by which something is grouped: servers may not choose among them.
+    fn items_called(&self, group: &Expr) -> usize {
+        let Expr::Identifier(name) = group else {
+            return 0;
+        };
+        let called = |item: &&SelectItem| match item {
+            SelectItem::ExprWithAlias { alias, .. } => alike(&alias.value, &name.value),
+            SelectItem::UnnamedExpr(expr) => self.same(expr, group),
+            _ => false,
+        };
+        self.select.projection.iter().filter(called).count()
+    }
+
     /// The item of this name is the column of this name.
     fn names_itself(&self, expr: &Expr) -> bool {
         let Expr::Identifier(name) = expr else {
@@ -98,7 +120,7 @@ impl Read<'_> {
         };
         self.select.projection.iter().all(|item| match item {
             SelectItem::ExprWithAlias { alias, expr: of } => {
-                !alias.value.eq_ignore_ascii_case(&name.value) || self.same(of, expr)
+                !alike(&alias.value, &name.value) || self.same(of, expr)
             }
             _ => true,
         })
@@ -137,6 +159,9 @@ impl Maker<'_, '_> {
             return Err("its clauses are not sure".to_owned());
         }
         for (group, span) in groups.iter().zip(&read.clauses.groups) {
+            if read.items_called(group) > 1 {
+                return Err("it is grouped by the name of several items".to_owned());
+            }
             let (expr, _) = read.meant_by_group(group)?;
             let (table, column) = read
                 .partition
@@ -147,7 +172,8 @@ impl Maker<'_, '_> {
                 return Err("it is grouped by a column of another type".to_owned());
             }
             let at = self.key(table, column, expr)?;
-            self.edits.push((bytes(*span), format!("g{at}")));
+            self.edits
+                .push((bytes(*span), of_parts(&self.read.own_name(at))));
         }
         Ok(())
     }
@@ -165,7 +191,7 @@ impl Maker<'_, '_> {
             at,
             Sent {
                 text,
-                declared: declared_as(column, &format!("g{at}"), true),
+                declared: declared_as(column, &self.read.own_name(at), true),
                 written,
             },
         );
@@ -206,6 +232,9 @@ impl Maker<'_, '_> {
                     Expr::CompoundIdentifier(path) => {
                         path.last().map(|it| it.value.clone()).unwrap_or_default()
                     }
+                    _ if follows_comment(&read.text[..span.start as usize]) => {
+                        return Err("a comment in front of an expression is in its name".to_owned());
+                    }
                     _ => read.piece(span)?.to_owned(),
                 };
                 let end = span.end as usize;
@@ -241,7 +270,7 @@ impl Maker<'_, '_> {
         let at = at.ok_or_else(|| "a column is used that it is not grouped by".to_owned())?;
         let place = self.place(expr);
         let place = place.ok_or_else(|| "a column is not found in the text".to_owned())?;
-        self.edits.push((place, format!("g{at}")));
+        self.edits.push((place, of_parts(&self.read.own_name(at))));
         Ok(())
     }
 
@@ -265,15 +294,15 @@ impl Maker<'_, '_> {
         None
     }
 
-    /// A new column of the parts' table.
+    /// A new column of the parts' table, as the statement names it.
     fn send(&mut self, text: String, kind: &str, written: Written) -> String {
-        let name = format!("p{}", self.sent.len());
+        let name = self.read.own_name(self.sent.len());
         self.sent.push(Sent {
             text,
             declared: format!("{name} {kind} NULL"),
             written,
         });
-        name
+        of_parts(&name)
     }
 
     fn aggregate(&mut self, function: &Function) -> Result<(), String> {
@@ -299,7 +328,8 @@ impl Maker<'_, '_> {
             ("sum" | "avg", [argument]) => {
                 let scale = self.scale(argument).filter(|it| *it <= SCALE_MAX);
                 let scale = scale.ok_or_else(not)?;
-                let behind = text[name.len()..].to_owned();
+                // AVG allows a space behind it, SUM does not.
+                let behind = text[name.len()..].trim_start().to_owned();
                 let kind = format!("DECIMAL(65,{scale})");
                 let sum = self.send(format!("SUM{behind}"), &kind, Written::Plain);
                 match &*name {
@@ -317,14 +347,14 @@ impl Maker<'_, '_> {
                     return Err(not());
                 }
                 let (text, written) = asked_as(column, &text);
-                let sent = format!("p{}", self.sent.len());
+                let sent = self.read.own_name(self.sent.len());
                 let declared = declared_as(column, &sent, true);
                 self.sent.push(Sent {
                     text,
                     declared,
                     written,
                 });
-                format!("{name}({sent})")
+                format!("{name}({})", of_parts(&sent))
             }
             _ => return Err(not()),
         };
@@ -390,12 +420,9 @@ impl Maker<'_, '_> {
         let name = format!("`heddle`.{}", ticked(&format!("{}0", asked.scratch)));
         let end = clauses.filter.unwrap_or(from).end as usize;
         let rows = &self.read.text[from.start as usize..end];
-        let sent: Vec<String> = self
-            .sent
-            .iter()
-            .enumerate()
-            .map(|(at, sent)| format!("{} AS h{at}", sent.text))
-            .collect();
+        let named =
+            |(at, sent): (usize, &Sent)| format!("{} AS {}", sent.text, self.read.own_name(at));
+        let sent: Vec<String> = self.sent.iter().enumerate().map(named).collect();
         let mut text = format!("SELECT {} FROM {rows}", sent.join(", "));
         let keys = clauses.groups.iter().zip(self.group_texts()?);
         for (at, (_, group)) in keys.enumerate() {
@@ -414,10 +441,11 @@ impl Maker<'_, '_> {
             create,
             is_temporary: true,
             columns: self.sent.iter().map(|sent| sent.written.clone()).collect(),
+            into: name.clone(),
             name: name.clone(),
         };
         self.edits
-            .push(((from.start as usize, end), format!("{name} AS heddle")));
+            .push(((from.start as usize, end), format!("{name} AS {PARTS}")));
         let whole = edited(self.read.text.as_bytes(), self.edits);
         let whole = String::from_utf8(whole).map_err(|_| why.clone())?;
         Ok(Answer {
@@ -497,4 +525,11 @@ impl Visitor for Maker<'_, '_> {
 
 fn is_aggregate(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(function) if functions::is_aggregate(&function.name.to_string()))
+}
+
+/// A comment ends this text, but for spaces.
+fn follows_comment(text: &str) -> bool {
+    let text = text.trim_end();
+    let line = text.rsplit('\n').next().unwrap_or_default();
+    text.ends_with("*/") || line.contains("--") || line.contains('#')
 }

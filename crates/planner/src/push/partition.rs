@@ -201,6 +201,10 @@ impl<'a> Partition<'a> {
     fn pairs(&self, condition: &Expr) -> Ties {
         let mut found = Ties::new();
         for part in conjuncts(condition) {
+            // Servers write each condition of a view in parentheses.
+            if let Expr::Nested(inner) = part {
+                found.extend(self.pairs(inner));
+            }
             let Expr::BinaryOp {
                 left,
                 op: BinaryOperator::Eq | BinaryOperator::Spaceship,

@@ -27,7 +27,8 @@ pub(crate) fn sharded_view(
     if !plain || travels.clock || travels.stays.is_some() || Traits::of(query).binds_oddly {
         return None;
     }
-    if !is_by_rows(select) {
+    // An aggregate in ORDER BY makes one row of all.
+    if !is_by_rows(select) || Uses::of(&query.order_by).aggregates {
         return None;
     }
     let partition = Partition::of(select, asked).ok()?;

@@ -37,6 +37,7 @@ impl Reader<'_> {
                     .as_ref()
                     .is_none_or(|table| name.name.eq_ignore_ascii_case(table))
             };
+            self.found.names_opaque |= scope.iter().filter(called).any(|it| is_fixed(it, scope));
             let mut meant = scope.iter().filter(called);
             let (Some(first), rest) = (meant.next(), meant.next()) else {
                 writes.unknown = true;
@@ -51,9 +52,13 @@ impl Reader<'_> {
             } else {
                 self.target(first, writes);
             }
+            let view = first.view;
+            let moves = writes.moves.len();
             for reference in changed {
                 self.moved(reference, &column, &assignment.value, writes);
             }
+            // The row would be made anew elsewhere, with what the view does not show.
+            self.found.names_opaque |= view && writes.moves.len() > moves;
         }
     }
 
@@ -93,21 +98,27 @@ impl Reader<'_> {
             (tables, _) => tables.iter().filter_map(last_name).collect(),
         };
         let scope = self.scopes.last().map_or(&[][..], |scope| &scope[..]);
-        if named.is_empty() {
-            match scope {
-                [only] => self.target(only, &mut writes),
-                _ => writes.unknown = true,
-            }
-        }
-        for table in &named {
-            let called = |name: &&Name| name.name.eq_ignore_ascii_case(table);
-            match scope.iter().find(called) {
-                Some(name) => self.target(name, &mut writes),
-                None => writes.unknown = true,
-            }
+        let called = |table: &String| {
+            let mut names = scope.iter();
+            names.find(|name| name.name.eq_ignore_ascii_case(table))
+        };
+        let meant: Vec<Option<&Name>> = match (&named[..], scope) {
+            ([], [only]) => vec![Some(only)],
+            ([], _) => vec![None],
+            (named, _) => named.iter().map(called).collect(),
+        };
+        writes.unknown = meant.iter().any(Option::is_none);
+        for name in meant.into_iter().flatten() {
+            self.target(name, &mut writes);
+            self.found.names_opaque |= is_fixed(name, scope);
         }
         self.found.writes = writes;
     }
+}
+
+/// It is a view that no group can change by itself; `scope`: all tables of the statement.
+fn is_fixed(name: &Name, scope: &[Name]) -> bool {
+    name.view && !(name.changeable && scope.len() == 1)
 }
 
 /// The last part of a name; `t.*` is `t`.

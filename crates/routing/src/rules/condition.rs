@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use farm::account::like;
 use regex::Regex;
-use sqltext::{Class, Mode, TableName, leading_comments, normalise, tables};
+use sqltext::{Class, Digest, Mode, TableName, leading_comments, normalise, tables};
 
 /// One statement and its session. What only some conditions need is read when one asks.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct Question<'a> {
     pub database: Option<&'a [u8]>,
     pub client: IpAddr,
     pub class: Class,
-    pub digest: u64,
+    pub digest: Option<Digest>,
     /// The text may change data.
     pub writes: bool,
     tables: OnceCell<Vec<TableName<'a>>>,
@@ -35,7 +35,7 @@ impl<'a> Question<'a> {
             database: None,
             client,
             class: Class::Other,
-            digest: 0,
+            digest: None,
             writes: false,
             tables: OnceCell::new(),
             normal: OnceCell::new(),
@@ -89,7 +89,7 @@ pub struct Conditions {
     pub databases: Vec<String>,
     /// LIKE patterns for `database.table`.
     pub tables: Vec<String>,
-    pub digests: Vec<u64>,
+    pub digests: Vec<Digest>,
     /// Searched in the normal form of the text.
     pub regex: Option<Regex>,
     /// Comments in front of the text, trimmed.
@@ -109,7 +109,7 @@ impl Conditions {
         let is_user = |user: &String| user.as_bytes() == question.user;
         let is_comment = |comment: &[u8]| self.comments.iter().any(|c| c.as_bytes() == comment);
         side && among(&self.users, is_user)
-            && among(&self.digests, |digest| *digest == question.digest)
+            && among(&self.digests, |digest| Some(*digest) == question.digest)
             && among(&self.clients, |network| network.contains(question.client))
             && (self.comments.is_empty() || leading_comments(question.text).any(is_comment))
             && (self.databases.is_empty() || question.names_database(&self.databases))
@@ -134,8 +134,10 @@ impl Display for Conditions {
         part("user", self.users.clone());
         part("database", self.databases.clone());
         part("table", self.tables.clone());
-        let digest = |digest: &u64| format!("{digest:016x}");
-        part("digest", self.digests.iter().map(digest).collect());
+        part(
+            "digest",
+            self.digests.iter().map(Digest::to_string).collect(),
+        );
         let regex = self.regex.iter();
         part("regex", regex.map(|r| r.as_str().to_owned()).collect());
         part("comment", self.comments.clone());

@@ -366,7 +366,7 @@ impl Session {
         let mut run = self.new_run(writes, job);
         let mut avoid = Vec::new();
         loop {
-            let (plan, target) = match self.route(&writes, &avoid) {
+            let (plan, target) = match self.route(&writes, None, &avoid) {
                 Ok(route) => route,
                 Err(refusal) => {
                     let waited = self.hold_refused(&mut run, &mut avoid, refusal);

@@ -236,18 +236,18 @@ impl Drive {
             (Action::Hold(_), Some(xid), _) => Question::Hold {
                 row: id
                     .zip(self.own.as_ref())
-                    .map(|(id, own)| engine::decisions::hold(&id, groups, own)),
+                    .map(|(id, own)| engine::decisions::hold(&self.operator.seal(id), groups, own)),
                 xid,
             },
             (Action::Decide { row: true }, own, Some(id)) => Question::Decide {
-                id,
+                id: self.operator.seal(id),
                 groups: groups.collect(),
                 own,
             },
             // What it read of other groups must not be newer than a snapshot that sees it.
             (Action::Decide { .. } | Action::Single(_), branch, _) => Question::Single {
                 branch,
-                row: self.alone,
+                row: self.alone.map(|id| self.operator.seal(id)),
             },
             (Action::Commit(_), Some(xid), _) => Question::Commit(xid),
             (_, branch, _) => Question::Rollback(branch, side.prepared),

@@ -218,6 +218,7 @@ impl Session {
                 (Some(lease), _) => self.give_back(lease),
                 (None, Some(_)) => {
                     self.lose_proof();
+                    self.tell_client(None);
                     self.leave_connection();
                 }
                 (None, None) => {}

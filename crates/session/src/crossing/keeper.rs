@@ -1,5 +1,6 @@
 //! What sessions need of the control plane for transactions over several groups.
 
+use engine::seal::Sealed;
 use farm::Xid;
 use farm::crossing::{Branch, GlobalId, Owned, Place, Verdict};
 
@@ -37,6 +38,9 @@ pub trait Keeper: Send + Sync {
     /// The id of a transaction of this farm that crosses to a second group now. `at` is the
     /// connection whose COMMIT will decide.
     fn name(&self, farm: u64, decider: u32, at: Place) -> GlobalId;
+
+    /// The same id as the deciding server believes it: with the farm's seal.
+    fn seal(&self, id: GlobalId) -> Sealed;
 
     /// A session is about to prepare the branches of this transaction.
     fn undertake(&self, id: GlobalId);

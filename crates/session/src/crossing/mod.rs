@@ -37,6 +37,8 @@ use sqltext::{Class, Facts, Verb};
 use crate::exec::Shape;
 use crate::session::{Held, Session};
 
+pub use engine::seal::Sealed;
+
 pub(crate) use end::Unfinished;
 pub use keeper::{
     Allowed, GatePassed, GatesHeld, Keeper, LetGo, OwnEnded, OwnFound, Pass, Settled, Verified,
@@ -206,7 +208,7 @@ impl Session {
     fn version_of(&self, lease: &Lease) -> (farm::Engine, u32) {
         let snapshot = self.core.shared.published.load();
         let server = snapshot.server(lease.connection().server);
-        let version = server.map_or(0, |it| crate::session::version_number(&it.version));
+        let version = server.map_or(0, |it| crate::reading::version_number(&it.version));
         (lease.connection().engine(), version)
     }
 }

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use backend::{Connection, ConnectionError, Told};
-use engine::decisions;
-use farm::crossing::GlobalId;
+use engine::decisions::{self, SIGNALLED};
+use engine::seal::Sealed;
 use faults::{Plant, Point};
 use machines::xa::commit::Refusal;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 
 /// The account has not been given the right to decide, or what it needs for it is not there:
-/// ER_PROCACCESS_DENIED_ERROR, ER_SP_DOES_NOT_EXIST, ER_BAD_DB_ERROR, ER_DBACCESS_DENIED_ERROR.
-pub(super) const NOT_ALLOWED: [u16; 4] = [1370, 1305, 1049, 1044];
+/// ER_PROCACCESS_DENIED_ERROR, ER_SP_DOES_NOT_EXIST, ER_BAD_DB_ERROR, ER_DBACCESS_DENIED_ERROR, and what
+/// routines of an older form say.
+pub(super) const NOT_ALLOWED: [u16; 5] = [1370, 1305, 1049, 1044, SIGNALLED];
 
 /// Errors after which a statement that ends a branch or a transaction has surely not done so:
 /// ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE,
@@ -53,7 +54,7 @@ pub(super) enum Question {
     /// The row that names the groups of all branches, and COMMIT of the plain transaction, or XA END,
     /// XA COMMIT ONE PHASE of the client's own.
     Decide {
-        id: GlobalId,
+        id: Sealed,
         groups: Vec<u32>,
         own: Option<Name>,
     },
@@ -61,7 +62,7 @@ pub(super) enum Question {
     /// which it passes the gate, and which tells what became of it when the answer is lost.
     Single {
         branch: Option<Name>,
-        row: Option<GlobalId>,
+        row: Option<Sealed>,
     },
     /// XA COMMIT of a prepared branch.
     Commit(Name),

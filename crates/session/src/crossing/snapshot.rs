@@ -26,7 +26,8 @@ use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::pin::Pins;
-use crate::session::{Session, is_free, version_number};
+use crate::reading::version_number;
+use crate::session::{Session, is_free};
 
 /// Views that could not be opened at the same moment are opened anew so often.
 const TRIES: u32 = 8;

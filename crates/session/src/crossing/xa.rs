@@ -277,7 +277,9 @@ impl Session {
         for seat in &mut self.seats {
             seat.seen.unproved = true;
         }
-        match heard.await {
+        let heard = heard.await;
+        self.tell_client_everywhere();
+        match heard {
             Ok(Owned::Ended) => None,
             Ok(Owned::Unknown) => told(error::XA_UNKNOWN),
             Ok(Owned::Several(groups)) => {

@@ -11,6 +11,9 @@ use super::rows::Trouble;
 /// IGNORE stands within so many bytes of a text.
 const HEAD_BYTES: usize = 64;
 
+/// The number of warnings is the last one of an OK's words.
+const WARNINGS: &[u8] = b"Warnings: ";
+
 /// What one OK says of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -76,6 +79,35 @@ impl Counts {
             true => info.to_vec(),
             false => sum_of(&self.info, info),
         };
+    }
+}
+
+impl Counts {
+    /// Takes out warnings that were counted for several groups, and are one.
+    pub fn say_once(&mut self, repeated: u16) {
+        if repeated == 0 {
+            return;
+        }
+        self.warnings = self.warnings.saturating_sub(repeated);
+        self.tell_warnings();
+    }
+
+    /// Takes in what other groups did, of whose warnings so many are known.
+    pub fn take_in(&mut self, others: &Counts, repeated: u16) {
+        self.affected_rows += others.affected_rows;
+        self.info = sum_of(&self.info, &others.info);
+        let more = others.warnings.saturating_sub(repeated);
+        self.warnings = self.warnings.saturating_add(more);
+        self.tell_warnings();
+    }
+
+    fn tell_warnings(&mut self) {
+        let digits = self.info.iter().rev().take_while(|b| b.is_ascii_digit());
+        let words = self.info.len() - digits.count();
+        if self.info[..words].ends_with(WARNINGS) {
+            self.info.truncate(words);
+            self.info.extend(self.warnings.to_string().into_bytes());
+        }
     }
 }
 
@@ -162,6 +194,21 @@ mod tests {
             inserts: None,
         };
         assert_eq!(counts, sum);
+    }
+
+    #[test]
+    fn what_several_groups_said_is_counted_once() {
+        let mut counts = Counts {
+            warnings: 5,
+            info: b"Records: 8  Duplicates: 2  Warnings: 5".to_vec(),
+            ..Counts::default()
+        };
+        counts.say_once(2);
+        assert_eq!(counts.warnings, 3);
+        assert_eq!(counts.info, b"Records: 8  Duplicates: 2  Warnings: 3");
+        counts.info.clear();
+        counts.say_once(9);
+        assert_eq!((counts.warnings, &*counts.info), (0, &b""[..]));
     }
 
     #[test]

@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use farm::{Sharding, Snapshot, error};
+use backend::{Warning, Warnings};
+use farm::sharding::Placed;
+use farm::{Access, Sharding, Snapshot, error};
 use mysql_wire::relay::Outcome;
 use mysql_wire::reply::OkPacket;
 use planner::define::{Around, Declaration, Defines, Named, Then, define};
@@ -16,6 +18,7 @@ use sqltext::{Class, Facts};
 use super::counts::Counts;
 use super::feeds::Feeds;
 use super::parts::{Done, Taken};
+use super::warnings::together;
 use super::{Fan, Part, Wanted};
 use crate::end::End;
 use crate::exec::{Job, Run, Shape};
@@ -38,6 +41,8 @@ pub(crate) struct Definition {
     groups: Vec<Arc<str>>,
     text: Vec<u8>,
     then: Then,
+    /// No table of it has other rows on other groups: all groups say the same.
+    same: bool,
     /// Tables that may be others then; no names for all.
     names: Vec<Named>,
 }
@@ -56,7 +61,7 @@ pub(crate) enum Defining {
 enum Round {
     /// The client has been told of something else.
     Answered,
-    Done(Counts),
+    Done(Counts, Option<Warnings>),
     /// The groups that failed, and why the first did.
     Failed(Vec<Arc<str>>, ServerRefusal),
 }
@@ -90,6 +95,7 @@ impl Session {
                 groups,
                 text: text.to_vec(),
                 then,
+                same: !names.iter().any(|name| is_sharded(sharding, name)),
                 names,
             })),
         }
@@ -108,7 +114,11 @@ impl Session {
             return Ok(());
         }
         let Definition {
-            groups, text, then, ..
+            groups,
+            text,
+            then,
+            same,
+            ..
         } = definition;
         if let Some(why) = self.is_fixed(groups) {
             return self.client.error(&error::COMMAND_REFUSED, &[&why]).await;
@@ -119,13 +129,13 @@ impl Session {
             Ok(id) => id,
             Err(why) => return self.client.error(&error::COMMAND_REFUSED, &[&why]).await,
         };
-        let mut counts = match self.define_on(first, text, &mut run).await? {
+        let (mut counts, said) = match self.define_on(first, text, &mut run).await? {
             Round::Answered => return self.strike_out(written).await,
             Round::Failed(_, refusal) => {
                 self.strike_out(written).await?;
                 return self.client.pass_refusal(&refusal).await;
             }
-            Round::Done(counts) => counts,
+            Round::Done(counts, said) => (counts, said),
         };
         if !others.is_empty() {
             match self.define_on(others, text, &mut run).await? {
@@ -140,7 +150,10 @@ impl Session {
                     let error = &error::DEFINITION_UNFINISHED;
                     return self.client.error(error, &details).await;
                 }
-                Round::Done(more) => counts.warnings = counts.warnings.max(more.warnings),
+                Round::Done(more, others) => {
+                    let others = (!same).then_some((more, others));
+                    self.tell_together(text, (&mut counts, said), others, &shape);
+                }
             }
         }
         self.strike_out(written).await?;
@@ -198,8 +211,7 @@ impl Session {
             }
             feeds.any().await;
         }
-        self.end_attempt();
-        self.handle.running_elsewhere.borrow_mut().clear();
+        self.end_fan();
         self.close_definition(groups, taken, feeds, run).await
     }
 
@@ -224,7 +236,8 @@ impl Session {
             let refusal = done.parts[at].refusal.take();
             refusal.unwrap_or_else(|| lost_there(&groups[at]))
         });
-        done.ask_warnings(None).await;
+        done.ask_warnings(&[], false, None).await;
+        counts.say_once(done.repeated);
         done.end_clock().await;
         let warnings = done.told.take();
         self.leave_parts(run, done);
@@ -238,17 +251,51 @@ impl Session {
         outcome.error = refusal.as_ref().map(|refusal| refusal.number);
         self.diagnostics
             .note(&run.shape, &outcome, self.mode.dialect);
+        self.learn_warnings(warnings.clone());
+        let named = |at: usize| groups[at].clone();
+        Ok(match refusal {
+            Some(refusal) => Round::Failed(failed.into_iter().map(named).collect(), refusal),
+            None => Round::Done(counts, warnings),
+        })
+    }
+
+    /// All groups have done it. What they said together is the statement's; of copies the first one's word
+    /// is all.
+    fn tell_together(
+        &mut self,
+        text: &[u8],
+        (counts, said): (&mut Counts, Option<Warnings>),
+        others: Option<(Counts, Option<Warnings>)>,
+        shape: &Shape,
+    ) {
+        let mut told = said;
+        if let Some((more, others)) = others {
+            let all = together(&[
+                (text, rows_of(told.as_ref())),
+                (text, rows_of(others.as_ref())),
+            ]);
+            counts.take_in(&more, all.repeated);
+            let columns = told.or(others).map(|said| said.columns);
+            let rows = all.rows;
+            told = columns.map(|columns| Warnings { columns, rows });
+        }
+        let outcome = Outcome {
+            status: Some(self.status),
+            warnings: counts.warnings,
+            affected_rows: counts.affected_rows,
+            ..Outcome::default()
+        };
+        self.diagnostics.note(shape, &outcome, self.mode.dialect);
+        self.learn_warnings(told);
+    }
+
+    fn learn_warnings(&mut self, warnings: Option<Warnings>) {
         if warnings.is_some() {
             self.diagnostics.learn(&mut backend::Residue {
                 warnings,
                 ..backend::Residue::default()
             });
         }
-        let named = |at: usize| groups[at].clone();
-        Ok(match refusal {
-            Some(refusal) => Round::Failed(failed.into_iter().map(named).collect(), refusal),
-            None => Round::Done(counts),
-        })
     }
 
     /// Has a statement for several groups written down, so that one which is cut short is known. Gives
@@ -336,7 +383,7 @@ impl Session {
                     let drop = format!("DROP TABLE IF EXISTS {name}");
                     return Ok(match self.define_on(first, drop.as_bytes(), run).await? {
                         Round::Answered => Ok(()),
-                        Round::Done(_) | Round::Failed(..) => Err(why),
+                        Round::Done(..) | Round::Failed(..) => Err(why),
                     });
                 }
             }
@@ -353,7 +400,7 @@ impl Session {
         let operator = Arc::clone(&self.core.shared.operator);
         let user = String::from_utf8_lossy(&self.identity.pass.profile().user).into_owned();
         let by = format!("{user}@{}", self.peer.ip().to_canonical());
-        operator.submit(all, &by, true, reply);
+        operator.submit(all, &by, Access::Admin, reply);
         match told.await {
             Ok(answer) => answer,
             Err(_) => Err("the router is shutting down".to_owned()),
@@ -367,6 +414,7 @@ impl Session {
         }
         if shape.facts.contains(Facts::ACCOUNTS) {
             self.core.shared.accounts_changed();
+            self.unlock_accounts(shape.verb, Some(&definition.text));
             return;
         }
         let names = &definition.names;
@@ -388,6 +436,14 @@ impl Session {
         }
         Ok(())
     }
+}
+
+fn rows_of(said: Option<&Warnings>) -> Vec<Warning> {
+    said.map(|said| said.rows.clone()).unwrap_or_default()
+}
+
+fn is_sharded(sharding: &Sharding, (database, table): &Named) -> bool {
+    matches!(sharding.placed(database, table), Placed::Sharded(_))
 }
 
 /// A name that commands can be told of.

@@ -24,7 +24,7 @@ use mysql_wire::result::{
 };
 
 use crate::attempt::make_room;
-use crate::exec::Changes;
+use crate::changes::Changes;
 use crate::refuse::ServerRefusal;
 
 /// The number of the error packets by which MariaDB reports progress, in the middle of a reply.
@@ -482,7 +482,7 @@ impl Feed {
             return Ok(());
         };
         for change in session_changes(ok.session_state) {
-            self.changes.note(lease.connection().state(), change?);
+            self.changes.note(lease.connection(), change?);
         }
         Ok(())
     }

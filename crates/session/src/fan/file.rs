@@ -163,10 +163,11 @@ impl Session {
             (Ok(()), None) => None,
         };
         self.end_feeds(&mut feeds, false).await;
-        self.end_attempt();
-        self.handle.running_elsewhere.borrow_mut().clear();
+        self.end_fan();
         let mut done = Done::of(taken, feeds);
-        done.ask_warnings(trouble.as_ref()).await;
+        done.ask_warnings(&fan.parts, plan.same, trouble.as_ref())
+            .await;
+        counts.say_once(done.repeated);
         done.end_clock().await;
         let trouble = match trouble {
             None => self.commit_parts(&mut done, Some(across)).await,

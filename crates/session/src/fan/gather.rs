@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use backend::{ConnectionError, Lease, PoolError, Questions};
 use farm::{ServerId, error};
+use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::relay::Outcome;
 use planner::{Answer, Finish, Fragment, Merging, Scratch};
@@ -21,7 +22,8 @@ use super::load::Loader;
 use super::parts::{Done, prepared};
 use super::reduce::Known;
 use super::rows::Trouble;
-use super::sheet::{Form, Sheet};
+use super::sheet::{Described, Form, Sheet};
+use super::tell::say_where;
 use super::{Fan, Part, Wanted, Word};
 use crate::end::End;
 use crate::exec::{Job, Run, Shape};
@@ -71,16 +73,34 @@ struct Ran {
     late: bool,
 }
 
-/// Rows and bytes so far, and what bounds them.
+/// Rows and bytes so far, what bounds them, and how the client's text is described.
 struct Fetched {
     rows: u64,
     bytes: u64,
     bounds: Gathering,
     /// By the core's clock; `None` without a bound.
     deadline_us: Option<u64>,
+    /// The client's text, until a group has described it.
+    text: Option<Vec<u8>>,
+    described: Described,
 }
 
 impl Fetched {
+    /// Asks a group how the client's text is described. One that lacks a table of it does not say.
+    async fn describe(&mut self, lease: Option<&mut Lease>) {
+        let (Some(lease), Some(text)) = (lease, &self.text) else {
+            return;
+        };
+        let connection = lease.connection_mut();
+        if let Ok(columns) = connection.describe(text).await {
+            self.described = Described {
+                columns,
+                from: connection.capabilities | Capabilities::DEPRECATE_EOF,
+            };
+            self.text = None;
+        }
+    }
+
     /// What is left of the time.
     fn left(&self, core: &Core) -> Option<Duration> {
         let left_us = self.deadline_us?.saturating_sub(core.now_us());
@@ -112,6 +132,8 @@ impl Session {
                 bytes: 0,
                 bounds,
                 deadline_us,
+                text: self.described_text(job),
+                described: Described::default(),
             };
             let mut bench = match Box::pin(self.bench(scratch, &run, on_farm)).await {
                 Ok(bench) => bench,
@@ -127,7 +149,7 @@ impl Session {
             );
             match Box::pin(step).await {
                 Ok(Step::Done) => {
-                    match Box::pin(self.finish_gather(scratch, bench, &run, &fetched)).await? {
+                    match Box::pin(self.finish_gather(scratch, bench, &run, &mut fetched)).await? {
                         Step::Again => on_farm = true,
                         Step::Answered | Step::Done => return Ok(()),
                     }
@@ -139,6 +161,14 @@ impl Session {
                     }
                 }
             }
+        }
+    }
+
+    /// The text whose columns the client expects: with its parameters, since they name columns.
+    fn described_text(&self, job: Job) -> Option<Vec<u8>> {
+        match job {
+            Job::Execute(id) => Some(self.statement_text(id).to_vec()),
+            _ => self.text_of(job),
         }
     }
 
@@ -225,6 +255,9 @@ impl Session {
                 });
             }
         };
+        if let Some(first) = taken.first_mut() {
+            fetched.describe(first.lease.as_mut()).await;
+        }
         let mut feeds = self.start_parts(fan, &mut taken, run, false);
         let stop = self.core.pour(&mut feeds, loader, lease, fetched).await;
         self.end_feeds(&mut feeds, stop.is_err()).await;
@@ -282,7 +315,7 @@ impl Session {
         scratch: &Scratch,
         bench: Bench,
         run: &Run,
-        fetched: &Fetched,
+        fetched: &mut Fetched,
     ) -> Result<Step, End> {
         let Bench { mut lease, is_own } = bench;
         let left = fetched.left(&self.core);
@@ -311,6 +344,7 @@ impl Session {
             Job::Frame(_) | Job::Prepare(_) => Form::Text,
         };
         let mut sheet = Sheet::new(form, self.client.capabilities);
+        sheet.describe(std::mem::take(&mut fetched.described));
         let trouble = self
             .fan_rows(&mut feeds, &Merging::default(), &mut sheet)
             .await?
@@ -339,7 +373,10 @@ impl Session {
             is_own,
             late,
         } = ran;
-        let refusal = feed.refusal.take();
+        let mut refusal = feed.refusal.take();
+        if let (Some(refusal), Some(database)) = (&mut refusal, self.state.database()) {
+            say_where(refusal, database);
+        }
         let error = refusal.as_ref().map(|it| it.number);
         let mut outcome = Outcome {
             status: Some(self.status),

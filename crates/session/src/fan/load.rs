@@ -21,7 +21,7 @@ pub(crate) struct Loader<'p> {
 
 impl<'p> Loader<'p> {
     pub fn new(part: &'p Part) -> Loader<'p> {
-        let text = format!("INSERT INTO {} VALUES ", part.name).into_bytes();
+        let text = format!("INSERT INTO {} VALUES ", part.into).into_bytes();
         Loader {
             part,
             head: text.len(),
@@ -119,6 +119,7 @@ mod tests {
             name: "`s`.t".to_owned(),
             create: String::new(),
             drop: String::new(),
+            into: "`s`.t".to_owned(),
             is_temporary: true,
             columns: vec![
                 Written::Plain,

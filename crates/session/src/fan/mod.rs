@@ -23,6 +23,7 @@ mod sheet;
 mod sift;
 mod stop;
 mod tell;
+mod warnings;
 
 use std::sync::Arc;
 
@@ -79,6 +80,16 @@ pub(crate) enum Wanted {
         /// The parts do the same, to copies of the same rows: the first one's numbers are the answer.
         same: bool,
     },
+}
+
+impl Wanted {
+    /// The parts do the same to copies of the same rows.
+    fn is_same(&self) -> bool {
+        match self {
+            Wanted::Returned { same, .. } | Wanted::Counts { same, .. } => *same,
+            Wanted::Rows(_) | Wanted::Prepared(_) => false,
+        }
+    }
 }
 
 /// Why a part has no connection.
@@ -177,9 +188,9 @@ impl Session {
                 return self.fan_stuck(run, avoid, &group, stuck).await;
             }
         };
-        let own = across.as_ref().is_some_and(Across::is_own);
+        let marked = !across.as_ref().is_some_and(Across::is_own);
         self.prepare_parts(fan, &mut taken, run.job).await;
-        let mut feeds = self.start_parts(fan, &mut taken, run, !own);
+        let mut feeds = self.start_parts(fan, &mut taken, run, marked);
         let form = match run.job {
             Job::Execute(_) => Form::Binary,
             Job::Frame(_) | Job::Prepare(_) => Form::Text,
@@ -206,11 +217,12 @@ impl Session {
         };
         let trouble = trouble.err();
         self.end_feeds(&mut feeds, trouble.is_some()).await;
-        self.end_attempt();
-        self.handle.running_elsewhere.borrow_mut().clear();
+        self.end_fan();
         let mut done = Done::of(taken, feeds);
         // The end of a transaction takes them away.
-        done.ask_warnings(trouble.as_ref()).await;
+        let same = fan.answer.is_same();
+        done.ask_warnings(&fan.parts, same, trouble.as_ref()).await;
+        counts.say_once(done.repeated);
         done.end_clock().await;
         let trouble = match trouble {
             None => self.commit_parts(&mut done, across).await,
@@ -231,6 +243,12 @@ impl Session {
             }
         };
         self.close_fan(run, avoid, done, sheet, word).await
+    }
+
+    /// No server runs a part any more.
+    fn end_fan(&mut self) {
+        self.end_attempt();
+        self.handle.running_elsewhere.borrow_mut().clear();
     }
 
     /// True outside transactions.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use backend::{Lease, Questions, Warnings};
-use farm::ServerId;
+use farm::{Position, ServerId};
 use mysql_wire::command::Command;
 use mysql_wire::relay::{Expect, Outcome};
 use mysql_wire::status::Status;
@@ -15,10 +15,12 @@ use super::feed::{Feed, Order};
 use super::feeds::Feeds;
 use super::rows::Trouble;
 use super::stop::all;
+use super::warnings::together;
 use super::{Fan, Part, Stuck};
+use crate::changes::Changes;
 use crate::counters::count;
 use crate::crossing::Across;
-use crate::exec::{Changes, Job, Run, Shape, Tried};
+use crate::exec::{Job, Run, Shape, Tried};
 use crate::pin::Pins;
 use crate::session::{Held, Session};
 
@@ -58,6 +60,10 @@ pub(super) struct Done {
     pub parts: Vec<Over>,
     /// Their warnings, once they were asked.
     pub told: Option<Warnings>,
+    /// So many of what they counted is one warning that several have.
+    pub repeated: u16,
+    /// The first part's warnings are all.
+    same: bool,
     /// Their connections have the statement's time still.
     clocked: bool,
     /// The transaction was the statement's own, and is rolled back on all groups.
@@ -86,42 +92,62 @@ impl Done {
         Done {
             parts: parts.collect(),
             told: None,
+            repeated: 0,
+            same: false,
             clocked,
             undone: false,
         }
     }
 
-    /// Warnings of all parts.
+    /// Warnings of all parts, once they were asked.
     pub fn warnings(&self) -> u16 {
-        let each = self.parts.iter().map(|part| part.outcome.warnings);
-        each.fold(0, u16::saturating_add)
+        let each = self.counted().iter().map(|part| part.outcome.warnings);
+        let all = each.fold(0, u16::saturating_add);
+        all.saturating_sub(self.repeated)
     }
 
-    /// Asks for the warnings of all parts, or for those of the part that failed.
-    pub async fn ask_warnings(&mut self, trouble: Option<&Trouble>) {
+    /// The parts whose warnings are the statement's.
+    fn counted(&self) -> &[Over] {
+        let counted = if self.same { 1 } else { self.parts.len() };
+        &self.parts[..counted.min(self.parts.len())]
+    }
+
+    /// Asks for the warnings of all parts, or for those of the part that failed. `same`: they did the
+    /// same to copies of the same rows, so the first one's are all.
+    pub async fn ask_warnings(&mut self, texts: &[Part], same: bool, trouble: Option<&Trouble>) {
         let failed = match trouble {
             None => None,
             Some(Trouble::Refused(at)) => Some(*at),
             Some(_) => return,
         };
+        self.same = same;
         let questions = Questions {
             warnings: true,
             ..Questions::default()
         };
+        let (mut columns, mut said) = (None, Vec::new());
         for (at, part) in self.parts.iter_mut().enumerate() {
-            let asked = failed.map_or(part.outcome.warnings > 0, |failed| failed == at);
-            let Some(lease) = part.lease.as_mut().filter(|_| asked) else {
-                continue;
+            let asked = match failed {
+                Some(failed) => failed == at,
+                None => part.outcome.warnings > 0 && (at == 0 || !same),
             };
-            let residue = lease.connection_mut().residue(&questions).await;
-            let Some(warnings) = residue.ok().and_then(|residue| residue.warnings) else {
-                continue;
-            };
-            match &mut self.told {
-                Some(all) => all.rows.extend(warnings.rows),
-                None => self.told = Some(warnings),
+            let mut rows = Vec::new();
+            if let Some(lease) = part.lease.as_mut().filter(|_| asked)
+                && let Ok(residue) = lease.connection_mut().residue(&questions).await
+                && let Some(warnings) = residue.warnings
+            {
+                rows = warnings.rows;
+                columns = columns.or(Some(warnings.columns));
             }
+            let text = texts.get(at).map_or(&[][..], |part| &part.text);
+            said.push((text, rows));
         }
+        let all = together(&said);
+        self.repeated = all.repeated;
+        self.told = columns.map(|columns| Warnings {
+            columns,
+            rows: all.rows,
+        });
     }
 
     /// The connections have the servers' own time again.
@@ -206,7 +232,7 @@ impl Session {
             if !self.sit_at(&part.group) || self.held.is_some() {
                 continue;
             }
-            let Ok((plan, target)) = self.route(shape, avoid) else {
+            let Ok((plan, target)) = self.route(shape, None, avoid) else {
                 continue;
             };
             let pools = &self.core.pools;
@@ -247,7 +273,7 @@ impl Session {
             return Err(Stuck::NoGroup);
         }
         let shape = run.shape;
-        let (plan, target) = self.route(&shape, avoid).map_err(Stuck::Refused)?;
+        let (plan, target) = self.route(&shape, None, avoid).map_err(Stuck::Refused)?;
         self.profile.chosen(plan, self.level_of(&shape));
         let free = self.may_move(&shape) && !avoid.contains(&plan.server);
         run.alone &= self.held.is_none();
@@ -419,6 +445,9 @@ impl Session {
             let doubt = self.note_promises(connection, &run.shape, &changes, failed, open);
             self.note_gtid(&run.shape, changes.gtid.is_some(), doubt, open);
             if let Some(gtid) = changes.gtid.take() {
+                // Its client has not heard of it yet.
+                let text = String::from_utf8_lossy(&gtid);
+                self.tell_client(Position::parse(connection.engine(), &text).as_ref());
                 connection.reported = Some(gtid);
             }
             self.last_server = Some(connection.server);

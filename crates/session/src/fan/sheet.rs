@@ -6,7 +6,8 @@ use mysql_wire::capability::Capabilities;
 use mysql_wire::packet;
 use mysql_wire::reply::EofPacket;
 use mysql_wire::result::{
-    Column, ColumnCount, TextRow, Value, ValueKind, encode_binary_row, encode_text_row,
+    Column, ColumnCount, FLAG_UNSIGNED, TextRow, Value, ValueKind, encode_binary_row,
+    encode_text_row,
 };
 use mysql_wire::status::Status;
 
@@ -34,6 +35,45 @@ pub(crate) struct Sheet {
     pub begun: bool,
     /// Branches of Heddle's own are left out.
     hides: bool,
+    described: Described,
+}
+
+/// Definitions of the columns of the client's own text; none where they are not known.
+#[derive(Default)]
+pub(crate) struct Described {
+    pub columns: Vec<Box<[u8]>>,
+    /// By which they are read.
+    pub from: Capabilities,
+}
+
+impl Described {
+    /// The definitions as they are for the client's text: its names and tables, and all else where the
+    /// values have the same type.
+    fn complete<'a>(&'a self, columns: &mut [Column<'a>]) -> Result<(), Malformed> {
+        if columns.len() != self.columns.len() {
+            return Ok(());
+        }
+        for (column, described) in columns.iter_mut().zip(&self.columns) {
+            let own = Column::decode(described, self.from)?;
+            let same = own.kind == column.kind
+                && own.decimals == column.decimals
+                && own.collation == column.collation
+                && (own.flags ^ column.flags) & FLAG_UNSIGNED == 0;
+            *column = match same {
+                true => own,
+                false => Column {
+                    collation: column.collation,
+                    length: column.length,
+                    kind: column.kind,
+                    flags: column.flags,
+                    decimals: column.decimals,
+                    extended: column.extended,
+                    ..own
+                },
+            };
+        }
+        Ok(())
+    }
 }
 
 impl Sheet {
@@ -48,7 +88,13 @@ impl Sheet {
             rows: 0,
             begun: false,
             hides: false,
+            described: Described::default(),
         }
+    }
+
+    /// Columns are defined as these say, where they can be.
+    pub fn describe(&mut self, described: Described) {
+        self.described = described;
     }
 
     /// Leaves out rows of XA RECOVER that are branches of Heddle's own.
@@ -73,7 +119,8 @@ impl Sheet {
             .iter()
             .map(|column| Column::decode(column, from))
             .collect();
-        let columns = columns?;
+        let mut columns = columns?;
+        self.described.complete(&mut columns)?;
         let (caps, sequence) = (self.capabilities, &mut self.sequence);
         let count = ColumnCount {
             columns: columns.len() as u64,
@@ -205,6 +252,47 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn columns_are_those_of_the_clients_text() {
+        let caps = Capabilities::empty();
+        let here = [
+            definition("_heddle 0", ColumnKind::LongLong),
+            definition("d", ColumnKind::Double),
+        ];
+        let own = |name, kind| {
+            let mut column = Column::new(name, kind);
+            (column.length, column.org_table) = (43, b"orders");
+            let mut out = Vec::new();
+            column.encode(&mut out, caps);
+            Box::from(out)
+        };
+        let mut sheet = Sheet::new(Form::Text, caps);
+        sheet.describe(Described {
+            columns: vec![
+                own("n", ColumnKind::LongLong),
+                own("x", ColumnKind::VarString),
+            ],
+            from: caps,
+        });
+        sheet
+            .begin(&here, caps, Status::AUTOCOMMIT)
+            .expect("definitions");
+        let payloads = payloads(&sheet.out);
+        let told = |at: usize| {
+            let column = Column::decode(payloads[at], caps).expect("a definition");
+            let name = String::from_utf8_lossy(column.name).into_owned();
+            (
+                name,
+                column.kind,
+                column.length == 43,
+                column.org_table == b"orders",
+            )
+        };
+        assert_eq!(told(1), ("n".to_owned(), ColumnKind::LongLong, true, true));
+        // Of values of another type the description is the scratch server's.
+        assert_eq!(told(2), ("x".to_owned(), ColumnKind::Double, false, true));
     }
 
     #[test]

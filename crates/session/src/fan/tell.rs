@@ -16,7 +16,26 @@ use crate::end::End;
 use crate::exec::{Loss, Run, Tried};
 use crate::hold::{Cause, Turn};
 use crate::operator::Fault;
+use crate::refuse::ServerRefusal;
 use crate::session::Session;
+
+/// Columns that are not grouped, or not ordered by, by the names of their databases and tables.
+const NAME_COLUMNS: [u16; 4] = [1055, 1140, 3065, 3066];
+
+/// Gathered tables bear the statement's names, but are in another database: errors about their columns name
+/// the session's.
+pub(super) fn say_where(refusal: &mut ServerRefusal, database: &[u8]) {
+    const SCRATCH: &[u8] = b"'heddle.";
+    if !NAME_COLUMNS.contains(&refusal.number) {
+        return;
+    }
+    let message = &mut refusal.message;
+    let found = message.windows(SCRATCH.len()).position(|it| it == SCRATCH);
+    if let Some(at) = found {
+        let place = at + 1..at + SCRATCH.len() - 1;
+        message.splice(place, database.iter().copied());
+    }
+}
 
 impl Session {
     /// What the whole statement did.
@@ -53,7 +72,7 @@ impl Session {
         &mut self,
         mut sheet: Sheet,
         word: Word<'_>,
-        refusal: Option<crate::refuse::ServerRefusal>,
+        refusal: Option<ServerRefusal>,
     ) -> Result<(), End> {
         match word {
             Word::Rows { warnings } => {
@@ -127,5 +146,30 @@ impl Session {
             return Ok(false);
         }
         Box::pin(self.after_loss(run, avoid, tried, loss)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_session_s_database() {
+        let said = |number, message: &str| {
+            let mut refusal = ServerRefusal {
+                number,
+                sqlstate: *b"42000",
+                message: message.as_bytes().to_vec(),
+            };
+            say_where(&mut refusal, b"shop");
+            String::from_utf8_lossy(&refusal.message).into_owned()
+        };
+        let text = "nonaggregated column 'heddle.t.id' which is not";
+        assert_eq!(
+            said(1055, text),
+            "nonaggregated column 'shop.t.id' which is not"
+        );
+        assert_eq!(said(1064, text), text);
+        assert_eq!(said(1055, "column 't.id'"), "column 't.id'");
     }
 }

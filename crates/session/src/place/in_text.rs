@@ -11,13 +11,20 @@ use super::inner::Heard;
 use super::{Names, Where, group};
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::prepared_bytes::Portion;
 use crate::session::Session;
 
 /// Statements that one session keeps.
 const TEXTS_MAX: usize = 1000;
 
 /// The texts that a session has prepared in SQL, by their names in lower case.
-pub(crate) type Texts = BTreeMap<Box<[u8]>, Box<[u8]>>;
+pub(crate) type Texts = BTreeMap<Box<[u8]>, Kept>;
+
+/// One of them, with what it takes of the session's bytes.
+pub(crate) struct Kept {
+    text: Box<[u8]>,
+    _portion: Portion,
+}
 
 /// PREPARE, EXECUTE, DEALLOCATE PREPARE or EXECUTE IMMEDIATE.
 #[derive(Debug)]
@@ -115,7 +122,8 @@ impl Session {
             }
             Verb::Execute => {
                 let texts = self.texts.as_ref();
-                let text = texts.and_then(|texts| texts.get(&*found.name)).cloned();
+                let kept = texts.and_then(|texts| texts.get(&*found.name));
+                let text = kept.map(|kept| kept.text.clone());
                 self.execute_text(&text.unwrap_or_default(), &found.values)
                     .await
             }
@@ -152,10 +160,18 @@ impl Session {
 
     async fn keep_text(&mut self, found: &InText, text: Vec<u8>) -> Result<(), End> {
         let texts = self.texts.get_or_insert_default();
-        if texts.len() >= TEXTS_MAX && !texts.contains_key(&*found.name) {
+        // The one of this name is gone in every case, as on the servers.
+        texts.remove(&*found.name);
+        if texts.len() >= TEXTS_MAX {
             return self.client.error(&error::TOO_MANY_STATEMENTS, &[]).await;
         }
-        texts.insert(found.name.clone().into(), text.into());
+        let bytes_max = self.core.settings().statements_bytes_max;
+        let _portion = match self.statement_bytes.take([&text, b""], bytes_max) {
+            Ok(portion) => portion,
+            Err(error) => return self.client.error(&error, &[]).await,
+        };
+        let text = text.into();
+        texts.insert(found.name.clone().into(), Kept { text, _portion });
         self.say_ok(b"Statement prepared").await
     }
 

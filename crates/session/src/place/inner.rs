@@ -1,6 +1,7 @@
 //! Statements that Heddle runs for a client's own, as if the client had sent them: they are placed,
 //! merged and made a part of its transaction like any other, but their answers come here.
 
+use memory::Reservation;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet::{self, HEADER_BYTES, Header};
 use mysql_wire::relay::Expect;
@@ -11,11 +12,11 @@ use mysql_wire::result::{
 use planner::Answer;
 use sqltext::{Mode, Multibyte};
 
-use crate::client::HEARD_BYTES_MAX;
 use crate::end::End;
 use crate::exec::Job;
 use crate::refuse::ServerRefusal;
 use crate::session::Session;
+use crate::transcript::{BYTES_MAX, Transcript};
 
 /// What a statement answered.
 pub enum Heard {
@@ -35,6 +36,8 @@ pub struct Sheet {
     pub names: Vec<String>,
     forms: Vec<Form>,
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
+    /// For the rows.
+    _reservation: Option<Reservation>,
 }
 
 /// How values of a column are written as literals.
@@ -62,7 +65,7 @@ impl Session {
         answer: Option<Answer>,
     ) -> Result<Heard, End> {
         let interrupted = self.client.begin_play();
-        self.client.hear(Some(Vec::new()));
+        self.client.hear(Some(Transcript::default()));
         let mut payload = Vec::with_capacity(text.len() + 1);
         payload.push(mysql_wire::command::Command::Query as u8);
         payload.extend_from_slice(text);
@@ -79,18 +82,30 @@ impl Session {
         self.client.end_play(interrupted);
         done?;
         let capabilities = self.client.capabilities;
-        Ok(self::heard(&heard, capabilities))
+        Ok(self::heard(heard, capabilities))
     }
 }
 
 /// Reads the packets of an answer.
-pub(crate) fn heard(packets: &[u8], capabilities: Capabilities) -> Heard {
-    read(packets, capabilities, false).unwrap_or_else(|| odd("an answer that is not understood"))
+pub(crate) fn heard(answer: Transcript, capabilities: Capabilities) -> Heard {
+    understood(answer, capabilities, false)
 }
 
 /// Reads the packets of the answer to an EXECUTE. Its values become texts.
-pub(crate) fn executed(packets: &[u8], capabilities: Capabilities) -> Heard {
-    read(packets, capabilities, true).unwrap_or_else(|| odd("an answer that is not understood"))
+pub(crate) fn executed(answer: Transcript, capabilities: Capabilities) -> Heard {
+    understood(answer, capabilities, true)
+}
+
+/// The rows hold what was reserved for the packets.
+fn understood(answer: Transcript, capabilities: Capabilities, binary: bool) -> Heard {
+    match read(answer.bytes(), capabilities, binary) {
+        Some(Heard::Rows(mut sheet)) => {
+            sheet._reservation = answer.into_reservation();
+            Heard::Rows(sheet)
+        }
+        Some(other) => other,
+        None => odd("an answer that is not understood"),
+    }
 }
 
 fn odd(why: &str) -> Heard {
@@ -114,7 +129,7 @@ pub(crate) fn packets(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 fn read(bytes: &[u8], capabilities: Capabilities, binary: bool) -> Option<Heard> {
-    if bytes.len() >= HEARD_BYTES_MAX {
+    if bytes.len() >= BYTES_MAX {
         return Some(odd(
             "the rows that this statement needs are more than 64 MB",
         ));

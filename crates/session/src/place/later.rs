@@ -146,7 +146,7 @@ impl Session {
             if at > 0 {
                 query.extend_from_slice(b", ");
             }
-            query.extend_from_slice(b"QUOTE(");
+            query.push(b'(');
             query.extend_from_slice(span.of(text));
             query.push(b')');
         }
@@ -168,43 +168,44 @@ impl Session {
         };
         let table = table.map_err(|error| failed(&error))?;
         let row = table.rows.into_iter().next().unwrap_or_default();
+        let escapes = !self.mode.no_backslash_escapes;
         let values: Option<Vec<String>> = row
             .into_iter()
-            .map(|cell| literal(cell?, self.is_utf8()))
+            .map(|cell| literal(cell, self.is_utf8(), escapes))
             .collect();
-        let escaped = |value: &String| self.mode.no_backslash_escapes && value.contains('\\');
         let why = match self.is_utf8() {
             true => "an expression whose value cannot be written out",
             false => "its text is not UTF-8; use SET NAMES utf8mb4",
         };
         values
-            .filter(|values| values.len() == spans.len() && !values.iter().any(escaped))
+            .filter(|values| values.len() == spans.len())
             .ok_or_else(|| bad(why.to_owned()))
     }
 }
 
-/// What QUOTE says, as a literal. Where texts are in UTF-8, bytes that are none are no text, and their
-/// digits are written.
-fn literal(quoted: Vec<u8>, utf8: bool) -> Option<String> {
-    let bytes = match String::from_utf8(quoted) {
-        Ok(text) => return Some(text),
-        Err(error) if utf8 => error.into_bytes(),
-        Err(_) => return None,
+/// A value as a literal: texts quoted, with or without escapes. Where texts are in UTF-8, bytes that are
+/// none are no text, and their digits are written; elsewhere only ASCII can be.
+fn literal(value: Option<Vec<u8>>, utf8: bool, escapes: bool) -> Option<String> {
+    let Some(bytes) = value else {
+        return Some("NULL".to_owned());
     };
-    let mut inner = bytes.strip_prefix(b"'")?.strip_suffix(b"'")?.iter();
-    let mut plain = Vec::with_capacity(bytes.len());
-    while let Some(&byte) = inner.next() {
-        plain.push(match byte {
-            b'\\' => match inner.next()? {
-                b'0' => 0,
-                b'Z' => 0x1a,
-                &other => other,
-            },
-            other => other,
-        });
+    if !utf8 && !bytes.is_ascii() {
+        return None;
     }
-    let digits: String = plain.iter().map(|byte| format!("{byte:02X}")).collect();
-    Some(format!("X'{digits}'"))
+    Some(match String::from_utf8(bytes) {
+        Ok(text) => {
+            let text = text.replace('\'', "''");
+            match escapes {
+                true => format!("'{}'", text.replace('\\', "\\\\")),
+                false => format!("'{text}'"),
+            }
+        }
+        Err(error) => {
+            let bytes = error.into_bytes();
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+            format!("X'{digits}'")
+        }
+    })
 }
 
 #[cfg(test)]
@@ -212,16 +213,16 @@ mod tests {
     use super::literal;
 
     #[test]
-    fn bytes_are_written_in_digits() {
-        assert_eq!(
-            literal(b"'a\\'b'".to_vec(), true).as_deref(),
-            Some("'a\\'b'")
-        );
-        let quoted = b"'\xff\\0\\Z\\'\\\\a'".to_vec();
-        assert_eq!(
-            literal(quoted.clone(), true).as_deref(),
-            Some("X'FF001A275C61'")
-        );
-        assert_eq!(literal(quoted, false), None);
+    fn values_are_written_as_the_session_reads_them() {
+        let text = |escapes| literal(Some(b"a'b\\".to_vec()), true, escapes);
+        assert_eq!(text(true).as_deref(), Some("'a''b\\\\'"));
+        assert_eq!(text(false).as_deref(), Some("'a''b\\'"));
+        assert_eq!(literal(None, false, true).as_deref(), Some("NULL"));
+        let bytes = || Some(b"\xff\0\x1a'\\a".to_vec());
+        let digits = literal(bytes(), true, true);
+        assert_eq!(digits.as_deref(), Some("X'FF001A275C61'"));
+        assert_eq!(literal(bytes(), false, true), None);
+        let accent = "\u{e9}".as_bytes().to_vec();
+        assert_eq!(literal(Some(accent), false, true), None);
     }
 }

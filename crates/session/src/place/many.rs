@@ -6,8 +6,9 @@
 
 use farm::sharding::TableSchema;
 use farm::{ClientError, error};
+use planner::orders_by_place;
 use planner::place::Spot;
-use sqltext::{Change, Span, ticked};
+use sqltext::{Change, Mode, Span, ticked};
 
 use super::bulk::Bulk;
 use super::inner::{Heard, Sheet};
@@ -287,6 +288,9 @@ impl Session {
             .sharding
             .as_ref()
             .and_then(|sharding| sharding.schema(database, &name(&change.name)).cloned());
+        if schema.as_ref().is_some_and(|schema| schema.view) {
+            return Err(Stop::Refused("it changes a view: change its table"));
+        }
         schema
             .filter(|schema| !schema.primary.is_empty())
             .ok_or(Stop::Refused(
@@ -301,6 +305,14 @@ impl Session {
         let change = sqltext::change(text, &mode).ok_or(Stop::Refused(
             "a LIMIT over several groups works in plain statements on one table only",
         ))?;
+        let order = change
+            .order
+            .map(|span| String::from_utf8_lossy(span.of(text)));
+        if order.is_some_and(|order| orders_by_place(&order, &mode)) {
+            return Err(Stop::Refused(
+                "it is ordered by a number, which is no column of a statement that changes rows",
+            ));
+        }
         let schema = self.changed_table(text, &change)?;
         let keys: Vec<String> = schema
             .primary
@@ -354,6 +366,12 @@ impl Session {
             "a shard key is changed by plain statements on one table only",
         ))?;
         let schema = self.changed_table(text, &change)?;
+        if reads_what_is_set(text, &change, &mode) {
+            return Err(Stop::Refused(
+                "a value of it reads a column that is set in front of it: set the shard key in a \
+                 statement of its own",
+            ));
+        }
         self.refuse_referenced(text, &change).await?;
         let name = |span: &Span| {
             let name = sqltext::unquote(span.of(text), &mode);
@@ -378,7 +396,9 @@ impl Session {
         let mut query = format!("SELECT {}", keys.join(", ")).into_bytes();
         for column in &stored {
             query.extend_from_slice(b", ");
-            match set.iter().find(|(set, _)| set.eq_ignore_ascii_case(column)) {
+            // Of a column that is set twice the last value counts.
+            let same = |set: &str| set.to_lowercase() == column.to_lowercase();
+            match set.iter().rfind(|(set, _)| same(set)) {
                 // An alias of its own: two columns of one name cannot be gathered.
                 Some((_, value)) => query.extend_from_slice(&[b"(", *value, b")"].concat()),
                 None => query.extend_from_slice(ticked(column).as_bytes()),
@@ -454,4 +474,41 @@ fn number_behind(info: &[u8], word: &str) -> Option<u64> {
     let (_, rest) = info.split_once(word)?;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok()
+}
+
+/// A value names a column that the statement sets in front of it: one server would give it what that was
+/// set to, while the rows that move are computed from what they had.
+fn reads_what_is_set(text: &[u8], change: &Change, mode: &Mode) -> bool {
+    let name = |name: &[u8]| String::from_utf8_lossy(name).to_lowercase();
+    let pieces = sqltext::pieces(text, mode).unwrap_or_default();
+    let mut before: Vec<String> = Vec::new();
+    change.set.iter().any(|(column, value)| {
+        let within = |at: &Span| value.start <= at.start && at.end <= value.end;
+        let mut named = (pieces.iter().filter(|piece| within(&piece.span)))
+            .filter_map(|piece| piece.name(text, mode));
+        let reads = named.any(|it| before.contains(&name(&it)));
+        before.push(name(&sqltext::unquote(column.of(text), mode)));
+        reads
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqltext::Dialect;
+
+    #[test]
+    fn values_see_what_was_set_in_front_of_them() {
+        let mode = Mode::new(Dialect::MariaDb, 101_100);
+        for (text, expected) in [
+            ("UPDATE t SET k = k + 1, a = 3 WHERE k = 7", false),
+            ("UPDATE t SET a = a + 1, k = b WHERE a = 7", false),
+            ("UPDATE t SET a = a + 1, k = a", true),
+            ("UPDATE t SET `É` = 1, k = t.é + 1", true),
+        ] {
+            let change = sqltext::change(text.as_bytes(), &mode).expect("an UPDATE");
+            let reads = reads_what_is_set(text.as_bytes(), &change, &mode);
+            assert_eq!(reads, expected, "{text}");
+        }
+    }
 }

@@ -32,7 +32,7 @@ use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
 use planner::load::LoadPlan;
 use planner::place::{
-    Asked, Goes, Literals, OwnCall, Plan, Spot, Statement, Tables, Values, own_call,
+    Asked, Goes, Literals, OwnCall, Plan, Spot, Statement, Tables, Values, Whose, own_call, strays,
 };
 use planner::{Catalog, Kind};
 use sqltext::{Class, Facts, Slot, Verb};
@@ -49,6 +49,9 @@ pub(crate) use in_text::{InText, Texts};
 pub use inner::{Heard, Sheet};
 pub(crate) use inner::{executed, heard, packets};
 pub(crate) use plans::Plans;
+
+/// Statements are read on the cores.
+const _: () = assert!(reactor::STACK_BYTES >= planner::STACK_BYTES);
 
 /// Where a statement goes.
 #[derive(Debug)]
@@ -221,10 +224,31 @@ impl Session {
     fn spot(&self, plan: &Plan, text: &[u8], values: &dyn Values, sharding: &Sharding) -> Spot {
         let statement = self.statement_of(text, values);
         let spot = plan.spot(&statement, sharding);
+        debug_assert_eq!(self.strayed(&statement, &spot, sharding), None, "{spot:?}");
         match self.unheard_id(plan, &spot, &statement) {
             Some(_) => Spot::Ids(0),
             None => spot,
         }
+    }
+
+    /// What of a statement that goes to one group lies on others, too, by a second opinion.
+    fn strayed(
+        &self,
+        statement: &Statement<'_>,
+        spot: &Spot,
+        sharding: &Sharding,
+    ) -> Option<String> {
+        let Spot::Group(group) = spot else {
+            return None;
+        };
+        let snapshot = self.core.shared.published.load();
+        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let whose = Whose {
+            sharding,
+            home: &snapshot.home()?.name,
+            database: &database,
+        };
+        strays(statement, whose, group)
     }
 
     fn statement_of<'a>(&'a self, text: &'a [u8], values: &'a dyn Values) -> Statement<'a> {
@@ -371,6 +395,9 @@ impl Session {
         );
         if own && !temporary {
             return match shape.class {
+                Class::Set if self.names_shards(text, snapshot, sharding) => refuse(
+                    "SET reads rows that lie on several groups: SELECT … INTO @variable asks all of them",
+                ),
                 Class::Set => self.without_tables(text, snapshot, sharding),
                 _ => self.in_database(snapshot, sharding),
             };
@@ -393,6 +420,15 @@ impl Session {
         }
     }
 
+    /// It names tables of which no group has all rows.
+    fn names_shards(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> bool {
+        let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        snapshot.home().is_some_and(|home| {
+            let home = &home.name;
+            Tables { sharding, home }.names_shards(text, &session, &self.mode)
+        })
+    }
+
     fn by_names(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Names {
         let Some(home) = snapshot.home() else {
             return Names::None;
@@ -400,7 +436,6 @@ impl Session {
         let tables = Tables {
             sharding,
             home: &home.name,
-            reads: true,
         };
         let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
         let mut found = Names::None;
@@ -451,7 +486,7 @@ impl Session {
         let key = self
             .core
             .plans
-            .key(shape.digest, shape.folds, database, &self.mode);
+            .key(shape.hash, shape.folds, database, &self.mode);
         if let Some(plan) = self.core.plans.get(&key, sharding) {
             return Some(plan);
         }

@@ -1,13 +1,12 @@
 //! The plans of the shapes that a core has seen.
 
 use std::cell::{Cell, RefCell};
-use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use farm::Sharding;
 use planner::place::Plan;
-use rustc_hash::{FxHashMap, FxHasher};
-use sqltext::{Mode, Multibyte};
+use rustc_hash::FxHashMap;
+use sqltext::{Keyed, Mode, Multibyte};
 
 /// Beyond this many shapes the cache starts anew.
 const PLANS_MAX: usize = 10_000;
@@ -22,26 +21,26 @@ pub(crate) struct Plans {
 /// What a plan depends on besides the declarations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    digest: u64,
+    hash: u128,
     folds: u64,
     /// Of the session's database and of how its texts are read.
-    session: u64,
+    session: u128,
 }
 
 impl Plans {
-    pub fn key(&self, digest: u64, folds: u64, database: &[u8], mode: &Mode) -> Key {
-        let mut hasher = FxHasher::default();
-        database.hash(&mut hasher);
+    pub fn key(&self, hash: u128, folds: u64, database: &[u8], mode: &Mode) -> Key {
+        let mut session = Keyed::new();
+        session.mix_bytes(database);
         let quirks = [
             mode.ansi_quotes,
             mode.no_backslash_escapes,
             mode.multibyte != Multibyte::None,
         ];
-        quirks.hash(&mut hasher);
+        session.mix_bytes(&quirks.map(u8::from));
         Key {
-            digest,
+            hash,
             folds,
-            session: hasher.finish(),
+            session: session.finish(),
         }
     }
 

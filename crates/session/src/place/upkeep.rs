@@ -38,7 +38,6 @@ impl Session {
         let tables = Tables {
             sharding,
             home: &snapshot.home()?.name,
-            reads: true,
         };
         let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
         let mut all: Option<Vec<Arc<str>>> = None;

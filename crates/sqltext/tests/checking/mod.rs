@@ -112,7 +112,7 @@ fn closer_looks(scan: &Scan, text: &[u8], mode: &Mode) {
     heddle_rest(text, mode, 2);
 }
 
-/// The normal form has the text's digest and is its own normal form.
+/// The normal form has the text's shape and is its own normal form.
 fn normal_form(scan: &Scan, text: &[u8], mode: &Mode) {
     let mut normal = String::new();
     normalise(text, mode, &mut normal);
@@ -122,13 +122,13 @@ fn normal_form(scan: &Scan, text: &[u8], mode: &Mode) {
     }
     let mut again = Scan::new();
     again.read(normal.as_bytes(), mode);
-    assert_eq!(again.digest, scan.digest, "{normal}");
+    assert_eq!(again.shape, scan.shape, "{normal}");
     let mut twice = String::new();
     normalise(normal.as_bytes(), mode, &mut twice);
     assert_eq!(normal, twice);
 }
 
-/// Other values in the literals' places make no other digest, class or facts.
+/// Other values in the literals' places make no other shape, class or facts.
 fn other_values(scan: &Scan, text: &[u8], mode: &Mode) {
     let mut changed = Vec::new();
     let mut from = 0;
@@ -155,8 +155,8 @@ fn other_values(scan: &Scan, text: &[u8], mode: &Mode) {
     let mut other = Scan::new();
     other.read(&changed, mode);
     assert_eq!(
-        other.digest,
-        scan.digest,
+        other.shape,
+        scan.shape,
         "{}",
         String::from_utf8_lossy(&changed)
     );

@@ -1,6 +1,7 @@
 //! Logging in.
 
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use rsa::pkcs8::DecodePublicKey;
 
 use super::stream::Stream;
 use super::{Client, Done, Failure, PATIENCE};
+use crate::network::connect_from;
 
 /// How to log in. `..Login::default()` gives what a usual client asks for.
 #[derive(Clone, Debug)]
@@ -35,6 +37,10 @@ pub struct Login<'a> {
     pub plugin: Option<&'a str>,
     /// COM_CHANGE_USER brings no proof: the client's plugin first waits for a salt.
     pub waits_for_salt: bool,
+    /// The address that the client has; loopback by default.
+    pub from: Option<Ipv4Addr>,
+    /// What is sent before anything else, as by a load balancer in between.
+    pub preface: &'a [u8],
     /// How long each read and each write may take.
     pub patience: Duration,
 }
@@ -62,6 +68,8 @@ impl Default for Login<'_> {
             compress: None,
             plugin: None,
             waits_for_salt: false,
+            from: None,
+            preface: b"",
             patience: PATIENCE,
         }
     }
@@ -70,7 +78,11 @@ impl Default for Login<'_> {
 impl Client {
     /// Opens the TCP connection and reads nothing: for tests of the handshake itself.
     pub fn dial(address: SocketAddr) -> Result<Client, Failure> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        Client::over(TcpStream::connect_timeout(&address, PATIENCE)?)
+    }
+
+    /// The same on a connection that is there.
+    pub fn over(stream: TcpStream) -> Result<Client, Failure> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -96,8 +108,12 @@ impl Client {
 
     /// Logs in as `login` says.
     pub fn login(address: SocketAddr, login: &Login<'_>) -> Result<Client, Failure> {
-        let mut client = Client::dial(address)?;
+        let mut client = match login.from {
+            None => Client::dial(address)?,
+            Some(from) => Client::over(connect_from(from, address)?)?,
+        };
         client.set_patience(login.patience)?;
+        client.stream.tcp.write_all(login.preface)?;
         let payload = client.read_packet()?;
         if reply::is_err(&payload) {
             return Err(client.server_failure(&payload));

@@ -87,7 +87,7 @@ impl Nemesis {
                 rest(LONG);
             }
             Nemesis::RollingRestart => rolling_restart(site, stand)?,
-            Nemesis::Forwarded => promote(&site.routers[follower])?,
+            Nemesis::Forwarded => promote(&site.routers[follower], stand)?,
             cut => {
                 let sides = cut.sides(site, primary, leader, follower, dice)?;
                 let network = site.network.as_ref().ok_or("no network can be cut here")?;

@@ -30,6 +30,9 @@ pub const BALANCE: u64 = 1000;
 /// its servers need, and pauses measure the queue.
 pub const THINK: Duration = Duration::from_millis(5);
 
+/// The same while replicas are to catch up.
+const EASED: Duration = Duration::from_millis(200);
+
 /// After an error, so that a farm that refuses everything is not asked a million times.
 const AFTER_ERROR: Duration = Duration::from_millis(20);
 
@@ -98,6 +101,8 @@ pub struct Stand {
     /// Clients work as with a pool that looks at a connection before it lends it: one that its router
     /// has closed in between is replaced, and that is no trouble.
     pub pooled: AtomicBool,
+    /// Clients think for long between two writes: replicas of a busy machine are to catch up.
+    pub eased: AtomicBool,
     pub round: u64,
     pub seed: u64,
     pub stop: Stop,
@@ -108,6 +113,15 @@ pub struct Stand {
 }
 
 impl Stand {
+    /// What a client does between two writes.
+    pub fn think(&self) {
+        let pause = match self.eased.load(Ordering::SeqCst) {
+            true => EASED,
+            false => THINK,
+        };
+        self.stop.rest(pause);
+    }
+
     /// From now on what this router's clients see is its death.
     pub fn kills(&self, router: usize) {
         self.killed[router].store(true, Ordering::SeqCst);
@@ -147,6 +161,7 @@ impl Load {
         let stand = Arc::new(Stand {
             killed: doors.iter().map(|_| AtomicBool::new(false)).collect(),
             pooled: AtomicBool::new(false),
+            eased: AtomicBool::new(false),
             doors,
             round,
             seed,
@@ -323,7 +338,7 @@ impl Seat {
             Err(failure) => return self.fail("PREPARE", failure),
         };
         while !self.stand.stop.is_raised() {
-            self.stand.stop.rest(THINK);
+            self.stand.think();
             self.borrow(client)?;
             match self.dice.below(10) {
                 0..=1 => self.bump(client)?,

@@ -219,7 +219,7 @@ impl Site {
 
     pub fn engine(&self) -> Engine {
         match self.release {
-            Release::MySql80 => Engine::MySql,
+            Release::MySql80 | Release::MySqlNewer => Engine::MySql,
             Release::Installed | Release::MariaDb114 => Engine::MariaDb,
         }
     }
@@ -464,7 +464,12 @@ pub(super) fn get(router: &Farm, path: &str) -> Option<Value> {
     let mut stream = TcpStream::connect_timeout(&router.http, HTTP_PATIENCE).ok()?;
     stream.set_read_timeout(Some(HTTP_PATIENCE)).ok()?;
     let host = router.http.ip();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let token = std::fs::read_to_string(router.dir().join("monitor-token")).ok()?;
+    let token = token.trim();
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\
+         Connection: close\r\n\r\n"
+    );
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;

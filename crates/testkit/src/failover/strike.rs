@@ -55,7 +55,7 @@ impl Nemesis {
             Nemesis::KillDuringPromotion => return during_promotion(site, primary, dice),
             Nemesis::TwoDeaths => two_deaths(site, primary, stand)?,
             Nemesis::SwitchOver => {
-                promote(&site.routers[site.leader().unwrap_or(0)])?;
+                promote(&site.routers[site.leader().unwrap_or(0)], stand)?;
             }
             Nemesis::Cut | Nemesis::CutTo | Nemesis::CutFrom => {
                 let behind = site.behind.get(primary);
@@ -76,13 +76,23 @@ impl Nemesis {
 }
 
 /// A switch-over by this router.
-pub(super) fn promote(router: &Farm) -> Result<(), String> {
-    let output = router.command(&["group", "promote", GROUP]);
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("group promote: {}", said.trim()))
+pub(super) fn promote(router: &Farm, stand: &Stand) -> Result<(), String> {
+    let mut told = Ok(());
+    // Replicas of a busy machine may be behind for as long as clients write as fast as they can; nothing
+    // is changed meanwhile.
+    holds_within(PATIENCE, || {
+        let output = router.command(&["group", "promote", GROUP]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        told = match output.status.success() {
+            true => Ok(()),
+            false => Err(format!("group promote: {}", said.trim())),
+        };
+        let behind = said.contains("is behind") || said.contains("does not catch up");
+        stand.eased.store(behind, Ordering::SeqCst);
+        told.is_ok() || !behind
+    });
+    stand.eased.store(false, Ordering::SeqCst);
+    told
 }
 
 /// Keeps all cores busy for the minutes of the environment.
@@ -152,8 +162,13 @@ fn during_promotion(site: &Site, primary: usize, dice: &mut Dice) -> Result<u64,
     let mut others = Vec::new();
     for (index, address) in site.addresses().into_iter().enumerate() {
         if index != primary {
-            let client = Client::connect(address, "root", "");
-            others.push((index, client.map_err(|error| error.to_string())?));
+            // A replica that was fenced a moment ago may be starting.
+            let mut client = Err("no try".to_owned());
+            holds_within(PATIENCE, || {
+                client = Client::connect(address, "root", "").map_err(|error| error.to_string());
+                client.is_ok()
+            });
+            others.push((index, client?));
         }
     }
     let mut victim = others[dice.below(others.len() as u64) as usize].0;

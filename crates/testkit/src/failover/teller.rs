@@ -3,7 +3,7 @@
 use crate::client::{Client, Failure, Reply, Rows, Statement, Value};
 
 use super::ledger::{Kind, Outcome, Write, now_us};
-use super::load::{ACCOUNTS, BALANCE, Seat, THINK, number};
+use super::load::{ACCOUNTS, BALANCE, Seat, number};
 
 /// One transfer.
 struct Transfer {
@@ -35,7 +35,7 @@ pub(super) fn work(seat: &mut Seat, client: &mut Client) -> Result<(), Failure> 
         }
     }
     while !seat.stand.stop.is_raised() {
-        seat.stand.stop.rest(THINK);
+        seat.stand.think();
         seat.borrow(client)?;
         let source = seat.dice.below(ACCOUNTS);
         let transfer = Transfer {

@@ -14,6 +14,9 @@ const DATA_PLANE: [&str; 4] = ["reactor", "backend", "session", "door-sql"];
 /// The one file of `testkit` that may sleep: it polls conditions until a deadline.
 const WAITS: &str = "crates/testkit/src/wait.rs";
 
+/// Where texts are bounded before the parser of SQL reads them.
+const PARSERS_DOOR: &str = "crates/planner/src/depth.rs";
+
 /// Crates that decide and describe; what they need of the world is passed in.
 pub const PURE: [&str; 6] = [
     "mysql-wire",
@@ -184,7 +187,13 @@ struct Ban {
     instead: &'static str,
 }
 
-const BANS: [Ban; 6] = [
+const BANS: [Ban; 7] = [
+    Ban {
+        words: &["Parser::new", "Tokenizer::new"],
+        holds: |source, _| source.path != PARSERS_DOOR,
+        rule: "a text that the parser reads without a bound",
+        instead: "use `depth::tokens` and `depth::parser`: a tree that is too deep ends the process",
+    },
     Ban {
         words: &[".unwrap()"],
         holds: |source, line| !source.is_test_line(line),

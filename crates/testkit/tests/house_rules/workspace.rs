@@ -11,8 +11,10 @@ use crate::source::Source;
 const RANKS: &[(&str, u8)] = &[
     ("mysql-wire", 0),
     ("memcache-wire", 0),
+    ("proxy-wire", 0),
     ("sqltext", 0),
     ("farm", 0),
+    ("memory", 0),
     ("routing", 1),
     ("machines", 1),
     ("planner", 1),
@@ -63,15 +65,19 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "channel",
         "a connection to a server is a channel; channel knows no login",
     ),
+    (
+        "engine",
+        "channel",
+        "whom to trust inside TLS is said once, for both planes; channel knows no login",
+    ),
 ];
 
 /// Foreign crates that bring I/O, clocks or tasks: not for crates that decide purely.
-const IMPURE: [&str; 9] = [
+const IMPURE: [&str; 8] = [
     "tokio",
     "io-uring",
     "socket2",
     "mysql_async",
-    "ureq",
     "axum",
     "libc",
     "redb",

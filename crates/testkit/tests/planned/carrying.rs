@@ -58,6 +58,15 @@ fn bytes(value: &Value) -> Option<Vec<u8>> {
     }
 }
 
+/// An error of Heddle's own.
+pub fn refused(why: &str) -> Failure {
+    Failure::Server {
+        number: 1,
+        sqlstate: "HY000".to_owned(),
+        message: why.to_owned(),
+    }
+}
+
 fn merged(merging: &Merging, results: Vec<Rows>) -> Outcome {
     let mut columns = results[0].columns.clone();
     let plan = merging
@@ -68,7 +77,7 @@ fn merged(merging: &Merging, results: Vec<Rows>) -> Outcome {
     let mut sources: Vec<_> = results.iter().map(|it| it.rows.iter()).collect();
     let mut rows = Vec::new();
     loop {
-        match merge.step().expect("numbers") {
+        match merge.step().map_err(|odd| refused(&odd.0))? {
             Next::Needs(shard) => {
                 let row = sources[shard].next();
                 let row: Option<Row> = row.map(|row| row.iter().map(bytes).collect());
@@ -105,7 +114,7 @@ fn gathered(plan: &Scratch, results: Vec<Vec<Rows>>, scratch: &mut Client) -> Ou
             if some.is_empty() {
                 break;
             }
-            let text = format!("INSERT INTO {} VALUES {}", part.name, some.join(", "));
+            let text = format!("INSERT INTO {} VALUES {}", part.into, some.join(", "));
             let done = scratch.query(&text)?;
             if let [Reply::Done(done)] = &done[..] {
                 assert_eq!(

@@ -13,7 +13,7 @@ use testkit::client::{Client, Failure, Reply};
 use testkit::{Release, Server};
 
 use crate::carrying;
-use crate::corpus::{Corpus, Place};
+use crate::corpus::{Corpus, Place, Step};
 use crate::data;
 use crate::dice::Dice;
 use crate::outcome::Outcome;
@@ -22,8 +22,12 @@ use crate::outcome::Outcome;
 pub struct Spread {
     servers: Vec<Server>,
     pub one: Client,
+    /// The server with all rows as if it were the only group.
+    alone: BTreeMap<Arc<str>, Client>,
     groups: BTreeMap<Arc<str>, Client>,
     scratch: Client,
+    /// The corpus that is filled in.
+    database: String,
     sharding: Sharding,
     mode: Mode,
 }
@@ -44,8 +48,10 @@ impl Spread {
         };
         Some(Spread {
             one,
+            alone: BTreeMap::from([("all".into(), servers[0].client())]),
             groups: names.zip(clients).collect(),
             scratch,
+            database: String::new(),
             sharding: Sharding::default(),
             mode: Mode::new(dialect, 101_100),
             servers,
@@ -59,6 +65,7 @@ impl Spread {
     /// Makes the tables and puts their rows where they belong.
     pub fn fill(&mut self, corpus: &Corpus) {
         let name = &corpus.name;
+        self.database.clone_from(name);
         let clients = self.groups.values_mut();
         let mut dice = Dice::new(7);
         for client in clients.chain([&mut self.one]) {
@@ -76,7 +83,9 @@ impl Spread {
                 }
             }
         }
-        self.scratch.use_database(name).expect("it is there");
+        for client in self.alone.values_mut().chain([&mut self.scratch]) {
+            client.use_database(name).expect("it is there");
+        }
         self.declare(corpus);
         for table in &corpus.tables {
             self.place(name, &table.name, &table.place);
@@ -141,6 +150,31 @@ impl Spread {
         self.sharding = sharding;
     }
 
+    /// Makes views everywhere.
+    pub fn make_views(&mut self, definitions: &[Step]) {
+        for step in definitions {
+            for client in self.groups.values_mut().chain([&mut self.one]) {
+                client.run(&step.text);
+            }
+        }
+        let bodies = self.one.rows(&format!(
+            "SELECT table_name, view_definition FROM information_schema.views
+             WHERE table_schema = '{}'",
+            self.database
+        ));
+        for row in bodies {
+            let name = row[0].clone().expect("a view has a name");
+            let schema = TableSchema {
+                view: true,
+                body: row[1].as_deref().map(Into::into),
+                ..schema(&mut self.one, &self.database, &name)
+            };
+            self.sharding
+                .describe(&self.database, &name, Arc::new(schema));
+        }
+        planner::views::see(&mut self.sharding);
+    }
+
     /// Takes the rows away that belong elsewhere.
     fn place(&mut self, database: &str, table: &str, place: &Place) {
         match place {
@@ -177,12 +211,12 @@ impl Spread {
     }
 
     /// What the groups together answer.
-    pub fn ask(&mut self, database: &str, text: &str) -> (Outcome, Option<Answer>) {
+    pub fn ask(&mut self, text: &str) -> (Outcome, Option<Answer>) {
         let home = self.groups.keys().next().expect("some").clone();
         let asked = Asked {
             sharding: &self.sharding,
             home: &home,
-            database,
+            database: &self.database,
             mode: &self.mode,
             scratch: "gather_",
             changing: None,
@@ -190,16 +224,32 @@ impl Spread {
         let answer = match answer(text, &asked) {
             Ok(answer) => answer,
             Err(reason) => {
-                let failure = Failure::Server {
-                    number: 1,
-                    sqlstate: "HY000".to_owned(),
-                    message: format!("{reason:?}"),
-                };
+                let failure = carrying::refused(&format!("{reason:?}"));
                 return (Err(failure), None);
             }
         };
         let rows = carrying::carry(&answer, &mut self.groups, &mut self.scratch);
         (rows, Some(answer))
+    }
+}
+
+impl Spread {
+    /// Runs a SET on every connection that answers.
+    pub fn tell(&mut self, set: &str) {
+        let groups = self.groups.values_mut().chain(self.alone.values_mut());
+        for client in groups.chain([&mut self.one, &mut self.scratch]) {
+            client.run(set);
+        }
+    }
+
+    /// What an answer for several groups gives where one server has all rows: its texts there must not
+    /// ask for more than that server answers well.
+    pub fn ask_alone(&mut self, answer: &Answer) -> Outcome {
+        let mut answer = answer.clone();
+        for fragment in &mut answer.fragments {
+            fragment.groups = self.alone.keys().cloned().collect();
+        }
+        carrying::carry(&answer, &mut self.alone, &mut self.scratch)
     }
 }
 

@@ -63,7 +63,31 @@ pub fn rows(dice: &mut Dice) -> Vec<(&'static str, Rows)> {
         ("staff", (1..=12).map(|id| staff(dice, id)).collect()),
         ("visits", (1001..=1120).map(|id| visit(dice, id)).collect()),
         ("stock", stock(dice)),
+        (
+            "labels",
+            ids.iter().flat_map(|&id| labels(dice, id)).collect(),
+        ),
     ]
+}
+
+fn labels(dice: &mut Dice, customer: i64) -> Rows {
+    let mut rows = Vec::new();
+    for id in 1..=dice.below(4) {
+        let mut number = |most| {
+            let number = dice.within(-2, most).to_string();
+            dice.or_null(15, number)
+        };
+        let (a, b, order, size) = (number(4), number(9), number(3), number(60));
+        // Zero with a sign is another group on MariaDB.
+        let total = dice.cents(1, 5000);
+        let s = format!("'{}'", dice.pick(&NAMES));
+        let s = dice.or_null(15, s);
+        let hidden = dice.below(9);
+        rows.push(format!(
+            "({customer}, {id}, {a}, {b}, {order}, {size}, {total}, {s}, {hidden})"
+        ));
+    }
+    rows
 }
 
 fn customer(dice: &mut Dice, id: i64) -> String {

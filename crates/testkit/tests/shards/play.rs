@@ -6,7 +6,8 @@ use std::io::Write as _;
 use mysql_wire::status::Status;
 use testkit::client::{Client, Failure, Reply, Value};
 
-use crate::corpus::{Corpus, File, Order, Step, Table, created};
+use crate::contradicts::contradicts_itself;
+use crate::corpus::{Corpus, File, Step, Table, created};
 use crate::invent;
 use crate::outcome::{Care, Outcome, difference, told};
 use crate::side::Side;
@@ -29,6 +30,8 @@ pub struct Findings {
     pub writes: usize,
     /// Statements that a farm said it does not do over several groups, where the corpus allows it.
     pub refused: usize,
+    /// Reads in which the one server is wrong, and the farm is not.
+    pub contradicted: usize,
     pub differences: Vec<String>,
 }
 
@@ -124,6 +127,24 @@ pub fn play(
             );
         }
     }
+}
+
+/// Makes the views that made up statements read.
+pub fn make_views(
+    corpus: &Corpus,
+    reference: &mut dyn Side,
+    subject: &mut dyn Side,
+    findings: &mut Findings,
+) {
+    let file = File {
+        name: "views of seeds".to_owned(),
+        steps: invent::definitions(),
+    };
+    let all = Choice {
+        only: None,
+        ..Choice::from_environment(1)
+    };
+    Player::new(corpus, &file, &all).run(reference, subject, findings);
 }
 
 /// Plays statements that a seed makes up, all on one state of the tables.
@@ -339,8 +360,23 @@ fn play_step(step: &Step, clients: &mut [Client; 2], care: Care, findings: &mut 
             Err(_) => said.error = Some(told(&here)),
         }
         if let Some(what) = difference(step, care, &here, &there) {
+            let plain = reads(&step.text) && here.is_ok() && there.is_ok();
+            let mariadb = one.version.contains("MariaDB");
+            let differs = |clients: &mut [Client; 2]| {
+                let [here, there] = clients.each_mut().map(run);
+                difference(step, care, &here, &there).is_some()
+            };
+            let tell = |clients: &mut [Client; 2], set: &str| {
+                for client in clients {
+                    client.run(set);
+                }
+            };
+            if plain && contradicts_itself(&step.text, mariadb, clients, tell, differs) {
+                findings.contradicted += 1;
+                continue;
+            }
             let way = if prepared { "prepared: " } else { "" };
-            let how = explained(farm, &step.text);
+            let how = explained(&mut clients[1], &step.text);
             said.differences.push(format!("{way}{what}{how}"));
         }
     }
@@ -435,12 +471,4 @@ fn words(row: &[Value]) -> String {
         other => format!("{other:?}"),
     };
     format!("({})", row.iter().map(word).collect::<Vec<_>>().join(", "))
-}
-
-/// A step that no file has, for statements that are made up.
-pub fn made_up(number: usize, text: &str, order: Order) -> Step {
-    Step {
-        order,
-        ..Step::plain(number, text)
-    }
 }

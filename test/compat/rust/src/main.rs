@@ -148,7 +148,7 @@ async fn statements() -> Outcome {
         wrong += usize::from(row != Some((n, n % 50)));
     }
     say(wrong);
-    let statement = conn.prep("SELECT ? + ?").await?;
+    let statement = conn.prep("SELECT CAST(? + ? AS SIGNED)").await?;
     say((statement.num_params(), statement.num_columns()));
     say(conn.exec_first::<i32, _, _>(&statement, (1, 2)).await?);
     conn.close(statement).await?;

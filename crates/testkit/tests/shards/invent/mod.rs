@@ -5,14 +5,18 @@
 //! no group's or DISTINCT's value; unsigned columns are not subtracted from, and texts are compared
 //! with literals, so that what fails does not depend on a plan.
 
+mod beside;
 mod expression;
+mod names;
 mod select;
 mod tables;
+mod views;
 mod write;
+
+pub use views::definitions;
 
 use crate::corpus::{Order, Step};
 use crate::dice::Dice;
-use crate::play::made_up;
 
 /// What a made up SELECT leaves open.
 #[derive(Clone, Debug)]
@@ -29,12 +33,20 @@ pub fn statement(seed: u64, number: usize) -> Step {
     // Neighbouring numbers begin alike.
     dice.bits();
     if dice.percent(12) {
-        return made_up(number, &write::write(&mut dice, number), Order::Free);
+        return Step {
+            order: Order::Free,
+            ..Step::plain(number, &write::write(&mut dice, number))
+        };
     }
-    let made = select::any(&mut dice);
-    let mut step = made_up(number, &made.text, made.order);
-    step.about = made.about;
-    step
+    let made = match dice.percent(20) {
+        true => names::any(&mut dice),
+        false => select::any(&mut dice),
+    };
+    Step {
+        order: made.order,
+        about: made.about,
+        ..Step::plain(number, &made.text)
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Made up SELECTs.
 
 use super::Made;
+use super::beside::{any_view, beside};
 use super::expression::{Scope, aggregate, condition, group_key, number, value};
 use super::tables::{Kind, TABLES, Table, meetings};
 use crate::corpus::Order;
@@ -11,7 +12,7 @@ const TABLES_MAX: usize = 3;
 
 /// A SELECT of any shape.
 pub fn any(dice: &mut Dice) -> Made {
-    match dice.below(20) {
+    match dice.below(24) {
         0..6 => rows(dice),
         6..12 => groups(dice),
         12 => distinct(dice),
@@ -19,6 +20,7 @@ pub fn any(dice: &mut Dice) -> Made {
         15 => derived(dice),
         16 => with(dice),
         17 | 18 => windows(dice),
+        19..23 => beside(dice),
         _ => nested_groups(dice),
     }
 }
@@ -30,6 +32,9 @@ struct From {
 }
 
 fn table(dice: &mut Dice) -> &'static Table {
+    if dice.percent(20) {
+        return any_view(dice);
+    }
     // The first ones are those that are sharded together.
     match dice.percent(60) {
         true => &TABLES[dice.below(4)],
@@ -141,7 +146,7 @@ fn order_by(dice: &mut Dice, by: &[String]) -> String {
     format!(" ORDER BY {}", keys.join(", "))
 }
 
-fn limit(dice: &mut Dice) -> String {
+pub fn limit(dice: &mut Dice) -> String {
     match dice.below(5) {
         0 => format!(" LIMIT {}", dice.below(30)),
         1 => format!(" LIMIT {} OFFSET {}", dice.below(20), dice.below(30)),
@@ -150,7 +155,7 @@ fn limit(dice: &mut Dice) -> String {
     }
 }
 
-fn made(text: String) -> Made {
+pub fn made(text: String) -> Made {
     Made {
         text,
         order: Order::Free,

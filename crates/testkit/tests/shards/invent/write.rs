@@ -7,9 +7,10 @@ use crate::dice::Dice;
 /// Keys of rows that inventions insert; others are never inserted.
 const KEYS: i64 = 90;
 
-/// INSERT, UPDATE or DELETE on wallets or orders.
+/// INSERT, UPDATE or DELETE on wallets or orders, at times by a view.
 pub fn write(dice: &mut Dice, number: usize) -> String {
-    match dice.below(10) {
+    match dice.below(14) {
+        10.. => super::beside::write(dice),
         0..3 => insert(dice),
         3 => format!(
             "INSERT INTO wallets (customer_id, balance, hits) SELECT customer_id + {}, total, {} \
@@ -62,6 +63,9 @@ fn insert(dice: &mut Dice) -> String {
 }
 
 fn update(dice: &mut Dice) -> String {
+    if dice.percent(25) {
+        return super::views::write(dice);
+    }
     if dice.percent(30) {
         let scope = scope("orders", 1);
         let filter = condition(dice, &scope, 1);

@@ -1,0 +1,186 @@
+//! The HTTP door apart from the control plane: what holds the one up does not hold the other.
+
+mod running;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use control::{Call, Control, SessionInfo, Sessions, Settings};
+use door_http::{Door, Family, Metrics};
+use farm::{Kill, Killed};
+use running::{NoRows, Running, credentials};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// What hangs would do so for ever; a test that failed ends by this.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Something that hangs until the test lets it go, and says that it does.
+struct Hanging {
+    begun: Mutex<Sender<()>>,
+    go: Mutex<Receiver<()>>,
+    ended: Arc<AtomicBool>,
+}
+
+/// The other ends of it.
+struct Held {
+    begun: Receiver<()>,
+    go: Sender<()>,
+    ended: Arc<AtomicBool>,
+}
+
+fn hanging() -> (Arc<Hanging>, Held) {
+    let (begin, begun) = channel();
+    let (go, gone) = channel();
+    let ended = Arc::<AtomicBool>::default();
+    let hanging = Hanging {
+        begun: Mutex::new(begin),
+        go: Mutex::new(gone),
+        ended: Arc::clone(&ended),
+    };
+    (Arc::new(hanging), Held { begun, go, ended })
+}
+
+impl Hanging {
+    fn hang(&self) {
+        // A test that has ended looks at nothing any more.
+        let _ = self.begun.lock().expect("no panic").send(());
+        let _ = self.go.lock().expect("no panic").recv_timeout(PATIENCE);
+        self.ended.store(true, Relaxed);
+    }
+}
+
+impl Held {
+    /// Waits beside the runtime until it hangs.
+    async fn hangs(self) -> Held {
+        let wait = move || {
+            self.begun.recv_timeout(PATIENCE).expect("somebody asked");
+            self
+        };
+        tokio::task::spawn_blocking(wait).await.expect("no panic")
+    }
+
+    /// Lets it go.
+    fn go_on(&self) {
+        // What hung until it lost its patience has kept the test waiting.
+        assert!(!self.ended.swap(false, Relaxed), "it hangs no more");
+        self.go.send(()).expect("it hangs");
+    }
+}
+
+impl Metrics for Hanging {
+    fn families(&self) -> Vec<Family> {
+        self.hang();
+        Vec::new()
+    }
+}
+
+/// Cores that do not answer.
+impl Sessions for Hanging {
+    fn list(&self) -> Vec<SessionInfo> {
+        self.hang();
+        vec![SessionInfo::default()]
+    }
+
+    fn kill(&self, _: &Kill) -> Killed {
+        Killed::Sessions(0)
+    }
+
+    fn turned(&self) {}
+
+    fn stints_before(&self, _: u64) -> Option<usize> {
+        None
+    }
+
+    fn placed(&self, _: u8) {}
+
+    fn counted(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// A control plane on the test's own runtime, and its door.
+struct House {
+    address: SocketAddr,
+    control: Arc<Control>,
+    running: Running,
+    _dir: tempfile::TempDir,
+}
+
+impl House {
+    async fn new(sessions: Arc<dyn Sessions>, metrics: Vec<Arc<dyn Metrics>>) -> House {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
+        let empty = farm::Snapshot::empty("", Instant::now());
+        let published = Arc::new(farm::Published::from_pointee(empty));
+        let opened = Control::open(store, published, sessions, Settings::new(credentials()));
+        let control = opened.await.expect("a farm");
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let settings = door_http::Settings::new(listen, "secret");
+        let asked = Arc::clone(&control);
+        let door = Door::open(settings, asked, Arc::default(), metrics, Arc::new(NoRows));
+        let door = door.expect("a free port");
+        House {
+            address: door.address(),
+            running: Running::start(&control, door),
+            control,
+            _dir: dir,
+        }
+    }
+
+    /// Sends a request and reads nothing.
+    async fn ask(&self, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.expect("it is open");
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Authorization: Bearer secret\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        stream
+    }
+
+    /// The control plane carries a command out.
+    async fn is_governed(&self) {
+        let ping = Call::new("manage", "ping", &[]);
+        let commander = self.control.commander();
+        let answer = tokio::time::timeout(PATIENCE / 2, commander.execute(ping));
+        let table = answer.await.expect("in time").expect("an answer");
+        assert_eq!(table.rows.len(), 1);
+    }
+}
+
+async fn answer(mut stream: TcpStream) -> String {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    answer
+}
+
+#[tokio::test]
+async fn a_request_that_hangs_does_not_keep_the_control_plane() {
+    let (metrics, held) = hanging();
+    let house = House::new(Arc::new(control::NoSessions), vec![metrics]).await;
+    let scrape = house.ask("/metrics").await;
+    let held = held.hangs().await;
+    house.is_governed().await;
+    held.go_on();
+    assert!(answer(scrape).await.starts_with("HTTP/1.1 200"));
+    house.running.end().await;
+}
+
+#[tokio::test]
+async fn cores_that_do_not_answer_a_list_keep_neither_the_control_plane_nor_the_door() {
+    let (sessions, held) = hanging();
+    let house = House::new(sessions, Vec::new()).await;
+    let list = house.ask("/v1/session/list").await;
+    let held = held.hangs().await;
+    house.is_governed().await;
+    let healthy = answer(house.ask("/healthz").await).await;
+    assert!(healthy.ends_with("ok\n"), "{healthy}");
+    held.go_on();
+    let list = answer(list).await;
+    assert!(list.contains(r#""door":"""#), "{list}");
+    house.running.end().await;
+}

@@ -1,0 +1,187 @@
+//! The texts that are made for groups of which each has a part: what shards are sent, and what runs on
+//! the scratch server.
+//!
+//! No name in them may mean two things: names of the client's collide with columns here on purpose.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use farm::Sharding;
+use farm::shard::{Bound, KeyType, SLOTS, Shard, ShardIx, ShardKind, ShardMap, ShardedTable};
+use farm::sharding::{Column, Placement, TableSchema};
+use planner::{Asked, Finish, answer};
+use sqltext::{Dialect, Mode};
+
+const MODE: Mode = Mode::new(Dialect::MariaDb, 101_100);
+
+/// Each column as `name type`; the first one is the shard key and the primary key.
+const TABLES: [(&str, &[&str]); 5] = [
+    ("v", &["a int(11)", "b int(11)"]),
+    ("w", &["k int(11)", "a int(11)", "b int(11)"]),
+    ("t1", &["k int(11)", "v int(11)", "s varchar(20)"]),
+    (
+        "h",
+        &["k int(11)", "h1 int(11)", "g0 int(11)", "p1 int(11)"],
+    ),
+    ("é", &["k int(11)", "É int(11)", "order int(11)"]),
+];
+
+fn farm() -> Sharding {
+    let groups: [Arc<str>; 2] = ["g1".into(), "g2".into()];
+    let shard = |(id, group): (u32, &Arc<str>)| Shard {
+        id,
+        group: group.clone(),
+        bound: Bound::Slots,
+        enabled: true,
+    };
+    let map = ShardMap {
+        id: 1,
+        kind: ShardKind::Slots,
+        global_group: groups[0].clone(),
+        shards: (1..).zip(&groups).map(shard).collect(),
+        slots: (0..SLOTS)
+            .map(|slot| ShardIx(u16::from(slot % 2 == 1)))
+            .collect(),
+    };
+    let mut sharding = Sharding::new(1, vec![map]);
+    for (table, columns) in TABLES {
+        let column = |(at, column): (usize, &&str)| {
+            let (name, kind) = column.split_once(' ').expect("a name and a type");
+            let text = kind.starts_with("varchar");
+            Column {
+                name: name.into(),
+                data_type: if text { "varchar" } else { "int" }.into(),
+                full_type: kind.into(),
+                collation: text.then(|| "utf8mb4_unicode_ci".into()),
+                nullable: at > 0,
+                auto_increment: false,
+                generated: false,
+                invisible: false,
+                default: None,
+            }
+        };
+        let schema = TableSchema {
+            columns: columns.iter().enumerate().map(column).collect(),
+            primary: vec![0],
+            ..TableSchema::default()
+        };
+        let placed = ShardedTable {
+            database: "shop".into(),
+            table: table.into(),
+            column: schema.columns[0].name.clone(),
+            key: KeyType::Integer,
+            map: 1,
+        };
+        sharding.declare("shop", table, Placement::Sharded(placed));
+        sharding.describe("shop", table, Arc::new(schema));
+    }
+    sharding
+}
+
+/// How a SELECT is answered, in a few lines.
+fn made(text: &str) -> String {
+    let (sharding, home) = (farm(), "g1".into());
+    let asked = Asked {
+        sharding: &sharding,
+        home: &home,
+        database: "shop",
+        mode: &MODE,
+        scratch: "s",
+        changing: None,
+    };
+    let answer = answer(text, &asked).expect("it is answered");
+    let mut shown = format!("{:?}", answer.tier).to_lowercase();
+    for fragment in &answer.fragments {
+        let _ = write!(shown, "\n{}", fragment.text);
+    }
+    if let Finish::Scratch(scratch) = &answer.finish {
+        let _ = write!(shown, "\n-> {}", scratch.text);
+    }
+    shown
+}
+
+/// Statements, and what is made of them.
+const MADE: &[(&str, &str)] = &[
+    // The alias is another column's name: ORDER BY a would mean the sum.
+    (
+        "SELECT SUM(b) AS a FROM w GROUP BY a",
+        "push\nSELECT SUM(b) AS a, a AS `heddle 0` FROM w GROUP BY a\n ORDER BY `w`.`a` ",
+    ),
+    (
+        "SELECT b AS a FROM w GROUP BY a, b",
+        "push\nSELECT b AS a, a AS `heddle 0` FROM w GROUP BY a, b\n ORDER BY `w`.`a`, 1 ",
+    ),
+    (
+        "SELECT SUM(`order`) AS é FROM é GROUP BY É",
+        "push\nSELECT SUM(`order`) AS é, É AS `heddle 0` FROM é GROUP BY É\n ORDER BY `é`.`É` ",
+    ),
+    (
+        "SELECT SUM(b) AS A FROM w x GROUP BY a ORDER BY a DESC LIMIT 3",
+        "push\nSELECT SUM(b) AS A, a AS `heddle 0` FROM w x GROUP BY a ORDER BY \n`x`.`a` ",
+    ),
+    // An expression stands once.
+    (
+        "SELECT DISTINCT v, IF(s > 'a', k, 0) FROM t1",
+        "push\nSELECT DISTINCT v, IF(s > 'a', k, 0) FROM t1\n ORDER BY 1, 2 ",
+    ),
+    (
+        "SELECT DISTINCT v, IF(s > 'a', k, 0) FROM t1 ORDER BY 2 DESC",
+        "push\nSELECT DISTINCT v, IF(s > 'a', k, 0) FROM t1 ORDER BY 2 DESC\n, 1 ",
+    ),
+    (
+        "SELECT DISTINCT -45 FROM v",
+        "push\nSELECT DISTINCT -45 FROM v\n ORDER BY 1 ",
+    ),
+    (
+        "SELECT DISTINCT NOT TRUE FROM v",
+        "push\nSELECT DISTINCT NOT TRUE FROM v\n ORDER BY 1 ",
+    ),
+    (
+        "SELECT COUNT(*) FROM t1 GROUP BY v + 1",
+        "push\nSELECT COUNT(*), v + 1 AS `heddle 0` FROM t1 GROUP BY v + 1\n ORDER BY 2 ",
+    ),
+    // Of equal texts with several weights each shard sends all.
+    (
+        "SELECT DISTINCT s FROM t1 LIMIT 2",
+        "push\nSELECT DISTINCT s, WEIGHT_STRING(s AS CHAR(40)) AS `heddle 0` FROM t1 \n ORDER BY 1 ",
+    ),
+    (
+        "SELECT DISTINCT k, s FROM t1 ORDER BY s LIMIT 2",
+        "push\nSELECT DISTINCT k, s, WEIGHT_STRING(s AS CHAR(40)) AS `heddle 0` FROM t1 ORDER BY s \n, 1 ",
+    ),
+    // AVG may stand apart, SUM may not.
+    (
+        "SELECT AVG (ALL b) FROM v",
+        "push\nSELECT AVG (ALL b), SUM(ALL b) AS `heddle 0`, COUNT(ALL b) AS `heddle 1` FROM v",
+    ),
+    (
+        "SELECT AVG (b) + 1 AS p1 FROM v GROUP BY b",
+        "gather\nSELECT b AS `heddle 0`, SUM(b) AS `heddle 1`, COUNT(b) AS `heddle 2` FROM v\nGROUP BY b\n\
+         -> SELECT (SUM(heddle.`heddle 1`) / SUM(heddle.`heddle 2`)) + 1 AS p1 FROM `heddle`.`s0` AS heddle GROUP BY heddle.`heddle 0`",
+    ),
+    // The parts' columns have names that a column or an item may have.
+    (
+        "SELECT h1 + 0 AS g0, SUM(p1) * 2 AS p1 FROM h GROUP BY h1 ORDER BY h1, p1",
+        "gather\nSELECT h1 AS `heddle 0`, SUM(p1) AS `heddle 1` FROM h\nGROUP BY h1\n\
+         -> SELECT heddle.`heddle 0` + 0 AS g0, SUM(heddle.`heddle 1`) * 2 AS p1 FROM `heddle`.`s0` AS heddle \
+         GROUP BY heddle.`heddle 0` ORDER BY heddle.`heddle 0`, p1",
+    ),
+    (
+        "SELECT COUNT(*) + 0 AS `heddle 0` FROM v GROUP BY b HAVING `heddle 0` > 6",
+        "gather\nSELECT b AS `_heddle 0`, COUNT(*) AS `_heddle 1` FROM v\nGROUP BY b\n\
+         -> SELECT CAST(COALESCE(SUM(heddle.`_heddle 1`), 0) AS SIGNED) + 0 AS `heddle 0` \
+         FROM `heddle`.`s0` AS heddle GROUP BY heddle.`_heddle 0` HAVING `heddle 0` > 6",
+    ),
+    // A stored function, perhaps.
+    (
+        "SELECT SUM (b) FROM v WHERE MID (b, 1) = 1",
+        "gather\nSELECT `b` FROM `shop`.`v` AS `v`\n-> SELECT SUM (b) FROM `heddle`.`s0` AS `v` WHERE MID (b, 1) = 1",
+    ),
+];
+
+#[test]
+fn names_in_made_texts_mean_one_thing() {
+    for (text, expected) in MADE {
+        assert_eq!(made(text), *expected, "{text}");
+    }
+}

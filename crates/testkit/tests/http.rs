@@ -1,0 +1,182 @@
+//! The HTTP door of a whole router under clients who mean ill, and what goes on meanwhile.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
+use testkit::certificates::{Authority, Pair};
+use testkit::network::Network;
+use testkit::router::Router;
+use testkit::{Client, Farm, wait_until};
+
+/// For what takes a server's end and a change of primary.
+const SOON: Duration = Duration::from_secs(60);
+
+/// Half of a request.
+const HALF: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
+
+/// A connection from this address of the machine.
+fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let from = SocketAddr::from((from, 0));
+    socket.bind(&from.into()).expect("an address of loopback");
+    socket.connect(&to.into()).expect("the door is open");
+    socket.into()
+}
+
+/// So many requests at once on one connection, and no answer is read.
+fn greedy(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
+    let mut stream = connect(from, to);
+    stream.set_nonblocking(true).expect("a socket");
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    // The router reads no more of them than it answers.
+    let _ = stream.write_all(request.repeat(5000).as_bytes());
+    stream
+}
+
+#[test]
+fn slow_and_greedy_clients_keep_neither_the_command_line_nor_a_failover() {
+    let Some(farm) = Farm::start(&["--replicas", "1"]) else {
+        return;
+    };
+    let mut client = farm.client();
+    client.run("CREATE DATABASE kept");
+    client.run("CREATE TABLE kept.t (id INT PRIMARY KEY)");
+    let mut held = Vec::new();
+    for last in 2..12 {
+        let from = Ipv4Addr::new(127, 0, 0, last);
+        for _ in 0..60 {
+            let mut half = connect(from, farm.http);
+            half.write_all(HALF.as_bytes()).expect("sent");
+            held.push(half);
+        }
+    }
+    let own = Ipv4Addr::LOCALHOST;
+    for _ in 0..80 {
+        held.push(greedy(own, farm.http));
+    }
+    assert_eq!(farm.json(&["manage", "ping"]).len(), 1);
+
+    let before = farm.primary_of("g1").expect("a primary");
+    before.signal("KILL");
+    wait_until(SOON, "a row on another primary", || {
+        let client = Client::connect(farm.sql, "root", "");
+        client
+            .and_then(|mut client| client.query("REPLACE INTO kept.t VALUES (1)"))
+            .is_ok()
+    });
+    let after = farm.primary_of("g1").expect("the command line is served");
+    assert_ne!(after.name, before.name);
+    drop(held);
+}
+
+/// `heddle manage ping` at this URL, with these arguments besides.
+fn ping(url: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(testkit::farm::heddle());
+    command
+        .args(["manage", "ping", "--http", url])
+        .args(arguments);
+    let output = command
+        .env_remove("HEDDLE_CA")
+        .stdin(Stdio::null())
+        .output();
+    output.expect("the program can be run")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn the_command_line_knows_the_router_by_the_certificate_that_it_made() {
+    let router = Router::start("");
+    let url = format!("https://{}", router.http);
+    let state = router.state_dir().display().to_string();
+    let known = ping(&url, &["--data", &state]);
+    assert!(known.status.success(), "{}", stderr(&known));
+    // Beside plain HTTP, on the same port.
+    let plain = ping(&router.http.to_string(), &["--data", &state]);
+    assert!(plain.status.success(), "{}", stderr(&plain));
+    // Another router's certificate is another one, though it says the same of itself.
+    let other = Router::start("");
+    let state = other.state_dir().display().to_string();
+    let wrong = ping(&url, &["--data", &state]);
+    let said = stderr(&wrong);
+    assert!(
+        !wrong.status.success() && said.contains("another certificate"),
+        "{said}"
+    );
+    let nothing = ping(&url, &["--data", "nowhere"]);
+    assert!(stderr(&nothing).contains("--ca"), "{}", stderr(&nothing));
+}
+
+#[test]
+fn the_operators_certificate_serves_http_and_is_read_anew() {
+    let authority = Authority::new("http CA");
+    let own = Authority::new("another CA");
+    let Pair { certificate, key } = authority.sign("router", &["localhost"]);
+    let router = Router::start(&format!(
+        "tls_clients = \"off\"\ntls_certificate = {certificate:?}\ntls_key = {key:?}"
+    ));
+    let port = router.http.port();
+    let named = format!("https://localhost:{port}");
+    let ca = |authority: &Authority| authority.file().display().to_string();
+    let known = ping(&named, &["--ca", &ca(&authority)]);
+    assert!(known.status.success(), "{}", stderr(&known));
+    // The name in it is another one; another authority has not signed it.
+    let wrong = ping(
+        &format!("https://127.0.0.1:{port}"),
+        &["--ca", &ca(&authority)],
+    );
+    assert!(!wrong.status.success(), "the name is not looked at");
+    let wrong = ping(&named, &["--ca", &ca(&own)]);
+    assert!(!wrong.status.success(), "the authority is not looked at");
+    let renewed = own.sign("router", &["localhost"]);
+    std::fs::copy(&renewed.key, &key).expect("written");
+    std::fs::copy(&renewed.certificate, &certificate).expect("written");
+    wait_until(SOON, "the new certificate", || {
+        ping(&named, &["--ca", &ca(&own)]).status.success()
+    });
+}
+
+#[test]
+fn plain_http_of_another_machine_is_refused_where_tls_is_required() {
+    let Some(network) = Network::start() else {
+        return;
+    };
+    let router = Farm::serve_on(network.host(), &["http_tls=required", "admin_user=root"]);
+    let data = router.dir().display().to_string();
+    let (plain, secure) = (router.http.to_string(), format!("https://{}", router.http));
+    let refused = network.within(|| ping(&plain, &["--data", &data]));
+    let said = stderr(&refused);
+    assert!(said.contains("https://") && said.contains("--ca"), "{said}");
+    let served = network.within(|| ping(&secure, &["--data", &data]));
+    assert!(served.status.success(), "{}", stderr(&served));
+    let own = router.host.within(|| ping(&plain, &["--data", &data]));
+    assert!(own.status.success(), "{}", stderr(&own));
+}
+
+#[test]
+fn without_tls_a_handshake_is_no_request() {
+    let router = Router::start("http_tls = \"off\"");
+    let state = router.state_dir().display().to_string();
+    let url = format!("https://{}", router.http);
+    assert!(!ping(&url, &["--data", &state]).status.success());
+    assert!(
+        ping(&router.http.to_string(), &["--data", "nowhere"])
+            .status
+            .success()
+    );
+}
+
+#[test]
+fn handshakes_that_go_on_for_ever_are_cut() {
+    let router = Router::start("http_header_timeout_s = 1");
+    let mut half = connect(Ipv4Addr::LOCALHOST, router.http);
+    // The beginning of a record, whose rest does not come.
+    half.write_all(&[0x16, 3, 1, 2, 0, 1]).expect("sent");
+    half.set_read_timeout(Some(SOON)).expect("a socket");
+    assert_eq!(half.read(&mut [0; 8]).ok(), Some(0), "it was closed");
+}

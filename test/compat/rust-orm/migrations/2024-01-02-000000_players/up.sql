@@ -1,0 +1,4 @@
+CREATE TABLE players (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, nick VARCHAR(60) NOT NULL, age TINYINT,
+  big BIGINT UNSIGNED NOT NULL, ratio DOUBLE NOT NULL, image LONGBLOB, joined DATETIME(6), team_id INT,
+  FOREIGN KEY (team_id) REFERENCES teams (id)) DEFAULT CHARSET utf8mb4;
+CREATE INDEX players_by_nick ON players (nick, age);
