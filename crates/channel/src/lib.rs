@@ -42,6 +42,9 @@ use crate::wrapped::{Pull, Wrapped};
 /// Plain bytes that are sealed and sent at a time: it bounds what a slow peer costs.
 const SEND_BYTES: usize = 65_536;
 
+/// Bytes that are received at a time from a peer whose bytes nobody wants any more.
+const DISCARD_BYTES: usize = 16_384;
+
 /// A connection of this core.
 pub struct Channel {
     sock: Sock,
@@ -91,6 +94,34 @@ impl Channel {
             return self.sock.send(buffer, range).await;
         };
         send_sealed(&self.sock, buffer, range, |part| wrapped.seal(part)).await
+    }
+
+    /// Ends the sending side and discards what the peer still sends, until it closes its side or has sent
+    /// `bytes_max` more bytes. Without this a close with unread bytes resets the connection, and the peer
+    /// may lose the last word that was sent to it. The caller limits the time.
+    pub async fn part(&mut self, bytes_max: usize) {
+        self.say_farewell();
+        self.sock.end_sending();
+        let mut left = bytes_max;
+        let mut buffer = Vec::with_capacity(DISCARD_BYTES);
+        while left > 0 {
+            let (received, mut full) = self.sock.recv(buffer).await;
+            match received {
+                Ok(0) | Err(_) => return,
+                Ok(bytes) => left = left.saturating_sub(bytes),
+            }
+            full.clear();
+            buffer = full;
+        }
+    }
+
+    /// The peer hears the end of TLS, if there is room for it; nothing can be done else.
+    fn say_farewell(&mut self) {
+        if let Some(wrapped) = &mut self.wrapped
+            && let Some(notice) = wrapped.farewell()
+        {
+            let _ = self.sock.send_ready(&notice);
+        }
     }
 
     /// True while the peer has neither closed nor sent anything unasked. Meant for a pooled
@@ -234,12 +265,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // The peer hears the end of TLS as well, if there is room for it; nothing can be done else.
-        if let Some(wrapped) = &mut self.wrapped
-            && let Some(notice) = wrapped.farewell()
-        {
-            let _ = self.sock.send_ready(&notice);
-        }
+        self.say_farewell();
     }
 }
 

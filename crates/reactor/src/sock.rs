@@ -136,6 +136,12 @@ impl Sock {
         Ok(rustix::net::send(&*self.descriptor, bytes, flags)?)
     }
 
+    /// The peer sees end of stream behind what was sent, and can still send.
+    pub fn end_sending(&self) {
+        self.descriptor.flush();
+        let _ = SockRef::from(self.descriptor.stream()).shutdown(std::net::Shutdown::Write);
+    }
+
     /// A handle that ends this connection from elsewhere on the core.
     pub fn closer(&self) -> Closer {
         Closer {

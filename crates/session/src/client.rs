@@ -9,6 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use channel::{Algorithm, Channel, Duplex, Fingerprint, PackError, Packing, Presented, Side};
 use farm::{ClientError, error};
@@ -34,6 +35,9 @@ const HEAD_BYTES: usize = 8;
 
 /// Receive room of a client that sends commands without waiting for their answers.
 const PIPELINE_BYTES: usize = 32_768;
+
+/// A client that was told an error for the end may finish what it sends for so long.
+const PARTING: Duration = Duration::from_secs(2);
 
 /// Why no further command can be read.
 #[derive(Debug)]
@@ -464,6 +468,12 @@ impl Client {
         let received = self.sock.recv(buffer).await;
         self.progress.end();
         received
+    }
+
+    /// The client has been told an error that ends the connection, perhaps in the middle of what it sends:
+    /// the rest is discarded, within limits, so that the error reaches it.
+    pub(crate) async fn part(&mut self) {
+        reactor::timeout(PARTING, self.sock.part(self.bytes_max)).await;
     }
 
     /// Both directions at the same time, for a stream that has no end.

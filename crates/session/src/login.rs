@@ -161,9 +161,15 @@ impl Client {
         match read {
             ReadError::Closed => End::Quit,
             ReadError::Broken(_) => End::Gone,
-            ReadError::Refused(error) => self.refuse(&error, &[]).await,
-            ReadError::NoMemory => self.refuse(&error::OUT_OF_MEMORY, &[]).await,
+            ReadError::Refused(error) => self.refuse_and_part(&error).await,
+            ReadError::NoMemory => self.refuse_and_part(&error::OUT_OF_MEMORY).await,
         }
+    }
+
+    async fn refuse_and_part(&mut self, error: &farm::ClientError) -> End {
+        let end = self.refuse(error, &[]).await;
+        self.part().await;
+        end
     }
 
     /// Asks the client for another plugin's proof, and reads it.
