@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{Observation, Thread};
+use engine::{Observation, Thread, ThreadError};
 use farm::server::Fresh;
 use farm::{Accounts, Acks, Freshness, Group, Health, Position, Server, ServerId, Snapshot};
 
@@ -128,6 +128,8 @@ pub(crate) fn same_but_gtids(a: &Snapshot, b: &Snapshot) -> bool {
 /// The health of a server that answered.
 pub(crate) fn healthy(observation: &Observation) -> Health {
     let replica = observation.replica.as_ref();
+    let said =
+        |error: Option<&ThreadError>| error.map_or(String::new(), |error| error.text.clone());
     Health {
         alive: true,
         read_only: observation.read_only,
@@ -135,8 +137,8 @@ pub(crate) fn healthy(observation: &Observation) -> Health {
         logins_set_mode: observation.logins_set_mode,
         io_running: replica.map(|replica| replica.io == Thread::Running),
         sql_running: replica.map(|replica| replica.sql == Thread::Running),
-        io_error: replica.map_or(String::new(), |replica| replica.io_error.clone()),
-        sql_error: replica.map_or(String::new(), |replica| replica.sql_error.clone()),
+        io_error: said(replica.and_then(|replica| replica.io_error.as_ref())),
+        sql_error: said(replica.and_then(|replica| replica.sql_error.as_ref())),
         gtid: observation.gtid.clone(),
         error: String::new(),
     }

@@ -231,6 +231,7 @@ impl Control {
                     reason,
                     cure: "see its error log; a cluster without a majority is bootstrapped by hand"
                         .to_owned(),
+                    error: None,
                 });
             }
         }

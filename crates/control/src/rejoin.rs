@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Divergence, Observation, Thread};
+use engine::{Divergence, Observation, Thread, ThreadError};
 use farm::{Engine, GroupKind, Status};
 use meta::private;
 
@@ -117,9 +117,11 @@ impl Control {
         let login = self.replica_login(&primary);
         match engine::make_replica(&mut link, &login, timeout_ms).await {
             Ok(()) => {}
-            Err(engine::Error::Replication { reason, .. }) if needs_a_copy(&reason) => {
+            Err(engine::Error::Replication {
+                error: Some(error), ..
+            }) if needs_a_copy(&error) => {
                 engine::detach(&mut link, timeout_ms).await?;
-                return self.fill_or_condemn(id, record, &reason).await;
+                return self.fill_or_condemn(id, record, &error.text).await;
             }
             Err(error) => return Err(error.into()),
         }
@@ -410,10 +412,9 @@ impl Control {
     }
 }
 
-/// Whether the primary's binary logs do not lead on from where the server is (1236), or its own log
-/// has what it should receive (1950): only a copy mends that.
-fn needs_a_copy(reason: &str) -> bool {
-    reason.contains("1236") || reason.contains("out-of-order")
+/// Only a copy mends what the server's replication stopped with.
+fn needs_a_copy(error: &ThreadError) -> bool {
+    error.log_is_gone() || error.is_out_of_order()
 }
 
 /// Runs the tool on a saved file; false when it failed, and then there is no text.
@@ -448,19 +449,18 @@ fn stance(seen: &Observation, primary: &ServerRecord) -> Stance {
         return Stance::Astray;
     }
     let stopped = |thread: Thread| thread == Thread::Stopped;
-    if stopped(replica.sql) && !replica.sql_error.is_empty() {
-        // XAER_NOTA: the branch that is to be finished was lost in a crash.
-        if replica.sql_error.contains("XAER_NOTA") {
-            return Stance::Torn(replica.sql_error.clone());
+    if let Some(error) = replica.sql_error.as_ref().filter(|_| stopped(replica.sql)) {
+        // A crash took the branch that is to be ended.
+        if error.branch_is_unknown() {
+            return Stance::Torn(error.text.clone());
         }
-        // ER_GTID_STRICT_OUT_OF_ORDER: after a crash it has logged more than it remembers.
-        return if replica.sql_error.contains("out-of-order") {
-            Stance::Astray
-        } else {
-            Stance::Stopped(replica.sql_error.clone())
-        };
+        // After a crash it has logged more than it remembers.
+        if error.is_out_of_order() {
+            return Stance::Astray;
+        }
+        return Stance::Stopped(error.text.clone());
     }
-    if stopped(replica.io) && !replica.io_error.is_empty() {
+    if stopped(replica.io) && replica.io_error.is_some() {
         return Stance::Astray;
     }
     if stopped(replica.io) || stopped(replica.sql) {
@@ -476,7 +476,13 @@ mod tests {
     use super::*;
     use crate::record::tests::server;
 
-    fn seen(port: u16, io: (Thread, &str), sql: (Thread, &str)) -> Observation {
+    type Seen<'a> = (Thread, u32, &'a str);
+
+    fn seen(port: u16, io: Seen<'_>, sql: Seen<'_>) -> Observation {
+        let error = |(_, number, text): Seen<'_>| {
+            let text = text.to_owned();
+            (number != 0).then_some(ThreadError { number, text })
+        };
         Observation {
             version: "10.11.6-MariaDB".to_owned(),
             uuid: None,
@@ -491,11 +497,24 @@ mod tests {
                 by_gtid: true,
                 io: io.0,
                 sql: sql.0,
-                io_error: io.1.to_owned(),
-                sql_error: sql.1.to_owned(),
+                io_error: error(io),
+                sql_error: error(sql),
                 received: String::new(),
             }),
             acks: None,
+        }
+    }
+
+    #[test]
+    fn an_address_in_an_error_is_no_reason_to_copy_a_server() {
+        let error = |number, text: &str| ThreadError {
+            number,
+            text: text.to_owned(),
+        };
+        let unreachable = "error connecting to master 'repl@10.0.0.7:12365'";
+        assert!(!needs_a_copy(&error(2003, unreachable)));
+        for number in [1236, 13114, 1950] {
+            assert!(needs_a_copy(&error(number, "")));
         }
     }
 
@@ -504,29 +523,34 @@ mod tests {
         use Thread::{Connecting, Running, Stopped};
         let primary = server("g", 1, Status::Primary);
         let stance = |port, io, sql| stance(&seen(port, io, sql), &primary);
-        let fine = (Running, "");
+        let fine = (Running, 0, "");
         assert_eq!(stance(1, fine, fine), Stance::Follows);
-        assert_eq!(stance(1, (Connecting, "refused"), fine), Stance::Follows);
+        let connecting = (Connecting, 2003, "error connecting to master");
+        assert_eq!(stance(1, connecting, fine), Stance::Follows);
         assert_eq!(stance(2, fine, fine), Stance::Astray);
-        assert_eq!(stance(1, (Stopped, "error 1236"), fine), Stance::Astray);
+        let gone = (Stopped, 1236, "Got fatal error 1236 from master");
+        assert_eq!(stance(1, gone, fine), Stance::Astray);
         let order = "would create an out-of-order sequence number";
-        assert_eq!(stance(1, fine, (Stopped, order)), Stance::Astray);
+        assert_eq!(stance(1, fine, (Stopped, 1950, order)), Stance::Astray);
         for (io, sql) in [
-            ((Stopped, ""), (Stopped, "")),
-            (fine, (Stopped, "")),
-            (fine, (Stopped, "Duplicate entry")),
+            ((Stopped, 0, ""), (Stopped, 0, "")),
+            (fine, (Stopped, 0, "")),
+            (fine, (Stopped, 1062, "Duplicate entry 'XAER_NOTA'")),
+            (fine, (Stopped, 1062, "Duplicate entry 'out-of-order'")),
         ] {
             assert!(
                 matches!(stance(1, io, sql), Stance::Stopped(_)),
                 "{io:?} {sql:?}"
             );
         }
-        let torn = stance(
-            1,
-            fine,
-            (Stopped, "Error 'XAER_NOTA: Unknown XID' on query"),
-        );
-        assert!(matches!(torn, Stance::Torn(_)), "{torn:?}");
+        // Where several threads apply, the text does not name the branch's error.
+        for text in [
+            "Error 'XAER_NOTA: Unknown XID' on query",
+            "Coordinator stopped because there were error(s) in the worker(s)",
+        ] {
+            let torn = stance(1, fine, (Stopped, 1397, text));
+            assert!(matches!(torn, Stance::Torn(_)), "{torn:?}");
+        }
         let nobody = Observation {
             replica: None,
             ..seen(1, fine, fine)

@@ -62,6 +62,47 @@ fn a_switch_over_waits_for_commits_of_whom_it_ends() {
     assert_eq!(forks, 0, "nothing was lost: the timeline goes on");
 }
 
+/// An idle transaction has a row lock for which a statement waits. A server does not become read-only before
+/// that statement ends, and the statement does not end before the transaction does.
+fn a_switch_over_ends_those_who_wait_for_the_idle(release: Release) {
+    let Some(servers) = servers_of::<2>(release) else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = active_farm(dir.path(), &servers);
+    servers[0].client().run("INSERT INTO d.t VALUES (1)");
+    let mut idle = servers[0].client();
+    idle.run("BEGIN");
+    idle.run("UPDATE d.t SET a = 2");
+    let mut waiter = servers[0].client();
+    let id = waiter.value("SELECT CONNECTION_ID()");
+    let update = std::thread::spawn(move || waiter.query("UPDATE d.t SET a = 3").is_ok());
+    wait_until(PATIENCE, "a statement that waits for the lock", || {
+        let sql = format!(
+            "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {id} AND INFO LIKE 'UPDATE%'"
+        );
+        value(&servers[0], &sql) == "1"
+    });
+    let to = servers[1].address().to_string();
+    plane.rows(&["group", "promote", "g", &to]);
+    assert!(!update.join().expect("no client panics"), "it was ended");
+    assert!(idle.query("COMMIT").is_err());
+    servers[1].client().run("UPDATE d.t SET a = 4");
+    wait_until(PATIENCE, "the row on the old primary", || {
+        value(&servers[0], "SELECT a FROM d.t") == "4"
+    });
+}
+
+#[test]
+fn a_switch_over_ends_those_who_wait_for_the_idle_on_mariadb() {
+    a_switch_over_ends_those_who_wait_for_the_idle(Release::Installed);
+}
+
+#[test]
+fn a_switch_over_ends_those_who_wait_for_the_idle_on_mysql() {
+    a_switch_over_ends_those_who_wait_for_the_idle(Release::MySql80);
+}
+
 /// The index of the server that leads now.
 fn leader(plane: &Plane, servers: &[Server]) -> Option<usize> {
     let snapshot = plane.published.load();

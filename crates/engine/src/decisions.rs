@@ -107,6 +107,7 @@ pub async fn make(link: &mut Link, farm: u64, key: &Key, timeout_ms: u64) -> Res
             server: link.address().to_owned(),
             reason: "its binlog leaves out the database heddle, where decisions are".to_owned(),
             cure: "take it out of binlog_ignore_db, or into binlog_do_db".to_owned(),
+            error: None,
         });
     }
     let sql = "SELECT ROUTINE_COMMENT FROM information_schema.ROUTINES \

@@ -1,5 +1,7 @@
 //! What can go wrong between Heddle and one server; the text says what, where and how to mend it.
 
+use crate::probe::ThreadError;
+
 /// Errors of this crate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -8,6 +10,8 @@ pub enum Error {
         server: String,
         reason: String,
         cure: &'static str,
+        /// The machine answers, and nobody listens at the port.
+        nobody_listens: bool,
     },
     #[error(
         "whoever answers at {server} is not the server that the farm knows: {reason}; if the server has a new \
@@ -45,6 +49,8 @@ pub enum Error {
         server: String,
         reason: String,
         cure: String,
+        /// What one of its threads stopped with.
+        error: Option<ThreadError>,
     },
     #[error(
         "server {server} does nothing for leadership {number}: another router leads, the lease is over, \
@@ -96,6 +102,11 @@ impl Error {
             server: server.to_owned(),
             reason,
             cure,
+            nobody_listens: matches!(
+                error,
+                mysql_async::Error::Io(mysql_async::IoError::Io(io))
+                    if io.kind() == std::io::ErrorKind::ConnectionRefused
+            ),
         }
     }
 
@@ -105,6 +116,7 @@ impl Error {
             server: format!("{}:{}", login.host, login.port),
             reason: format!("no answer within {timeout_ms} ms"),
             cure: "check the address, and whether the server hangs or is overloaded",
+            nobody_listens: false,
         }
     }
 

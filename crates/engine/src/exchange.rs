@@ -112,11 +112,13 @@ pub async fn apply(link: &mut Link, position: &Position, timeout_ms: u64) -> Res
         }
         let applier = first(2).map(replica);
         if applier.as_ref().is_none_or(|it| it.sql == Thread::Stopped) {
-            let said = applier.map_or(String::new(), |it| it.sql_error);
+            let error = applier.and_then(|it| it.sql_error);
+            let said = error.as_ref().map_or("", |error| &error.text);
             return Err(Error::Replication {
                 server: link.address().to_owned(),
                 reason: format!("its SQL thread is stopped {said}"),
                 cure: "mend what stopped it, then START SLAVE SQL_THREAD".to_owned(),
+                error,
             });
         }
         if Instant::now() >= deadline {
@@ -216,14 +218,24 @@ pub async fn be_strict(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
     link.run("flush at each commit", STRICT, timeout_ms).await
 }
 
-/// Makes a server refuse writes. It waits while commits wait for acknowledgements, and on MariaDB
-/// accounts with READ ONLY ADMIN write on: [`kill_clients`] helps with both.
+/// Makes a server refuse writes. It waits while statements that write run, which may wait for the row locks
+/// of an idle transaction, and while commits wait for acknowledgements; on MariaDB accounts with READ ONLY
+/// ADMIN write on. [`kill_clients`] helps with all of them.
 pub async fn refuse_writes(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
-    let sql = match link.version().engine {
-        Engine::MariaDb => "SET GLOBAL read_only=1",
-        Engine::MySql => "SET GLOBAL super_read_only=1",
+    let variable = match link.version().engine {
+        Engine::MariaDb => "read_only",
+        // Also for accounts with SUPER, which `read_only` alone lets write.
+        Engine::MySql => "super_read_only",
     };
-    link.run("become read-only", sql, timeout_ms).await
+    // The wish keeps commits out while it waits. A server does not notice that the connection of a waiting
+    // statement was closed, so the wait ends by itself when the caller has given up. It has two locks to
+    // wait for.
+    let wait_s = (timeout_ms / 2000).max(1);
+    let sql = format!(
+        "SET SESSION lock_wait_timeout={wait_s}; SET GLOBAL {variable}=1; \
+         SET SESSION lock_wait_timeout=DEFAULT"
+    );
+    link.run("become read-only", &sql, timeout_ms).await
 }
 
 /// A client's connection, as the server lists it.

@@ -51,7 +51,7 @@ pub use branches::{
 pub use divergence::{Divergence, divergence, is_out_of_reach};
 pub use error::Error;
 pub use link::{Known, Link, LinkTls, Login};
-pub use probe::{Acks, Observation, Replica, Thread, probe};
+pub use probe::{Acks, Observation, Replica, Thread, ThreadError, probe};
 pub use replication::{detach, drain, keep_statements, make_primary, make_replica, set_acks};
 pub use requirements::{Missing, Requirement, replication_settings};
 pub use retirement::take_no_writes;

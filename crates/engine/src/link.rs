@@ -94,6 +94,7 @@ pub(crate) async fn resolve(login: &Login) -> Result<Vec<SocketAddr>, Error> {
         server: format!("{}:{}", login.host, login.port),
         reason: error.to_string(),
         cure: cure_of_io(error.kind()),
+        nobody_listens: false,
     })
 }
 

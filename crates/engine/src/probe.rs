@@ -25,11 +25,38 @@ pub struct Replica {
     pub by_gtid: bool,
     pub io: Thread,
     pub sql: Thread,
-    /// The last errors, empty when there are none.
-    pub io_error: String,
-    pub sql_error: String,
+    /// The last errors, if there are any.
+    pub io_error: Option<ThreadError>,
+    pub sql_error: Option<ThreadError>,
     /// The GTID position (MariaDB) or set (MySQL) that the relay log holds.
     pub received: String,
+}
+
+/// The last error of a thread that replicates, by the server's number for it. What it means is judged by the
+/// number alone: the text quotes addresses and users' data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadError {
+    pub number: u32,
+    pub text: String,
+}
+
+impl ThreadError {
+    /// The primary's binary logs do not lead on from where the server is: 1236
+    /// (ER_MASTER_FATAL_ERROR_READING_BINLOG), which MySQL 8.0 calls 13114
+    /// (ER_SERVER_SOURCE_FATAL_ERROR_READING_BINLOG).
+    pub fn log_is_gone(&self) -> bool {
+        matches!(self.number, 1236 | 13114)
+    }
+
+    /// The server's own log has what it should receive: MariaDB's 1950 (ER_GTID_STRICT_OUT_OF_ORDER).
+    pub fn is_out_of_order(&self) -> bool {
+        self.number == 1950
+    }
+
+    /// There is no prepared branch of the name that is to be ended: 1397 (ER_XAER_NOTA).
+    pub fn branch_is_unknown(&self) -> bool {
+        self.number == 1397
+    }
 }
 
 /// Semi-sync on the side of a primary.
@@ -137,10 +164,16 @@ pub(crate) fn replica(row: &Row) -> Replica {
         by_gtid,
         io: thread(&field("Slave_IO_Running", "Replica_IO_Running")),
         sql: thread(&field("Slave_SQL_Running", "Replica_SQL_Running")),
-        io_error: field("Last_IO_Error", "Last_IO_Error"),
-        sql_error: field("Last_SQL_Error", "Last_SQL_Error"),
+        io_error: thread_error(row, "IO"),
+        sql_error: thread_error(row, "SQL"),
         received: field("Gtid_IO_Pos", "Retrieved_Gtid_Set").replace('\n', ""),
     }
+}
+
+fn thread_error(row: &Row, thread: &str) -> Option<ThreadError> {
+    let number = text(row, &format!("Last_{thread}_Errno"))?.parse().ok()?;
+    let text = text(row, &format!("Last_{thread}_Error")).unwrap_or_default();
+    (number != 0).then_some(ThreadError { number, text })
 }
 
 fn thread(state: &str) -> Thread {

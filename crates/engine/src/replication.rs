@@ -166,12 +166,7 @@ pub async fn status(link: &mut Link, timeout_ms: u64) -> Result<Option<Replica>,
 
 /// What every replica needs, whomever it follows.
 async fn prepare_replica(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
-    let read_only = match link.version().engine {
-        Engine::MariaDb => "SET GLOBAL read_only=1",
-        // Also for accounts with SUPER, which `read_only` alone lets write.
-        Engine::MySql => "SET GLOBAL super_read_only=1",
-    };
-    link.run("become read-only", read_only, timeout_ms).await?;
+    exchange::refuse_writes(link, timeout_ms).await?;
     keep_statements(link, timeout_ms).await?;
     set_acks(link, None, timeout_ms).await?;
     if let Some(side) = semi_sync_side(link, "slave", "replica", timeout_ms).await? {
@@ -224,7 +219,7 @@ fn follows(now: &Replica, primary: &Login) -> bool {
 /// Waits until both threads run, or says why they do not.
 async fn wait_replicating(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
     let deadline = Instant::now() + Duration::from_millis(timeout_ms);
-    let mut last = String::from("its threads do not start");
+    let mut last = None;
     while Instant::now() < deadline {
         let Some(now) = status(link, timeout_ms).await? else {
             break;
@@ -233,23 +228,25 @@ async fn wait_replicating(link: &mut Link, timeout_ms: u64) -> Result<(), Error>
             return Ok(());
         }
         let stopped = now.io == Thread::Stopped || now.sql == Thread::Stopped;
-        let error = [now.io_error, now.sql_error]
-            .into_iter()
-            .find(|error| !error.is_empty());
+        let error = now.io_error.or(now.sql_error);
         // A thread that stopped with an error does not start again by itself; one without may just
         // be starting.
         let failed = stopped && error.is_some();
-        last = error.unwrap_or(last);
+        last = error.or(last);
         if failed {
             break;
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
+    let reason = last
+        .as_ref()
+        .map_or("its threads do not start", |error| &error.text);
     Err(Error::Replication {
         server: link.address().to_owned(),
-        reason: last,
+        reason: reason.to_owned(),
         cure: "check the replication account on the primary and that this server reaches it"
             .to_owned(),
+        error: last,
     })
 }
 
@@ -276,8 +273,8 @@ mod tests {
             by_gtid: true,
             io: Thread::Running,
             sql: Thread::Running,
-            io_error: String::new(),
-            sql_error: String::new(),
+            io_error: None,
+            sql_error: None,
             received: String::new(),
         };
         assert!(follows(&now, &primary("x")));

@@ -89,9 +89,7 @@ fn mariadb_11_4() {
 
 #[test]
 fn mysql_8_0() {
-    // Replicas of 8.0.45 on a machine whose cores are all taken stand still for more than ten seconds now and
-    // then; `make test-failover` has the switch-over.
-    let few = possible(&[Nemesis::Kill]);
+    let few = possible(&[Nemesis::Kill, Nemesis::SwitchOver]);
     prove("MySQL 8.0", few, || Site::start(Release::newest_mysql()));
 }
 

@@ -17,11 +17,22 @@ use crate::fence::{FenceTarget, Fenced};
 use crate::record::ServerRecord;
 use crate::runtime::Control;
 
-/// A server that does not become read-only at once has commits that wait.
+/// A server that does not become read-only within this time has statements or commits that wait.
 const LINGER: Duration = Duration::from_millis(100);
 
 /// A client that was ended and is still there after so many milliseconds rolls back.
 const ROLLBACK_MS: u64 = 500;
+
+/// What becomes of commits that wait for an acknowledgement while a server becomes read-only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    /// They wait on: replicas are about to acknowledge them.
+    StaysSo,
+    /// Nobody acknowledges any more. They wait on even when their clients were ended, and are let go only
+    /// when the wish to be read-only waits already, which keeps new commits out, and after their clients
+    /// were ended, so that nobody is told of them.
+    LetGo,
+}
 
 /// A step's outcome.
 type Step = Result<Answer, Failed>;
@@ -169,36 +180,52 @@ impl Control {
     }
 
     /// Makes a server read-only and ends its clients, on connections of its own.
-    ///
-    /// Commits that wait for an acknowledgement keep it from becoming read-only, and they wait on
-    /// when their clients were ended. They are let go only when the wish to be read-only waits
-    /// already, which keeps new commits out, and after their clients were ended, so that nobody is
-    /// told of them.
     pub(super) async fn stop_writes(&self, record: &ServerRecord) -> Result<u64, Error> {
         let login = self.login(record);
         let timeout_ms = self.settings().probe_timeout_ms;
         let mut link = Link::open(&login, timeout_ms).await?;
         self.act_by_right(&mut link).await?;
         let mut killed = exchange::kill_clients(&mut link, timeout_ms).await?;
-        {
-            let refuse = exchange::refuse_writes(&mut link, timeout_ms);
-            tokio::pin!(refuse);
-            match tokio::time::timeout(LINGER, &mut refuse).await {
-                Ok(refused) => refused?,
-                Err(_) => {
-                    let mut other = Link::open(&login, timeout_ms).await?;
-                    self.act_by_right(&mut other).await?;
-                    killed += exchange::kill_clients(&mut other, timeout_ms).await?;
-                    // Who came between the two lists and committed is not in the first.
-                    while exchange::kill_waiting(&mut other, timeout_ms).await? > 0 {}
-                    engine::set_acks(&mut other, None, timeout_ms).await?;
-                    refuse.await?;
-                }
-            }
-        }
+        killed += self
+            .become_read_only(&mut link, &login, Waiting::LetGo, timeout_ms)
+            .await?;
         // Those that came between, and those whose rights let them write nevertheless.
         killed += exchange::kill_clients(&mut link, timeout_ms).await?;
         Ok(killed)
+    }
+
+    /// Makes a server read-only. Gives how many clients were ended for that.
+    ///
+    /// A statement that waits for the row locks of an idle transaction keeps the server from becoming
+    /// read-only for as long as it waits, and the idle transaction cannot go on meanwhile. Ended clients
+    /// roll back, which lets both go.
+    async fn become_read_only(
+        &self,
+        link: &mut Link,
+        login: &Login,
+        waiting: Waiting,
+        timeout_ms: u64,
+    ) -> Result<u64, Error> {
+        let refuse = exchange::refuse_writes(link, timeout_ms);
+        tokio::pin!(refuse);
+        if let Ok(refused) = tokio::time::timeout(LINGER, &mut refuse).await {
+            return refused.map(|()| 0);
+        }
+        let end = async {
+            let mut other = Link::open(login, timeout_ms).await?;
+            self.act_by_right(&mut other).await?;
+            let killed = exchange::kill_clients(&mut other, timeout_ms).await?;
+            if waiting == Waiting::LetGo {
+                // Who came between the two lists and committed is not in the first.
+                while exchange::kill_waiting(&mut other, timeout_ms).await? > 0 {}
+                engine::set_acks(&mut other, None, timeout_ms).await?;
+            }
+            Ok(killed)
+        };
+        // The wish waits on meanwhile: it may be granted before the last client was ended.
+        let (refused, killed) = tokio::join!(refuse, end);
+        refused?;
+        killed
     }
 
     async fn halt(&self, server: ServerId) -> Step {
@@ -267,8 +294,14 @@ impl Control {
     /// Read-only, nobody left who could write, and what it has then.
     async fn close(&self, server: ServerId) -> Step {
         let timeout_ms = self.settings().step_timeout_ms;
+        let Some(record) = self.record_of(server.0) else {
+            return Err(said("it left the farm".to_owned()));
+        };
+        let login = self.login(&record);
         let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
-        let refused = exchange::refuse_writes(&mut link, timeout_ms).await;
+        let refused = self
+            .become_read_only(&mut link, &login, Waiting::StaysSo, timeout_ms)
+            .await;
         refused.map_err(failed)?;
         // Accounts with READ ONLY ADMIN would write on; sessions find the new primary.
         let ended = exchange::end_clients(&mut link, ROLLBACK_MS.min(timeout_ms), timeout_ms).await;
@@ -391,7 +424,10 @@ pub(crate) fn failed(error: Error) -> Failed {
         | Error::Deposed { .. } => Fault::Said,
         Error::Timeout { .. } => Fault::Late,
         Error::Lost { .. } => Fault::Reset,
-        Error::Connect { reason, .. } if reason.contains("refused") => Fault::Refused,
+        Error::Connect {
+            nobody_listens: true,
+            ..
+        } => Fault::Refused,
         // Somebody answers, but it is not the server.
         Error::Connect { .. } | Error::Certificate { .. } => Fault::Silent,
     };

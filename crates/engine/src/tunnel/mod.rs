@@ -326,6 +326,10 @@ impl End {
 impl Trouble {
     fn told(self, to: &Login) -> Error {
         let server = format!("{}:{}", to.host, to.port);
+        let nobody_listens = matches!(
+            &self,
+            Trouble::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused
+        );
         let (reason, cure) = match self {
             Trouble::Tls(error) if is_other_key(&error) => {
                 return Error::Certificate {
@@ -358,6 +362,7 @@ impl Trouble {
             server,
             reason,
             cure,
+            nobody_listens,
         }
     }
 }
