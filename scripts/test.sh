@@ -23,7 +23,7 @@ if [ "${PIPESTATUS[0]}" -ne 0 ]; then failed_steps+=("scripts/run_tests.py"); fi
 
 target=${CARGO_TARGET_DIR:-target}
 if "$cargo" build --locked --quiet --package heddle; then
-  # Its output is the README's own text: it is shown only when something is wrong.
+  # Its output is the text of the README and of docs/TOUR.md: it is shown only when something is wrong.
   echo "== scripts/tour.py $target/debug/heddle"
   if scripts/tour.py "$target/debug/heddle" >"$log.tour" 2>&1; then
     tail -n 1 "$log.tour"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the tour of README.md as printed: every block marked `sh tour`, in order, against a farm.
+"""Runs the tour of README.md and docs/TOUR.md as printed: every block marked `sh tour`, in order,
+against a farm.
 
 Usage: scripts/tour.py [HEDDLE]. Only the ports are replaced (others may be in use), and `bin/heddle`
 by the program given. A block that fails or answers with an error ends the run with exit 1.
@@ -18,9 +19,19 @@ from processes import ROOT, Failed, Farm, die_on_signals  # noqa: E402
 REPLICA_PATIENCE_S = 10
 
 
+# The second page goes on with the tables that the first one has made.
+PAGES = ["README.md", "docs/TOUR.md"]
+
+
 def blocks():
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        return re.findall(r"^```sh tour\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
+    found = []
+    for page in PAGES:
+        with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+            of_page = re.findall(r"^```sh tour\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
+        if not of_page:
+            raise Failed(f"{page} has no block of the tour")
+        found += of_page
+    return found
 
 
 def run(block, farm):

@@ -1,6 +1,8 @@
 //! The house rules, as a test of the tree. The first half checks the project, the second half
 //! checks the rules themselves on small snippets that break them.
 
+#[path = "house_rules/links.rs"]
+mod links;
 #[path = "house_rules/rules.rs"]
 mod rules;
 #[path = "house_rules/source.rs"]
@@ -106,6 +108,20 @@ fn no_file_names_a_machine() {
         }
     }
     assert_none(&found);
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let root = workspace::root();
+    let paths = workspace::files(&root);
+    let read = |path: String| {
+        let text = fs::read_to_string(root.join(&path)).ok();
+        (path, text)
+    };
+    let files: links::Files = paths.into_iter().map(read).collect();
+    let known = links::links(files["README.md"].as_ref().expect("the README is text"));
+    assert!(known.len() > 20, "the README has {} links", known.len());
+    assert_none(&links::broken(&files));
 }
 
 #[test]
@@ -293,6 +309,42 @@ fn rule_machine_paths() {
             .collect::<Vec<_>>(),
         [1]
     );
+}
+
+#[test]
+fn rule_links() {
+    // Pages that are not there must not be named whole in this file.
+    let page = |name: &str| format!("docs/{name}.md");
+    let broken = |files: &[(&str, &str)]| {
+        let files = files.iter().map(|(path, text)| {
+            let path = if path.contains('.') {
+                path.to_string()
+            } else {
+                page(path)
+            };
+            (path, Some(text.replace("PAGE", &page("A"))))
+        });
+        let found = links::broken(&files.collect());
+        let places = found
+            .iter()
+            .map(|one| format!("{}:{}", one.path.replace(".md", ""), one.line));
+        places.collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    let index = ("README.md", "[a](PAGE)\n");
+    let text = "# A\n## «Did it?», `b_c` - d\n## Twice\n## Twice\n";
+    let here = "[a](#a) [b](#did-it-b_c---d) [c](A.md#twice-1) [d](../README.md) [e](https://e.org/x.md)\n";
+    assert_eq!(broken(&[index, ("A", &format!("{text}{here}"))]), none);
+    let away = "[a](#gone)\n[b\nb](B.md) `[c](C.md)`\n```\n[d](D.md)\n```\n[e](../README.md#e)\n";
+    assert_eq!(
+        broken(&[index, ("A", away)]),
+        ["docs/A:1", "docs/A:3", "docs/A:7"]
+    );
+    let code = |line: &str| broken(&[index, ("A", text), ("a.rs", line)]);
+    assert_eq!(code("// PAGE PAGE#twice: x docs/x.md\n"), none);
+    let gone = format!("// {}\n// PAGE#gone\n", page("B"));
+    assert_eq!(code(&gone), ["a.rs:1", "a.rs:2"]);
+    assert_eq!(broken(&[("README.md", ""), ("A", text)]), ["docs/A:1"]);
 }
 
 #[test]
