@@ -265,9 +265,9 @@ fn variable(column: &Column<'_>, cells: &[Option<&[u8]>]) -> Variable {
 
 /// A number whose characters came in hexadecimal, in a charset that may have wide characters.
 fn digits(hex: &[u8]) -> String {
-    let nibble = |byte: u8| char::from(byte).to_digit(16).unwrap_or(0) as u8;
-    hex.chunks_exact(2)
-        .map(|pair| nibble(pair[0]) << 4 | nibble(pair[1]))
+    let bytes = hex::decode(hex).unwrap_or_default();
+    bytes
+        .into_iter()
         .filter(|byte| *byte != 0)
         .map(char::from)
         .collect()
@@ -285,13 +285,9 @@ fn string(hex: &[u8], collation: &str) -> String {
 
 /// The expression for a string of ASCII in this collation.
 pub fn text_expression(text: &[u8], collation: &str) -> Rc<[u8]> {
-    use std::fmt::Write;
-    let mut hex = String::with_capacity(text.len() * 2);
-    for byte in text {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02X}");
-    }
-    string(hex.as_bytes(), collation).into_bytes().into()
+    string(hex::encode_upper(text).as_bytes(), collation)
+        .into_bytes()
+        .into()
 }
 
 pub(crate) struct ResultSet<'a> {

@@ -63,10 +63,7 @@ impl Authority {
         let key =
             KeyPair::from_pem(pem).map_err(|error| CertificateError::Pem(error.to_string()))?;
         let digest = Sha256::digest(key.public_key_raw());
-        let digits: String = digest[..NAME_BYTES]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let digits = hex::encode(&digest[..NAME_BYTES]);
         // Two authorities never share a name: a stranger's is told from a signature that is wrong.
         let mut parameters = named(&format!("authority {digits}"), &[])?;
         parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));

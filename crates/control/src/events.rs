@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
+use time::{OffsetDateTime, PrimitiveDateTime};
 
 /// Events kept; older ones are forgotten.
 const EVENTS_MAX: usize = 1000;
@@ -57,35 +58,19 @@ pub(crate) fn epoch_ms() -> u64 {
 
 /// A time in milliseconds since 1970 as `2026-02-01T12:30:00.123Z`.
 pub(crate) fn when(at_ms: u64) -> String {
-    let (days, ms) = (at_ms / 86_400_000, at_ms % 86_400_000);
-    let (year, month, day) = civil(days);
-    let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-    let ms = ms % 1000;
+    let latest = PrimitiveDateTime::MAX.assume_utc();
+    let at = i64::try_from(at_ms / 1000).ok();
+    let at = at.and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());
+    let at = at.unwrap_or(latest);
+    let (year, month, day) = at.to_calendar_date();
+    let (hours, minutes, seconds) = at.to_hms();
+    let (month, ms) = (u8::from(month), at_ms % 1000);
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{ms:03}Z")
 }
 
 /// Hears of every event, on the control thread; must not block.
 pub trait Listener: Send + Sync + std::fmt::Debug {
     fn happened(&self, event: &Event);
-}
-
-/// Days since 1970 as year, month, day: Howard Hinnant's `civil_from_days` for days after 1970.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    (year, month, day)
 }
 
 /// The last events and how many of each kind there were.

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use channel::Authority;
+use uuid::Builder;
 
 use crate::peers::Secret;
 
@@ -35,42 +36,30 @@ pub(crate) fn authority() -> io::Result<Secret> {
 pub(crate) fn uuid() -> io::Result<String> {
     let mut bytes = [0u8; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(format_uuid(bytes))
+    Ok(Builder::from_random_bytes(bytes).into_uuid().to_string())
 }
 
 /// 32 random bytes in hexadecimal.
 fn secret() -> io::Result<Secret> {
     let mut bytes = [0u8; 32];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Secret::new(&text))
-}
-
-fn format_uuid(mut bytes: [u8; 16]) -> String {
-    // RFC 9562: version 4, variant 10.
-    bytes[6] = bytes[6] & 0x0F | 0x40;
-    bytes[8] = bytes[8] & 0x3F | 0x80;
-    let mut text = String::with_capacity(36);
-    for (i, byte) in bytes.iter().enumerate() {
-        if matches!(i, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
+    Ok(Secret::new(&hex::encode(bytes)))
 }
 
 #[cfg(test)]
 mod tests {
+    use uuid::{Uuid, Variant};
+
     use super::*;
 
     #[test]
     fn uuids_have_the_form_and_differ() {
+        let id = uuid().expect("every machine has /dev/urandom");
+        let id = Uuid::parse_str(&id).expect("it is one");
         assert_eq!(
-            format_uuid([0xFF; 16]),
-            "ffffffff-ffff-4fff-bfff-ffffffffffff"
+            (id.get_version_num(), id.get_variant()),
+            (4, Variant::RFC4122)
         );
-        assert_eq!(format_uuid([0; 16]), "00000000-0000-4000-8000-000000000000");
         let read = || uuid().expect("every machine has /dev/urandom");
         assert_ne!(read(), read());
     }

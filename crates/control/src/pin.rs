@@ -14,18 +14,13 @@ use crate::runtime::Control;
 
 /// In hexadecimal digits.
 pub(crate) fn text(key: &ServerKey) -> String {
-    key.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(key)
 }
 
 /// The reverse of [`text`].
 pub(crate) fn parse(text: &str) -> Option<ServerKey> {
     let mut key = ServerKey::default();
-    if text.len() != key.len() * 2 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (at, byte) in key.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[at * 2..at * 2 + 2], 16).ok()?;
-    }
+    hex::decode_to_slice(text, &mut key).ok()?;
     Some(key)
 }
 

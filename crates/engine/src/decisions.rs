@@ -31,7 +31,6 @@ use farm::crossing::{GlobalId, ID_BYTES, MAGIC, Verdict};
 use mysql_async::Row;
 
 use crate::error::Error;
-use crate::held::hex;
 use crate::link::{Link, bytes_at, quoted, text_at};
 use crate::requirements::binlog_filters;
 use crate::seal::{Key, SEAL_BYTES, Sealed};
@@ -154,7 +153,7 @@ pub async fn make(link: &mut Link, farm: u64, key: &Key, timeout_ms: u64) -> Res
 /// Sees to it that the server has this farm's key. True when it had not.
 async fn keep_key(link: &mut Link, farm: u64, key: &Key, timeout_ms: u64) -> Result<bool, Error> {
     const OPERATION: &str = "keep the key of the farm's ids";
-    let farm = hex(&farm.to_be_bytes());
+    let farm = hex::encode(&farm.to_be_bytes());
     let [inner, outer] = key.pads();
     let sql = format!(
         "SELECT COUNT(*) FROM heddle.secret \
@@ -189,7 +188,7 @@ async fn flush(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
 /// What both routines begin with: the caller's transaction has this id, and a router of the farm gave it.
 /// `bare` is the id without its seal then.
 fn proof() -> String {
-    let magic = hex(&MAGIC);
+    let magic = hex::encode(&MAGIC);
     format!(
         "DECLARE proved INT; \
          DECLARE bare VARBINARY(64) DEFAULT LEFT(of_id, {ID_BYTES}); \
@@ -266,7 +265,7 @@ pub fn decide(id: &Sealed, groups: impl IntoIterator<Item = u32>) -> String {
 /// The same for a client's own XA transaction of this name, before its XA END.
 pub fn hold(id: &Sealed, groups: impl IntoIterator<Item = u32>, xid: &Xid) -> String {
     let groups: Vec<String> = groups.into_iter().map(|group| group.to_string()).collect();
-    let (groups, xid) = (groups.join(","), hex(&xid.key()));
+    let (groups, xid) = (groups.join(","), hex::encode(&xid.key()));
     format!("CALL heddle.hold(X'{id}','{groups}',X'{xid}')")
 }
 
@@ -343,7 +342,7 @@ pub async fn decisions(
 ) -> Result<Vec<Decision>, Error> {
     // Ids begin with the farm, so that another farm's are not read.
     let first = [&MAGIC[..], &farm.to_be_bytes()].concat();
-    let first = hex(&first);
+    let first = hex::encode(&first);
     let from = behind.map_or_else(|| format!("id >= X'{first}'"), |id| format!("id > X'{id}'"));
     let sql = format!(
         "SELECT id, state, branches, {AGE_S} FROM heddle.mark \
@@ -386,7 +385,7 @@ pub async fn remove_foreign(
     let own = [&[0; 5][..], &MAGIC, &farm.to_be_bytes()].concat();
     let own = own.try_into().map_or(0, u128::from_be_bytes);
     // The first ids of this farm, and those behind its last: its own rows are not read.
-    let (first, next, magic) = (own, own.saturating_add(1), hex(&MAGIC));
+    let (first, next, magic) = (own, own.saturating_add(1), hex::encode(&MAGIC));
     let kept_s = kept_ms / 1000;
     let sql = format!(
         "SELECT id FROM heddle.mark m WHERE (id < X'{first:022x}' OR id >= X'{next:022x}') \
@@ -399,7 +398,7 @@ pub async fn remove_foreign(
     let ids: Vec<String> = rows
         .iter()
         .filter_map(|row| bytes_at(row, 0))
-        .map(|id| hex(&id))
+        .map(|id| hex::encode(&id))
         .collect();
     delete(link, OPERATION, &ids, timeout_ms).await?;
     Ok(u64::try_from(ids.len()).unwrap_or(u64::MAX))

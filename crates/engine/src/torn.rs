@@ -65,9 +65,7 @@ struct Xid {
 impl fmt::Display for Xid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for part in [&self.gtrid, &self.bqual] {
-            f.write_str("X'")?;
-            part.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-            f.write_str("',")?;
+            write!(f, "X'{}',", hex::encode(part))?;
         }
         write!(f, "{}", self.format)
     }

@@ -219,7 +219,7 @@ impl GlobalId {
 /// Hexadecimal digits, as [`GlobalId::parse`] and SQL's `X'…'` read them.
 impl fmt::Display for GlobalId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex(&self.encode(), f)
+        f.write_str(&hex::encode(self.encode()))
     }
 }
 
@@ -262,9 +262,8 @@ impl Branch {
 /// As statements of XA name it: `X'gtrid',X'bqual',formatID`.
 impl fmt::Display for Branch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "X'{}',X'", self.id)?;
-        hex(&self.qualifier(), f)?;
-        write!(f, "',{FORMAT}")
+        let qualifier = hex::encode(self.qualifier());
+        write!(f, "X'{}',X'{qualifier}',{FORMAT}", self.id)
     }
 }
 
@@ -293,10 +292,6 @@ fn put(rest: &mut &mut [u8], bytes: &[u8]) {
 fn put_place(rest: &mut &mut [u8], place: Place) {
     put(rest, &place.server.0.to_be_bytes());
     put(rest, &place.connection.to_be_bytes());
-}
-
-fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
 /// What is left to read.

@@ -58,8 +58,7 @@ impl Xid {
 /// As statements of XA name it: `X'gtrid',X'bqual',formatID`.
 impl fmt::Display for Xid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hex = |bytes: &[u8]| -> String { bytes.iter().map(|it| format!("{it:02x}")).collect() };
-        let (gtrid, bqual) = (hex(&self.gtrid), hex(&self.bqual));
+        let (gtrid, bqual) = (hex::encode(&self.gtrid), hex::encode(&self.bqual));
         write!(f, "X'{gtrid}',X'{bqual}',{}", self.format)
     }
 }

@@ -85,8 +85,7 @@ pub fn certificate_proof(
         .chain_update(salt)
         .chain_update(fingerprint)
         .finalize();
-    let hex = digest.iter().map(|byte| format!("{byte:02X}"));
-    [&[CERTIFICATE_PROOF], hex.collect::<String>().as_bytes()].concat()
+    [&[CERTIFICATE_PROOF], hex::encode_upper(digest).as_bytes()].concat()
 }
 
 /// Reads stage 2 from `mysql.user`, as `PASSWORD()` prints it: `*` and 40 hex digits.

@@ -26,12 +26,12 @@ pub fn belongs(map: &ShardMap, at: ShardIx, column: &str, key: KeyType) -> Strin
             match next().map(|shard| &shard.bound) {
                 _ if map.shards.len() == 1 => "TRUE".to_owned(),
                 Some(Bound::Digest(high)) => {
-                    format!("{hash} >= {} AND {hash} < {}", hex(low), hex(high))
+                    format!("{hash} >= {} AND {hash} < {}", quoted(low), quoted(high))
                 }
                 // Below the lowest bound it wraps to the highest.
                 _ => match map.shards.first().map(|shard| &shard.bound) {
                     Some(Bound::Digest(lowest)) if !first => {
-                        format!("{hash} >= {} OR {hash} < {}", hex(low), hex(lowest))
+                        format!("{hash} >= {} OR {hash} < {}", quoted(low), quoted(lowest))
                     }
                     _ => "TRUE".to_owned(),
                 },
@@ -77,15 +77,13 @@ fn value(key: &Key) -> String {
     match key {
         Key::Int(number) => number.to_string(),
         Key::Bytes(bytes) => {
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
-            format!("X'{hex}'")
+            format!("X'{}'", hex::encode_upper(bytes))
         }
     }
 }
 
-fn hex(digest: &[u8; 16]) -> String {
-    let text: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
-    format!("'{text}'")
+fn quoted(digest: &[u8; 16]) -> String {
+    format!("'{}'", hex::encode_upper(digest))
 }
 
 fn slots(map: &ShardMap, at: ShardIx, text: &str) -> String {

@@ -8,6 +8,7 @@ use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, UnaryOperator,
 };
+use uuid::Uuid;
 
 use crate::keys::Term;
 use crate::place::Value;
@@ -257,22 +258,13 @@ fn ascii(value: &Value<'_>) -> Option<Vec<u8>> {
 
 /// The bytes of pairs of hexadecimal digits.
 pub(crate) fn bytes_of(digits: &[u8]) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    if !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    let pair = |two: &[u8]| u8::try_from(digit(two[0])? * 16 + digit(two[1])?).ok();
-    digits.chunks(2).map(pair).collect()
+    hex::decode(digits).ok()
 }
 
 /// `aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee`.
 fn uuid(text: &[u8]) -> Option<Vec<u8>> {
-    let hyphens = [8, 13, 18, 23];
-    let whole = text.len() == 36 && hyphens.iter().all(|at| text[*at] == b'-');
-    let digits: Vec<u8> = text.iter().copied().filter(|it| *it != b'-').collect();
-    (whole && digits.len() == 32)
-        .then(|| bytes_of(&digits))
-        .flatten()
+    let id = Uuid::try_parse_ascii(text).ok()?;
+    (text.len() == uuid::fmt::Hyphenated::LENGTH).then(|| id.into_bytes().to_vec())
 }
 
 #[cfg(test)]

@@ -269,11 +269,7 @@ pub(crate) fn rows_alone(columns: &[Column], rows: &[Row]) -> String {
         |(at, column): (usize, &Column)| format!("c{at} {} PATH '$.c{at}'", column.read_as());
     let values: Vec<String> = columns.iter().enumerate().map(value).collect();
     let kinds: Vec<String> = columns.iter().enumerate().map(kind).collect();
-    let mut hex = String::new();
-    for byte in json(columns, rows).bytes() {
-        // A String takes all that is written.
-        let _ = write!(hex, "{byte:02x}");
-    }
+    let hex = hex::encode(json(columns, rows));
     format!(
         "SELECT {} FROM JSON_TABLE(CONVERT(0x{hex} USING utf8mb4), '$[*]' COLUMNS ({})) j",
         values.join(", "),

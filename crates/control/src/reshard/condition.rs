@@ -205,8 +205,7 @@ fn middle(declared: &Declared, id: u32, shard: &ShardRecord) -> Result<String, S
         .filter_map(|(_, record)| Some(number(&record.bound)?.wrapping_sub(low)))
         .min();
     let half = distance.map_or(1 << 127, |distance| distance / 2);
-    let bytes = low.wrapping_add(half).to_be_bytes();
-    Ok(bytes.iter().map(|byte| format!("{byte:02X}")).collect())
+    Ok(hex::encode_upper(low.wrapping_add(half).to_be_bytes()))
 }
 
 /// SLOTS: the upper half, so many of the highest, or those that are named.

@@ -31,21 +31,16 @@ pub(crate) fn read(kind: ShardKind, text: &str) -> Result<Bound, String> {
 /// The bound that a group has where none is given.
 pub(crate) fn default(kind: ShardKind, group: &str) -> Option<String> {
     match kind {
-        ShardKind::Hash => Some(hex(&digest(group.as_bytes()))),
+        ShardKind::Hash => Some(hex::encode_upper(digest(group.as_bytes()))),
         ShardKind::Slots => Some(String::new()),
         _ => None,
     }
 }
 
-/// Thirty-two digits, as Fabric shows them.
-fn hex(bytes: &[u8; 16]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
-}
-
 fn hash(text: &str) -> Option<[u8; 16]> {
-    let number = u128::from_str_radix(text, 16).ok();
-    let plain = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-    number.filter(|_| plain).map(u128::to_be_bytes)
+    let mut bytes = [0; 16];
+    hex::decode_to_slice(text, &mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// Keys that are all integers are integers.
@@ -98,7 +93,7 @@ pub(crate) fn fold_lists(shards: &mut [Shard]) {
 pub(crate) fn overlap(a: &Bound, b: &Bound) -> Option<String> {
     let same = match (a, b) {
         (Bound::Lower(a), Bound::Lower(b)) => (a == b).then(|| shown(a)),
-        (Bound::Digest(a), Bound::Digest(b)) => (a == b).then(|| hex(a)),
+        (Bound::Digest(a), Bound::Digest(b)) => (a == b).then(|| hex::encode_upper(a)),
         (Bound::Keys(a), Bound::Keys(b)) => a.iter().find(|key| b.contains(key)).map(shown),
         _ => None,
     };

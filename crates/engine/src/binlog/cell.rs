@@ -7,6 +7,7 @@ use flate2::read::{DeflateDecoder, ZlibDecoder};
 use mysql_common::binlog::jsonb;
 use mysql_common::binlog::jsonb::{JsonContainer, JsonDom, JsonNumber, JsonScalar};
 use mysql_common::io::ParseBuf;
+use time::OffsetDateTime;
 
 use super::table::{Bytes, Column, code};
 
@@ -74,29 +75,19 @@ impl Cell<'_> {
 
 /// A hexadecimal literal; the empty one is a string.
 fn hex(bytes: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     out.extend_from_slice(b"x'");
-    for byte in bytes {
-        out.push(DIGITS[usize::from(byte >> 4)]);
-        out.push(DIGITS[usize::from(byte & 15)]);
-    }
+    out.extend_from_slice(hex::encode_upper(bytes).as_bytes());
     out.push(b'\'');
 }
 
 /// A second since 1970 as a date and a time in UTC.
 fn moment(seconds: u32) -> String {
-    let (days, rest) = (i64::from(seconds / 86_400), seconds % 86_400);
-    // Years that begin in March, so that a leap day is a year's last.
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let of_era = shifted % 146_097;
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    // Every 32-bit number of seconds is in its range.
+    let at =
+        OffsetDateTime::from_unix_timestamp(seconds.into()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let (year, month, day) = at.to_calendar_date();
+    let (hour, minute, second) = at.to_hms();
+    let month = u8::from(month);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 

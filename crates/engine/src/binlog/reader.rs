@@ -17,6 +17,7 @@ use farm::{Engine, Position};
 use futures_util::StreamExt;
 use mysql_async::binlog::events::TransactionPayloadEvent;
 use mysql_async::{BinlogStream, BinlogStreamRequest};
+use uuid::Uuid;
 
 use super::gtid::Gtid;
 use super::rows::{Rows, are_rows, inflated, table_id};
@@ -402,15 +403,7 @@ fn mysql_begin(data: &[u8]) -> Option<Open> {
     let mut rest = Bytes(data.get(1..)?);
     let raw = rest.take(16)?;
     let number = rest.number(8)?;
-    let mut source = String::with_capacity(36);
-    for (at, byte) in raw.iter().enumerate() {
-        let lead = if matches!(at, 4 | 6 | 8 | 10) {
-            "-"
-        } else {
-            ""
-        };
-        source.push_str(&format!("{lead}{byte:02x}"));
-    }
+    let source = Uuid::from_slice(raw).ok()?.to_string();
     Some(Open {
         gtid: Gtid::MySql { source, number },
         // Until a BEGIN comes.

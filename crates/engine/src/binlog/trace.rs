@@ -9,6 +9,7 @@ use mysql_async::Value;
 use mysql_async::binlog::events::{Event, EventData, RowsEventData, TableMapEvent};
 use mysql_async::binlog::row::BinlogRow;
 use mysql_async::binlog::value::BinlogValue;
+use uuid::Uuid;
 
 /// Integer columns of a row that are kept; an AUTO_INCREMENT column behind them is not found.
 const INTEGERS_MAX: usize = 8;
@@ -286,16 +287,9 @@ fn mariadb_gtid(server_id: u32, data: &[u8]) -> Option<String> {
 
 /// `uuid:number` of a MySQL GTID event.
 fn mysql_gtid(data: &[u8]) -> Option<String> {
-    let source = data.get(1..17)?;
+    let source = Uuid::from_slice(data.get(1..17)?).ok()?;
     let number = u64::from_le_bytes(data.get(17..25)?.try_into().ok()?);
-    let mut text = String::with_capacity(48);
-    for (at, byte) in source.iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    Some(format!("{text}:{number}"))
+    Some(format!("{source}:{number}"))
 }
 
 /// The text of a query event.

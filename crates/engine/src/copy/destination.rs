@@ -126,7 +126,7 @@ async fn roll_back_prepared(link: &mut Link, timeout_ms: u64) -> Result<(), Erro
             let data = bytes_at(&row, 3).unwrap_or_default();
             let (format, length) = (number(0).unwrap_or(1), number(1).unwrap_or(0));
             let (global, branch) = data.split_at(length.min(data.len()));
-            let (global, branch) = (hex(global), hex(branch));
+            let (global, branch) = (hex::encode(global), hex::encode(branch));
             let sql = format!("XA ROLLBACK x'{global}',x'{branch}',{format}");
             match link.run(OPERATION, &sql, timeout_ms).await {
                 // XAER_NOTA: the connection that prepared it is still being ended.
@@ -136,10 +136,6 @@ async fn roll_back_prepared(link: &mut Link, timeout_ms: u64) -> Result<(), Erro
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Marks the server as one whose data are not whole.

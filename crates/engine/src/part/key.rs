@@ -49,8 +49,8 @@ impl KeyPart {
         match &self.kind {
             Kind::Number { .. } => String::from_utf8_lossy(value).into_owned(),
             Kind::Quoted | Kind::Instant => quoted(&String::from_utf8_lossy(value)),
-            Kind::Text(charset) => format!("_{charset} X'{}'", hex(value)),
-            Kind::Bytes(_) | Kind::Unknown => format!("X'{}'", hex(value)),
+            Kind::Text(charset) => format!("_{charset} X'{}'", hex::encode_upper(value)),
+            Kind::Bytes(_) | Kind::Unknown => format!("X'{}'", hex::encode_upper(value)),
         }
     }
 
@@ -63,11 +63,13 @@ impl KeyPart {
             (Cell::Text(_), Kind::Quoted) | (Cell::Instant(..), Kind::Instant) => {
                 written(cell, false, column)
             }
-            (Cell::Bytes(bytes), Kind::Text(charset)) => format!("_{charset} X'{}'", hex(bytes)),
+            (Cell::Bytes(bytes), Kind::Text(charset)) => {
+                format!("_{charset} X'{}'", hex::encode_upper(bytes))
+            }
             (Cell::Bytes(bytes), Kind::Bytes(length)) => {
                 let mut bytes = bytes.to_vec();
                 bytes.resize(bytes.len().max(length.unwrap_or(0)), 0);
-                format!("X'{}'", hex(&bytes))
+                format!("X'{}'", hex::encode_upper(&bytes))
             }
             _ => return None,
         })
@@ -78,14 +80,6 @@ fn written(cell: &Cell<'_>, unsigned: bool, column: &Column) -> String {
     let mut text = Vec::new();
     cell.literal(unsigned, column, &mut text);
     String::from_utf8_lossy(&text).into_owned()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits
-        .map(|digit| char::from(DIGITS[usize::from(digit)]))
-        .collect()
 }
 
 /// The columns of a table's primary key.

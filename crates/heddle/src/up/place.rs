@@ -132,7 +132,7 @@ fn token(path: &Path) -> Result<String, Failure> {
     let mut bytes = [0u8; 16];
     let random = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     random.map_err(|error| Failure::new(format!("cannot read /dev/urandom: {error}")))?;
-    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = hex::encode(bytes);
     private::write(path, &format!("{token}\n")).map_err(|error| failed("write", error))?;
     Ok(token)
 }

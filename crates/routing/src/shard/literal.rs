@@ -5,6 +5,7 @@
 //! everything else `None`: all shards, or a question to a server.
 
 use farm::shard::{Key, KeyType};
+use uuid::Uuid;
 
 /// A literal of a statement, or a prepared statement's parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +39,8 @@ pub fn compared(literal: Literal<'_>, key: KeyType) -> Option<Key> {
         }
         (KeyType::Uuid, Literal::Number(_)) => None,
         (KeyType::Uuid, Literal::Binary(bytes) | Literal::Hex(bytes)) => {
-            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            uuid(digits.as_bytes())
+            let id = Uuid::from_slice(bytes).ok()?;
+            Some(Key::Bytes(id.to_string().into_bytes()))
         }
         (KeyType::Date | KeyType::Datetime, Literal::Number(_)) => None,
         (_, Literal::Text(bytes)) => text(bytes, key),
@@ -128,21 +129,12 @@ fn text(bytes: &[u8], key: KeyType) -> Option<Key> {
 
 /// 32 digits, with the hyphens or without any, as the server shows them.
 fn uuid(text: &[u8]) -> Option<Key> {
-    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
-    let digits: Vec<u8> = match text.len() {
-        32 => text.to_vec(),
-        36 if HYPHENS.iter().all(|at| text[*at] == b'-') => {
-            let kept = text.iter().enumerate();
-            let kept = kept.filter(|(at, _)| !HYPHENS.contains(at));
-            kept.map(|(_, digit)| *digit).collect()
-        }
-        _ => return None,
-    };
-    if !digits.iter().all(u8::is_ascii_hexdigit) {
+    // The crate reads further forms, all of them longer.
+    if text.len() > uuid::fmt::Hyphenated::LENGTH {
         return None;
     }
-    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
-    Some(Key::Bytes(parts.join(&b'-').to_ascii_lowercase()))
+    let id = Uuid::try_parse_ascii(text).ok()?;
+    Some(Key::Bytes(id.to_string().into_bytes()))
 }
 
 /// `YYYY-MM-DD`, and perhaps ` HH:MM:SS` (or with a `T`) and a fraction, in the full form.

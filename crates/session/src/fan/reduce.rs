@@ -105,8 +105,7 @@ fn literal(value: &[u8], passed: &Passed) -> Option<String> {
         Passed::Number => text()?.to_owned(),
         Passed::Date => format!("'{}'", text()?),
         Passed::Text(charset) => {
-            let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("_{charset} x'{digits}'")
+            format!("_{charset} x'{}'", hex::encode(value))
         }
     })
 }

@@ -211,9 +211,7 @@ fn put_bytes(
     );
     if binary {
         out.extend_from_slice(b"x'");
-        for byte in bytes {
-            out.extend_from_slice(format!("{byte:02x}").as_bytes());
-        }
+        out.extend_from_slice(hex::encode(bytes).as_bytes());
         out.push(b'\'');
         return Some(());
     }

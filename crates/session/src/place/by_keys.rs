@@ -189,8 +189,7 @@ impl Session {
         if bytes.iter().all(plain) {
             return Ok([b"'", &**bytes, b"'"].concat());
         }
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(format!("_{charset} x'{hex}'").into_bytes())
+        Ok(format!("_{charset} x'{}'", hex::encode(bytes)).into_bytes())
     }
 
     /// An INSERT of rows with queries among their values: they are answered first, and stay true until

@@ -274,9 +274,7 @@ fn put(out: &mut Vec<u8>, value: Option<&[u8]>, form: Form, mode: &Mode) -> Opti
         }
         Form::Bytes => {
             out.extend_from_slice(b"x'");
-            for byte in value {
-                out.extend_from_slice(format!("{byte:02x}").as_bytes());
-            }
+            out.extend_from_slice(hex::encode(value).as_bytes());
             out.push(b'\'');
         }
         Form::Quoted => {

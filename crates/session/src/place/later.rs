@@ -201,9 +201,7 @@ fn literal(value: Option<Vec<u8>>, utf8: bool, escapes: bool) -> Option<String> 
             }
         }
         Err(error) => {
-            let bytes = error.into_bytes();
-            let digits: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
-            format!("X'{digits}'")
+            format!("X'{}'", hex::encode_upper(error.into_bytes()))
         }
     })
 }
