@@ -10,8 +10,11 @@ Protocols: text, prepared, tls (text, with TLS between the client and Heddle; HA
 end MySQL's TLS, so it and the direct connection stay plain), compressed (text with zlib: Heddle packs what
 otherwise the server would).
 
+With EARLIER, the path of an earlier build, that one takes its turns as well, on servers of its own, and
+each figure of Heddle is shown against it.
+
 Environment or flags: ROUNDS=3 SECONDS=5 WORKLOADS=… CONNECTIONS=1,8,64 PROTOCOLS=text,prepared
-REPLICAS=0,2 HEDDLE=bin/heddle. A look: ROUNDS=1 SECONDS=3 make bench-door
+REPLICAS=0,2 HEDDLE=bin/heddle EARLIER=PATH. A look: ROUNDS=1 SECONDS=3 make bench-door
 """
 
 import argparse
@@ -32,7 +35,10 @@ from processes import ROOT, Failed, Farm, HaProxy, cpu_s
 
 WARM_UP_S = 1
 DIRECT, HAPROXY, IO_URING, EPOLL = "direct", "HAProxy", "Heddle io_uring", "Heddle epoll"
-IO_OF = {IO_URING: "io_uring", EPOLL: "epoll"}
+# What an earlier build is called, by what the one at hand is called.
+EARLIER = {IO_URING: "earlier io_uring", EPOLL: "earlier epoll"}
+IO_OF = {IO_URING: "io_uring", EPOLL: "epoll",
+         EARLIER[IO_URING]: "io_uring", EARLIER[EPOLL]: "epoll"}
 # CPU per query against HAProxy that we aim at, from 8 connections up.
 CPU_RATIO_MAX = {IO_URING: 0.8, EPOLL: 1.0}
 AIM_CONNECTIONS_MIN = 8
@@ -64,8 +70,12 @@ class Contenders:
     """Who takes part, on one farm. HAProxy stands all the time (idle, it costs nothing); a router
     of Heddle runs only while its turn lasts, so that its probes burden nobody else's."""
 
-    def __init__(self, farm, haproxy, primary):
-        self.farm, self.haproxy, self.primary = farm, haproxy, primary
+    def __init__(self, farm, haproxy, primary, earlier=None):
+        self.farm, self.haproxy, self.primary, self.earlier = farm, haproxy, primary, earlier
+
+    def farm_of(self, name):
+        """The farm that this contender's router belongs to."""
+        return self.earlier if name in EARLIER.values() else self.farm
 
     @contextlib.contextmanager
     def turn(self, name):
@@ -75,11 +85,12 @@ class Contenders:
         elif name == HAPROXY:
             yield self.haproxy.address, self.haproxy.process.pid
         else:
-            self.farm.start(IO_OF[name])
+            farm = self.farm_of(name)
+            farm.start(IO_OF[name])
             try:
-                yield self.farm.address, self.farm.router.pid
+                yield farm.address, farm.router.pid
             finally:
-                self.farm.kill_router()
+                farm.kill_router()
 
 
 def measure(contenders, name, cell, seconds):
@@ -87,9 +98,10 @@ def measure(contenders, name, cell, seconds):
         load = (cell.workload, cell.connections, cell.protocol == "prepared")
         extra = workload_options(cell.workload, contenders.farm.replicas)
         extra += protocol_options(cell.protocol, name)
-        folder = contenders.farm.folder
+        farm = contenders.farm_of(name)
+        folder = farm.folder
         if cell.protocol == "tls" and name in IO_OF:
-            sysbench.certificates(folder, os.path.join(contenders.farm.data, "state", OWN_CERTIFICATE))
+            sysbench.certificates(folder, os.path.join(farm.data, "state", OWN_CERTIFICATE))
         sysbench.run(address, *load, WARM_UP_S, extra, folder)
         before_s = cpu_s(pid) if pid else 0
         report = sysbench.run(address, *load, seconds, extra, folder)
@@ -209,6 +221,21 @@ def print_aims(samples, names):
               f"at or below ×{limit}: {len(met)} of {len(cells)}.")
 
 
+def print_progress(samples, names):
+    """Heddle against its earlier build."""
+    for name, earlier in EARLIER.items():
+        if earlier not in names:
+            continue
+        for what, figure in (("CPU per query", cpu), ("q/s", queries)):
+            by_cell = {cell: ratio(samples[cell][name], samples[cell][earlier], figure) for cell in samples}
+            known = {cell: value for cell, value in by_cell.items() if value is not None}
+            if not known:
+                continue
+            worst = (max if figure is cpu else min)(known, key=known.get)
+            print(f"{name}, {what} against the earlier build: median ×{statistics.median(known.values()):.3f}, "
+                  f"worst ×{known[worst]:.3f} ({worst}).")
+
+
 def first_line(command):
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -226,6 +253,8 @@ def print_machine(options):
     print(f"- {first_line(['/usr/sbin/haproxy', '-v'])}, tcp mode, nbthread 2")
     commit = first_line(["git", "-C", ROOT, "describe", "--always", "--dirty"])
     print(f"- {first_line([options.heddle, '--version'])}, commit {commit}")
+    if options.earlier:
+        print(f"- earlier: {options.earlier}, {first_line([options.earlier, '--version'])}")
 
 
 SETTINGS = ("version", "sync_binlog", "innodb_flush_log_at_trx_commit", "log_bin", "binlog_format",
@@ -250,9 +279,19 @@ def primary_of(farm):
     raise Failed("no server of the farm takes writes")
 
 
+def filled(farm):
+    """Fills the tables and ends the router, which runs in its turns only. Gives the primary."""
+    primary = primary_of(farm)
+    with wire.Connection(primary) as connection:
+        connection.query(f"CREATE DATABASE IF NOT EXISTS {sysbench.DATABASE}")
+    sysbench.prepare(primary)
+    farm.kill_router()
+    return primary
+
+
 def bench_farm(replicas, options, failures):
     """One farm, one table; with the farm of one server also the rows on memory."""
-    names = [DIRECT, HAPROXY, IO_URING, EPOLL]
+    names = [DIRECT, HAPROXY, IO_URING, EPOLL] + (list(EARLIER.values()) if options.earlier else [])
     cells = [Cell(workload, count, protocol) for workload in options.workloads
              for count in options.connections for protocol in options.protocols]
     if replicas:
@@ -260,23 +299,24 @@ def bench_farm(replicas, options, failures):
     else:
         title = "A farm of one server: all send everything to the same server"
     say(f"starting a farm with --replicas {replicas}")
-    with Farm(options.heddle, replicas) as farm:
-        primary = primary_of(farm)
-        with wire.Connection(primary) as connection:
-            connection.query(f"CREATE DATABASE IF NOT EXISTS {sysbench.DATABASE}")
-        sysbench.prepare(primary)
+    with contextlib.ExitStack() as stack:
+        farm = stack.enter_context(Farm(options.heddle, replicas))
+        primary = filled(farm)
+        earlier = stack.enter_context(Farm(options.earlier, replicas)) if options.earlier else None
+        if earlier:
+            filled(earlier)
         print(f"## {title}\n")
         print_durability(primary)
-        farm.kill_router()
         with HaProxy(primary) as haproxy:
-            contenders = Contenders(farm, haproxy, primary)
+            contenders = Contenders(farm, haproxy, primary, earlier)
             samples = run_rounds(contenders, names, cells, options, failures)
             print_table(samples, names)
             print_aims(samples, names)
+            print_progress(samples, names)
             if not replicas and options.memory:
                 print("\n## Memory\n")
                 # No direct row: there is no proxy to weigh.
-                memory.bench(contenders, names[1:], primary, failures, say)
+                memory.bench(contenders, names[1:4], primary, failures, say)
     print(flush=True)
 
 
@@ -299,6 +339,7 @@ def read_options():
     parser.add_argument("--protocols", type=words, default=env("PROTOCOLS", "text,prepared"))
     parser.add_argument("--replicas", type=numbers, default=env("REPLICAS", "0,2"))
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
+    parser.add_argument("--earlier", default=env("EARLIER"))
     parser.add_argument("--no-memory", dest="memory", action="store_false")
     options = parser.parse_args()
     unknown = set(options.protocols) - {"text", "prepared", "tls", "compressed"}

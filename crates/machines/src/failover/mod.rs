@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use farm::{Position, ServerId, Status};
 
-use change::Change;
+use change::{Change, Stage};
 use office::Council;
 use suspicion::Suspicion;
 
@@ -311,10 +311,19 @@ impl Failover {
         }
     }
 
+    /// The new primary of a switch-over applies the old one's last transactions.
+    fn is_reaching(&self) -> bool {
+        let change = self.change.as_ref();
+        change.is_some_and(|change| change.stage == Stage::Reaching)
+    }
+
     fn ask(&mut self, what: Ask) {
         let within_us = match what {
             Ask::Confirm { .. } => self.policy.confirm_within_us,
             Ask::Halt { .. } | Ask::Look { .. } => self.policy.hear_within_us,
+            // Clients are held by now: the way back to the old primary has to fit into the time for which
+            // they wait.
+            Ask::Reach { .. } if self.is_reaching() => self.policy.drain_within_us / 2,
             Ask::Reach { .. } => self.policy.drain_within_us,
             Ask::Pause { .. } => self.policy.pause_within_us,
             _ => self.policy.step_within_us,
