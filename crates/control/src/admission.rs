@@ -65,6 +65,8 @@ impl Control {
             return Ok(Admitted::Member(uuid));
         }
         objections(&records, newcomer, &version, &seen)?;
+        self.account_suffices(&mut link, newcomer.timeout_ms)
+            .await?;
         self.server_id_is_free(&records, newcomer, &seen)?;
         let advice = if newcomer.update_only {
             Vec::new()

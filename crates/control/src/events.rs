@@ -119,6 +119,7 @@ impl Ring {
             | "transactions_unlisted"
             | "foreign_decisions"
             | "gate_freed"
+            | "privileges_missing"
             | "rejoin_failed" => {
                 tracing::warn!(event = kind, group, server = address, "{detail}");
             }
