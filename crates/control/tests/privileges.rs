@@ -23,9 +23,9 @@ fn make_accounts(server: &Server, features: &[&str]) {
         farm::Engine::MariaDb => "IDENTIFIED BY",
         farm::Engine::MySql => "IDENTIFIED WITH mysql_native_password BY",
     };
-    for account in [ACCOUNT, REPLICATION] {
-        root.run(&format!("CREATE USER {account} {by} 'secret'"));
-    }
+    root.run(&format!("CREATE USER {ACCOUNT} {by} 'secret'"));
+    // With a password the newest MariaDB replicates inside TLS only, which these servers have not.
+    root.run(&format!("CREATE USER {REPLICATION} {by} ''"));
     let release = release_of(server);
     let all = control::grants(&release, features, ACCOUNT).expect("a release");
     for statement in all.into_iter().flat_map(|(_, statements)| statements) {
@@ -44,7 +44,6 @@ fn start(dir: &Path) -> Plane {
         credentials.user = "heddle".to_owned();
         credentials.password = "secret".to_owned();
         credentials.replication_user = "heddle_replication".to_owned();
-        credentials.replication_password = "secret".to_owned();
     })
 }
 
@@ -141,7 +140,7 @@ fn a_life_of_a_group(release: Release) {
     // A client whose account may do everything does not keep its server from changing its role.
     let mut resident = first.client();
     resident.run("SET SESSION autocommit = 0");
-    resident.run("SELECT COUNT(*) FROM d.t");
+    assert_eq!(resident.value("SELECT COUNT(*) FROM d.t"), "1");
     plane.rows(&["group", "promote", "g", &address(&second)]);
     assert!(leads(&plane, &second));
     plane.wait_replica_again(&first);
