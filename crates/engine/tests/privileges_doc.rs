@@ -103,28 +103,47 @@ fn table(page: &mut String, engine: Engine, feature: Feature) {
             Scope::Data => "data",
         };
         let (names, purpose) = (names.join(", "), need.purpose);
-        writeln!(page, "| {} | {names} | {on} | {purpose} |", feature.text())
-            .expect("a string takes any text");
+        writeln!(page, "| {names} | {on} | {purpose} |").expect("a string takes any text");
     }
+}
+
+/// One feature; nothing where it needs nothing.
+fn section(page: &mut String, engine: Engine, feature: Feature) {
+    let rows = needed::rows(engine).iter();
+    if rows.filter(|it| it.feature == feature).count() == 0 {
+        return;
+    }
+    let mut text = feature.text().to_owned();
+    text[..1].make_ascii_uppercase();
+    if !feature.is_essential() {
+        text += &format!(" (`--for {}`)", feature.name());
+    }
+    write!(
+        page,
+        "{text}:\n\n| privilege | on | what is done by it |\n| --- | --- | --- |\n"
+    )
+    .expect("a string takes any text");
+    table(page, engine, feature);
+    page.push('\n');
 }
 
 fn page() -> String {
     let mut page = HEAD.to_owned();
     for (engine, name) in [(Engine::MariaDb, "MariaDB"), (Engine::MySql, "MySQL")] {
-        write!(
-            page,
-            "## {name}\n\n### What every farm needs (`--for {ESSENTIAL}`)\n\n\
-             | for | privilege | on | what is done by it |\n| --- | --- | --- | --- |\n"
-        )
-        .expect("a string takes any text");
-        for feature in Feature::ALL.into_iter().filter(|it| it.is_essential()) {
-            table(&mut page, engine, feature);
+        for (essential, title) in [
+            (
+                true,
+                format!("{name}: what every farm needs (`--for {ESSENTIAL}`)"),
+            ),
+            (false, format!("{name}: what features need besides")),
+        ] {
+            writeln!(page, "## {title}\n").expect("a string takes any text");
+            for feature in Feature::ALL {
+                if feature.is_essential() == essential {
+                    section(&mut page, engine, feature);
+                }
+            }
         }
-        page.push_str("\n### Features\n\n| for | privilege | on | what is done by it |\n| --- | --- | --- | --- |\n");
-        for feature in Feature::ALL.into_iter().filter(|it| !it.is_essential()) {
-            table(&mut page, engine, feature);
-        }
-        page.push('\n');
     }
     page.push_str(
         "## The statements\n\nWhat every farm needs, for the account `heddle@%`:\n\n```sql\n",
