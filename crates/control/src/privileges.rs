@@ -27,6 +27,8 @@ struct Found {
     link: u64,
     /// What is missing, for people; empty when nothing is.
     missing: String,
+    /// The part of it that every farm needs.
+    essential: String,
 }
 
 /// What is known of the account on each server.
@@ -36,10 +38,18 @@ pub(crate) struct Privileges(Mutex<BTreeMap<u32, Found>>);
 impl Privileges {
     /// What is missing on a server; empty when nothing is, or nobody has looked yet.
     pub(crate) fn missing(&self, id: u32) -> String {
+        self.of(id, |found| &found.missing)
+    }
+
+    fn essential(&self, id: u32) -> String {
+        self.of(id, |found| &found.essential)
+    }
+
+    fn of(&self, id: u32, text: impl Fn(&Found) -> &String) -> String {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known
             .get(&id)
-            .map_or_else(String::new, |found| found.missing.clone())
+            .map_or_else(String::new, |found| text(found).clone())
     }
 
     fn is_due(&self, id: u32, link: u64) -> bool {
@@ -54,12 +64,13 @@ impl Privileges {
     }
 
     /// Takes over what is missing now; gives what was before, if that was something else.
-    fn note(&self, id: u32, link: u64, missing: &str) -> Option<String> {
+    fn note(&self, id: u32, link: u64, missing: &str, essential: &str) -> Option<String> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = Found {
             at: Instant::now(),
             link,
             missing: missing.to_owned(),
+            essential: essential.to_owned(),
         };
         let before = known.insert(id, found);
         let before = before.map_or_else(String::new, |before| before.missing);
@@ -85,10 +96,9 @@ impl Control {
             return Ok(());
         }
         Err(CommandError::Refused(format!(
-            "server {} cannot join: {}; run there: {}",
+            "server {} cannot join: {}",
             link.address(),
-            found.text(),
-            found.cure()
+            told(&found)
         )))
     }
 
@@ -114,11 +124,8 @@ impl Control {
             *link = None;
             return;
         };
-        let missing = match found.is_empty() {
-            true => String::new(),
-            false => format!("{}; run there: {}", found.text(), found.cure()),
-        };
-        let Some(before) = self.privileges.note(id, number, &missing) else {
+        let (missing, needed) = (told(&found), told(&found.essential()));
+        let Some(before) = self.privileges.note(id, number, &missing, &needed) else {
             return;
         };
         let address = record.address();
@@ -133,6 +140,27 @@ impl Control {
             *link = None;
         }
         self.happened(Event::now(kind, &record.group, detail).of(&record.uuid, address));
+    }
+
+    /// Refuses to change a primary where a server of its group could not be told to: the change would be taken
+    /// back in the middle.
+    pub(crate) fn may_change_primary(&self, group: &str) -> Result<(), CommandError> {
+        let members: Vec<(u32, String)> = {
+            let state = self.state();
+            let alive = |id: u32| state.seen.get(&id).is_some_and(|seen| seen.health.alive);
+            let members = state.records.members(group);
+            let members = members.filter(|(id, _)| alive(*id));
+            members.map(|(id, server)| (id, server.address())).collect()
+        };
+        for (id, address) in members {
+            let missing = self.privileges.essential(id);
+            if !missing.is_empty() {
+                return Err(CommandError::Refused(format!(
+                    "the primary of group {group} cannot be changed: on {address} {missing}"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// What every farm does, and what this one does besides.
@@ -190,6 +218,14 @@ impl Control {
             }
         }
         Ok(table)
+    }
+}
+
+/// What is lacking and its cure; empty when nothing is.
+fn told(found: &Lacking) -> String {
+    match found.is_empty() {
+        true => String::new(),
+        false => format!("{}; run there: {}", found.text(), found.cure()),
     }
 }
 
@@ -289,12 +325,13 @@ mod tests {
     fn what_changes_is_told_once() {
         let privileges = Privileges::default();
         assert!(privileges.is_due(1, 7));
-        assert_eq!(privileges.note(1, 7, ""), None, "nothing is missing");
+        assert_eq!(privileges.note(1, 7, "", ""), None, "nothing is missing");
         assert!(!privileges.is_due(1, 7) && privileges.is_due(1, 8));
-        assert_eq!(privileges.note(1, 8, "x"), Some(String::new()));
-        assert_eq!(privileges.note(1, 8, "x"), None);
+        assert_eq!(privileges.note(1, 8, "x", "y"), Some(String::new()));
+        assert_eq!(privileges.note(1, 8, "x", "y"), None);
         assert_eq!(privileges.missing(1), "x");
-        assert_eq!(privileges.note(1, 9, ""), Some("x".to_owned()));
+        assert_eq!(privileges.essential(1), "y");
+        assert_eq!(privileges.note(1, 9, "", ""), Some("x".to_owned()));
         privileges.retain(|_| false);
         assert!(privileges.is_due(1, 9));
     }

@@ -21,7 +21,16 @@ impl Lacking {
 
     /// What of this a feature lacks.
     pub fn of(&self, feature: Feature) -> Lacking {
-        let lacks = self.lacks.iter().filter(|lack| lack.feature == feature);
+        self.only(|lack| lack.feature == feature)
+    }
+
+    /// What of this is for features without which no farm can be.
+    pub fn essential(&self) -> Lacking {
+        self.only(|lack| lack.feature.is_essential())
+    }
+
+    fn only(&self, is: impl Fn(&Lack) -> bool) -> Lacking {
+        let lacks = self.lacks.iter().filter(|lack| is(lack));
         Lacking {
             lacks: lacks.cloned().collect(),
             account: self.account.clone(),

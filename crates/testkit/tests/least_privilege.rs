@@ -97,16 +97,11 @@ fn dies_at(farm: &mut Farm, servers: &[Server; 2], point: Point) -> String {
     values(servers)
 }
 
-fn a_farm_of_shards(release: Release) {
-    let servers = [Server::start(release), Server::start(release)];
-    let [Some(one), Some(two)] = servers else {
-        return;
-    };
-    let servers = [one, two];
-    let mut farm = Farm::serve(&SETTINGS);
+/// Two groups of one server each, and shards of `shop` on both.
+fn start(servers: &[Server; 2]) -> Farm {
+    let farm = Farm::serve(&SETTINGS);
     for (server, group) in servers.iter().zip(["g1", "g2"]) {
         make_accounts(&farm, server);
-        // The password of replicas is of no use here.
         farm.json(&["group", "create", group]);
         farm.json(&["group", "add", group, &server.address().to_string()]);
     }
@@ -120,35 +115,31 @@ fn a_farm_of_shards(release: Release) {
     farm.json(&["sharding", "add_table", "shop", "shop.t", "id"]);
     farm.json(&["sharding", "add_global_table", "shop", "shop.names"]);
     wait_until(PATIENCE, "a login", || app(&farm).is_ok());
-    let mut client = app(&farm).expect("a login");
+    farm
+}
+
+/// Transactions over both groups, whether or not their router lives.
+fn crosses(farm: &mut Farm, servers: &[Server; 2]) {
+    let mut client = app(farm).expect("a login");
     for id in 0..20 {
         client.run(&format!("INSERT INTO t VALUES ({id}, 0)"));
         client.run(&format!("INSERT INTO names VALUES ({id}, 'n')"));
     }
-    assert_eq!(
-        client.value("SELECT COUNT(*) FROM t JOIN names USING (id)"),
-        "20"
-    );
-
-    let [first, second] = rows_apart(&servers);
+    let joined = client.value("SELECT COUNT(*) FROM t JOIN names USING (id)");
+    assert_eq!(joined, "20");
+    let [first, second] = rows_apart(servers);
     client.run("BEGIN");
     client.run(&format!("UPDATE t SET v = v + 1 WHERE id = {first}"));
     client.run(&format!("UPDATE t SET v = v + 1 WHERE id = {second}"));
     client.run("COMMIT");
-    assert_eq!(values(&servers), "1 1");
+    assert_eq!(values(servers), "1 1");
     drop(client);
-    assert_eq!(
-        dies_at(&mut farm, &servers, Point::Decide),
-        "1 1",
-        "rolled back"
-    );
-    assert_eq!(
-        dies_at(&mut farm, &servers, Point::Decided),
-        "2 2",
-        "committed"
-    );
+    assert_eq!(dies_at(farm, servers, Point::Decide), "1 1", "rolled back");
+    assert_eq!(dies_at(farm, servers, Point::Decided), "2 2", "committed");
+}
 
-    // Keys, by the account itself.
+/// Keys, which Heddle reads and writes by its own account.
+fn has_keys(farm: &Farm) {
     farm.make_container("t --table shop.t --key id --values v");
     wait_until(PATIENCE, "the container", || {
         farm.json(&["kv", "list"]).len() == 1
@@ -158,20 +149,13 @@ fn a_farm_of_shards(release: Release) {
     raw.asks("set @@t.99 0 0 1\r\n7\r\n", "STORED\r\n");
     raw.asks("get @@t.99\r\n", "VALUE @@t.99 0 1\r\n7\r\nEND\r\n");
     raw.asks("delete @@t.99\r\n", "DELETED\r\n");
+}
 
-    farm.json(&["sharding", "move_shard", &farm.shard_on("g2"), "g1"]);
-    assert_eq!(farm.json(&["sharding", "verify"]), Vec::<Value>::new());
-    let mut client = app(&farm).expect("a login");
-    assert_eq!(client.value("SELECT SUM(v) FROM t"), "4");
-    assert_eq!(
-        servers[0].client().value("SELECT COUNT(*) FROM shop.t"),
-        "20"
-    );
+/// Nothing is missing.
+fn is_well(farm: &Farm) {
     let doctor = farm.json(&["doctor"]);
-    assert!(
-        doctor.iter().all(|row| row["severity"] == "info"),
-        "{doctor:?}"
-    );
+    let is_info = |row: &Value| row["severity"] == "info";
+    assert!(doctor.iter().all(is_info), "{doctor:?}");
     let events = farm.json(&["group", "events"]);
     let odd = events.iter().filter(|event| {
         let kind = event["event"].as_str().expect("a word");
@@ -183,13 +167,45 @@ fn a_farm_of_shards(release: Release) {
         .contains(&kind)
     });
     assert_eq!(odd.count(), 0, "{events:?}");
+}
 
-    // An account that one group lacks is made with what its maker may give.
+/// An account that one group lacks is made with what its maker may give, or not at all.
+fn gives_what_it_may(farm: &Farm, servers: &[Server; 2]) {
+    let mut root = servers[0].client();
     root.run("CREATE USER late@'%'");
     root.run("GRANT SELECT ON shop.names TO late@'%'");
-    let refused = farm.command(&["sharding", "add_shard", "shop", "g2", "ENABLED"]);
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success(), "{said}");
+    let add = ["sharding", "add_shard", "shop", "g2", "ENABLED"];
+    let late = "SELECT COUNT(*) FROM mysql.user WHERE User = 'late'";
+    for _ in 0..2 {
+        let refused = farm.command(&add);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success(), "{said}");
+        assert!(said.contains("SELECT ON `shop`.`names`"), "{said}");
+        assert!(
+            said.contains("'late'@'%'") && said.contains("WITH GRANT OPTION"),
+            "{said}"
+        );
+        let made = servers[1].client().value(late);
+        assert_eq!(made, "0", "nothing is half made");
+    }
+}
+
+fn a_farm_of_shards(release: Release) {
+    let [Some(one), Some(two)] = [Server::start(release), Server::start(release)] else {
+        return;
+    };
+    let servers = [one, two];
+    let mut farm = start(&servers);
+    crosses(&mut farm, &servers);
+    has_keys(&farm);
+    farm.json(&["sharding", "move_shard", &farm.shard_on("g2"), "g1"]);
+    assert_eq!(farm.json(&["sharding", "verify"]), Vec::<Value>::new());
+    let mut client = app(&farm).expect("a login");
+    assert_eq!(client.value("SELECT SUM(v) FROM t"), "4");
+    let there = servers[0].client().value("SELECT COUNT(*) FROM shop.t");
+    assert_eq!(there, "20");
+    is_well(&farm);
+    gives_what_it_may(&farm, &servers);
 }
 
 #[test]
