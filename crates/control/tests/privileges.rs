@@ -327,6 +327,7 @@ fn a_failover_needs_its_privileges(release: Release, name: &str) {
     assert!(leads(&plane, &first), "nothing was begun");
     first.client().run("CREATE DATABASE still_written");
 
+    wait_until_settled(&second);
     first.kill();
     wait_until(PATIENCE, "a failover that cannot be", || {
         let events = plane.control.events();
