@@ -196,7 +196,7 @@ mod tests {
             [
                 "GRANT SELECT, RELOAD, SUPER ON *.* TO `h`@`%`",
                 "GRANT XA_RECOVER_ADMIN,SYSTEM_USER ON *.* TO `h`@`%`",
-                "GRANT ALL PRIVILEGES ON `heddl_`.* TO `h`@`%` WITH GRANT OPTION",
+                "GRANT ALL PRIVILEGES ON `heddle`.* TO `h`@`%` WITH GRANT OPTION",
                 "GRANT INSERT (a, b), UPDATE ON `shop`.* TO `h`@`%`",
                 "GRANT DELETE ON `odd ON ``name`.* TO `h`@`%`",
                 "GRANT DROP ON `shop`.`t` TO `h`@`%`",

@@ -71,7 +71,7 @@ pub(super) const MARIADB: &[Need] = &[
     server(
         Contents,
         "SHOW VIEW",
-        "views; foreign keys, of which a server shows none to who has SELECT alone",
+        "the definitions of views; foreign keys, of which a server shows none to who has SELECT alone",
     ),
     server(Failover, "READ_ONLY ADMIN", "SET GLOBAL read_only"),
     server(
@@ -187,7 +187,7 @@ pub(super) const MYSQL: &[Need] = &[
         "SELECT",
         "the tables of accounts; which tables, columns and routines there are; who keeps a lock",
     ),
-    server(Contents, "SHOW VIEW", "views"),
+    server(Contents, "SHOW VIEW", "the definitions of views"),
     server(
         Failover,
         "SYSTEM_VARIABLES_ADMIN",
