@@ -140,7 +140,7 @@ fn crosses(farm: &mut Farm, servers: &[Server; 2]) {
 
 /// Keys, which Heddle reads and writes by its own account.
 fn has_keys(farm: &Farm) {
-    farm.make_container("t --table shop.t --key id --values v");
+    farm.make_container("t --table shop.t --key id --values v --cache_bytes 100000");
     wait_until(PATIENCE, "the container", || {
         farm.json(&["kv", "list"]).len() == 1
     });
@@ -149,6 +149,11 @@ fn has_keys(farm: &Farm) {
     raw.asks("set @@t.99 0 0 1\r\n7\r\n", "STORED\r\n");
     raw.asks("get @@t.99\r\n", "VALUE @@t.99 0 1\r\n7\r\nEND\r\n");
     raw.asks("delete @@t.99\r\n", "DELETED\r\n");
+    // Rows are remembered while the binary log is read.
+    wait_until(PATIENCE, "an open cache on each group", || {
+        let caches = farm.json(&["kv", "cache"]);
+        caches.len() == 2 && caches.iter().all(|row| row["state"] == "open")
+    });
 }
 
 /// Nothing is missing.
