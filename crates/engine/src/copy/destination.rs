@@ -176,6 +176,17 @@ pub(super) async fn make_programs(
     timeout_ms: u64,
 ) -> Result<(), Error> {
     let trusting = trust_programs(link, catalog, timeout_ms).await?;
+    let mut made = make_all(link, catalog, timeout_ms).await;
+    if trusting {
+        let sql = "SET GLOBAL log_bin_trust_function_creators=0";
+        let back = link.run("take the source's programs", sql, timeout_ms);
+        made = made.and(back.await);
+    }
+    made?;
+    set_up(link, timeout_ms).await
+}
+
+async fn make_all(link: &mut Link, catalog: &Catalog, timeout_ms: u64) -> Result<(), Error> {
     for schema in &catalog.schemas {
         for routine in &schema.routines {
             make(link, schema, routine, timeout_ms).await?;
@@ -197,12 +208,7 @@ pub(super) async fn make_programs(
         let sql = "SET GLOBAL event_scheduler=ON";
         link.run("start its events", sql, timeout_ms).await?;
     }
-    if trusting {
-        let sql = "SET GLOBAL log_bin_trust_function_creators=0";
-        link.run("take the source's programs", sql, timeout_ms)
-            .await?;
-    }
-    set_up(link, timeout_ms).await
+    Ok(())
 }
 
 /// A server with a binary log takes functions and triggers from accounts with SUPER only, and no function
