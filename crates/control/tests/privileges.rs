@@ -137,6 +137,37 @@ fn complaints(plane: &Plane) -> Vec<String> {
         .collect()
 }
 
+/// A server joins that has to be filled from `source`, and keeps what its `own` account may do.
+fn is_filled(plane: &Plane, source: &Server, third: &Server, own: &str) {
+    // What the binary logs no longer tell comes by a copy.
+    let mut root = source.client();
+    root.run("FLUSH BINARY LOGS");
+    wait_until(PATIENCE, "purged logs", || {
+        let logs = root.rows("SHOW BINARY LOGS");
+        let last = logs.last().and_then(|row| row[0].clone()).expect("a log");
+        root.run(&format!("PURGE BINARY LOGS TO '{last}'"));
+        root.rows("SHOW BINARY LOGS").len() == 1
+    });
+    plane.rows(&["group", "add", "g", &address(third)]);
+    assert!(plane.event_kinds().contains(&"clone_done"));
+    let kept = third.client().rows(&format!("SHOW GRANTS FOR {own}"));
+    let kept = format!("{kept:?}");
+    assert!(
+        kept.contains("`heddle`.*") && kept.contains("ADMIN"),
+        "{kept}"
+    );
+    let trusts = "SELECT @@global.log_bin_trust_function_creators";
+    assert_eq!(third.client().value(trusts), "0", "as it was");
+    wait_until(PATIENCE, "the filled one follows", || {
+        programs(third) == programs(source)
+    });
+    assert_eq!(
+        programs(third)[..4],
+        ["1", "2", "1", "1"].map(str::to_owned)
+    );
+    plane.wait_server("serves", third, |it| it.status == Status::Replica);
+}
+
 /// A group is made, switched over, bereaved, joined again and grown by a server that has to be filled.
 fn a_life_of_a_group(release: Release) {
     let Some([mut first, second, third]) = servers_of::<3>(release) else {
@@ -184,33 +215,7 @@ fn a_life_of_a_group(release: Release) {
         programs(&first) == programs(&second)
     });
 
-    // What the binary logs no longer tell comes by a copy.
-    let mut root = second.client();
-    root.run("FLUSH BINARY LOGS");
-    wait_until(PATIENCE, "purged logs", || {
-        let logs = root.rows("SHOW BINARY LOGS");
-        let last = logs.last().and_then(|row| row[0].clone()).expect("a log");
-        root.run(&format!("PURGE BINARY LOGS TO '{last}'"));
-        root.rows("SHOW BINARY LOGS").len() == 1
-    });
-    plane.rows(&["group", "add", "g", &address(&third)]);
-    assert!(plane.event_kinds().contains(&"clone_done"));
-    let kept = third.client().rows(&format!("SHOW GRANTS FOR {own}"));
-    let kept = format!("{kept:?}");
-    assert!(
-        kept.contains("`heddle`.*") && kept.contains("ADMIN"),
-        "{kept}"
-    );
-    let trusts = "SELECT @@global.log_bin_trust_function_creators";
-    assert_eq!(third.client().value(trusts), "0", "as it was");
-    wait_until(PATIENCE, "the filled one follows", || {
-        programs(&third) == programs(&second)
-    });
-    assert_eq!(
-        programs(&third)[..4],
-        ["1", "2", "1", "1"].map(str::to_owned)
-    );
-    plane.wait_server("serves", &third, |it| it.status == Status::Replica);
+    is_filled(&plane, &second, &third, own);
     assert_eq!(complaints(&plane), Vec::<String>::new());
 }
 
@@ -377,4 +382,36 @@ fn a_failover_needs_its_privileges_on_mariadb() {
 #[test]
 fn a_failover_needs_its_privileges_on_newer_mysql() {
     a_failover_needs_its_privileges(Release::MySqlNewer, "SYSTEM_VARIABLES_ADMIN");
+}
+
+/// A server whose probes are refused says so, and is back when they are not.
+fn a_refused_probe_says_why(release: Release, name: &str) {
+    let Some([server]) = servers_of::<1>(release) else {
+        return;
+    };
+    make_accounts(&server, &["essential"]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let plane = start(dir.path());
+    plane.rows(&["group", "create", "g"]);
+    plane.rows(&["group", "add", "g", &address(&server)]);
+    let mut root = server.client();
+    root.run(&format!("REVOKE {name} ON *.* FROM {ACCOUNT}"));
+    end_connections(&server);
+    wait_until(PATIENCE, "a server whose probes are refused", || {
+        let events = plane.control.events();
+        let mut deaths = events.iter().filter(|it| it.kind == "server_died");
+        deaths.any(|it| it.detail.contains(name) && it.detail.contains("heddle doctor"))
+    });
+    root.run(&format!("GRANT {name} ON *.* TO {ACCOUNT}"));
+    plane.wait_server("is back", &server, |it| it.health.alive);
+}
+
+#[test]
+fn a_refused_probe_says_why_on_mariadb() {
+    a_refused_probe_says_why(Release::Installed, "SLAVE MONITOR");
+}
+
+#[test]
+fn a_refused_probe_says_why_on_mysql() {
+    a_refused_probe_says_why(Release::MySql80, "REPLICATION CLIENT");
 }

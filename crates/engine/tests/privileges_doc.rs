@@ -31,6 +31,10 @@ MariaDB since 10.5 and on MySQL since 8.0 both accounts may be one.
   event `privileges_complete` follows the GRANT. There is nothing to restart.
 - `heddle doctor` logs in to all servers and lists what is missing: `error` for what every farm needs, `warning` for a feature in
   use, `info` for one that is not. `heddle doctor --before-add HOST:PORT` looks at a server that is not in the farm yet.
+- A switch-over is refused while the account lacks what every farm needs on a server of the group. A failover waits and tries
+  again; the event `failover_step_failed` names the privilege.
+- A server that refuses probes (SLAVE MONITOR, REPLICATION CLIENT) counts as one that does not answer; the event `server_died` names
+  the privilege, and the server is back after the GRANT.
 - A clone, a move and a look at definitions begin only when their privileges are complete. Servers do not refuse to show
   triggers, events or foreign keys to an account that may not see them: they leave them out.
 
