@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use engine::{Error, Link, watch};
 use tokio::sync::OwnedMutexGuard;
 
+use crate::privileges::is_denied;
 use crate::runtime::Control;
 
 /// How often an idle connection is looked after.
@@ -61,7 +62,7 @@ impl Lent {
             outcome,
             Err(Error::Lost { .. } | Error::Timeout { .. } | Error::Connect { .. })
         );
-        if usable {
+        if usable && !is_denied(&outcome) {
             self.link.act_for_all();
             *self.slot = Some((self.link, Instant::now()));
         }

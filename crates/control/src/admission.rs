@@ -56,11 +56,16 @@ impl Control {
         }
         let login = self.login_asked(&newcomer.host, newcomer.port);
         let mut link = Link::open(&login, newcomer.timeout_ms).await?;
+        let replicates = records.groups[&newcomer.group].value.kind == GroupKind::Replication;
+        if replicates && !newcomer.update_only && link.version().objection().is_none() {
+            self.account_suffices(&mut link, newcomer.timeout_ms)
+                .await?;
+        }
         self.act_by_right(&mut link).await?;
         self.takes_headers(newcomer).await?;
         let seen = engine::probe(&mut link, false, newcomer.timeout_ms).await?;
         let version = link.version().clone();
-        if records.groups[&newcomer.group].value.kind == GroupKind::Galera {
+        if !replicates {
             let uuid = self.admit_node(&records, newcomer, &mut link, seen).await?;
             return Ok(Admitted::Member(uuid));
         }

@@ -104,6 +104,7 @@ impl Ring {
             | "transactions_unlisted"
             | "foreign_decisions"
             | "gate_freed"
+            | "privileges_missing"
             | "rejoin_failed" => {
                 tracing::warn!(event = kind, group, server = address, "{detail}");
             }

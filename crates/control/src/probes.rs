@@ -153,6 +153,7 @@ impl Control {
                 Ok(observation) => {
                     self.answered(id, observation.clone());
                     self.adopt(id, &observation).await;
+                    self.look_at_privileges(id, &record, &mut link).await;
                     let follows = observation.replica.is_some() && record.status != Status::Primary;
                     relaxed = follows && (relaxed || self.relax(id, &mut link).await);
                 }

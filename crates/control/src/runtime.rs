@@ -141,6 +141,7 @@ pub struct Control {
     pub(crate) permits_written: tokio::sync::Mutex<crate::permits::Written>,
     pub(crate) ways: peers::Ways,
     pub(crate) mistaken: crate::mistaken::Mistaken,
+    pub(crate) privileges: crate::privileges::Privileges,
 }
 
 impl Control {
@@ -193,6 +194,7 @@ impl Control {
             permits_written: tokio::sync::Mutex::default(),
             ways: peers::Ways::default(),
             mistaken: Default::default(),
+            privileges: Default::default(),
         };
         control.state().lay_out();
         // Who cannot follow the configuration must not be taken for a router of the farm.
@@ -432,6 +434,8 @@ impl Control {
         }
         let happened = records.events_since(&state.records);
         state.seen.retain(|id, _| records.servers.contains_key(id));
+        self.privileges
+            .retain(|id| records.servers.contains_key(&id));
         state.records = records;
         state.keep_ahead();
         if let Some(which) = state.lay_out() {

@@ -13,7 +13,7 @@ use crate::peers::{NoPeers, Peers};
 /// How Heddle itself logs in to the servers.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// An account with all privileges on every server of the farm.
+    /// An account with the privileges of `docs/PRIVILEGES.md` on every server of the farm.
     pub user: String,
     pub password: String,
     /// The account with which replicas connect to their primary.

@@ -8,6 +8,8 @@ use sqltext::ticked;
 use crate::copy::{self, Program, Schema};
 use crate::error::Error;
 use crate::link::{Link, quoted};
+use crate::needed::Feature;
+use crate::own_privileges::demand;
 
 /// ER_BAD_DB_ERROR
 const BAD_DATABASE: u16 = 1049;
@@ -78,6 +80,7 @@ impl Definitions {
         // Programs come as they were written, in whatever character set.
         let as_stored = "SET NAMES utf8mb4, character_set_results=NULL";
         link.run("show definitions", as_stored, timeout_ms).await?;
+        demand(link, Feature::Shards, "show definitions", timeout_ms).await?;
         let mut there = copy::schemas(link, timeout_ms).await?;
         there.retain(|name| match extent {
             Extent::Databases(databases) => databases.contains(name),

@@ -135,8 +135,15 @@ fn cure_of(number: u16) -> Option<&'static str> {
         1045 | 1698 => {
             "check user and password in Heddle's configuration, and the account on the server"
         }
-        1044 | 1142 | 1227 => "grant ALL PRIVILEGES ON *.* to the account that Heddle uses",
+        1044 | 1095 | 1142 | 1143 | 1227 | 1370 => {
+            "give the account that Heddle uses the privileges of docs/PRIVILEGES.md; `heddle doctor` names \
+             those that it lacks"
+        }
         1401 => "grant XA_RECOVER_ADMIN ON *.* to the account that Heddle uses",
+        1419 => {
+            "set log_bin_trust_function_creators = ON on the server, or grant SUPER ON *.* to the account \
+             that Heddle uses"
+        }
         1129 => "run FLUSH HOSTS on the server",
         1130 => "create the account for the host from which Heddle connects",
         1236 => "the primary no longer has what the server lacks; clone the server anew",

@@ -22,6 +22,10 @@ struct Made {
 }
 
 impl Made {
+    fn is_role(&self) -> bool {
+        self.create.starts_with("CREATE ROLE ")
+    }
+
     /// Equal but for what a server makes of a password with a salt of its own.
     fn is_like(&self, other: &Made) -> bool {
         // Heddle grants what its own routines need when an account first needs them.
@@ -143,31 +147,108 @@ impl Granted {
     /// Makes on a server the accounts that it lacks; those that it has stay as they are.
     ///
     /// # Errors
-    /// Whatever the server refuses, with its name.
+    /// Whatever the server refuses, with its name. Then none of them is there: one without its privileges
+    /// would be taken for made.
     pub async fn make_missing(
         &self,
         link: &mut Link,
         there: &Granted,
         timeout_ms: u64,
     ) -> Result<(), Error> {
-        const OPERATION: &str = "make accounts";
         let missing = self.accounts.iter();
         let missing = missing.filter(|(name, _)| !there.accounts.contains_key(*name));
-        let missing: Vec<&Made> = missing.map(|(_, made)| made).collect();
-        // A grant may name another of them, as a role.
-        for made in &missing {
-            link.run(OPERATION, &made.create, timeout_ms).await?;
+        let missing: Vec<(&String, &Made)> = missing.collect();
+        let made = make(link, &missing, timeout_ms).await;
+        if matches!(made, Err(Error::Refused { .. })) {
+            for (name, made) in &missing {
+                let drop = match made.is_role() {
+                    true => format!("DROP ROLE IF EXISTS {name}"),
+                    false => format!("DROP USER IF EXISTS {name}"),
+                };
+                // What was refused is told; it may be this as well.
+                let _ = link.run(MAKE, &drop, timeout_ms).await;
+            }
         }
-        for grant in missing.iter().flat_map(|made| &made.grants) {
-            link.run(OPERATION, grant, timeout_ms).await?;
+        made
+    }
+}
+
+const MAKE: &str = "make accounts";
+
+async fn make(link: &mut Link, missing: &[(&String, &Made)], timeout_ms: u64) -> Result<(), Error> {
+    // A grant may name another of them, as a role.
+    for (_, made) in missing {
+        link.run(MAKE, &made.create, timeout_ms).await?;
+    }
+    for (name, made) in missing {
+        // That an account has nothing is no grant, and takes GRANT OPTION on everything to say.
+        let nothing = |grant: &&String| {
+            grant.starts_with("GRANT USAGE ON *.* ") && !grant.ends_with(" WITH GRANT OPTION")
+        };
+        for grant in made.grants.iter().filter(|grant| !nothing(grant)) {
+            let given = link.run(MAKE, grant, timeout_ms).await;
+            given.map_err(|error| not_given(error, name, grant))?;
         }
-        Ok(())
+    }
+    Ok(())
+}
+
+/// ER_DBACCESS_DENIED, ER_ACCESS_DENIED, ER_TABLEACCESS_DENIED, ER_COLUMNACCESS_DENIED,
+/// ER_SPECIFIC_ACCESS_DENIED, ER_PROCACCESS_DENIED: what a GRANT gets that gives more than its giver has.
+const DENIED: [u16; 6] = [1044, 1045, 1142, 1143, 1227, 1370];
+
+/// Says of a refused GRANT what it was to give: the server names only who was to give it.
+fn not_given(error: Error, name: &str, grant: &str) -> Error {
+    match error {
+        Error::Refused {
+            operation,
+            server,
+            number,
+            message,
+            ..
+        } if DENIED.contains(&number) => {
+            // What follows may be the hash of a password.
+            let privileges = grant.rsplit_once(" TO ").map_or("", |(given, _)| given);
+            let privileges = privileges.strip_prefix("GRANT ").unwrap_or(privileges);
+            Error::Refused {
+                operation,
+                server,
+                number,
+                message: format!("{message}; it was to give {name} {privileges}"),
+                cure: "; grant that to the account that Heddle uses there WITH GRANT OPTION, or make the \
+                       account on that server yourself"
+                    .to_owned(),
+            }
+        }
+        other => other,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Made, unsalted};
+    use super::{Made, not_given, unsalted};
+    use crate::error::Error;
+
+    #[test]
+    fn what_was_to_be_given_is_told_without_its_password() {
+        let error = Error::Refused {
+            operation: "make accounts",
+            server: "h:1".to_owned(),
+            number: 1045,
+            message: "Access denied".to_owned(),
+            cure: "; check user and password".to_owned(),
+        };
+        let grant = "GRANT SELECT ON `d`.* TO `a`@`%` IDENTIFIED BY PASSWORD '*12'";
+        let text = not_given(error, "'a'@'%'", grant).to_string();
+        assert!(
+            text.contains("to give 'a'@'%' SELECT ON `d`.*") && text.contains("WITH GRANT OPTION"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("*12") && !text.contains("check user"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn what_heddle_grants_does_not_count() {

@@ -27,6 +27,8 @@ pub mod heartbeat;
 pub mod held;
 mod link;
 pub mod memcached;
+pub mod needed;
+pub mod own_privileges;
 pub mod part;
 pub mod probe;
 pub mod relations;

@@ -15,6 +15,7 @@ pub enum Action {
     Serve(Serve),
     Import(Import),
     Move(Move),
+    Grants(Grants),
     Ask(Question),
 }
 
@@ -106,6 +107,24 @@ pub struct Move {
     pub place: Place,
 }
 
+/// Flags of `heddle grants`.
+#[derive(Args, Clone, Debug)]
+pub struct Grants {
+    /// What SELECT VERSION() says on the servers, for example 10.11.6-MariaDB or 8.0.45
+    #[arg(value_name = "VERSION")]
+    pub version: String,
+    /// The account, with its host behind an @
+    #[arg(long, value_name = "USER@HOST", default_value = "heddle@%")]
+    pub account: String,
+    /// The account with which replicas connect to their primary
+    #[arg(long, value_name = "USER@HOST", default_value = "heddle_replication@%")]
+    pub replication: String,
+    /// Only what these features need besides what every farm does: essential, clone, shards, kv,
+    /// relaxed_replicas; default: all
+    #[arg(long = "for", value_name = "FEATURE,…", value_delimiter = ',')]
+    pub features: Vec<String>,
+}
+
 /// Flags of both.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
@@ -153,8 +172,21 @@ pub fn read() -> Action {
             }
             _ => Action::Ask(question(name, matches)),
         },
+        "grants" => {
+            Action::Grants(Grants::from_arg_matches(matches).unwrap_or_else(|error| error.exit()))
+        }
+        DOCTOR => Action::Ask(asked(spec_of("manage", DOCTOR), matches)),
         group => Action::Ask(question(group, matches)),
     }
+}
+
+/// A command that may be said without its group.
+const DOCTOR: &str = "doctor";
+
+fn spec_of(group: &str, name: &str) -> &'static CommandSpec {
+    let mut specs = TABLE.iter();
+    let spec = specs.find(|spec| spec.group == group && spec.command == name);
+    spec.expect("clap knows only the table's commands")
 }
 
 fn program() -> Command {
@@ -171,7 +203,9 @@ fn program() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(up)
-        .subcommand(serve);
+        .subcommand(serve)
+        .subcommand(Grants::augment_args(Command::new("grants")).about(GRANTS_ABOUT))
+        .subcommand(command(spec_of("manage", DOCTOR)));
     let mut groups: Vec<&str> = TABLE.iter().map(|spec| spec.group).collect();
     groups.dedup();
     groups.into_iter().fold(program, |program, group| {
@@ -184,9 +218,12 @@ fn program() -> Command {
     })
 }
 
+const GRANTS_ABOUT: &str =
+    "Prints the GRANT statements for the accounts by which Heddle logs in to servers of a release";
+
 const AFTER_HELP: &str = "\
 Try it: `heddle up`, and in another terminal `mariadb -h 127.0.0.1 -P 6306 -u root`.
-Every command but `up`, `serve`, `meta import` and `meta move` talks to a running router: the one at --http, or at $HEDDLE_HTTP,
+Every command but `up`, `serve`, `grants`, `meta import` and `meta move` talks to a running router: the one at --http, or at $HEDDLE_HTTP,
 or at 127.0.0.1:6080. Commands need its token: $HEDDLE_TOKEN, or the file
 `token` in --data.";
 
@@ -273,6 +310,10 @@ fn command(spec: &'static CommandSpec) -> Command {
         command = command.arg(shown);
         if arg.optional {
             let named = Arg::new(arg.name).long(arg.name).value_name("VALUE");
+            let named = match arg.name.contains('_') {
+                true => named.alias(arg.name.replace('_', "-")),
+                false => named,
+            };
             // What follows a switch is an argument of its own.
             let named = match arg.switch {
                 true => named
@@ -317,13 +358,13 @@ fn document(matches: &ArgMatches) -> Option<String> {
 
 fn question(group: &str, matches: &ArgMatches) -> Question {
     let (name, matches) = matches.subcommand().expect("clap demands a command");
-    let spec = TABLE
-        .iter()
-        .find(|spec| spec.group == group && spec.command == name);
-    let spec = spec.expect("clap knows only the table's commands");
+    asked(spec_of(group, name), matches)
+}
+
+fn asked(spec: &'static CommandSpec, matches: &ArgMatches) -> Question {
     let text = |id: &str| matches.get_one::<String>(id).cloned();
     let places = 0..spec.args.len();
-    let mut call = control::Call::new(group, name, &[]);
+    let mut call = control::Call::new(spec.group, spec.command, &[]);
     call.args = places
         .filter_map(|place| text(&format!("at {place}")))
         .collect();
@@ -392,6 +433,16 @@ mod tests {
             same.map(|same| (same.args, same.options)),
             Ok((call.args, call.options))
         );
+    }
+
+    #[test]
+    fn the_doctor_is_asked_without_a_group() {
+        let words = ["heddle", "doctor", "--before-add", "10.0.0.5:3306"];
+        let matches = program().try_get_matches_from(words).expect("right");
+        let (name, matches) = matches.subcommand().expect("a verb");
+        let call = asked(spec_of("manage", name), matches).call;
+        assert_eq!((&*call.group, &*call.command), ("manage", "doctor"));
+        assert_eq!(call.options["before_add"], "10.0.0.5:3306");
     }
 
     #[test]

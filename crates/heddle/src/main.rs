@@ -15,6 +15,7 @@ mod configuration;
 mod data_plane;
 mod doors;
 mod failure;
+mod grants;
 mod handover;
 mod listeners;
 mod logging;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Action::Serve(options) => on_control_thread(|| serve::run(options)),
         Action::Import(flags) => relocate::import(&flags),
         Action::Move(flags) => relocate::relocate(&flags),
+        Action::Grants(flags) => grants::run(&flags),
         Action::Ask(question) => ask::run(&question),
     };
     match outcome {

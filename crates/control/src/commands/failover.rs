@@ -38,6 +38,7 @@ impl Control {
                 }
             }
         };
+        self.may_change_primary(name)?;
         let text = self.order(name, Order::Promote { to }).await?;
         done(Value::String(text))
     }
@@ -46,6 +47,7 @@ impl Control {
     pub(super) async fn group_demote(&self, args: &Arguments) -> Result<Table, CommandError> {
         let name = args.text("group_id");
         replicates(&self.state().records, name)?;
+        self.may_change_primary(name)?;
         let text = self.order(name, Order::Demote).await?;
         done(Value::String(text))
     }

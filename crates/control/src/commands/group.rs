@@ -70,6 +70,7 @@ impl Control {
             Verb::RouterList => Ok(self.router_list()),
             Verb::RotateAuthority => self.rotate_authority().await,
             Verb::ManagePing => self.manage_ping(),
+            Verb::ManageDoctor => self.manage_doctor(args).await,
             Verb::ManageHelp => self.manage_help(args),
             of_maps => Box::pin(self.dispatch_to_maps(of_maps, args)).await,
         }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::group::{find_group, no_server};
 use super::{Arguments, CommandError, TABLE, Table};
+use crate::admission::parse_address;
 use crate::record::ServerRecord;
 use crate::runtime::Control;
 use crate::sessions::SessionInfo;
@@ -116,6 +117,7 @@ impl Control {
             "promotable",
             "gtid",
             "error",
+            "privileges_missing",
         ]);
         for server in &group.servers {
             let [not_running, not_configured, io_not_running, sql_not_running] =
@@ -137,6 +139,7 @@ impl Control {
                 record.is_some_and(|it| !it.never_primary).into(),
                 server.health.gtid.as_str().into(),
                 server.health.error.as_str().into(),
+                self.privileges.missing(server.id.0).into(),
             ]);
         }
         table
@@ -217,6 +220,11 @@ impl Control {
             snapshot.epoch.into(),
         ]);
         Ok(table)
+    }
+
+    pub(super) async fn manage_doctor(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let before_add = args.get("before_add").map(parse_address).transpose()?;
+        self.diagnose(before_add).await
     }
 
     pub(super) fn manage_help(&self, args: &Arguments) -> Result<Table, CommandError> {

@@ -363,6 +363,9 @@ commands! {
     "manage" "ping" ManagePing Public false
         []
         "Answers when the router lives.";
+    "manage" "doctor" ManageDoctor Admin false
+        [optional("before_add", "HOST:PORT of a server to be added; default: all servers of the farm")]
+        "Logs in to servers and shows what is wrong with them: privileges that Heddle's account lacks.";
     "manage" "help" ManageHelp Monitor false
         [optional("group", "only commands of this group"),
          optional("command", "only this command")]

@@ -79,6 +79,7 @@ pub(crate) enum Verb {
     ConfigSettings,
     ConfigRules,
     ManagePing,
+    ManageDoctor,
     ManageHelp,
 }
 
@@ -148,6 +149,7 @@ impl Verb {
             | Verb::ConfigSettings
             | Verb::ConfigRules
             | Verb::ManagePing
+            | Verb::ManageDoctor
             | Verb::ManageHelp => false,
             of_maps => of_maps.changes_maps(),
         }

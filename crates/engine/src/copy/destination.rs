@@ -65,7 +65,7 @@ pub(super) async fn empty(link: &mut Link, timeout_ms: u64) -> Result<(), Error>
     detach(link, timeout_ms).await?;
     take_no_writes(link, timeout_ms).await?;
     if link.version().engine == Engine::MySql {
-        // Who copies has SUPER.
+        // `read_only` lets accounts with CONNECTION_ADMIN write.
         let sql = "SET GLOBAL super_read_only=0; SET GLOBAL read_only=1";
         link.run(OPERATION, sql, timeout_ms).await?;
     }
@@ -171,6 +171,18 @@ pub(super) async fn make_programs(
     catalog: &Catalog,
     timeout_ms: u64,
 ) -> Result<(), Error> {
+    let trusting = trust_programs(link, catalog, timeout_ms).await?;
+    let mut made = make_all(link, catalog, timeout_ms).await;
+    if trusting {
+        let sql = "SET GLOBAL log_bin_trust_function_creators=0";
+        let back = link.run("take the source's programs", sql, timeout_ms);
+        made = made.and(back.await);
+    }
+    made?;
+    set_up(link, timeout_ms).await
+}
+
+async fn make_all(link: &mut Link, catalog: &Catalog, timeout_ms: u64) -> Result<(), Error> {
     for schema in &catalog.schemas {
         for routine in &schema.routines {
             make(link, schema, routine, timeout_ms).await?;
@@ -192,7 +204,30 @@ pub(super) async fn make_programs(
         let sql = "SET GLOBAL event_scheduler=ON";
         link.run("start its events", sql, timeout_ms).await?;
     }
-    set_up(link, timeout_ms).await
+    Ok(())
+}
+
+/// A server with a binary log takes functions and triggers from accounts with SUPER only, and no function
+/// that does not say what it reads, unless it trusts their creators. The source took these. True when the
+/// server has to be told again that it trusts nobody.
+async fn trust_programs(
+    link: &mut Link,
+    catalog: &Catalog,
+    timeout_ms: u64,
+) -> Result<bool, Error> {
+    const OPERATION: &str = "take the source's programs";
+    let has_any = |schema: &Schema| !(schema.routines.is_empty() && schema.triggers.is_empty());
+    if !catalog.schemas.iter().any(has_any) {
+        return Ok(false);
+    }
+    let sql = "SELECT @@global.log_bin_trust_function_creators";
+    let trusts = link.cell(OPERATION, sql, timeout_ms).await?;
+    if trusts.as_deref() != Some("0") {
+        return Ok(false);
+    }
+    let sql = "SET GLOBAL log_bin_trust_function_creators=1";
+    link.run(OPERATION, sql, timeout_ms).await?;
+    Ok(true)
 }
 
 /// An event that is due between its making and its disabling would run here. True when the scheduler
@@ -316,8 +351,8 @@ pub(crate) async fn run_bytes(link: &mut Link, statement: &[u8]) -> Result<(), E
     rows::insert(link.conn(), &server, statement.to_vec()).await
 }
 
-/// Replaces the accounts by the source's. The account of this connection stays if the source has none
-/// of its name: without it nobody could reach the server.
+/// Replaces the accounts by the source's. The account of this connection keeps what it has on everything and
+/// on databases, and stays if the source has none of its name: without it nobody could reach the server.
 pub(super) async fn put_grants(
     link: &mut Link,
     catalog: &Catalog,
@@ -330,15 +365,17 @@ pub(super) async fn put_grants(
         .unwrap_or_default();
     let (user, host) = own.rsplit_once('@').unwrap_or((&own, "%"));
     let (user, host) = (quoted(user), quoted(host));
-    let accounts = match link.version().engine {
-        Engine::MariaDb => "global_priv",
-        Engine::MySql => "user",
+    let own_rows = match link.version().engine {
+        Engine::MariaDb => &["global_priv", "db"][..],
+        Engine::MySql => &["user", "global_grants", "db"][..],
     };
-    let kept = format!(
-        "CREATE TEMPORARY TABLE {UNFINISHED}.own AS SELECT * FROM mysql.{accounts} \
-                        WHERE User={user} AND Host={host}"
-    );
-    link.run(OPERATION, &kept, timeout_ms).await?;
+    for table in own_rows {
+        let kept = format!(
+            "CREATE TEMPORARY TABLE {UNFINISHED}.own_{table} AS SELECT * FROM mysql.{table} \
+             WHERE User={user} AND Host={host}"
+        );
+        link.run(OPERATION, &kept, timeout_ms).await?;
+    }
     link.run(OPERATION, "START TRANSACTION", timeout_ms).await?;
     for grants in &catalog.grants {
         let only = if grants.only.is_empty() {
@@ -352,11 +389,17 @@ pub(super) async fn put_grants(
             run_bytes(link, insert).await?;
         }
     }
-    let back = format!(
-        "INSERT IGNORE INTO mysql.{accounts} SELECT * FROM {UNFINISHED}.own; COMMIT; \
-                        DROP TEMPORARY TABLE {UNFINISHED}.own; FLUSH PRIVILEGES"
-    );
-    link.run(OPERATION, &back, timeout_ms).await
+    for table in own_rows {
+        let back =
+            format!("INSERT IGNORE INTO mysql.{table} SELECT * FROM {UNFINISHED}.own_{table}");
+        link.run(OPERATION, &back, timeout_ms).await?;
+    }
+    link.run(OPERATION, "COMMIT", timeout_ms).await?;
+    for table in own_rows {
+        let drop = format!("DROP TEMPORARY TABLE {UNFINISHED}.own_{table}");
+        link.run(OPERATION, &drop, timeout_ms).await?;
+    }
+    link.run(OPERATION, "FLUSH PRIVILEGES", timeout_ms).await
 }
 
 /// Gives the server the snapshot's position and takes the mark away.

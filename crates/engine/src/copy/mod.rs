@@ -8,7 +8,8 @@
 //! Invariants: the source is only read. Rows come from one consistent snapshot; definitions and
 //! accounts are read before and after it is taken and must be equal both times, so they are the
 //! snapshot's own although no lock is held. Nothing of the copy gets into the destination's binary
-//! log. A database called [`UNFINISHED`] stands on the destination from the first change to the last,
+//! log. Neither server is touched before its account is known to have every privilege for it: servers leave
+//! triggers and events that it may not see out of their lists. A database called [`UNFINISHED`] stands on the destination from the first change to the last,
 //! so that a copy that was cut short is recognised.
 //!
 //! Locks on the source: none on MariaDB; on MySQL `FLUSH TABLES WITH READ LOCK` for the moment in
@@ -27,6 +28,8 @@ use farm::Position;
 
 use crate::error::Error;
 use crate::link::{Link, Login};
+use crate::needed::Feature;
+use crate::own_privileges::demand;
 
 pub(crate) use catalog::{Column, Form, Program, Schema, bare_schema, columns, schema, schemas};
 pub use destination::{Contents, contents, wipe};
@@ -110,6 +113,7 @@ async fn copy_once(
 ) -> Result<Position, Error> {
     progress.enter("opens a consistent snapshot");
     let mut target = Link::open_for_rows(destination, timeout_ms).await?;
+    demand(&mut target, Feature::Clone, "be filled", timeout_ms).await?;
     let mut snapshot = snapshot::open(source, timeout_ms).await?;
     progress.enter("empties the destination");
     destination::empty(&mut target, timeout_ms).await?;

@@ -7,6 +7,8 @@ use farm::{Engine, Position};
 use super::catalog::{self, Catalog};
 use crate::error::Error;
 use crate::link::{Link, Login, text_at};
+use crate::needed::Feature;
+use crate::own_privileges::demand;
 
 /// Definitions are read twice; so often they may differ before the copy gives up.
 const TRIES: u32 = 10;
@@ -58,6 +60,7 @@ impl Lock {
 pub(super) async fn open(source: &Login, timeout_ms: u64) -> Result<Snapshot, Error> {
     let mut data = Link::open_for_rows(source, timeout_ms).await?;
     let mut side = Link::open_for_rows(source, timeout_ms).await?;
+    demand(&mut side, Feature::Clone, "be copied", timeout_ms).await?;
     let as_stored = "SET NAMES utf8mb4, SESSION time_zone='+00:00', character_set_results=NULL, \
                      SESSION net_write_timeout=3600";
     for link in [&mut data, &mut side] {

@@ -11,6 +11,8 @@ use super::key::{self, Key};
 use crate::copy::{Column, Form, put_row};
 use crate::error::Error;
 use crate::link::{Link, Login, bytes_at, text_at};
+use crate::needed::Feature;
+use crate::own_privileges::demand;
 
 /// A statement is sent when it has so many bytes; one row may make it longer.
 const STATEMENT_BYTES: usize = 1 << 20;
@@ -52,6 +54,9 @@ impl Ferry {
                                sql_mode='NO_AUTO_VALUE_ON_ZERO'";
         let mut from = Link::open_for_rows(from, timeout_ms).await?;
         let mut to = Link::open_for_rows(to, timeout_ms).await?;
+        for link in [&mut from, &mut to] {
+            demand(link, Feature::Shards, OPERATION, timeout_ms).await?;
+        }
         from.run(OPERATION, READING, timeout_ms).await?;
         from.run(OPERATION, LEVEL, timeout_ms).await?;
         to.run(OPERATION, WRITING, timeout_ms).await?;

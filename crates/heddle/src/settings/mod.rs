@@ -408,7 +408,7 @@ settings! {
     remember_passwords: Switch = "on" "" Live
         "Passwords of accounts with caching_sha2_password or sha256_password stay in memory while they are used; off, such an account needs a backend credential.";
     admin_user: String = "root" "" Restart
-        "Account with all privileges on every server, for probes and commands.";
+        "Heddle's own account on every server, for probes, commands and containers; docs/PRIVILEGES.md lists the privileges that it needs.";
     admin_password: String = "" "" Restart
         "Its password.";
     admin_password_file: OptionalPath = "" "" Restart
