@@ -93,6 +93,7 @@ case $purpose in
   test)
     need mariadb-server mariadbd
     need mariadb-client mariadb
+    need mariadb-backup mariadb-backup mariabackup
     need sysbench sysbench
     need haproxy haproxy
     need etcd-server etcd

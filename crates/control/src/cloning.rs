@@ -14,6 +14,7 @@ use farm::{GroupKind, Mode, Position, Status};
 use crate::admission::{Admitted, no_group};
 use crate::commands::CommandError;
 use crate::events::Event;
+use crate::filling::Method;
 use crate::jobs::{Aim, Job, State};
 use crate::probes::Seen;
 use crate::record::ServerRecord;
@@ -28,6 +29,8 @@ pub(crate) struct CloneOrder {
     pub(crate) source: Option<String>,
     /// What the destination holds may be lost.
     pub(crate) force: bool,
+    /// The fastest that can be used without it.
+    pub(crate) method: Option<Method>,
     pub(crate) timeout_ms: u64,
 }
 
@@ -91,7 +94,7 @@ impl Control {
             nothing_to_lose(&mut link, order).await?;
         }
         self.source_of(&order.group, &address, wanted.as_ref())?;
-        self.start_job(aim, &order.group, address, wanted)
+        self.start_job(aim, &order.group, address, wanted, order.method)
     }
 
     /// What keeps a server from following the group's primary, whatever its data.
@@ -210,7 +213,7 @@ impl Control {
 
     /// As [`Control::source_of`], but nobody who holds transactions that the group has not: the copy would
     /// hold them, too.
-    async fn sound_source(&self, job: &Job) -> Result<ServerRecord, CommandError> {
+    pub(crate) async fn sound_source(&self, job: &Job) -> Result<ServerRecord, CommandError> {
         let wanted = job.wanted_source.as_ref();
         let source = self.source_of(&job.group, &job.destination, wanted)?;
         if source.status == Status::Primary {
@@ -245,15 +248,7 @@ impl Control {
             () = job.aborted() => Err(None),
         };
         let (kind, detail, state) = match outcome {
-            Ok(uuid) => {
-                let [rows, bytes, tables, _] = job.counts();
-                let detail = format!(
-                    "{} holds a copy of {}: {tables} tables, {rows} rows, {bytes} bytes",
-                    job.destination,
-                    job.source()
-                );
-                ("clone_done", detail, State::Done(uuid))
-            }
+            Ok(uuid) => ("clone_done", holds(&job), State::Done(uuid)),
             Err(error) => {
                 let left = self.clean_up(&job).await;
                 match error {
@@ -278,12 +273,7 @@ impl Control {
         if let Aim::Rebuild { id } = job.aim {
             self.set_aside(id).await?;
         }
-        let source = self.sound_source(job).await?;
-        job.copies_from(source.address());
-        let from = self.login(&source);
-        let to = self.destination_login(job)?;
-        let timeout_ms = self.settings().step_timeout_ms;
-        let position = copy::copy(&from, &to, &job.progress, timeout_ms).await?;
+        let position = self.fill(job).await?;
         match &job.aim {
             Aim::Copy { .. } => Ok(position.to_string()),
             Aim::Join(newcomer) => {
@@ -377,7 +367,7 @@ impl Control {
         })
     }
 
-    fn destination_login(&self, job: &Job) -> Result<Login, CommandError> {
+    pub(crate) fn destination_login(&self, job: &Job) -> Result<Login, CommandError> {
         Ok(match &job.aim {
             Aim::Copy { host, port } => self.login_asked(host, *port),
             Aim::Join(newcomer) => self.login_asked(&newcomer.host, newcomer.port),
@@ -393,6 +383,7 @@ impl Control {
         let login = self.destination_login(job).ok()?;
         let timeout_ms = self.settings().step_timeout_ms;
         let begun = async {
+            self.end_clone(job, &login).await?;
             let mut link = Link::open(&login, timeout_ms).await?;
             Ok::<_, engine::Error>(copy::contents(&mut link, timeout_ms).await?.unfinished)
         };
@@ -408,7 +399,7 @@ impl Control {
         ))
     }
 
-    fn of_job(&self, job: &Job, kind: &'static str, detail: String) -> Event {
+    pub(crate) fn of_job(&self, job: &Job, kind: &'static str, detail: String) -> Event {
         let uuid = {
             let state = self.state();
             let found = state.records.find(&job.destination);
@@ -417,6 +408,19 @@ impl Control {
         let event = Event::now(kind, &job.group, format!("{detail} (job {})", job.uuid));
         event.of(&uuid.unwrap_or_default(), job.destination.clone())
     }
+}
+
+/// What a job has done, for people.
+fn holds(job: &Job) -> String {
+    let [rows, bytes, tables, _] = job.counts();
+    let what = match job.method() {
+        None | Some(Method::Copy) => format!("{tables} tables, {rows} rows, "),
+        Some(_) => String::new(),
+    };
+    let by = job.method().unwrap_or(Method::Copy).words();
+    let rate = job.progress.bytes_per_s().unwrap_or(0) / 1_000_000;
+    let (to, from) = (&job.destination, job.source());
+    format!("{to} holds a copy of {from}: {what}{bytes} bytes by {by}, {rate} MB/s")
 }
 
 fn replicates(seen: &Seen) -> bool {

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::admission::Newcomer;
 use crate::commands::CommandError;
+use crate::filling::Method;
 use crate::record::ServerRecord;
 use crate::runtime::Control;
 
@@ -64,9 +65,13 @@ pub(crate) struct Job {
     pub(crate) destination: String,
     /// The server to copy from, when it was named.
     pub(crate) wanted_source: Option<ServerRecord>,
+    /// How it is to be filled, when that was said.
+    pub(crate) wanted_method: Option<Method>,
+    /// How it is filled, once that is chosen.
+    method: Mutex<Option<Method>>,
     /// Address of the server that is copied, once it is chosen.
     source: Mutex<String>,
-    pub(crate) progress: Progress,
+    pub(crate) progress: Arc<Progress>,
     pub(crate) started_ms: u64,
     ended_ms: Mutex<Option<u64>>,
     state: watch::Sender<State>,
@@ -84,6 +89,14 @@ impl Job {
 
     pub(crate) fn copies_from(&self, address: String) {
         *lock(&self.source) = address;
+    }
+
+    pub(crate) fn method(&self) -> Option<Method> {
+        *lock(&self.method)
+    }
+
+    pub(crate) fn fills_by(&self, method: Method) {
+        *lock(&self.method) = Some(method);
     }
 
     pub(crate) fn ended_ms(&self) -> Option<u64> {
@@ -184,6 +197,7 @@ impl Control {
         group: &str,
         destination: String,
         wanted_source: Option<ServerRecord>,
+        wanted_method: Option<Method>,
     ) -> Result<Arc<Job>, CommandError> {
         let uuid = crate::identity::uuid();
         let uuid = uuid.map_err(|error| CommandError::Internal(error.to_string()))?;
@@ -192,8 +206,10 @@ impl Control {
             aim,
             group: group.to_owned(),
             wanted_source,
+            wanted_method,
+            method: Mutex::default(),
             source: Mutex::default(),
-            progress: Progress::default(),
+            progress: Arc::default(),
             started_ms: now_ms(),
             ended_ms: Mutex::default(),
             state: watch::channel(State::Running).0,

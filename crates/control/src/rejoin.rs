@@ -233,7 +233,13 @@ impl Control {
             return self.condemn(id, record, why).await;
         }
         let address = record.address();
-        let job = self.start_job(Aim::Rebuild { id }, &record.group, address.clone(), None)?;
+        let job = self.start_job(
+            Aim::Rebuild { id },
+            &record.group,
+            address.clone(),
+            None,
+            None,
+        )?;
         let detail = format!("{address} is filled anew (job {}): {why}", job.uuid);
         let event = Event::now("rejoin_by_clone", &record.group, detail);
         self.happened(event.of(&record.uuid, address));

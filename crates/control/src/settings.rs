@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use routing::rules::Rulebook;
 
+use crate::backup::{Backup, NoBackup};
 use crate::configuration::{Documents, NoDocuments};
 use crate::events::Listener;
 use crate::fence::{Fence, NoFence};
@@ -72,6 +73,10 @@ pub struct Settings {
     pub fence_timeout_ms: u64,
     /// Whether `fence` can do anything.
     pub fences: bool,
+    /// How fast files of one server may get into another one; 0 for no limit.
+    pub clone_mib_per_s_max: u64,
+    /// Who fills servers by a backup of files.
+    pub backup: Arc<dyn Backup>,
     /// How servers are fenced from outside.
     pub fence: Arc<dyn Fence>,
     /// Replicas write to disk once in a second instead of at each commit; a promoted one does not.
@@ -175,6 +180,8 @@ impl Settings {
             tool_dirs: Vec::new(),
             fence_timeout_ms: 5000,
             fences: false,
+            clone_mib_per_s_max: 0,
+            backup: Arc::new(NoBackup),
             fence: Arc::new(NoFence),
             relaxed_replicas: false,
             switchover_drain_ms: 50,

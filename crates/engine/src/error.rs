@@ -153,6 +153,10 @@ fn cure_of(number: u16) -> Option<&'static str> {
         }
         3 | 1021 | 1026 | 1114 => "free space on the server's disk",
         1153 => "raise max_allowed_packet on the server",
+        3678 => {
+            "a clone that was cut short left this directory behind: fill the server by `--method=clone`, or remove \
+             the directory from the server's data directory"
+        }
         _ => return None,
     })
 }

@@ -12,6 +12,7 @@
 pub mod accounts;
 pub mod binlog;
 mod branches;
+pub mod clone_plugin;
 pub mod copy;
 pub mod decisions;
 pub mod definitions;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use control::{Control, Credentials, Event, Fence, Peer, Roster};
+use control::{Backup, Control, Credentials, Event, Fence, Peer, Roster};
 use farm::{Published, Snapshot};
 use routing::rules::Rulebook;
 use session::{Scratch, Transport};
@@ -73,7 +73,7 @@ pub struct Router {
 
 impl Router {
     /// Opens the state store in `state` and binds the HTTP address unless there is a listener for it;
-    /// serves nothing yet, HTTP until its door is told to. Servers are fenced by `fence`, else by the `fence_command` of the settings.
+    /// serves nothing yet, HTTP until its door is told to. Servers are fenced by `means`, else by the `fence_command` of the settings.
     ///
     /// # Errors
     /// The store cannot be opened or read, or the address is in use.
@@ -81,7 +81,7 @@ impl Router {
         settings: Settings,
         state: &Path,
         tokens: Tokens,
-        fence: Option<Arc<dyn Fence>>,
+        means: Option<Means>,
         listeners: Listeners,
     ) -> Result<Router, Failure> {
         state_dir::prepare(state)?;
@@ -109,8 +109,7 @@ impl Router {
         let (listener, events) = outside::queue();
         told.listener = Some(Arc::new(listener));
         told.peers = Arc::new(door_http::HttpPeers);
-        told.fences = fence.is_some() || !settings.fence_command.is_empty();
-        told.fence = fence.unwrap_or_else(|| fence_command(&settings));
+        reach_servers(&settings, means, &mut told);
         told.membership = store::membership(&settings)?;
         if let Some(membership) = &mut told.membership {
             membership.replaces = !listeners.are_shared;
@@ -408,6 +407,21 @@ fn http_settings(
     http
 }
 
+/// What a router that started the servers itself can do with their processes and files.
+pub struct Means {
+    pub fence: Arc<dyn Fence>,
+    pub backup: Arc<dyn Backup>,
+}
+
+fn reach_servers(settings: &Settings, means: Option<Means>, told: &mut control::Settings) {
+    told.fences = means.is_some() || !settings.fence_command.is_empty();
+    told.fence = fence_command(settings);
+    if let Some(Means { fence, backup }) = means {
+        told.fence = fence;
+        told.backup = backup;
+    }
+}
+
 fn fence_command(settings: &Settings) -> Arc<dyn Fence> {
     Arc::new(FenceCommand {
         command: settings.fence_command.clone(),
@@ -450,6 +464,7 @@ pub fn tell_control(settings: &Settings, told: &mut control::Settings) {
     told.last_replica_wait_ms = settings.last_replica_wait_ms;
     told.step_timeout_ms = settings.step_timeout_ms;
     told.rejoin_by_clone = settings.rejoin_by_clone.0;
+    told.clone_mib_per_s_max = settings.clone_mib_per_s_max;
     told.detections = small(settings.detections);
     told.detection_interval_ms = settings.detection_interval_ms;
     told.detection_timeout_ms = settings.detection_timeout_ms;

@@ -56,13 +56,14 @@ impl Options {
         }
     }
 
-    pub(crate) fn data(&self) -> PathBuf {
+    /// The data directory.
+    pub fn data(&self) -> PathBuf {
         self.dir.join("data")
     }
 
     /// Temporary files. A server that starts removes what it takes for its own leftovers, so that a
     /// directory shared with others would lose the tables of their running queries.
-    pub(crate) fn temporary(&self) -> PathBuf {
+    pub fn temporary(&self) -> PathBuf {
         self.dir.join("tmp")
     }
 

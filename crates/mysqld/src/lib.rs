@@ -13,6 +13,7 @@
 //!
 //! All calls block; callers that start several servers at once use a thread for each.
 
+pub mod backup;
 mod binary;
 mod config;
 mod error;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use super::{Call, CommandError, CommandSpec};
 use crate::configuration::{Author, DOCUMENT_BYTES_MAX};
+use crate::filling::Method;
 
 /// Longest argument; descriptions are the longest there are.
 const ARGUMENT_BYTES_MAX: usize = 4096;
@@ -136,6 +137,15 @@ impl Arguments {
             Some(seconds) if (1..=TIMEOUT_S_MAX).contains(&seconds) => Ok(seconds * 1000),
             Some(other) => Err(self.bad("timeout", &other.to_string(), WHAT)),
         }
+    }
+
+    /// The argument `method` of commands that fill a server.
+    pub(crate) fn method(&self) -> Result<Option<Method>, CommandError> {
+        let Some(given) = self.get("method") else {
+            return Ok(None);
+        };
+        let method = Method::parse(given).ok_or_else(|| self.bad("method", given, Method::NAMES));
+        method.map(Some)
     }
 
     /// «This is no such thing», with what it should be.

@@ -190,6 +190,7 @@ impl Control {
             return Err(args.bad("name", &newcomer.name, "without blanks and colons"));
         }
         let waits = args.get("synchronous").is_none() || args.switch("synchronous")?;
+        let method = args.method()?;
         let admitted = {
             let _one_at_a_time = self.changing.lock().await;
             self.admit(&newcomer).await?
@@ -204,7 +205,7 @@ impl Control {
             server = address,
             "it is filled before it joins: {why}"
         );
-        let job = self.start_job(Aim::Join(newcomer), &group, address, None)?;
+        let job = self.start_job(Aim::Join(newcomer), &group, address, None, method)?;
         if !waits {
             return Ok(Table::begun(job.uuid.clone()));
         }

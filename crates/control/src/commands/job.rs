@@ -1,6 +1,7 @@
 //! Commands that show and end jobs.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::Value;
 
@@ -24,6 +25,9 @@ const COLUMNS: &[&str] = &[
     "bytes",
     "started",
     "ended",
+    "method",
+    "bytes_total",
+    "bytes_per_s",
 ];
 
 impl Control {
@@ -95,5 +99,12 @@ fn row(job: &Job) -> Vec<Value> {
         bytes.into(),
         when(job.started_ms).into(),
         job.ended_ms().map_or(Value::Null, |ms| when(ms).into()),
+        job.method()
+            .map_or(Value::Null, |method| method.name().into()),
+        match job.progress.bytes_total.load(Relaxed) {
+            0 => Value::Null,
+            total => total.into(),
+        },
+        job.progress.bytes_per_s().map_or(Value::Null, Value::from),
     ]
 }

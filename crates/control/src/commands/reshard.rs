@@ -155,5 +155,8 @@ pub(super) fn row(job: &str, record: &MoveRecord) -> Vec<Value> {
         record.bytes.into(),
         when(record.started_ms).into(),
         record.ended_ms.map_or(Value::Null, |ms| when(ms).into()),
+        Value::Null,
+        Value::Null,
+        Value::Null,
     ]
 }

@@ -184,6 +184,7 @@ impl Control {
             port,
             source: args.get("source_id").map(str::to_owned),
             force: args.switch("force")?,
+            method: args.method()?,
             timeout_ms: args.timeout_ms(self.settings().step_timeout_ms)?,
         };
         let waits = args.get("synchronous").is_none() || args.switch("synchronous")?;

@@ -56,6 +56,11 @@ const fn switch(name: &'static str, help: &'static str) -> ArgSpec {
 
 const GROUP: ArgSpec = required("group_id", "name of the group");
 const SERVER: ArgSpec = required("server_id", "the server's UUID, address or name");
+const METHOD: ArgSpec = optional(
+    "method",
+    "how it is filled: clone, backup or copy; default: the fastest that can",
+);
+
 const SYNCHRONOUS: ArgSpec = switch(
     "synchronous",
     "false: return at once; the uuid is that of a job",
@@ -101,7 +106,7 @@ commands! {
          optional("timeout", "seconds to wait for the server"),
          switch("update_only", "true: record the server, do not touch it"),
          optional("name", "a short name for people; default: the address"),
-         SYNCHRONOUS]
+         SYNCHRONOUS, METHOD]
         "Adds a server: the first becomes the primary, others replicate from it; an empty one that cannot catch up is filled first.";
     "group" "remove" GroupRemove Admin true
         [GROUP, SERVER]
@@ -155,7 +160,7 @@ commands! {
          optional("source_id", "the server to copy: UUID, address or name; default: a replica"),
          optional("timeout", "seconds to wait for the server"),
          switch("force", "true: what the server holds may be lost"),
-         SYNCHRONOUS]
+         SYNCHRONOUS, METHOD]
         "Fills a server with the data of a group; a member of the group follows its primary afterwards.";
     "job" "list" JobList Monitor false
         []

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use farm::Engine;
+use farm::{Engine, Position};
 use sqltext::ticked;
 
 use super::UNFINISHED;
@@ -53,14 +53,12 @@ pub async fn contents(link: &mut Link, timeout_ms: u64) -> Result<Contents, Erro
 /// Empties a server whose copy was given up: its databases go, its accounts stay as they are.
 pub async fn wipe(destination: &Login, timeout_ms: u64) -> Result<(), Error> {
     let mut link = Link::open(destination, timeout_ms).await?;
-    empty(&mut link, timeout_ms).await?;
-    let reset = words(link.version()).reset_log;
-    link.run("forget its position", reset, timeout_ms).await?;
+    prepare_to_fill(&mut link, timeout_ms).await?;
     drop_unfinished(&mut link, timeout_ms).await
 }
 
 /// Ends all other work on the server and drops its databases. Nothing of it is logged.
-pub(super) async fn empty(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+async fn empty(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
     const OPERATION: &str = "be emptied";
     detach(link, timeout_ms).await?;
     take_no_writes(link, timeout_ms).await?;
@@ -138,8 +136,9 @@ async fn roll_back_prepared(link: &mut Link, timeout_ms: u64) -> Result<(), Erro
     }
 }
 
-/// Marks the server as one whose data are not whole.
-pub(super) async fn begin(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+/// Empties the server, marks it as one whose data are not whole, and lets it forget its position.
+pub async fn prepare_to_fill(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    empty(link, timeout_ms).await?;
     let reset = words(link.version()).reset_log;
     link.run("forget its position", reset, timeout_ms).await
 }
@@ -421,6 +420,29 @@ pub(super) async fn finish(
     };
     link.run(OPERATION, &sql, timeout_ms).await?;
     drop_unfinished(link, timeout_ms).await
+}
+
+/// Gives a MariaDB server that got another one's files the position of these, as the backup noted it.
+/// It follows nobody then.
+pub async fn take_position(
+    destination: &Login,
+    gtids: &str,
+    timeout_ms: u64,
+) -> Result<Position, Error> {
+    const OPERATION: &str = "take its position";
+    let mut link = Link::open(destination, timeout_ms).await?;
+    let position = Position::parse(Engine::MariaDb, gtids).ok_or_else(|| Error::Reply {
+        operation: OPERATION,
+        server: link.address().to_owned(),
+        what: format!("the backup notes the position {gtids:?}"),
+    })?;
+    detach(&mut link, timeout_ms).await?;
+    let reset = words(link.version()).reset_log;
+    let gtids = quoted(&position.to_string());
+    let sql =
+        format!("{reset}; SET GLOBAL gtid_binlog_state={gtids}; SET GLOBAL gtid_slave_pos={gtids}");
+    link.run(OPERATION, &sql, timeout_ms).await?;
+    Ok(position)
 }
 
 async fn drop_unfinished(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {

@@ -22,7 +22,8 @@ mod rows;
 mod snapshot;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use farm::Position;
 
@@ -32,7 +33,7 @@ use crate::needed::Feature;
 use crate::own_privileges::demand;
 
 pub(crate) use catalog::{Column, Form, Program, Schema, bare_schema, columns, schema, schemas};
-pub use destination::{Contents, contents, wipe};
+pub use destination::{Contents, contents, prepare_to_fill, take_position, wipe};
 pub(crate) use destination::{make, run_bytes};
 pub(crate) use rows::put_row;
 
@@ -48,9 +49,22 @@ pub struct Progress {
     pub tables: AtomicU64,
     pub tables_done: AtomicU64,
     pub rows: AtomicU64,
-    /// Bytes of the statements that were sent.
+    /// Bytes of the statements that were sent, or of the files.
     pub bytes: AtomicU64,
+    /// All bytes, where that is known; else 0.
+    pub bytes_total: AtomicU64,
+    /// The connection of the destination that runs a clone; 0 while there is none.
+    pub thread: AtomicU64,
     step: Mutex<String>,
+    /// When the first byte could travel, and how long it took until the last one had.
+    clock: Mutex<Clock>,
+}
+
+/// The time of a transfer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    begun: Option<Instant>,
+    took: Option<Duration>,
 }
 
 impl Progress {
@@ -65,11 +79,44 @@ impl Progress {
         *self.step.lock().unwrap_or_else(PoisonError::into_inner) = step.into();
     }
 
-    fn begin(&self, tables: usize) {
-        self.tables.store(tables as u64, Relaxed);
-        for counter in [&self.tables_done, &self.rows, &self.bytes] {
+    /// A transfer begins of so many bytes; 0 when nobody knows.
+    pub fn begin_bytes(&self, total: u64) {
+        for counter in [&self.tables, &self.tables_done, &self.rows, &self.bytes] {
             counter.store(0, Relaxed);
         }
+        self.bytes_total.store(total, Relaxed);
+        let begun = Some(Instant::now());
+        *self.clock() = Clock { begun, took: None };
+    }
+
+    /// The last byte has arrived.
+    pub fn end_bytes(&self) {
+        let mut clock = self.clock();
+        clock.took = clock.begun.map(|begun| begun.elapsed());
+    }
+
+    /// All bytes have arrived, also those that nobody has counted yet.
+    pub fn complete_bytes(&self) {
+        let total = self.bytes_total.load(Relaxed);
+        self.bytes.fetch_max(total, Relaxed);
+    }
+
+    /// Bytes per second of the transfer under way, or of the last one; `None` before the first.
+    pub fn bytes_per_s(&self) -> Option<u64> {
+        let clock = *self.clock();
+        let took = clock.took.or(clock.begun.map(|begun| begun.elapsed()))?;
+        let bytes = u128::from(self.bytes.load(Relaxed));
+        let rate = bytes * 1000 / took.as_millis().max(1);
+        Some(u64::try_from(rate).unwrap_or(u64::MAX))
+    }
+
+    fn clock(&self) -> MutexGuard<'_, Clock> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, tables: usize) {
+        self.begin_bytes(0);
+        self.tables.store(tables as u64, Relaxed);
     }
 }
 
@@ -116,8 +163,7 @@ async fn copy_once(
     demand(&mut target, Feature::Clone, "be filled", timeout_ms).await?;
     let mut snapshot = snapshot::open(source, timeout_ms).await?;
     progress.enter("empties the destination");
-    destination::empty(&mut target, timeout_ms).await?;
-    destination::begin(&mut target, timeout_ms).await?;
+    destination::prepare_to_fill(&mut target, timeout_ms).await?;
     destination::make_tables(&mut target, &snapshot.catalog, timeout_ms).await?;
     let tables = snapshot.catalog.tables_in_order();
     progress.begin(tables.len());
@@ -132,6 +178,7 @@ async fn copy_once(
         progress.tables_done.fetch_add(1, Relaxed);
     }
     snapshot.lock.release(timeout_ms).await?;
+    progress.end_bytes();
     progress.enter("makes routines, views, triggers and events");
     destination::make_programs(&mut target, &snapshot.catalog, timeout_ms).await?;
     progress.enter("copies the accounts");

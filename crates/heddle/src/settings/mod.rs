@@ -391,6 +391,8 @@ settings! {
         "In a group with one replica, a commit waits so long for it, then goes on without; the default waits for ever.";
     rejoin_by_clone: Switch = "off" "" Live
         "A server that comes back with transactions that its group has not is filled anew from a replica, by itself, once these are saved; off, it is set FAULTY.";
+    clone_mib_per_s_max: u64 = "0" "MiB/s" [0, 1048576] Live
+        "How fast the clone plugin or mariadb-backup may fill a server (docs/REJOIN.md), so that the one that is copied goes on serving; 0 for no limit. A copy over SQL has none.";
     errant_dir: OptionalPath = "" "" Restart
         "Directory for transactions that are given up so, as binary logs and text; without it, `errant` in state_dir.";
     binlog_tool_dir: OptionalPath = "" "" Restart

@@ -10,8 +10,14 @@ use tokio::sync::{mpsc, oneshot};
 /// Orders that may wait for one guard.
 const ORDERS_MAX: usize = 8;
 
-/// Answered when the server's process has ended.
-pub type Order = oneshot::Sender<()>;
+/// What a guard is asked for.
+pub enum Order {
+    /// Answered when the server's process has ended.
+    Kill(oneshot::Sender<()>),
+    /// The files that arrived for the server become its data. Answered when it runs on them, or on the
+    /// old ones again.
+    Exchange(oneshot::Sender<Result<(), String>>),
+}
 
 /// The guards' ears, by the port of their server.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +45,17 @@ impl Guards {
         }
     }
 
+    /// Gives a guard something to do.
+    ///
+    /// # Errors
+    /// The server has no guard.
+    pub async fn order(&self, port: u16, order: Order) -> Result<(), String> {
+        let orders = self.lock().get(&port).map(|ear| ear.orders.clone());
+        let gone = || format!("the server on port {port} has no guard");
+        let orders = orders.ok_or_else(gone)?;
+        orders.send(order).await.map_err(|_| gone())
+    }
+
     /// A panic elsewhere does not make the ears wrong.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, Ear>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -60,7 +77,7 @@ impl Fence for Guards {
                 return Fenced::Surely;
             }
             let (killed, is_killed) = oneshot::channel();
-            if orders.send(killed).await.is_ok() && is_killed.await.is_ok() {
+            if orders.send(Order::Kill(killed)).await.is_ok() && is_killed.await.is_ok() {
                 Fenced::Surely
             } else {
                 Fenced::Failed("its guard has gone".to_owned())

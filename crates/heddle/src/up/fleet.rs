@@ -23,7 +23,7 @@ pub const READY_PATIENCE: Duration = Duration::from_secs(120);
 const ADOPT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// For an orderly shutdown; after that the server is killed, which costs a recovery only.
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
+pub const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Ports for servers, below those that the kernel hands out for outgoing connections.
 const PORTS: std::ops::Range<u16> = 21_000..32_000;

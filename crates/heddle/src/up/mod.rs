@@ -4,6 +4,7 @@
 //! then the servers, all at once; then the farm's state; then the doors. The end is the reverse, so
 //! that nobody is served by a farm whose servers are going away.
 
+mod backup;
 mod fence;
 mod fleet;
 mod join;
@@ -23,10 +24,11 @@ use crate::failure::Failure;
 use crate::listeners::Listeners;
 use crate::logging;
 use crate::printing::say;
-use crate::router::{Router, Signals, addresses_are_free, blocking, runtime};
+use crate::router::{Means, Router, Signals, addresses_are_free, blocking, runtime};
 use crate::settings::{OptionalAddress, OptionalPath, Settings};
 use crate::state_dir;
 
+use backup::Backups;
 use fence::Guards;
 use fleet::{Identity, Member, Recipe};
 use place::Place;
@@ -97,9 +99,15 @@ async fn farm(flags: cli::Up, mut settings: Settings) -> Result<(), Failure> {
     let recipe = recipe(binary, &place).await?;
     let tokens = Tokens::of(&place.dir)?;
     let guards = Guards::default();
-    let fence = Arc::new(guards.clone());
+    let mut backups = Backups::new(&guards, &place, &all, &recipe.binary);
+    backups.user.clone_from(&settings.admin_user);
+    backups.password.clone_from(&settings.admin_password);
+    let means = Means {
+        fence: Arc::new(guards.clone()),
+        backup: Arc::new(backups),
+    };
     let listeners = Listeners::default();
-    let router = Router::open(settings, &place.state(), tokens, Some(fence), listeners).await?;
+    let router = Router::open(settings, &place.state(), tokens, Some(means), listeners).await?;
     let members = start(&recipe, &place, &all, &router).await?;
 
     let record = Arc::new(Record::new(&place, &members));

@@ -132,10 +132,16 @@ async fn guard(watch: &Watch, mut member: Member, mut stop: watch::Receiver<bool
     loop {
         match idle(&mut stop, LOOK, &mut orders).await {
             Call::End => return member,
-            Call::Kill(killed) => {
+            Call::Do(Order::Kill(killed)) => {
                 // One that cannot be killed has ended already; what is left is seen below.
                 let _ = member.server.kill();
                 let _ = killed.send(());
+            }
+            Call::Do(Order::Exchange(done)) => {
+                started = Instant::now();
+                let outcome = exchange(watch, &mut member).await;
+                // Nobody waits any more for a job that was aborted.
+                let _ = done.send(outcome.map_err(|failure| failure.text));
             }
             Call::Look => {}
         }
@@ -168,8 +174,8 @@ async fn guard(watch: &Watch, mut member: Member, mut stop: watch::Receiver<bool
 enum Call {
     /// The farm stops.
     End,
-    /// The server is to be killed.
-    Kill(Order),
+    /// Something is to be done with the server.
+    Do(Order),
     /// Nothing: it is time to look.
     Look,
 }
@@ -183,9 +189,35 @@ async fn idle(
     // An error means that the sender is gone, which is the end as well.
     tokio::select! {
         ended = stop.wait_for(|&stopped| stopped) => { let _ = ended; Call::End }
-        Some(order) = orders.recv() => Call::Kill(order),
+        Some(order) = orders.recv() => Call::Do(order),
         () = tokio::time::sleep(pause) => Call::Look,
     }
+}
+
+/// Starts a server on the files that arrived for it. With these it does not start, it gets its own back.
+async fn exchange(watch: &Watch, member: &mut Member) -> Result<(), Failure> {
+    let options = member.server.options().clone();
+    watch.guards.runs(options.port, false);
+    say(format!("{} gets the files of another server", options.name));
+    member.server.ask_to_stop();
+    let since = Instant::now();
+    while member.server.is_running() {
+        if since.elapsed() > fleet::STOP_PATIENCE {
+            member.server.kill()?;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    let exchanged = options.clone();
+    blocking(move || mysqld::backup::exchange(&exchanged)).await??;
+    let Err(failure) = restart(watch, member).await else {
+        return Ok(());
+    };
+    if member.server.is_running() {
+        // Its group is not as it should be, which others see to.
+        return Ok(());
+    }
+    blocking(move || mysqld::backup::exchange_back(&options)).await??;
+    Err(failure)
 }
 
 async fn restart(watch: &Watch, member: &mut Member) -> Result<(), Failure> {

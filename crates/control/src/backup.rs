@@ -1,0 +1,51 @@
+//! Filling a server with the files of another one, by whoever can reach both data directories.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use engine::copy::Progress;
+
+/// One backup of a donor, made straight into the recipient's data directory.
+#[derive(Clone, Debug)]
+pub struct BackupOrder {
+    /// `host:port`.
+    pub donor: String,
+    pub recipient: String,
+    /// 0 for no limit.
+    pub mib_per_s_max: u64,
+    /// Whoever carries it out writes down how far it is.
+    pub progress: Arc<Progress>,
+}
+
+/// The future of [`Backup::fill`]: the GTID position of the backup, or why there is none.
+pub type Filling = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+
+/// Files and processes of servers, as far as the router can reach them.
+pub trait Backup: Send + Sync + Debug {
+    /// Why it cannot fill this recipient from this donor (`host:port` each); `None` when it can.
+    fn objection(&self, donor: &str, recipient: &str) -> Option<String>;
+
+    /// Fills the recipient, which is started again with the donor's data. Dropped, it ends whatever it
+    /// began. The recipient keeps what it had when it fails. Called on the control thread: must not
+    /// block it.
+    fn fill(&self, order: BackupOrder) -> Filling;
+}
+
+/// No means at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoBackup;
+
+impl Backup for NoBackup {
+    fn objection(&self, _donor: &str, _recipient: &str) -> Option<String> {
+        Some(
+            "this router did not start the servers; `heddle up` fills its own by mariadb-backup"
+                .to_owned(),
+        )
+    }
+
+    fn fill(&self, order: BackupOrder) -> Filling {
+        Box::pin(async move { Err(format!("{} is out of reach", order.recipient)) })
+    }
+}
