@@ -71,7 +71,7 @@ impl Control {
             Verb::RotateAuthority => self.rotate_authority().await,
             Verb::ManagePing => self.manage_ping(),
             Verb::ManageHelp => self.manage_help(args),
-            of_maps => Box::pin(self.dispatch_to_maps(of_maps, args)).await,
+            Verb::OfMaps(verb) => Box::pin(self.dispatch_to_maps(verb, args)).await,
         }
     }
 
