@@ -68,8 +68,6 @@ pub struct Settings {
     pub errant_dir: PathBuf,
     /// Where `mariadb-binlog` and `mysqlbinlog` are looked for before PATH.
     pub tool_dirs: Vec<PathBuf>,
-    /// Time that a fenced server is given to become read-only by itself.
-    pub fence_timeout_ms: u64,
     /// Whether `fence` can do anything.
     pub fences: bool,
     /// How servers are fenced from outside.
@@ -173,7 +171,6 @@ impl Settings {
             rejoin_by_clone: false,
             errant_dir: PathBuf::from("errant"),
             tool_dirs: Vec::new(),
-            fence_timeout_ms: 5000,
             fences: false,
             fence: Arc::new(NoFence),
             relaxed_replicas: false,

@@ -1,4 +1,5 @@
-//! What the data plane counts. Each core has its own counters; readers add them up.
+//! What the data plane counts. Each core has its own counters; readers add them up. Each name has a row in
+//! docs/STATISTICS.md, where those stand, too, that stay 0.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
