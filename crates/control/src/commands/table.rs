@@ -27,7 +27,7 @@ pub struct CommandSpec {
     pub changes: bool,
     pub help: &'static str,
     /// Which router carries it out.
-    pub(crate) done_by: DoneBy,
+    pub done_by: DoneBy,
     pub(crate) verb: Verb,
 }
 
@@ -450,30 +450,6 @@ mod tests {
                 name == "manage ping",
                 "{name}"
             );
-        }
-    }
-
-    #[test]
-    fn the_leader_carries_out_what_changes_the_farm() {
-        // A copy runs on the router that began it, any router finds a session and a transaction, and an
-        // export writes nothing.
-        let exceptions = [
-            "job abort",
-            "transaction resolve",
-            "session kill",
-            "meta export",
-        ];
-        for spec in TABLE {
-            let name = format!("{} {}", spec.group, spec.command);
-            let changes_farm = spec.changes && !exceptions.contains(&&*name);
-            let of_leader = spec.done_by == DoneBy::Leader;
-            assert_eq!(
-                of_leader, changes_farm,
-                "{name}: Leader is for what changes the farm; else name it here with its reason"
-            );
-            let of_every = spec.done_by == DoneBy::Every;
-            let asks_some = spec.args.iter().any(|arg| arg.name == ROUTER.name);
-            assert_eq!(of_every, asks_some, "{name}: Every takes ROUTER and LOCAL");
         }
     }
 

@@ -2,7 +2,7 @@
 
 /// Which router carries a command out. A row of the command table has no default for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DoneBy {
+pub enum DoneBy {
     /// The router that is asked.
     Asked,
     /// The leader, whichever router is asked: one router makes all changes of servers and of the farm,
