@@ -26,7 +26,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::admin::WarmLinks;
 use crate::aside::Aside;
 use crate::commander::{Commander, Queues, Request};
-use crate::commands::{Arguments, Call, CommandError, Table};
+use crate::commands::{Arguments, Call, CommandError, DoneBy, Table};
 use crate::configuration::Current;
 use crate::crossing::Crossings;
 use crate::editing::TRIES;
@@ -306,10 +306,10 @@ impl Control {
         call.check()?;
         let spec = call.spec()?;
         let arguments = Arguments::resolve(spec, call)?;
-        if spec.verb.is_farm_wide() && !call.from_peer {
+        if spec.done_by == DoneBy::Every && !call.from_peer {
             return self.over_farm(spec.verb, &arguments, call).await;
         }
-        if spec.verb.is_leaders()
+        if spec.done_by == DoneBy::Leader
             && let Some(answer) = self.have_leader(call).await
         {
             return answer;

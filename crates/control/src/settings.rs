@@ -69,8 +69,6 @@ pub struct Settings {
     pub errant_dir: PathBuf,
     /// Where `mariadb-binlog` and `mysqlbinlog` are looked for before PATH.
     pub tool_dirs: Vec<PathBuf>,
-    /// Time that a fenced server is given to become read-only by itself.
-    pub fence_timeout_ms: u64,
     /// Whether `fence` can do anything.
     pub fences: bool,
     /// How fast files of one server may get into another one; 0 for no limit.
@@ -178,7 +176,6 @@ impl Settings {
             rejoin_by_clone: false,
             errant_dir: PathBuf::from("errant"),
             tool_dirs: Vec::new(),
-            fence_timeout_ms: 5000,
             fences: false,
             clone_mib_per_s_max: 0,
             backup: Arc::new(NoBackup),

@@ -443,7 +443,6 @@ fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Sett
     told.tool_dirs = settings.binlog_tool_dir.0.iter().cloned().collect();
     told.proxy = settings.proxy_protocol_servers.0;
     told.relaxed_replicas = settings.relaxed_replicas.0;
-    told.fence_timeout_ms = settings.fence_timeout_ms;
     told.rules = Arc::clone(rules);
     tell_control(settings, &mut told);
     told

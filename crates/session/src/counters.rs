@@ -1,4 +1,5 @@
-//! What the data plane counts. Each core has its own counters; readers add them up.
+//! What the data plane counts. Each core has its own counters; readers add them up. Each name has a row in
+//! docs/STATISTICS.md, where those stand, too, that stay 0.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -132,16 +133,16 @@ counters! {
     gtid_commit_injections_failure "COMMITs that may have no known GTID.";
     gtid_implicit_commit_injections_success "Implicit commits whose GTID was learnt.";
     gtid_implicit_commit_injections_failure "Implicit commits that may have no known GTID.";
-    fabric_sharding_lookup_servers_success "Look-ups of a shard's servers for a session.";
-    fabric_sharding_lookup_servers_failure "Look-ups of a shard's servers that failed.";
-    fabric_sharding_lookup_servers_time_total "Microseconds spent on look-ups of a shard's servers.";
-    fabric_sharding_lookup_servers_bytes_total "Bytes received for look-ups of a shard's servers.";
-    fabric_sharding_lookup_servers_xml_failure "Look-ups whose answer could not be read.";
+    fabric_sharding_lookup_servers_success "Look-ups of a shard's servers for a session; always 0.";
+    fabric_sharding_lookup_servers_failure "Look-ups of a shard's servers that failed; always 0.";
+    fabric_sharding_lookup_servers_time_total "Microseconds spent on look-ups of a shard's servers; always 0.";
+    fabric_sharding_lookup_servers_bytes_total "Bytes received for look-ups of a shard's servers; always 0.";
+    fabric_sharding_lookup_servers_xml_failure "Look-ups whose answer could not be read; always 0.";
     xa_begin "Transactions over groups that were begun.";
     xa_commit_success "Transactions over groups that were committed.";
     xa_commit_failure "Transactions over groups whose commit failed.";
     xa_rollback_success "Transactions over groups that were rolled back.";
-    xa_rollback_failure "Transactions over groups whose rollback failed.";
+    xa_rollback_failure "Transactions over groups whose rollback failed; always 0.";
     xa_participants "Groups that took part in transactions over groups.";
     xa_rollback_on_close "Transactions over groups that were rolled back when their client left.";
 }

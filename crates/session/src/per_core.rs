@@ -93,8 +93,11 @@ impl Shared {
         sum.extend(self.entrance.counted());
         sum.extend(self.live.memory().counters());
         sum.extend(of_farm(&self.published.load()));
-        let help = "Tasks of cores that panicked; what was said is in the log.";
-        sum.push(("tasks_panicked", help, reactor::panics()));
+        sum.push((
+            "tasks_panicked",
+            "Tasks of cores that panicked; what was said is in the log.",
+            reactor::panics(),
+        ));
         sum
     }
 }

@@ -1,10 +1,14 @@
 //! The house rules, as a test of the tree. The first half checks the project, the second half
 //! checks the rules themselves on small snippets that break them.
 
+#[path = "house_rules/counted.rs"]
+mod counted;
 #[path = "house_rules/links.rs"]
 mod links;
 #[path = "house_rules/rules.rs"]
 mod rules;
+#[path = "house_rules/settings.rs"]
+mod settings;
 #[path = "house_rules/source.rs"]
 mod source;
 #[path = "house_rules/workspace.rs"]
@@ -130,6 +134,34 @@ fn every_golden_file_is_read() {
     let files = workspace::files(&root);
     let sources = workspace::sources(&root, &files);
     assert_none(&workspace::dead_golden_files(&files, &sources));
+}
+
+#[test]
+fn counters_stand_on_their_page() {
+    let root = workspace::root();
+    let sources = workspace::sources(&root, &workspace::files(&root));
+    let counters: Vec<_> = sources.iter().flat_map(counted::counters).collect();
+    assert!(
+        counters.len() > 180,
+        "the walk found only {} counters",
+        counters.len()
+    );
+    let page = fs::read_to_string(root.join(counted::PAGE)).expect("counters have a page");
+    assert_none(&counted::differences(&counters, &page));
+    assert_none(&counted::idle(&counters, &sources));
+}
+
+#[test]
+fn settings_are_read() {
+    let root = workspace::root();
+    let sources = workspace::sources(&root, &workspace::files(&root));
+    let declared: Vec<_> = sources.iter().flat_map(settings::declared).collect();
+    assert!(
+        declared.len() > 200,
+        "the walk found only {} settings",
+        declared.len()
+    );
+    assert_none(&settings::unread(&declared, &sources));
 }
 
 // From here on: the rules themselves, on bad snippets.
@@ -309,6 +341,72 @@ fn rule_machine_paths() {
             .collect::<Vec<_>>(),
         [1]
     );
+}
+
+#[test]
+fn rule_counted() {
+    let text = "counters! {\n    a \"An a.\";\n    b_now \"Some b.\";\n}\n\
+                fn c() {\n    f(\"c\", \"A c.\"); // (\"d\", \"A d.\")\n    \
+                Family { name: \"heddle_e\" };\n}\n\
+                #[cfg(test)]\nmod tests {\n    fn g() { f(\"g\", \"A g.\"); }\n}\n";
+    let table = Source::new("crates/session/src/a.rs", text);
+    let counters = counted::counters(&table);
+    let names: Vec<_> = counters.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["a", "b_now", "c", "heddle_e"]);
+    let page = "| where | how |\n| `x` | y |\n\n| name | counts |\n| --- | --- |\n\
+                | `a`, `b_now` *gauge* | of `z` |\n| `c` | |\n| `heddle_e{by,how}` | |\n";
+    let lines_of = |page: &str| {
+        let found = counted::differences(&counters, page);
+        let places = found.iter().map(|one| (one.path.clone(), one.line));
+        places.collect::<Vec<_>>()
+    };
+    let (code, page_path) = (table.path.clone(), counted::PAGE.to_string());
+    assert_eq!(lines_of(page), []);
+    assert_eq!(lines_of(&page.replace("`b_now`", "")), [(code.clone(), 3)]);
+    let other = page.replace("`heddle_e{by,how}`", "`heddle_f`");
+    assert_eq!(lines_of(&other), [(code, 7), (page_path.clone(), 8)]);
+    let twice = page.replace("`c`", "`c`, `a`");
+    assert_eq!(lines_of(&twice), [(page_path, 7)]);
+    // Of the rows of a table, `a` is counted, and `b_now` in tests only.
+    let user = "fn h() { count(&x.a); }\n#[cfg(test)]\nmod tests {\n fn i() { x.b_now; }\n}\n";
+    let user = Source::new("crates/session/src/b.rs", user);
+    let idle = counted::idle(&counters, &[table, user]);
+    let lines: Vec<_> = idle.iter().map(|one| one.line).collect();
+    assert_eq!(lines, [3]);
+}
+
+#[test]
+fn rule_settings() {
+    let unread = |files: &[(&str, &str)]| {
+        let sources: Vec<_> = files
+            .iter()
+            .map(|&(at, text)| Source::new(at, text))
+            .collect();
+        let declared: Vec<_> = sources.iter().flat_map(settings::declared).collect();
+        let found = settings::unread(&declared, &sources);
+        found.iter().map(|one| one.line).collect::<Vec<_>>()
+    };
+    let table = "settings! {\n    a: u64 = \"1\" \"\" Live\n        \"An a.\";\n    \
+                 b_ms: Switch = \"on\" \"\" Live\n        \"A b.\";\n}\n";
+    let table = ("crates/heddle/src/settings/mod.rs", table);
+    let reader = |text| [table, ("crates/heddle/src/a.rs", text)];
+    assert_eq!(unread(&reader("fn f() { g(s.a, s.b_ms.0); }\n")), []);
+    assert_eq!(
+        unread(&reader("fn f() { g(s.a); s.b_ms = 1; } // s.b_ms\n")),
+        [4]
+    );
+    let only_tests = "#[cfg(test)]\nmod tests {\n fn f() { g(s.a, s.b_ms); }\n}\n";
+    assert_eq!(unread(&reader(only_tests)), [2, 4]);
+    let obeys = |text| {
+        let carried = "pub struct Settings {\n    /// A c.\n    pub c: u64,\n    pub d: u64,\n}\n\
+                       impl Settings {\n    fn new() { Settings { c: 1, d: 2 }; }\n}\n";
+        let elsewhere = ("crates/session/src/a.rs", "fn f() { s.c; s.d; }\n");
+        let carried = ("crates/control/src/settings.rs", carried);
+        unread(&[carried, elsewhere, ("crates/control/src/a.rs", text)])
+    };
+    assert_eq!(obeys("fn f() { s.c == s.d; }\n"), []);
+    assert_eq!(obeys("fn f() { let Settings { c, .. } = s; }\n"), [4]);
+    assert_eq!(obeys("fn f() { s.c(); s.d = 1; }\n"), [3, 4]);
 }
 
 #[test]

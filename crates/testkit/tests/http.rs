@@ -1,5 +1,6 @@
-//! The HTTP door of a whole router under clients who mean ill, and what goes on meanwhile.
+//! The HTTP door of a whole router: its metrics; clients who mean ill, and what goes on meanwhile.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Command, Output, Stdio};
@@ -34,6 +35,62 @@ fn greedy(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     // The router reads no more of them than it answers.
     let _ = stream.write_all(request.repeat(5000).as_bytes());
     stream
+}
+
+/// The metrics that the page of statistics tells of, and their kinds: its rows are marked as gauges, and
+/// its head says what becomes of a name in `/metrics`.
+fn metrics_of_the_page() -> BTreeMap<String, &'static str> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/STATISTICS.md");
+    let page = std::fs::read_to_string(path).expect("the page is there");
+    let mut found = BTreeMap::new();
+    let mut in_table = false;
+    for line in page.lines() {
+        in_table = line == "| name | counts |" || (in_table && line.starts_with('|'));
+        let cell = line.split('|').nth(1).filter(|_| in_table).unwrap_or("");
+        let is_gauge = cell.contains("*gauge*");
+        // What stands between a pair of backticks.
+        for name in cell.split('`').skip(1).step_by(2) {
+            let name = name.split('{').next().unwrap_or(name);
+            let stem = name.trim_end_matches("_now").trim_end_matches("_total");
+            let metric = match (name.starts_with("heddle_"), is_gauge) {
+                (true, _) => name.to_owned(),
+                (false, true) => format!("heddle_{stem}"),
+                (false, false) => format!("heddle_{stem}_total"),
+            };
+            found.insert(metric, if is_gauge { "gauge" } else { "counter" });
+        }
+    }
+    found
+}
+
+#[test]
+fn a_farm_shows_the_metrics_of_the_page() {
+    let Some(farm) = Farm::start(&["--replicas", "1"]) else {
+        return;
+    };
+    let mut stream = connect(Ipv4Addr::LOCALHOST, farm.http);
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let types = answer
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let shown: BTreeMap<String, &str> = types.map(|(name, kind)| (name.to_owned(), kind)).collect();
+    let mut told = metrics_of_the_page();
+    // There are no rules.
+    assert!(told.remove("heddle_rule_matches_total").is_some());
+    let here = |(name, kind): (&String, &&str)| format!("{name} {kind}");
+    let (shown, told): (Vec<_>, Vec<_>) = (
+        shown.iter().map(here).collect(),
+        told.iter().map(here).collect(),
+    );
+    let untold: Vec<_> = shown.iter().filter(|one| !told.contains(one)).collect();
+    let unshown: Vec<_> = told.iter().filter(|one| !shown.contains(one)).collect();
+    assert!(
+        untold.is_empty() && unshown.is_empty(),
+        "only in /metrics: {untold:#?}\nonly in docs/STATISTICS.md: {unshown:#?}"
+    );
 }
 
 #[test]

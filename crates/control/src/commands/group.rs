@@ -72,7 +72,7 @@ impl Control {
             Verb::ManagePing => self.manage_ping(),
             Verb::ManageDoctor => self.manage_doctor(args).await,
             Verb::ManageHelp => self.manage_help(args),
-            of_maps => Box::pin(self.dispatch_to_maps(of_maps, args)).await,
+            Verb::OfMaps(verb) => Box::pin(self.dispatch_to_maps(verb, args)).await,
         }
     }
 

@@ -33,7 +33,8 @@ use serde_json::Value;
 pub(crate) use arguments::Arguments;
 pub(crate) use shards::find_shard;
 pub use table::{ArgSpec, CommandSpec, TABLE};
-pub(crate) use verb::Verb;
+pub use verb::DoneBy;
+pub(crate) use verb::{MapVerb, Verb};
 
 /// Longest name of an author.
 const BY_CHARS_MAX: usize = 200;

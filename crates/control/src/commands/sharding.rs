@@ -6,7 +6,7 @@ use farm::sharding::TableSchema;
 use serde_json::Value;
 
 use super::group::{done, find_group};
-use super::{Arguments, CommandError, Table, Verb};
+use super::{Arguments, CommandError, MapVerb, Table};
 use crate::record::{Declared, KeyRecord, MapRecord, TableRecord};
 use crate::runtime::Control;
 use crate::sharding::catalog::Which;
@@ -19,41 +19,38 @@ impl Control {
     /// Carries out a command about maps, shards and their tables.
     pub(super) async fn dispatch_to_maps(
         &self,
-        verb: Verb,
+        verb: MapVerb,
         args: &Arguments,
     ) -> Result<Table, CommandError> {
         match verb {
-            Verb::DumpShardMaps => Ok(self.dump_shard_maps(args)),
-            Verb::DumpShardIndex => Ok(self.dump_shard_index(args)),
-            Verb::DumpShardTables => Ok(self.dump_shard_tables(args)),
-            Verb::DumpShardingInformation => Ok(self.dump_sharding_information(args)),
-            Verb::CreateDefinition => self.create_definition(args).await,
-            Verb::RemoveDefinition => self.remove_definition(args).await,
-            Verb::ListDefinitions => Ok(self.list_definitions()),
-            Verb::AddShard => self.add_shard(args).await,
-            Verb::ListShards => self.list_shards(args),
-            Verb::EnableShard => self.set_shard(args, true).await,
-            Verb::DisableShard => self.set_shard(args, false).await,
-            Verb::RemoveShard => self.remove_shard(args).await,
-            Verb::AddTable => self.add_table(args).await,
-            Verb::AddGlobalTable => self.add_global_table(args).await,
-            Verb::RemoveTable => self.remove_table(args).await,
-            Verb::LookupTable => self.lookup_table(args),
-            Verb::ListTables => self.list_tables(args),
-            Verb::ShardServers => self.shard_servers(args),
-            Verb::PruneShard => self.prune_shard(args).await,
-            Verb::MoveShard => self.move_shard(args).await,
-            Verb::SplitShard => self.split_shard(args).await,
-            Verb::AssignDatabase => self.assign_database(args).await,
-            Verb::VerifyShards => self.verify(args).await,
-            Verb::RefreshTables => self.refresh(args).await,
-            Verb::AddChange => self.add_change(args).await,
-            Verb::DropChange => self.drop_change(args).await,
-            Verb::ListChanges => Ok(self.list_changes()),
-            Verb::ResumeChange => self.resume_change(args).await,
-            other => Err(CommandError::Internal(format!(
-                "nothing carries {other:?} out"
-            ))),
+            MapVerb::DumpShardMaps => Ok(self.dump_shard_maps(args)),
+            MapVerb::DumpShardIndex => Ok(self.dump_shard_index(args)),
+            MapVerb::DumpShardTables => Ok(self.dump_shard_tables(args)),
+            MapVerb::DumpShardingInformation => Ok(self.dump_sharding_information(args)),
+            MapVerb::CreateDefinition => self.create_definition(args).await,
+            MapVerb::RemoveDefinition => self.remove_definition(args).await,
+            MapVerb::ListDefinitions => Ok(self.list_definitions()),
+            MapVerb::AddShard => self.add_shard(args).await,
+            MapVerb::ListShards => self.list_shards(args),
+            MapVerb::EnableShard => self.set_shard(args, true).await,
+            MapVerb::DisableShard => self.set_shard(args, false).await,
+            MapVerb::RemoveShard => self.remove_shard(args).await,
+            MapVerb::AddTable => self.add_table(args).await,
+            MapVerb::AddGlobalTable => self.add_global_table(args).await,
+            MapVerb::RemoveTable => self.remove_table(args).await,
+            MapVerb::LookupTable => self.lookup_table(args),
+            MapVerb::ListTables => self.list_tables(args),
+            MapVerb::ShardServers => self.shard_servers(args),
+            MapVerb::PruneShard => self.prune_shard(args).await,
+            MapVerb::MoveShard => self.move_shard(args).await,
+            MapVerb::SplitShard => self.split_shard(args).await,
+            MapVerb::AssignDatabase => self.assign_database(args).await,
+            MapVerb::VerifyShards => self.verify(args).await,
+            MapVerb::RefreshTables => self.refresh(args).await,
+            MapVerb::AddChange => self.add_change(args).await,
+            MapVerb::DropChange => self.drop_change(args).await,
+            MapVerb::ListChanges => Ok(self.list_changes()),
+            MapVerb::ResumeChange => self.resume_change(args).await,
         }
     }
 

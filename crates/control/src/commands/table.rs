@@ -3,7 +3,7 @@
 use farm::Access;
 
 use super::CommandError;
-use super::verb::Verb;
+use super::verb::{DoneBy, MapVerb, Verb};
 
 /// One argument of a command.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,8 @@ pub struct CommandSpec {
     /// True when it may change the farm or end a client's work; it needs the admin right then.
     pub changes: bool,
     pub help: &'static str,
+    /// Which router carries it out.
+    pub done_by: DoneBy,
     pub(crate) verb: Verb,
 }
 
@@ -81,103 +83,107 @@ const CHANGE_ID: ArgSpec = required("change_id", "id from `sharding list_changes
 const TABLE_NAME: ArgSpec = required("table_name", "DATABASE.TABLE");
 
 macro_rules! commands {
-    ($($group:literal $command:literal $verb:ident $access:ident $changes:literal [$($arg:expr),*] $help:literal;)*) => {
+    ($(
+        $group:literal $command:literal $verb:ident $(($of_maps:ident))? $done_by:ident $access:ident
+        $changes:literal [$($arg:expr),*] $help:literal;
+    )*) => {
         /// Every command there is.
         pub static TABLE: &[CommandSpec] = &[$(CommandSpec {
             group: $group, command: $command, args: &[$($arg),*], access: Access::$access,
-            changes: $changes, help: $help, verb: Verb::$verb,
+            changes: $changes, help: $help, done_by: DoneBy::$done_by,
+            verb: Verb::$verb $((MapVerb::$of_maps))?,
         }),*];
     };
 }
 
 commands! {
-    "group" "create" GroupCreate Admin true
+    "group" "create" GroupCreate Leader Admin true
         [GROUP, optional("description", "free text"),
          optional("kind", "replication (the default) or galera")]
         "Makes an empty group of servers.";
-    "group" "destroy" GroupDestroy Admin true
+    "group" "destroy" GroupDestroy Leader Admin true
         [GROUP]
         "Removes a group that has no servers.";
-    "group" "description" GroupDescription Admin true
+    "group" "description" GroupDescription Leader Admin true
         [GROUP, optional("description", "the new text; none clears it")]
         "Changes a group's description.";
-    "group" "add" GroupAdd Admin true
+    "group" "add" GroupAdd Leader Admin true
         [GROUP, required("address", "HOST:PORT of the server"),
          optional("timeout", "seconds to wait for the server"),
          switch("update_only", "true: record the server, do not touch it"),
          optional("name", "a short name for people; default: the address"),
          SYNCHRONOUS, METHOD]
         "Adds a server: the first becomes the primary, others replicate from it; an empty one that cannot catch up is filled first.";
-    "group" "remove" GroupRemove Admin true
+    "group" "remove" GroupRemove Leader Admin true
         [GROUP, SERVER]
         "Takes a replica out of its group and stops its replication.";
-    "group" "activate" GroupActivate Admin true
+    "group" "activate" GroupActivate Leader Admin true
         [GROUP]
         "Lets Heddle act by itself when the group's primary fails.";
-    "group" "deactivate" GroupDeactivate Admin true
+    "group" "deactivate" GroupDeactivate Leader Admin true
         [GROUP]
         "Stops Heddle from acting by itself on this group.";
-    "group" "promote" GroupPromote Admin true
+    "group" "promote" GroupPromote Leader Admin true
         [GROUP, optional("server_id", "who takes over: UUID, address or name; default: the best")]
         "Switches over to another primary; clients only wait a moment.";
-    "group" "demote" GroupDemote Admin true
+    "group" "demote" GroupDemote Leader Admin true
         [GROUP]
         "Leaves a group without a primary; writes wait until `group promote`.";
-    "group" "health" GroupHealth Monitor false
+    "group" "health" GroupHealth Asked Monitor false
         [GROUP]
         "Shows who of a group lives and replicates.";
-    "group" "events" GroupEvents Monitor false
+    "group" "events" GroupEvents Asked Monitor false
         [optional("group_id", "only this group's events")]
         "Shows what happened lately, oldest first.";
-    "group" "lookup_servers" GroupLookupServers Monitor false
+    "group" "lookup_servers" GroupLookupServers Asked Monitor false
         [GROUP, optional("server_id", "only this server: UUID, address or name"),
          optional("status", "only this status: FAULTY, SPARE, SECONDARY or PRIMARY"),
          optional("mode", "only this mode: OFFLINE, READ_ONLY, WRITE_ONLY or READ_WRITE")]
         "Lists the servers of a group.";
-    "group" "lookup_groups" GroupLookupGroups Monitor false
+    "group" "lookup_groups" GroupLookupGroups Asked Monitor false
         [optional("group_id", "only this group")]
         "Lists the groups.";
-    "server" "set_status" ServerSetStatus Admin true
+    "server" "set_status" ServerSetStatus Leader Admin true
         [SERVER, required("status", "SPARE, SECONDARY or FAULTY"),
          switch("update_only", "true: change the record only"),
          switch("promotable", "false: it never becomes the primary, whatever happens; true again: it may")]
         "Changes a server's standing in its group, except from or to primary.";
-    "server" "set_mode" ServerSetMode Admin true
+    "server" "set_mode" ServerSetMode Leader Admin true
         [SERVER, required("mode", "OFFLINE, READ_ONLY, WRITE_ONLY or READ_WRITE")]
         "Changes which statements a server gets.";
-    "server" "set_weight" ServerSetWeight Admin true
+    "server" "set_weight" ServerSetWeight Leader Admin true
         [SERVER, required("weight", "share of reads, a number above 0; default 1")]
         "Changes a server's share of the reads.";
-    "server" "accept_certificate" ServerAcceptCertificate Admin true
+    "server" "accept_certificate" ServerAcceptCertificate Leader Admin true
         [SERVER, optional("key", "SHA-256 of the public key that the server must show, in hexadecimal digits")]
         "Knows a server by the certificate that it shows now; the reply has the SHA-256 of its key.";
-    "server" "lookup_uuid" ServerLookupUuid Admin false
+    "server" "lookup_uuid" ServerLookupUuid Asked Admin false
         [required("address", "HOST:PORT of a server of the farm"),
          optional("timeout", "ignored; nobody is waited for")]
         "Shows the UUID of the farm's server at an address.";
-    "server" "clone" ServerClone Admin true
+    "server" "clone" ServerClone Leader Admin true
         [GROUP, required("destn_address", "HOST:PORT of the server to fill"),
          optional("source_id", "the server to copy: UUID, address or name; default: a replica"),
          optional("timeout", "seconds to wait for the server"),
          switch("force", "true: what the server holds may be lost"),
          SYNCHRONOUS, METHOD]
         "Fills a server with the data of a group; a member of the group follows its primary afterwards.";
-    "job" "list" JobList Monitor false
+    "job" "list" JobList Asked Monitor false
         []
         "Lists what runs beside the commands, and what ended lately.";
-    "job" "show" JobShow Monitor false
+    "job" "show" JobShow Asked Monitor false
         [required("job_id", "uuid from `job list`")]
         "Shows how far a job is.";
-    "job" "abort" JobAbort Admin true
+    "job" "abort" JobAbort Asked Admin true
         [required("job_id", "uuid from `job list`")]
         "Ends a job; the server that it fills is emptied again, what moved goes back.";
-    "job" "pause" JobPause Admin true
+    "job" "pause" JobPause Leader Admin true
         [required("job_id", "uuid from `job list`, of a move")]
         "Lets a move stand still; clients are not concerned.";
-    "job" "resume" JobResume Admin true
+    "job" "resume" JobResume Leader Admin true
         [required("job_id", "uuid from `job list`, of a move")]
         "Lets a move go on that stands still or failed.";
-    "kv" "create" KvCreate Admin true
+    "kv" "create" KvCreate Leader Admin true
         [required("name", "what key-value clients call it; `default` is what they have before they name one"),
          optional("table", "its table, as DATABASE.TABLE; needed, like key and values"),
          optional("key", "the column of the key, which alone makes a unique index"),
@@ -193,152 +199,152 @@ commands! {
          optional("value_bytes_max", "larger values are refused; default 1048576"),
          switch("make", "true: makes the table if it is not there, with all these columns")]
         "Shows a table to key-value clients; a container of that name is replaced.";
-    "kv" "drop" KvDrop Admin true
+    "kv" "drop" KvDrop Leader Admin true
         [required("name", "from `kv list`")]
         "Shows a table to key-value clients no more; its rows stay.";
-    "kv" "list" KvList Monitor false
+    "kv" "list" KvList Asked Monitor false
         []
         "Lists the containers.";
-    "kv" "cache" KvCache Monitor false
+    "kv" "cache" KvCache Asked Monitor false
         []
         "Shows what this router remembers of each container's rows, and what became of gets since it began to.";
-    "dump" "servers" DumpServers Monitor false
+    "dump" "servers" DumpServers Asked Monitor false
         [CONNECTOR_VERSION, optional("patterns", "comma list of group names or parts of them")]
         "Lists all servers that are not faulty, in numbers, for connectors.";
-    "dump" "fabric_nodes" DumpFabricNodes Monitor false
+    "dump" "fabric_nodes" DumpFabricNodes Asked Monitor false
         [optional("protocol", "only this protocol, for example protocol.xmlrpc")]
         "Lists where connectors reach the farm.";
-    "dump" "shard_maps" DumpShardMaps Monitor false
+    "dump" "shard_maps" OfMaps(DumpShardMaps) Asked Monitor false
         [CONNECTOR_VERSION, MAPS]
         "Lists the shard maps, for connectors.";
-    "dump" "shard_index" DumpShardIndex Monitor false
+    "dump" "shard_index" OfMaps(DumpShardIndex) Asked Monitor false
         [CONNECTOR_VERSION, MAPS]
         "Lists the enabled shards by their bounds, for connectors.";
-    "dump" "shard_tables" DumpShardTables Monitor false
+    "dump" "shard_tables" OfMaps(DumpShardTables) Asked Monitor false
         [CONNECTOR_VERSION, MAPS]
         "Lists the sharded tables, for connectors.";
-    "dump" "sharding_information" DumpShardingInformation Monitor false
+    "dump" "sharding_information" OfMaps(DumpShardingInformation) Asked Monitor false
         [CONNECTOR_VERSION, optional("patterns", "comma list of tables, as DATABASE.TABLE")]
         "Shows of sharded tables everything at once, for connectors.";
-    "sharding" "create_definition" CreateDefinition Admin true
+    "sharding" "create_definition" OfMaps(CreateDefinition) Leader Admin true
         [required("type_name", "SLOTS (the one to take without a reason for another), RANGE, RANGE_INTEGER, RANGE_STRING, RANGE_DATETIME, HASH or LIST"),
          required("group_id", "the map's global group: global and unsharded tables live there"),
          optional("name", "a name for people; commands and CREATE TABLE take it for the number")]
         "Makes a shard map without shards; the result is its number.";
-    "sharding" "remove_definition" RemoveDefinition Admin true
+    "sharding" "remove_definition" OfMaps(RemoveDefinition) Leader Admin true
         [MAP]
         "Removes a shard map that has no tables and shards.";
-    "sharding" "list_definitions" ListDefinitions Monitor false
+    "sharding" "list_definitions" OfMaps(ListDefinitions) Asked Monitor false
         []
         "Lists the shard maps.";
-    "sharding" "add_shard" AddShard Admin true
+    "sharding" "add_shard" OfMaps(AddShard) Leader Admin true
         [MAP, required("groupid_lb_list", "GROUP/LOWER_BOUND, … of RANGE kinds; GROUP/KEY|KEY, … of LIST; GROUP, … of HASH and SLOTS"),
          optional("state", "ENABLED or DISABLED (the default, as in Fabric)")]
         "Adds shards to a map; databases, tables and accounts are made on their groups as the global group has them.";
-    "sharding" "list_shards" ListShards Monitor false
+    "sharding" "list_shards" OfMaps(ListShards) Asked Monitor false
         [optional("mapping_id", "only this map: its number or name")]
         "Lists the shards, the disabled ones too.";
-    "sharding" "enable_shard" EnableShard Admin true
+    "sharding" "enable_shard" OfMaps(EnableShard) Leader Admin true
         [SHARD]
         "Lets statements use a shard.";
-    "sharding" "disable_shard" DisableShard Admin true
+    "sharding" "disable_shard" OfMaps(DisableShard) Leader Admin true
         [SHARD]
         "Refuses all statements that need a shard.";
-    "sharding" "remove_shard" RemoveShard Admin true
+    "sharding" "remove_shard" OfMaps(RemoveShard) Leader Admin true
         [SHARD]
         "Removes a disabled shard whose group has no rows of the map's sharded tables.";
-    "sharding" "add_table" AddTable Admin true
+    "sharding" "add_table" OfMaps(AddTable) Leader Admin true
         [MAP, TABLE_NAME, required("column_name", "the shard key: a column of the table"),
          switch("checked", "true: unique keys without the shard key are unique over all shards, the application sees to it")]
         "Shards a table that exists on the map's global group; refused while rows are on other groups than the map says.";
-    "sharding" "add_global_table" AddGlobalTable Admin true
+    "sharding" "add_global_table" OfMaps(AddGlobalTable) Leader Admin true
         [MAP, TABLE_NAME]
         "Keeps a table of the map's global group equal on all groups of the map.";
-    "sharding" "remove_table" RemoveTable Admin true
+    "sharding" "remove_table" OfMaps(RemoveTable) Leader Admin true
         [TABLE_NAME, switch("force", "true: even if other groups have rows of it")]
         "Takes a table from its map: it is on the global group only then.";
-    "sharding" "lookup_table" LookupTable Monitor false
+    "sharding" "lookup_table" OfMaps(LookupTable) Asked Monitor false
         [TABLE_NAME]
         "Shows the map of a table.";
-    "sharding" "list_tables" ListTables Monitor false
+    "sharding" "list_tables" OfMaps(ListTables) Asked Monitor false
         [optional("sharding_type", "only on maps of this kind")]
         "Lists the sharded and global tables.";
-    "sharding" "lookup_servers" ShardServers Monitor false
+    "sharding" "lookup_servers" OfMaps(ShardServers) Asked Monitor false
         [required("table_name", "DATABASE.TABLE; a map with the hint GLOBAL"),
          optional("key", "value of the shard key"),
          optional("hint", "LOCAL (the default): the key's shard; GLOBAL: the map's global group")]
         "Lists the servers that have a key's rows.";
-    "sharding" "move_shard" MoveShard Admin true
+    "sharding" "move_shard" OfMaps(MoveShard) Leader Admin true
         [SHARD, required("group_id", "where it goes"), HOLD_MS, SYNCHRONOUS]
         "Moves a shard with its rows to another group while clients use it; the result is the job's id.";
-    "sharding" "split_shard" SplitShard Admin true
+    "sharding" "split_shard" OfMaps(SplitShard) Leader Admin true
         [SHARD, required("group_id", "where the part goes"),
          optional("split_value", "RANGE and HASH: the lowest key that goes; LIST: KEY|KEY; SLOTS: how many, or FROM-TO|FROM-TO; default of HASH and SLOTS: a half"),
          HOLD_MS, SYNCHRONOUS]
         "Moves a part of a shard with its rows to another group, as a shard of its own; the result is the job's id.";
-    "sharding" "prune_shard" PruneShard Admin true
+    "sharding" "prune_shard" OfMaps(PruneShard) Leader Admin true
         [TABLE_NAME]
         "Deletes rows of a table that are on other groups than the map says; the result is their number.";
-    "sharding" "assign_database" AssignDatabase Admin true
+    "sharding" "assign_database" OfMaps(AssignDatabase) Leader Admin true
         [required("database", "name of the database"),
          optional("group_id", "where its undeclared tables are; default: where they would be without")]
         "Puts a database's tables that are on no map on a group.";
-    "sharding" "add_change" AddChange Admin true
+    "sharding" "add_change" OfMaps(AddChange) Leader Admin true
         [required("document", "the statement"), required("groups", "where it has to run: GROUP, …"),
          optional("database", "the database that it runs in"), optional("sql_mode", "its sql_mode"),
          optional("change_id", "of one that was written down before"),
          optional("error", "why it stopped")]
         "Writes down a statement about definitions that is about to run on several groups; sessions do so by themselves.";
-    "sharding" "list_changes" ListChanges Admin false
+    "sharding" "list_changes" OfMaps(ListChanges) Asked Admin false
         []
         "Lists statements about definitions that have not run on all their groups.";
-    "sharding" "resume_change" ResumeChange Admin true
+    "sharding" "resume_change" OfMaps(ResumeChange) Leader Admin true
         [CHANGE_ID]
         "Runs such a statement where it is left to run; a group that has it already counts as done.";
-    "sharding" "drop_change" DropChange Admin true
+    "sharding" "drop_change" OfMaps(DropChange) Leader Admin true
         [CHANGE_ID]
         "Forgets such a statement: somebody has finished it, or undone it, by hand.";
-    "sharding" "refresh" RefreshTables Admin false
+    "sharding" "refresh" OfMaps(RefreshTables) Asked Admin false
         [optional("table_name", "only this one, as DATABASE.TABLE")]
         "Reads the definitions of tables from the servers now: for what was changed without Heddle.";
-    "sharding" "verify" VerifyShards Admin false
+    "sharding" "verify" OfMaps(VerifyShards) Asked Admin false
         [optional("table_name", "only this one, as DATABASE.TABLE")]
         "Finds rows in the wrong place, and definitions and accounts that differ between the groups of a map.";
-    "threat" "report_error" ThreatReportError Admin true
+    "threat" "report_error" ThreatReportError Leader Admin true
         [SERVER, optional("reporter", "who reports it"), optional("error", "what was seen")]
         "Reports an error of a server; enough reports by enough reporters cast doubt on a primary.";
-    "threat" "report_failure" ThreatReportFailure Admin true
+    "threat" "report_failure" ThreatReportFailure Leader Admin true
         [SERVER, optional("reporter", "who reports it"), optional("error", "what was seen")]
         "Reports that a server failed: a primary is replaced unless it proves to live, another is FAULTY.";
-    "transaction" "list" TransactionList Monitor false
+    "transaction" "list" TransactionList Asked Monitor false
         []
         "Lists transactions over several groups that have prepared branches, and what they wait for.";
-    "transaction" "resolve" TransactionResolve Admin true
+    "transaction" "resolve" TransactionResolve Asked Admin true
         [required("transaction_id", "from `transaction list`"),
          optional("verdict", "commit or rollback: what became of it, when its decider is lost for good"),
          switch("force", "true: the verdict counts, even if some of its branches ended otherwise")]
         "Ends a transaction over several groups now.";
-    "session" "list" SessionList Monitor false
+    "session" "list" SessionList Every Monitor false
         [ROUTER, LOCAL]
         "Lists the clients of all routers.";
-    "session" "kill" SessionKill Admin true
+    "session" "kill" SessionKill Asked Admin true
         [required("session_id", "id from `session list`"),
          switch("query", "true: end only the statement that runs")]
         "Ends a client's session or its statement, on whichever router it is.";
-    "statistics" "list" StatisticsList Monitor false
+    "statistics" "list" StatisticsList Every Monitor false
         [optional("pattern", "only names like this, with % and _"), ROUTER, LOCAL]
         "Shows what each router has counted since its start (HEDDLE STATUS shows one router's).";
-    "config" "show" ConfigShow Admin false
+    "config" "show" ConfigShow Asked Admin false
         [optional("version", "as this version has it; default: as it is now")]
         "Shows the farm's configuration as one document, for `config set`.";
-    "config" "diff" ConfigDiff Admin false
+    "config" "diff" ConfigDiff Asked Admin false
         [optional("a", "the older version; default: the one before B"),
          optional("b", "the newer version; default: the latest")]
         "Shows what differs between two versions.";
-    "config" "history" ConfigHistory Admin false
+    "config" "history" ConfigHistory Asked Admin false
         [optional("limit", "so many versions; default: 50")]
         "Lists who changed the configuration when and why, the latest first.";
-    "config" "set" ConfigSet Admin true
+    "config" "set" ConfigSet Leader Admin true
         [optional("document", "the whole document as TOML; `config show` gives the one that there is"),
          optional("from", "the version that it was made from; default: what the document says"),
          optional("comment", "why, for the history"),
@@ -346,32 +352,32 @@ commands! {
          optional("unset", "NAME: takes this setting out of the document"),
          switch("check", "true: only says what would change")]
         "Writes a new version; checked whole, in force at once on all routers.";
-    "config" "rollback" ConfigRollback Admin true
+    "config" "rollback" ConfigRollback Leader Admin true
         [required("version", "number from `config history`; 0 is the empty document"),
          optional("comment", "why, for the history")]
         "Makes a new version that says what an older one said; servers, groups and primaries stay.";
-    "config" "settings" ConfigSettings Admin false
+    "config" "settings" ConfigSettings Asked Admin false
         []
         "Lists the settings in force on this router, and where each comes from.";
-    "config" "rules" ConfigRules Admin false
+    "config" "rules" ConfigRules Asked Admin false
         []
         "Shows the rules and users' defaults in force, and how often each rule matched.";
-    "meta" "export" MetaExport Admin true
+    "meta" "export" MetaExport Asked Admin true
         []
         "Shows everything that the state store holds of the farm; --json makes the file for `heddle meta import`.";
-    "router" "list" RouterList Monitor false
+    "router" "list" RouterList Asked Monitor false
         []
         "Lists the routers of the farm that live, and which of them leads.";
-    "router" "rotate_authority" RotateAuthority Admin true
+    "router" "rotate_authority" RotateAuthority Leader Admin true
         []
         "Makes another key for the farm's authority, by which routers know each other; they follow at once.";
-    "manage" "ping" ManagePing Public false
+    "manage" "ping" ManagePing Asked Public false
         []
         "Answers when the router lives.";
-    "manage" "doctor" ManageDoctor Admin false
+    "manage" "doctor" ManageDoctor Asked Admin false
         [optional("before_add", "HOST:PORT of a server to be added; default: all servers of the farm")]
         "Logs in to servers and shows what is wrong with them: privileges that Heddle's account lacks.";
-    "manage" "help" ManageHelp Monitor false
+    "manage" "help" ManageHelp Asked Monitor false
         [optional("group", "only commands of this group"),
          optional("command", "only this command")]
         "Lists the commands.";
