@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Divergence, Observation, Thread, ThreadError};
+use engine::{Divergence, Link, Observation, Thread, ThreadError};
 use farm::{Engine, GroupKind, Status};
 use meta::private;
 
@@ -78,18 +78,7 @@ impl Control {
         let timeout_ms = self.settings().step_timeout_ms;
         let mut link = self.reach(&record).await?;
         let mut leader = self.reach(&primary).await?;
-        if engine::probe(&mut leader, false, timeout_ms)
-            .await?
-            .read_only
-        {
-            return Err(CommandError::Refused(format!(
-                "the primary {} of group {} takes no writes, so nobody can follow it; see `group \
-                 health {}`",
-                primary.address(),
-                primary.group,
-                primary.group
-            )));
-        }
+        takes_writes(&mut leader, &primary, timeout_ms).await?;
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
         match stance(&seen, &primary) {
             Stance::Follows => return self.back_in_group(id, record).await,
@@ -416,6 +405,22 @@ impl Control {
         }
         astray
     }
+}
+
+/// # Errors
+/// The primary is read-only, or does not answer.
+async fn takes_writes(
+    leader: &mut Link,
+    primary: &ServerRecord,
+    timeout_ms: u64,
+) -> Result<(), CommandError> {
+    if !engine::probe(leader, false, timeout_ms).await?.read_only {
+        return Ok(());
+    }
+    let (address, group) = (primary.address(), &primary.group);
+    Err(CommandError::Refused(format!(
+        "the primary {address} of group {group} takes no writes, so nobody can follow it; see `group health {group}`"
+    )))
 }
 
 /// Only a copy mends what the server's replication stopped with.
