@@ -153,7 +153,7 @@ pub async fn make(link: &mut Link, farm: u64, key: &Key, timeout_ms: u64) -> Res
 /// Sees to it that the server has this farm's key. True when it had not.
 async fn keep_key(link: &mut Link, farm: u64, key: &Key, timeout_ms: u64) -> Result<bool, Error> {
     const OPERATION: &str = "keep the key of the farm's ids";
-    let farm = hex::encode(&farm.to_be_bytes());
+    let farm = hex::encode(farm.to_be_bytes());
     let [inner, outer] = key.pads();
     let sql = format!(
         "SELECT COUNT(*) FROM heddle.secret \
@@ -188,7 +188,7 @@ async fn flush(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
 /// What both routines begin with: the caller's transaction has this id, and a router of the farm gave it.
 /// `bare` is the id without its seal then.
 fn proof() -> String {
-    let magic = hex::encode(&MAGIC);
+    let magic = hex::encode(MAGIC);
     format!(
         "DECLARE proved INT; \
          DECLARE bare VARBINARY(64) DEFAULT LEFT(of_id, {ID_BYTES}); \
@@ -265,7 +265,7 @@ pub fn decide(id: &Sealed, groups: impl IntoIterator<Item = u32>) -> String {
 /// The same for a client's own XA transaction of this name, before its XA END.
 pub fn hold(id: &Sealed, groups: impl IntoIterator<Item = u32>, xid: &Xid) -> String {
     let groups: Vec<String> = groups.into_iter().map(|group| group.to_string()).collect();
-    let (groups, xid) = (groups.join(","), hex::encode(&xid.key()));
+    let (groups, xid) = (groups.join(","), hex::encode(xid.key()));
     format!("CALL heddle.hold(X'{id}','{groups}',X'{xid}')")
 }
 
@@ -385,7 +385,7 @@ pub async fn remove_foreign(
     let own = [&[0; 5][..], &MAGIC, &farm.to_be_bytes()].concat();
     let own = own.try_into().map_or(0, u128::from_be_bytes);
     // The first ids of this farm, and those behind its last: its own rows are not read.
-    let (first, next, magic) = (own, own.saturating_add(1), hex::encode(&MAGIC));
+    let (first, next, magic) = (own, own.saturating_add(1), hex::encode(MAGIC));
     let kept_s = kept_ms / 1000;
     let sql = format!(
         "SELECT id FROM heddle.mark m WHERE (id < X'{first:022x}' OR id >= X'{next:022x}') \

@@ -42,7 +42,7 @@ pub async fn named(
     xid: &Xid,
     timeout_ms: u64,
 ) -> Result<Option<(GlobalId, Option<Verdict>)>, Error> {
-    let wanted = format!("xid = X'{}'", hex::encode(&xid.key()));
+    let wanted = format!("xid = X'{}'", hex::encode(xid.key()));
     let rows = rows(link, &wanted, timeout_ms).await?;
     let last = rows.into_iter().max_by_key(|(id, _)| id.at_ms);
     Ok(last.map(|(id, row)| (id, row.verdict)))

@@ -60,7 +60,7 @@ impl Key {
 
     /// The pads as SQL writes them: the inner one, the outer one.
     pub(crate) fn pads(&self) -> [String; 2] {
-        [&self.inner, &self.outer].map(|pad| hex::encode(pad))
+        [&self.inner, &self.outer].map(hex::encode)
     }
 }
 
@@ -81,7 +81,7 @@ pub struct Sealed {
 /// Hexadecimal digits, as SQL's `X'…'` reads them.
 impl fmt::Display for Sealed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.id, hex::encode(&self.seal))
+        write!(f, "{}{}", self.id, hex::encode(self.seal))
     }
 }
 
@@ -101,11 +101,11 @@ mod tests {
     fn digests_are_those_of_hmac() {
         let short = Key::of(b"Jefe").digest(b"what do ya want for nothing?");
         let told = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        assert_eq!(hex::encode(&short), told);
+        assert_eq!(hex::encode(short), told);
         let long =
             Key::of(&[0xAA; 131]).digest(b"Test Using Larger Than Block-Size Key - Hash Key First");
         let told = "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54";
-        assert_eq!(hex::encode(&long), told);
+        assert_eq!(hex::encode(long), told);
     }
 
     #[test]

@@ -60,9 +60,9 @@ pub fn is_quiet(name: &str, spaced: bool) -> bool {
         | FunctionTraits::SCHEMA
         | FunctionTraits::QUIET;
     let traits = traits_of(name);
-    let own = !traits.contains(FunctionTraits::ONE)
-        && !(spaced && traits.contains(FunctionTraits::CLOSE));
-    own && traits.intersects(harmless)
+    let may_be_a_routine =
+        traits.contains(FunctionTraits::ONE) || spaced && traits.contains(FunctionTraits::CLOSE);
+    !may_be_a_routine && traits.intersects(harmless)
 }
 
 /// Compares a lower-case name with one of any case.
