@@ -185,7 +185,7 @@ async fn what_a_monitor_may_see() {
     let usage = json(&help)[0]["command"].clone();
     assert_eq!(
         usage,
-        "group add GROUP_ID ADDRESS [TIMEOUT] [UPDATE_ONLY] [NAME] [SYNCHRONOUS]"
+        "group add GROUP_ID ADDRESS [TIMEOUT] [UPDATE_ONLY] [NAME] [SYNCHRONOUS] [METHOD]"
     );
     house.end().await;
 }
