@@ -27,6 +27,9 @@ pub trait Backup: Send + Sync + Debug {
     /// Why it cannot fill this recipient from this donor (`host:port` each); `None` when it can.
     fn objection(&self, donor: &str, recipient: &str) -> Option<String>;
 
+    /// A server that ends by itself is surely started again.
+    fn restarts(&self, address: &str) -> bool;
+
     /// Fills the recipient, which is started again with the donor's data. Dropped, it ends whatever it
     /// began. The recipient keeps what it had when it fails. Called on the control thread: must not
     /// block it.
@@ -43,6 +46,10 @@ impl Backup for NoBackup {
             "this router did not start the servers; `heddle up` fills its own by mariadb-backup"
                 .to_owned(),
         )
+    }
+
+    fn restarts(&self, _address: &str) -> bool {
+        false
     }
 
     fn fill(&self, order: BackupOrder) -> Filling {

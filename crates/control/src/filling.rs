@@ -144,7 +144,7 @@ impl Control {
             job.copies_from(ends.source.address());
             let objection = match job.wanted_method {
                 Some(Method::Copy) => None,
-                _ => self.objection(&ends).await?,
+                wanted => self.objection(&ends, wanted).await?,
             };
             let choice = choose(job.wanted_method, ends.source.engine, objection, failures);
             let Choice {
@@ -217,7 +217,11 @@ impl Control {
     }
 
     /// What speaks against the engine's fast method, before anything is changed.
-    async fn objection(&self, ends: &Ends) -> Result<Option<String>, CommandError> {
+    async fn objection(
+        &self,
+        ends: &Ends,
+        wanted: Option<Method>,
+    ) -> Result<Option<String>, CommandError> {
         let timeout_ms = self.settings().step_timeout_ms;
         match ends.source.engine {
             Engine::MariaDb => {
@@ -231,6 +235,15 @@ impl Control {
                 let theirs = clone_plugin::look(&mut recipient, timeout_ms).await?;
                 if let Some(why) = clone_plugin::objection(&ours, &theirs, &ends.from.tls) {
                     return Ok(Some(why));
+                }
+                // Behind a clone the server ends, and stays down where nobody starts it: who knows that
+                // somebody does names the method.
+                let to = address(&ends.to);
+                if wanted.is_none() && !self.settings().backup.restarts(&to) {
+                    return Ok(Some(format!(
+                        "{to} ends behind its clone, and it is not known that somebody starts it again; \
+                         --method=clone takes the clone plugin"
+                    )));
                 }
                 for link in [&mut donor, &mut recipient] {
                     if let Err(error) = clone_plugin::install(link, timeout_ms).await {

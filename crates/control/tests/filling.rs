@@ -138,12 +138,18 @@ fn a_server_joins_by_a_clone_while_clients_write() {
     }
     owner.run("XA END 'b'");
     owner.run("XA PREPARE 'b'");
-    let id = begin(&plane, &["group", "add", "g", &address(&second)]);
+    let id = begin(
+        &plane,
+        &["group", "add", "g", &address(&second), "--method=clone"],
+    );
     start_behind_clone(&plane, &id, &mut second);
     plane.wait_replica_again(&second);
 
     // The next one gets it from the replica, which is closed for everybody.
-    let id = begin(&plane, &["group", "add", "g", &address(&third)]);
+    let id = begin(
+        &plane,
+        &["group", "add", "g", &address(&third), "--method=clone"],
+    );
     start_behind_clone(&plane, &id, &mut third);
     let job = job(&plane, &id);
     assert_eq!(job["source"], address(&second), "{job}");
@@ -193,7 +199,10 @@ fn a_recipient_that_dies_half_way_is_cloned_again() {
     let plane = slow(dir.path(), &first);
     let [first] = &first;
     fill(first);
-    let id = begin(&plane, &["group", "add", "g", &address(&second)]);
+    let id = begin(
+        &plane,
+        &["group", "add", "g", &address(&second), "--method=clone"],
+    );
     wait_half_way(&plane, &id);
     second.kill();
     second.restart();
@@ -229,7 +238,10 @@ fn a_donor_that_dies_half_way_is_replaced() {
         servers[1].client().rows("SHOW DATABASES LIKE 'd'").len() == 1
             && checksum(&servers[1]) == checksum(&servers[0])
     });
-    let id = begin(&plane, &["group", "add", "g", &address(&third)]);
+    let id = begin(
+        &plane,
+        &["group", "add", "g", &address(&third), "--method=clone"],
+    );
     wait_half_way(&plane, &id);
     assert_eq!(job(&plane, &id)["source"], address(&servers[1]));
     servers[1].kill();
@@ -254,7 +266,7 @@ fn an_aborted_clone_leaves_an_empty_server() {
     let plane = slow(dir.path(), &first);
     let [first] = &first;
     fill(first);
-    let words = ["group", "add", "g", &address(&second)];
+    let words = ["group", "add", "g", &address(&second), "--method=clone"];
     let id = begin(&plane, &words);
     wait_half_way(&plane, &id);
     plane.rows(&["job", "abort", &id]);
@@ -303,6 +315,16 @@ fn what_cannot_be_cloned_is_copied_or_refused() {
     let jobs = plane.rows(&["job", "list"]);
     let jobs = jobs.as_array().expect("a list");
     assert_eq!(jobs.last().expect("a job")["method"], "copy");
+
+    // Nothing else speaks against the plugin, but nobody would start the server again.
+    first[0].client().run("ALTER TABLE d.t ENGINE=InnoDB");
+    plane.rows(&["server", "clone", "g", &address(&second), "--force=true"]);
+    let chosen = details(&plane, "clone_method");
+    let last = chosen.last().expect("an event");
+    assert!(
+        last.contains("not faster") && last.contains("--method=clone"),
+        "{last}"
+    );
 }
 
 #[test]

@@ -171,15 +171,17 @@ impl Link {
         let address = format!("{}:{}", login.host, login.port);
         let connecting = async {
             let (mut conn, key) = connect(login, packet_bytes_max).await?;
+            // At once: the server lists the connection already, and it must not pass for a client's.
+            let own = OwnId::new(&address, conn.id().into());
             let failed = |error| Error::from_connect(&address, &error);
             // An empty mode makes backslash an escape, as our quoting needs.
             let set = conn.query_drop("SET SESSION sql_mode=''").await;
             set.map_err(failed)?;
             let version: Option<String> =
                 conn.query_first("SELECT @@version").await.map_err(failed)?;
-            Ok::<_, Error>((conn, key, version.unwrap_or_default()))
+            Ok::<_, Error>((conn, key, own, version.unwrap_or_default()))
         };
-        let (conn, key, text) = within(timeout_ms, connecting)
+        let (conn, key, own, text) = within(timeout_ms, connecting)
             .await
             .unwrap_or_else(|| Err(Error::silent(login, timeout_ms)))?;
         let version = Version::parse(&text).ok_or_else(|| Error::Reply {
@@ -187,7 +189,6 @@ impl Link {
             server: address.clone(),
             what: format!("@@version is {text:?}"),
         })?;
-        let own = OwnId::new(&address, conn.id().into());
         Ok(Link {
             conn,
             version,

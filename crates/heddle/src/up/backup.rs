@@ -137,6 +137,10 @@ impl Backup for Backups {
         ))
     }
 
+    fn restarts(&self, address: &str) -> bool {
+        self.options(address).is_some()
+    }
+
     fn fill(&self, order: BackupOrder) -> Filling {
         Box::pin(self.clone().carry_out(order))
     }
