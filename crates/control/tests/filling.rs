@@ -318,7 +318,8 @@ fn what_cannot_be_cloned_is_copied_or_refused() {
 
     // Nothing else speaks against the plugin, but nobody would start the server again.
     first[0].client().run("ALTER TABLE d.t ENGINE=InnoDB");
-    plane.rows(&["server", "clone", "g", &address(&second), "--force=true"]);
+    let Some(third) = start() else { return };
+    plane.rows(&["group", "add", "g", &address(&third)]);
     let chosen = details(&plane, "clone_method");
     let last = chosen.last().expect("an event");
     assert!(

@@ -119,7 +119,14 @@ fn comes_back(plane: &Plane, server: &Server) {
         follows() || plane.event_kinds().contains(&"errant_transactions")
     });
     if plane.event_kinds().contains(&"errant_transactions") {
-        plane.rows(&["server", "clone", "g", &address(server), "--force=true"]);
+        wait_until(PATIENCE, "the end of the rejoin", || {
+            plane.event_kinds().contains(&"rejoin_failed")
+        });
+        // The only other server may have a commit that waits for its replica, and nobody can lock it then.
+        let clone = ["server", "clone", "g", &address(server), "--force=true"];
+        wait_until(PATIENCE * 2, "a server that is filled anew", || {
+            plane.call(&clone).is_ok()
+        });
     }
     plane.wait_replica_again(server);
 }

@@ -52,4 +52,4 @@ pub use farm::Farm;
 pub use server::{Release, Server};
 pub use stage::Stage;
 pub use two::Two;
-pub use wait::{holds_within, skip, wait_until};
+pub use wait::{holds_within, skip, wait_until, wait_until_listed};

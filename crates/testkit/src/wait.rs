@@ -19,6 +19,20 @@ pub fn wait_until(deadline: Duration, what: &str, condition: impl FnMut() -> boo
     );
 }
 
+/// The same for what is read from INNODB_TRX and its like: the engine makes these lists anew only when
+/// nobody asked for them in the last 0.1 s.
+#[track_caller]
+pub fn wait_until_listed(deadline: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    const IDLE: Duration = Duration::from_millis(150);
+    wait_until(deadline, what, || {
+        let is_listed = condition();
+        if !is_listed {
+            thread::sleep(IDLE);
+        }
+        is_listed
+    });
+}
+
 /// Calls `condition` until it is true, or `deadline` has passed; says which.
 pub fn holds_within(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let begin = Instant::now();

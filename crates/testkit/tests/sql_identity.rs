@@ -1,7 +1,9 @@
 //! Who a session is: the id that its client knows, wherever a statement asks for it.
 
+use std::time::Duration;
+
 use testkit::client::{Login, Reply, Rows};
-use testkit::{Client, Release, Stage};
+use testkit::{Client, Release, Stage, wait_until_listed};
 
 fn rows(reply: Vec<Reply>) -> Rows {
     match reply.into_iter().next() {
@@ -138,7 +140,9 @@ fn ids_of_the_server_are_compared_with_the_servers() {
     client.run("INSERT INTO identity_trx.t VALUES (1)");
     let own = "SELECT COUNT(*) FROM information_schema.innodb_trx \
                WHERE trx_mysql_thread_id = CONNECTION_ID()";
-    assert_eq!(client.value(own), "1");
+    wait_until_listed(Duration::from_secs(20), "the own transaction", || {
+        client.value(own) == "1"
+    });
     client.run("DO GET_LOCK('identity', 0)");
     assert_eq!(
         client.value("SELECT IS_USED_LOCK('identity') = CONNECTION_ID()"),

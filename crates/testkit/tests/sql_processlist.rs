@@ -5,7 +5,7 @@ use std::time::Duration;
 use mysql_wire::command::Command;
 use testkit::client::{Login, Reply, Rows};
 use testkit::staging::two_users;
-use testkit::{Client, Farm, Release, Stage, wait_until};
+use testkit::{Client, Farm, Release, Stage, wait_until, wait_until_listed};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -266,7 +266,7 @@ fn the_list_is_a_table_of_queries_too() {
         client.run("CREATE TABLE t (a INT) ENGINE=InnoDB");
         client.run("BEGIN");
         client.run("INSERT INTO t VALUES (1)");
-        assert_eq!(client.value(trx), "1");
+        wait_until_listed(SOON, "the own transaction", || client.value(trx) == "1");
         client.run("ROLLBACK");
     }
 }
