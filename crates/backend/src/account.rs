@@ -1,9 +1,9 @@
 //! Which account a server took a login for.
 //!
-//! Heddle finds a client's account by the client's own address; a server finds it by the address that it
-//! sees, which is Heddle's where it is told of no other. Where that could be an account that may do
-//! something else, the server is asked, and the connection is given up when it is: nobody gets rights
-//! by coming through Heddle.
+//! Heddle finds a client's account by the client's own address. A server finds it by the address of the
+//! connection, and that is Heddle's unless a PROXY header names another one. The two accounts may have
+//! different privileges. In that case Heddle asks the server for the account that it found, and gives the
+//! connection up when it is the other one, so that a client gains no privilege by coming through Heddle.
 
 use farm::error;
 

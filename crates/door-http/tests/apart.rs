@@ -2,16 +2,15 @@
 
 mod running;
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use control::{Call, Control, SessionInfo, Sessions, Settings};
-use door_http::{Door, Family, Metrics};
+use control::{Call, SessionInfo, Sessions};
+use door_http::{Family, Metrics};
 use farm::{Kill, Killed};
-use running::{NoRows, Running, credentials};
+use running::House;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -102,35 +101,7 @@ impl Sessions for Hanging {
     }
 }
 
-/// A control plane on the test's own runtime, and its door.
-struct House {
-    address: SocketAddr,
-    control: Arc<Control>,
-    running: Running,
-    _dir: tempfile::TempDir,
-}
-
 impl House {
-    async fn new(sessions: Arc<dyn Sessions>, metrics: Vec<Arc<dyn Metrics>>) -> House {
-        let dir = tempfile::tempdir().expect("a directory");
-        let store = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
-        let empty = farm::Snapshot::empty("", Instant::now());
-        let published = Arc::new(farm::Published::from_pointee(empty));
-        let opened = Control::open(store, published, sessions, Settings::new(credentials()));
-        let control = opened.await.expect("a farm");
-        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let settings = door_http::Settings::new(listen, "secret");
-        let asked = Arc::clone(&control);
-        let door = Door::open(settings, asked, Arc::default(), metrics, Arc::new(NoRows));
-        let door = door.expect("a free port");
-        House {
-            address: door.address(),
-            running: Running::start(&control, door),
-            control,
-            _dir: dir,
-        }
-    }
-
     /// Sends a request and reads nothing.
     async fn ask(&self, path: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.expect("it is open");
@@ -161,7 +132,7 @@ async fn answer(mut stream: TcpStream) -> String {
 #[tokio::test]
 async fn a_request_that_hangs_does_not_keep_the_control_plane() {
     let (metrics, held) = hanging();
-    let house = House::new(Arc::new(control::NoSessions), vec![metrics]).await;
+    let house = House::open(Arc::new(control::NoSessions), vec![metrics], |_| {}).await;
     let scrape = house.ask("/metrics").await;
     let held = held.hangs().await;
     house.is_governed().await;
@@ -173,7 +144,7 @@ async fn a_request_that_hangs_does_not_keep_the_control_plane() {
 #[tokio::test]
 async fn cores_that_do_not_answer_a_list_keep_neither_the_control_plane_nor_the_door() {
     let (sessions, held) = hanging();
-    let house = House::new(sessions, Vec::new()).await;
+    let house = House::open(sessions, Vec::new(), |_| {}).await;
     let list = house.ask("/v1/session/list").await;
     let held = held.hangs().await;
     house.is_governed().await;

@@ -2,14 +2,14 @@
 
 mod running;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use control::{Control, NoSessions, SessionInfo, Sessions};
-use door_http::{Door, Family, Kind, Metrics, Sample, Settings};
+use control::{NoSessions, SessionInfo, Sessions};
+use door_http::{Family, Kind, Metrics, Sample, Settings};
 use farm::{Kill, Killed};
-use running::{NoRows, Running, credentials};
+use running::House;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -90,38 +90,13 @@ impl Sessions for Gate {
     }
 }
 
-struct House {
-    address: SocketAddr,
-    control: Arc<Control>,
-    running: Running,
-    _dir: tempfile::TempDir,
-}
-
 impl House {
     async fn new(tune: impl FnOnce(&mut Settings)) -> House {
         House::of(Arc::new(NoSessions), tune).await
     }
 
     async fn of(sessions: Arc<dyn Sessions>, tune: impl FnOnce(&mut Settings)) -> House {
-        let dir = tempfile::tempdir().expect("a directory");
-        let store = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
-        let empty = farm::Snapshot::empty("", Instant::now());
-        let published = Arc::new(farm::Published::from_pointee(empty));
-        let settings = control::Settings::new(credentials());
-        let opened = Control::open(store, published, sessions, settings);
-        let control = opened.await.expect("a farm");
-        let mut settings = Settings::new(SocketAddr::from((HERE, 0)), "secret");
-        tune(&mut settings);
-        let metrics: Vec<Arc<dyn Metrics>> = vec![Arc::new(Heavy)];
-        let asked = Arc::clone(&control);
-        let door = Door::open(settings, asked, Arc::default(), metrics, Arc::new(NoRows));
-        let door = door.expect("a free port");
-        House {
-            address: door.address(),
-            running: Running::start(&control, door),
-            control,
-            _dir: dir,
-        }
+        House::open(sessions, vec![Arc::new(Heavy)], tune).await
     }
 
     async fn client_of(&self, ip: Ipv4Addr) -> TcpStream {

@@ -67,6 +67,13 @@ fn strange(answer: Result<(), PeerError>) -> String {
     }
 }
 
+/// Why this router asks nothing of an impostor with this.
+async fn refusal(one: &House, config: Arc<ServerConfig>) -> String {
+    let address = impostor(config).await;
+    let asked = HttpPeers.ask(question(&peer(9, address), one.way())).await;
+    strange(asked.map(drop))
+}
+
 /// Somebody who takes TLS with this at an address, and no more.
 async fn impostor(config: Arc<ServerConfig>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -167,9 +174,7 @@ async fn who_shows_no_certificate_or_its_own_is_refused() {
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .expect("a pair");
-    let address = impostor(Arc::new(config)).await;
-    let asked = HttpPeers.ask(question(&peer(9, address), one.way())).await;
-    let why = strange(asked.map(drop));
+    let why = refusal(&one, Arc::new(config)).await;
     assert!(why.contains("not of this farm's authority"), "{why}");
     one.end().await;
     two.end().await;
@@ -179,9 +184,7 @@ async fn who_shows_no_certificate_or_its_own_is_refused() {
 async fn a_certificate_of_the_farm_for_something_else_is_refused() {
     let (one, two, _dir) = two().await;
     let other = made(&key_of(&one).await, "other.internal", SystemTime::now());
-    let address = impostor(Arc::clone(&other.server)).await;
-    let asked = HttpPeers.ask(question(&peer(9, address), one.way())).await;
-    let why = strange(asked.map(drop));
+    let why = refusal(&one, Arc::clone(&other.server)).await;
     assert!(why.contains("not of this farm's authority"), "{why}");
     one.end().await;
     two.end().await;
@@ -208,9 +211,7 @@ async fn clocks_may_differ_by_a_day_and_not_by_more() {
                 && why.contains("24 hours"),
             "{why}"
         );
-        let address = impostor(Arc::clone(&off.server)).await;
-        let asked = HttpPeers.ask(question(&peer(9, address), one.way())).await;
-        let why = strange(asked.map(drop));
+        let why = refusal(&one, Arc::clone(&off.server)).await;
         assert!(
             why.contains("its certificate is not valid at this router's time"),
             "{why}"

@@ -89,7 +89,7 @@ fn span(need: &Need) -> String {
 fn table(page: &mut String, engine: Engine, feature: Feature) {
     let mut rows: Vec<(Vec<String>, &Need)> = Vec::new();
     for need in needed::rows(engine)
-        .iter()
+        .into_iter()
         .filter(|it| it.feature == feature)
     {
         let name = format!("{}{}", need.privilege, span(need));
@@ -114,8 +114,8 @@ fn table(page: &mut String, engine: Engine, feature: Feature) {
 
 /// One feature; nothing where it needs nothing.
 fn section(page: &mut String, engine: Engine, feature: Feature) {
-    let rows = needed::rows(engine).iter();
-    if rows.filter(|it| it.feature == feature).count() == 0 {
+    let mut rows = needed::rows(engine).into_iter();
+    if !rows.any(|it| it.feature == feature) {
         return;
     }
     let mut text = feature.text().to_owned();

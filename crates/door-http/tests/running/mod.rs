@@ -1,9 +1,11 @@
 //! A control plane and its HTTP door, running for as long as a test wants.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
-use control::{Control, Credentials};
-use door_http::Door;
+use control::{Control, Credentials, Sessions};
+use door_http::{Door, Metrics, Settings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -34,6 +36,43 @@ impl Running {
         self.door.close().await;
         self.stop.send(()).expect("it waits for this");
         self.task.await.expect("no panic");
+    }
+}
+
+/// A control plane on the test's own runtime, and its door.
+#[allow(dead_code, reason = "some tests have houses of their own")]
+pub struct House {
+    pub address: SocketAddr,
+    pub control: Arc<Control>,
+    pub running: Running,
+    _dir: tempfile::TempDir,
+}
+
+#[allow(dead_code, reason = "some tests have houses of their own")]
+impl House {
+    pub async fn open(
+        sessions: Arc<dyn Sessions>,
+        metrics: Vec<Arc<dyn Metrics>>,
+        tune: impl FnOnce(&mut Settings),
+    ) -> House {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Arc::new(meta::Embedded::open(dir.path()).expect("a store"));
+        let empty = farm::Snapshot::empty("", Instant::now());
+        let published = Arc::new(farm::Published::from_pointee(empty));
+        let settings = control::Settings::new(credentials());
+        let opened = Control::open(store, published, sessions, settings);
+        let control = opened.await.expect("a farm");
+        let mut settings = Settings::new(SocketAddr::from(([127, 0, 0, 1], 0)), "secret");
+        tune(&mut settings);
+        let asked = Arc::clone(&control);
+        let door = Door::open(settings, asked, Arc::default(), metrics, Arc::new(NoRows));
+        let door = door.expect("a free port");
+        House {
+            address: door.address(),
+            running: Running::start(&control, door),
+            control,
+            _dir: dir,
+        }
     }
 }
 

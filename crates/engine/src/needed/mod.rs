@@ -16,7 +16,7 @@ use std::fmt;
 use farm::Engine;
 
 pub use held::Held;
-use rows::{MARIADB, MYSQL};
+use rows::{COMMON, MARIADB, MYSQL};
 
 use crate::version::Version;
 
@@ -141,17 +141,20 @@ impl fmt::Display for Lack {
     }
 }
 
-/// All rows of an engine, for the documentation.
-pub fn rows(engine: Engine) -> &'static [Need] {
-    match engine {
+/// All rows of an engine, one feature after the other.
+pub fn rows(engine: Engine) -> Vec<&'static Need> {
+    let own = match engine {
         Engine::MariaDb => MARIADB,
         Engine::MySql => MYSQL,
-    }
+    };
+    let mut all: Vec<&Need> = COMMON.iter().chain(own).collect();
+    all.sort_by_key(|need| need.feature);
+    all
 }
 
 /// What these features need on servers of this version.
 pub fn needs(version: &Version, features: &[Feature]) -> Vec<&'static Need> {
-    let all = rows(version.engine).iter();
+    let all = rows(version.engine).into_iter();
     let here = all.filter(|need| (need.since..need.before).contains(&version.number));
     here.filter(|need| features.contains(&need.feature))
         .collect()
