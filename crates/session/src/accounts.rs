@@ -95,7 +95,7 @@ impl Session {
             if !failed {
                 self.unlock_accounts(shape.verb, None);
             }
-            self.sandboxed &= failed;
+            self.user.sandboxed &= failed;
         }
     }
 
@@ -107,7 +107,7 @@ impl Session {
             Some((&command, text)) if command == Command::Query as u8 => Some(text),
             _ => None,
         };
-        let (locks, admin) = (&self.core.shared.locks, self.identity.admin);
+        let (locks, admin) = (&self.core.shared.locks, self.user.identity.admin);
         match text.or_else(own) {
             Some(text) if verb == Verb::Flush && names_privileges(text) => locks.unlock_all(),
             Some(text) if admin => locks.unlock_named(text),

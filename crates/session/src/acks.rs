@@ -20,8 +20,8 @@ use rustc_hash::FxHashSet;
 use crate::changes::Changes;
 use crate::consistency::executed;
 use crate::counters::count;
+use crate::group_connections::group_of;
 use crate::per_core::Core;
-use crate::seat::group_of;
 use crate::session::Session;
 use crate::target::target;
 
@@ -278,8 +278,8 @@ impl Session {
         Copies {
             core: self.core.clone(),
             session: self.handle.id,
-            pass: self.identity.pass.clone(),
-            writes: Arc::clone(&self.writes),
+            pass: self.user.identity.pass.clone(),
+            writes: Arc::clone(&self.transaction.writes),
         }
     }
 
@@ -292,11 +292,22 @@ impl Session {
         changes: &mut Changes,
     ) -> bool {
         let gtid = changes.gtid.as_deref().unwrap_or_default();
-        let holds = limit(&self.core.shared.published.load(), self.seat).is_some();
-        if holds && !Box::pin(self.copies().await_copy(self.seat, connection, gtid)).await {
+        let holds = limit(
+            &self.core.shared.published.load(),
+            self.connections.current.group,
+        )
+        .is_some();
+        if holds
+            && !Box::pin(
+                self.copies()
+                    .await_copy(self.connections.current.group, connection, gtid),
+            )
+            .await
+        {
             return false;
         }
         changes.held = gtid.len();
-        self.core.note_acknowledged(connection, gtid, &self.writes)
+        self.core
+            .note_acknowledged(connection, gtid, &self.transaction.writes)
     }
 }

@@ -12,9 +12,10 @@ use backend::{Key, Lease, Questions, Residue, SessionState, Variable};
 use farm::ServerId;
 use futures_channel::oneshot;
 
+use crate::group_connections::Held;
 use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
-use crate::session::{Held, Session};
+use crate::session::Session;
 
 /// A connection is given back after this time without a statement.
 const ASIDE_S_MAX: u64 = 30;
@@ -187,13 +188,13 @@ impl Session {
     fn hear(&mut self, asked: Asked) {
         match asked.residue {
             Some(mut residue) => {
-                self.diagnostics.learn(&mut residue);
-                if let Some(own) = &mut self.variables {
+                self.variables.diagnostics.learn(&mut residue);
+                if let Some(own) = &mut self.variables.user_variables {
                     own.learn(residue);
                 }
             }
             None => {
-                if let Some(own) = &mut self.variables {
+                if let Some(own) = &mut self.variables.user_variables {
                     own.lose_silently();
                 }
             }
@@ -201,7 +202,7 @@ impl Session {
         if let Some(lease) = asked.lease {
             let pins = Pins::USER_VARIABLE;
             pins.count_new(Pins::empty(), &self.core.counters);
-            self.held = Some(Held { lease, pins });
+            self.connections.current.held = Some(Held { lease, pins });
         }
     }
 
@@ -217,7 +218,7 @@ impl Session {
         let connection = lease.connection_mut();
         let fresh = since_s + FIRM_S >= self.core.now_s.get();
         let alive = fresh || connection.is_quiet();
-        let same = SessionState::same(connection.state(), &self.state);
+        let same = SessionState::same(connection.state(), &self.variables.state);
         if alive && same && lease.key() == key {
             return Some(lease);
         }
@@ -245,7 +246,7 @@ impl Session {
 
     /// Values of variables may stand on a connection that is no other's.
     pub(crate) fn unfetched(&self) -> bool {
-        let own = self.variables.as_ref();
+        let own = self.variables.user_variables.as_ref();
         own.is_some_and(|own| !own.unfetched().is_empty())
     }
 }

@@ -143,7 +143,7 @@ impl Session {
     /// Of the first statement.
     fn assigned_first(&self, text: &[u8]) -> Vec<String> {
         let mut names = Vec::new();
-        for item in sqltext::assignments(text, &self.mode) {
+        for item in sqltext::assignments(text, &self.variables.mode) {
             match item.scope {
                 Scope::Default | Scope::Session if !item.name.contains('.') => {
                     names.push(item.name.into_owned());

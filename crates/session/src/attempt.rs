@@ -81,12 +81,12 @@ impl Session {
         self.handle.ends_with_client.set(idle);
         self.start_clock(&run.shape);
         self.begin_log(&run.shape);
-        self.profile.lap(Step::Wait);
+        self.run.profile.lap(Step::Wait);
     }
 
     /// It is over.
     pub(crate) fn end_attempt(&mut self) {
-        self.profile.lap(Step::Serve);
+        self.run.profile.lap(Step::Serve);
         self.handle.running.set(None);
         self.handle.started.set(None);
         self.handle.in_train.set(false);
@@ -391,7 +391,7 @@ impl Session {
 
     /// A long result of a read may be gone on with elsewhere.
     fn may_resume(&self, run: &Run, pipe: &Pipe) -> bool {
-        let again = run.alone || self.replay.is_some();
+        let again = run.alone || self.connections.current.replay.is_some();
         again && run.shape.class == Class::Read && pipe.ready == 0
     }
 
@@ -425,7 +425,7 @@ impl Session {
         let refusal = run.refusal(outcome, read_only);
         let refusal = refusal.or_else(|| self.refusal_in_transaction(outcome, pipe));
         refusal.or_else(|| {
-            let alone = run.alone && is_free(self.status);
+            let alone = run.alone && is_free(self.variables.status);
             let plain = run.train.cars.is_empty() && !run.shape.has_several_results();
             let error = (alone && plain && !read_only).then(|| self.read_only_error(outcome, pipe));
             let error = error.flatten()?;
@@ -440,12 +440,17 @@ impl Session {
     /// The same within a transaction. In one that can be done again elsewhere: the server takes no writes any
     /// more. A READ ONLY one is told what a primary says, for a replica of MySQL thinks of itself first.
     fn refusal_in_transaction(&self, outcome: &Outcome, pipe: &Pipe) -> Option<Answer> {
-        if self.status.contains(Status::IN_TRANS_READONLY) {
+        if self.variables.status.contains(Status::IN_TRANS_READONLY) {
             let error = self.read_only_error(outcome, pipe);
             return error.map(|_| Answer::Refused(ServerRefusal::in_read_only_transaction()));
         }
-        let log = self.replay.as_ref()?;
-        if self.is_killed() || !is_tended(&self.core.shared.published.load(), self.seat) {
+        let log = self.connections.current.replay.as_ref()?;
+        if self.is_killed()
+            || !is_tended(
+                &self.core.shared.published.load(),
+                self.connections.current.group,
+            )
+        {
             return None;
         }
         let error = log
@@ -490,7 +495,7 @@ impl Session {
         if bytes == 0 {
             return Ok(());
         }
-        self.profile.bytes += bytes as u64;
+        self.run.profile.bytes += bytes as u64;
         let buffer = std::mem::take(&mut pipe.buffer);
         self.record(&buffer[..bytes]);
         let (sent, back) = self.client.send(buffer, 0..bytes).await;

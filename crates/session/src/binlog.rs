@@ -21,8 +21,9 @@ use crate::attempt::make_room;
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::group_connections::Held;
 use crate::pin::Pins;
-use crate::session::{Held, Session};
+use crate::session::Session;
 use crate::stall::{Progress, Wait};
 
 /// Receive room for what a client says within a stream: acknowledgements are short.
@@ -70,7 +71,7 @@ impl Session {
         if !self.hold_for_replication().await? {
             return Ok(());
         }
-        let Some(mut held) = self.held.take() else {
+        let Some(mut held) = self.connections.current.held.take() else {
             return Ok(());
         };
         count(&self.core.counters.statements);
@@ -131,7 +132,7 @@ impl Session {
                     // As the servers do, whether the end is an error or not.
                     return Err(End::Quit);
                 }
-                self.held = Some(held);
+                self.connections.current.held = Some(held);
                 return Ok(());
             }
             Over::ClientGone if !self.handle.killed.get() => return Err(End::Gone),
@@ -147,10 +148,10 @@ impl Session {
                 self.client.error(&error::SERVER_LOST, &[&server]).await
             }
         };
-        if let Some(own) = self.variables.as_mut() {
+        if let Some(own) = self.variables.user_variables.as_mut() {
             own.lose_silently();
         }
-        self.ties = None;
+        self.connections.ties = None;
         said
     }
 
@@ -185,7 +186,7 @@ impl Session {
         // No reset ends what the server knows of a replica.
         lease.connection_mut().condemn();
         pins |= Pins::REPLICATION;
-        self.held = Some(Held { lease, pins });
+        self.connections.current.held = Some(Held { lease, pins });
         Ok(true)
     }
 }

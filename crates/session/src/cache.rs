@@ -179,7 +179,7 @@ impl Session {
             asked => asked,
         };
         let eventual = matches!(self.level_of(shape), Level::Eventual { .. });
-        if eventual && shape.class == Class::Read && self.held.is_none() {
+        if eventual && shape.class == Class::Read && self.connections.current.held.is_none() {
             asked
         } else {
             0
@@ -194,8 +194,8 @@ impl Session {
         let pools = &self.core.pools;
         Key {
             text: text.into(),
-            profile: pools.key(ServerId(0), true, &self.identity.pass),
-            state: Rc::clone(&self.state),
+            profile: pools.key(ServerId(0), true, &self.user.identity.pass),
+            state: Rc::clone(&self.variables.state),
             capabilities: self.client.capabilities.bits(),
         }
     }
@@ -214,7 +214,7 @@ impl Session {
         let found = self.core.cache.get(&self.cache_key(), ttl_us, now_us);
         let Some((reply, outcome)) = found else {
             count(&self.core.counters.cache_misses);
-            self.recording = Some(Vec::new());
+            self.run.recording = Some(Vec::new());
             return Ok(false);
         };
         self.answer_kept(shape, &reply, &outcome).await?;
@@ -229,9 +229,11 @@ impl Session {
         outcome: &Outcome,
     ) -> Result<(), End> {
         count(&self.core.counters.cache_hits);
-        self.statement += 1;
-        self.last_connection = 0;
-        self.diagnostics.note(shape, outcome, self.mode.dialect);
+        self.run.number += 1;
+        self.connections.current.last_connection = 0;
+        self.variables
+            .diagnostics
+            .note(shape, outcome, self.variables.mode.dialect);
         let bytes = reply.len();
         let (sent, _) = self.client.send(reply.to_vec(), 0..bytes).await;
         sent.map_err(|_| End::Gone)
@@ -239,11 +241,11 @@ impl Session {
 
     /// A part of a reply goes to the client.
     pub(crate) fn record(&mut self, part: &[u8]) {
-        let Some(recording) = &mut self.recording else {
+        let Some(recording) = &mut self.run.recording else {
             return;
         };
         if recording.len() + part.len() > REPLY_BYTES_MAX {
-            self.recording = None;
+            self.run.recording = None;
         } else {
             recording.extend_from_slice(part);
         }
@@ -251,8 +253,8 @@ impl Session {
 
     /// After a complete reply: keeps it if it may be.
     pub(crate) fn keep_reply(&mut self, outcome: &Outcome, server: ServerId) {
-        let point = self.point.take();
-        let Some(reply) = self.recording.take() else {
+        let point = self.run.point.take();
+        let Some(reply) = self.run.recording.take() else {
             return;
         };
         let bytes_max = self.core.settings().cache_bytes_max / self.core.shared.counters.len();

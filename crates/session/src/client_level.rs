@@ -48,10 +48,10 @@ impl Session {
     /// Before a read: at the level client what the client's connections have had acknowledged joins the
     /// floor. Costs one look at a number while nothing was.
     pub(crate) fn heed_client(&mut self, shape: &Shape) {
-        let free = self.held.is_none() && self.level_of(shape) == Level::Client;
+        let free = self.connections.current.held.is_none() && self.level_of(shape) == Level::Client;
         if free
             && (shape.class == Class::Read || self.begins_reading(shape))
-            && self.promises.seen.client_version != self.writes.version()
+            && self.connections.current.seen.client_version != self.transaction.writes.version()
         {
             self.take_client_writes();
         }
@@ -60,11 +60,11 @@ impl Session {
     #[inline(never)]
     fn take_client_writes(&mut self) {
         let snapshot = self.core.shared.published.load();
-        let Some(group) = self.group(&snapshot) else {
+        let Some(group) = self.connections.group(&snapshot) else {
             return;
         };
-        let required = self.writes.required(group);
-        let seen = &mut self.promises.seen;
+        let required = self.transaction.writes.required(group);
+        let seen = &mut self.connections.current.seen;
         seen.client_version = required.version;
         seen.client_doubts = required.doubts;
         seen.unproved |= required.doubts > 0;
@@ -78,19 +78,19 @@ impl Session {
     /// client is about to hear of it.
     pub(crate) fn tell_client(&self, position: Option<&Position>) {
         let snapshot = self.core.shared.published.load();
-        let Some(group) = self.group(&snapshot) else {
+        let Some(group) = self.connections.group(&snapshot) else {
             return;
         };
         match position {
-            Some(position) => self.writes.note(group, position),
-            None => self.writes.doubt(group),
+            Some(position) => self.transaction.writes.note(group, position),
+            None => self.transaction.writes.doubt(group),
         }
     }
 
     /// The same in groups of which nothing is known.
     pub(crate) fn tell_client_everywhere(&self) {
         for group in &self.core.shared.published.load().groups {
-            self.writes.doubt(group);
+            self.transaction.writes.doubt(group);
         }
     }
 
@@ -98,17 +98,17 @@ impl Session {
     #[cold]
     pub(crate) fn tell_client_unlogged(&self) {
         let snapshot = self.core.shared.published.load();
-        if let Some(group) = self.group(&snapshot) {
-            self.writes.note_unlogged(group);
+        if let Some(group) = self.connections.group(&snapshot) {
+            self.transaction.writes.note_unlogged(group);
         }
     }
 
     /// The primary has this position, and was asked after the client's writes were last looked at.
     pub(crate) fn prove_to_client(&self, position: &Position) {
-        let doubts = self.promises.seen.client_doubts;
+        let doubts = self.connections.current.seen.client_doubts;
         let snapshot = self.core.shared.published.load();
-        if let Some(group) = self.group(&snapshot).filter(|_| doubts > 0) {
-            self.writes.prove(group, doubts, position);
+        if let Some(group) = self.connections.group(&snapshot).filter(|_| doubts > 0) {
+            self.transaction.writes.prove(group, doubts, position);
         }
     }
 
@@ -126,13 +126,13 @@ impl Session {
     /// The same of this text.
     pub(crate) fn need_of_text(&self, shape: &Shape, text: &[u8]) -> Option<Position> {
         let plain = shape.class == Class::Read && shape.verb == Verb::Select;
-        let seen = &self.promises.seen;
+        let seen = &self.connections.current.seen;
         if !plain || !self.level_of(shape).has_floor() || seen.unproved || seen.unlogged {
             return None;
         }
         let floor = seen.floor.as_deref()?;
         let snapshot = self.core.shared.published.load();
-        let clock = snapshot.clocks.of(&self.group(&snapshot)?.name);
+        let clock = snapshot.clocks.of(&self.connections.group(&snapshot)?.name);
         clock.want(self.core.now_us());
         let need = clock.narrowed(floor, &self.tables_read(shape, text)?)?;
         (!need.covers(floor)).then_some(need)
@@ -143,7 +143,7 @@ impl Session {
         if shape.facts.contains(Facts::SERVER_SCHEMA) || !calls_only_quiet(text) {
             return None;
         }
-        let tables = sqltext::read_tables(text, &self.mode)?;
+        let tables = sqltext::read_tables(text, &self.variables.mode)?;
         tables
             .iter()
             .map(|table| table_number(&table.name))

@@ -18,11 +18,11 @@ use crate::berths::Berth;
 use crate::diagnostics::Diagnostics;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::group_connections::HOME;
 use crate::offer::PASSED_ON;
 use crate::pin::Pins;
 use crate::prove::{Claim, Offer};
 use crate::rights::Right;
-use crate::seat::HOME;
 use crate::session::Session;
 
 /// Refusals that are about an account or what it may use, and not about its client.
@@ -83,16 +83,16 @@ impl Session {
     /// what it has written and seen all the same.
     pub(crate) async fn reset(&mut self) -> Result<(), End> {
         // Servers leave the role as it is.
-        let role = self.state.variable(ROLE).map(<[u8]>::to_vec);
+        let role = self.variables.state.variable(ROLE).map(<[u8]>::to_vec);
         self.forget_everything().await;
-        if self.mode.dialect == Dialect::MySql {
+        if self.variables.mode.dialect == Dialect::MySql {
             self.take_server_charsets().await;
         } else {
-            let state = SessionState::new(self.state.database());
+            let state = SessionState::new(self.variables.state.database());
             self.set_state(Rc::new(state));
         }
         if let Some(role) = role {
-            self.set_state(Rc::new(self.state.with_variable(ROLE, &role)));
+            self.set_state(Rc::new(self.variables.state.with_variable(ROLE, &role)));
         }
         self.client.ok(self.status_now()).await
     }
@@ -100,10 +100,10 @@ impl Session {
     /// The session is as after login, but its character sets are the servers' own. A server that
     /// cannot be asked leaves those of the login.
     async fn take_server_charsets(&mut self) {
-        let mut state = SessionState::new(self.state.database());
-        let (core, pass) = (self.core.clone(), self.identity.pass.clone());
+        let mut state = SessionState::new(self.variables.state.database());
+        let (core, pass) = (self.core.clone(), self.user.identity.pass.clone());
         if let Ok(mut lease) = core
-            .take_from_primary(HOME, &pass, &self.state, false)
+            .take_from_primary(HOME, &pass, &self.variables.state, false)
             .await
         {
             let asking = lease.connection_mut().ask_reset_state(state.database());
@@ -120,33 +120,33 @@ impl Session {
     /// program behind a connection that its pool has reset is the same.
     async fn forget_everything(&mut self) {
         Box::pin(self.leave_crossing()).await;
-        for held in self.take_all_held() {
+        for held in self.connections.take_all_held() {
             self.end_hold(held).await;
         }
-        self.keep_required();
-        self.lasting = Vec::new();
-        self.chosen = None;
-        self.texts = None;
+        self.connections.keep_required(&self.core);
+        self.variables.lasting = Vec::new();
+        self.run.chosen = None;
+        self.prepared.texts = None;
         let aside = self.handle.aside.take();
         if let Aside::Kept(kept) = aside {
             self.give_back(kept.lease);
         }
-        self.unfinished.clear();
-        self.variables = None;
-        self.ties = None;
-        self.statements.clear();
-        self.statement_keys.clear();
-        self.tracking = None;
+        self.transaction.unfinished.clear();
+        self.variables.user_variables = None;
+        self.connections.ties = None;
+        self.prepared.statements.clear();
+        self.prepared.keys.clear();
+        self.variables.tracking = None;
         self.take_defaults();
-        self.status = Status::AUTOCOMMIT;
+        self.variables.status = Status::AUTOCOMMIT;
         self.renew_promises();
-        self.gets_diagnostics = false;
-        self.diagnostics = Diagnostics::default();
-        self.insert_id = 0;
-        self.insert_id_version += 1;
-        self.statement = 0;
-        self.last_connection = 0;
-        self.last_server = None;
+        self.variables.gets_diagnostics = false;
+        self.variables.diagnostics = Diagnostics::default();
+        self.variables.insert_id.value = 0;
+        self.variables.insert_id.version += 1;
+        self.run.number = 0;
+        self.connections.current.last_connection = 0;
+        self.connections.current.last_server = None;
     }
 
     /// COM_CHANGE_USER: another login on the same connection. Refused, MySQL ends the connection, and
@@ -162,17 +162,17 @@ impl Session {
                 .await);
         };
         self.forget_everything().await;
-        let stays = self.mode.dialect == Dialect::MariaDb;
-        if self.failed_changes >= FAILED_CHANGES_MAX {
+        let stays = self.variables.mode.dialect == Dialect::MariaDb;
+        if self.user.failed_changes >= FAILED_CHANGES_MAX {
             // MariaDB hears of no other account on this connection, whatever the password.
-            self.set_state(Rc::new(SessionState::new(self.state.database())));
+            self.set_state(Rc::new(SessionState::new(self.variables.state.database())));
             self.take_server_charsets().await;
             return self.client.error(&error::UNKNOWN_COMMAND, &[]).await;
         }
         // The client gives its place up and needs one again, perhaps of the same account.
-        self.identity.berth = None;
-        let (pass, admin) = (self.identity.pass.clone(), self.identity.admin);
-        let database = self.state.database().map(<[u8]>::to_vec);
+        self.user.identity.berth = None;
+        let (pass, admin) = (self.user.identity.pass.clone(), self.user.identity.admin);
+        let database = self.variables.state.database().map(<[u8]>::to_vec);
         let changed = self.become_user(change).await;
         match changed {
             Err(End::Refused(why)) if stays && OF_ACCOUNTS.contains(&why) => {
@@ -180,7 +180,7 @@ impl Session {
                 let Some(berth) = berth else {
                     return Err(End::Refused(why));
                 };
-                self.failed_changes += 1;
+                self.user.failed_changes += 1;
                 self.take_identity(pass, database, admin, berth);
                 self.take_server_charsets().await;
                 Ok(())
@@ -214,15 +214,15 @@ impl Session {
         };
         let claim = Claim {
             user: change.user,
-            peer: self.peer.ip(),
+            peer: self.user.peer.ip(),
             offer: Offer::new(plugin, self.client.salt, change.auth),
             collation: u8::try_from(change.collation)
-                .unwrap_or(self.identity.pass.profile().collation),
-            flags: self.identity.pass.profile().flags & PASSED_ON,
+                .unwrap_or(self.user.identity.pass.profile().collation),
+            flags: self.user.identity.pass.profile().flags & PASSED_ON,
         };
         let core = self.core.clone();
         let limit = Duration::from_secs(core.settings().handshake_timeout_s);
-        let proof = core.authenticate(&mut self.client, self.peer.ip(), claim);
+        let proof = core.authenticate(&mut self.client, self.user.peer.ip(), claim);
         let proved = reactor::timeout(limit, Box::pin(proof)).await;
         let Some(proved) = proved else {
             return Err(self.client.refuse(&error::NET_READ_INTERRUPTED, &[]).await);
@@ -239,12 +239,14 @@ impl Session {
         let registry = &self.core.shared.registry;
         registry.rename(self.handle.id, &pass.profile().user);
         self.set_state(Rc::new(SessionState::new(database)));
-        self.identity.database = database.map(<[u8]>::to_vec);
-        self.identity.admin = admin;
-        self.identity.berth = Some(berth);
+        self.user.identity.database = database.map(<[u8]>::to_vec);
+        self.user.identity.admin = admin;
+        self.user.identity.berth = Some(berth);
         self.set_pass(pass);
         self.renew_promises();
-        self.writes = self.core.writes_of(&self.identity, self.peer.ip());
+        self.transaction.writes = self
+            .core
+            .writes_of(&self.user.identity, self.user.peer.ip());
     }
 
     /// COM_SET_OPTION: several statements in one text, allowed (0) or not (1).
@@ -254,15 +256,15 @@ impl Session {
             [_, 1, 0, ..] => false,
             _ => return self.client.error(&error::UNKNOWN_COMMAND, &[]).await,
         };
-        let mut profile = self.identity.pass.profile().clone();
+        let mut profile = self.user.identity.pass.profile().clone();
         profile.flags.set(Capabilities::MULTI_STATEMENTS, allowed);
         self.set_pass(self.core.pools.pass(profile));
-        if self.held.is_none() {
+        if self.connections.current.held.is_none() {
             return self.client.eof(self.status_now()).await;
         }
         self.run_command(Shape::command(), Job::Frame(Expect::Rows))
             .await?;
-        if let Some(held) = &mut self.held {
+        if let Some(held) = &mut self.connections.current.held {
             // The connection differs now from what its pool holds, and no reset changes that.
             held.pins |= Pins::VARIABLE;
             held.lease.connection_mut().condemn();

@@ -82,8 +82,6 @@ pub(crate) struct Promises {
     pub own: Own,
     /// The version of the settings that the defaults are of.
     pub version: u32,
-    /// What of the current seat's group.
-    pub seen: Seen,
     /// What of the floor the read under way needs, where that is known to be less.
     pub narrowed: Option<Box<Position>>,
     /// It has written at all.
@@ -127,7 +125,6 @@ impl Promises {
             atomic: None,
             own: Own::empty(),
             version: 0,
-            seen: Seen::default(),
             narrowed: None,
             wrote: false,
             began_us: 0,
@@ -140,22 +137,9 @@ impl Promises {
         self.wrote
     }
 
-    /// The replica that served the last read of a replica.
-    pub fn last_replica(&self) -> Option<ServerId> {
-        self.seen.last_replica
-    }
-
-    /// What the read under way needs of the current seat's group.
-    pub fn required(&self) -> Option<&Position> {
-        self.narrowed.as_deref().or(self.seen.floor.as_deref())
-    }
-
-    /// The session has this of the current seat's group from now on.
-    fn raise(&mut self, position: Position) {
-        match &mut self.seen.floor {
-            Some(floor) => floor.join(&position),
-            None => self.seen.floor = Some(Box::new(position)),
-        }
+    /// What the read under way needs of a group of which the session has seen this.
+    pub fn required<'a>(&'a self, seen: &'a Seen) -> Option<&'a Position> {
+        self.narrowed.as_deref().or(seen.floor.as_deref())
     }
 }
 
@@ -163,6 +147,19 @@ impl Seen {
     /// True while nothing is required of reads.
     pub fn is_empty(&self) -> bool {
         self.floor.is_none() && !self.unproved && !self.unlogged && self.last_read.is_none()
+    }
+
+    /// The replica that served the last read of a replica.
+    pub fn last_replica(&self) -> Option<ServerId> {
+        self.last_replica
+    }
+
+    /// Reads of the group must have this from now on.
+    fn raise(&mut self, position: Position) {
+        match &mut self.floor {
+            Some(floor) => floor.join(&position),
+            None => self.floor = Some(Box::new(position)),
+        }
     }
 
     /// The group may have lost a primary since. What was lost with it never comes, so the new primary
@@ -268,18 +265,18 @@ impl Session {
         shape.level.unwrap_or(self.promises.level)
     }
 
-    /// The session has this of the current seat's group from now on.
+    /// The session has this of the current group from now on.
     pub(crate) fn require(&mut self, position: Position) {
         let snapshot = self.core.shared.published.load();
-        if let Some(group) = self.group(&snapshot) {
-            self.promises.seen.turn(group.timeline());
+        if let Some(group) = self.connections.group(&snapshot) {
+            self.connections.current.seen.turn(group.timeline());
         }
-        self.promises.raise(position);
+        self.connections.current.seen.raise(position);
     }
 
     /// What this statement needs, if it is a read.
     pub(crate) fn need(&self, shape: &Shape, now_us: u64) -> Need<'_> {
-        let promises = &self.promises;
+        let (promises, seen) = (&self.promises, &self.connections.current.seen);
         let level = match self.level_of(shape) {
             Level::Eventual { max_lag_us: None } => Level::Eventual {
                 max_lag_us: bound_us(promises.max_lag_ms),
@@ -290,9 +287,9 @@ impl Session {
         let level = if to_primary { Level::Strong } else { level };
         Need {
             level,
-            floor: promises.required(),
-            unproved: promises.seen.unproved || promises.seen.unlogged,
-            last_read: promises.seen.last_read.filter(|_| promises.monotonic),
+            floor: promises.required(seen),
+            unproved: seen.unproved || seen.unlogged,
+            last_read: seen.last_read.filter(|_| promises.monotonic),
             now_us,
             wait_us: self.core.settings().consistency.wait_ms * 1000,
         }
@@ -313,23 +310,23 @@ impl Session {
             let text = String::from_utf8_lossy(gtid);
             match Position::parse(connection.engine(), &text) {
                 Some(position) => self.require(position),
-                None => (self.promises.seen.unproved, doubt) = (true, true),
+                None => (self.connections.current.seen.unproved, doubt) = (true, true),
             }
         }
         let may_write = shape.writes || (failed && shape.class == Class::Transaction);
         if may_write && !connection.tells_gtids {
-            (self.promises.seen.unlogged, doubt) = (true, true);
+            (self.connections.current.seen.unlogged, doubt) = (true, true);
         } else if may_write && failed && (!in_transaction || shape.class != Class::Write) {
-            (self.promises.seen.unproved, doubt) = (true, true);
+            (self.connections.current.seen.unproved, doubt) = (true, true);
         }
         self.promises.wrote |= shape.writes;
         let began_us = std::mem::take(&mut self.promises.began_us);
         let counts = self.promises.counts || self.promises.row_cache;
         if counts && (shape.class == Class::Read || shape.verb == Verb::Select) {
             let (server, ended_us) = (connection.server, self.core.now_us());
-            self.promises.seen.last_read = Some(LastRead { server, ended_us });
+            self.connections.current.seen.last_read = Some(LastRead { server, ended_us });
             if connection.is_guarded() {
-                self.promises.seen.last_replica = Some(server);
+                self.connections.current.seen.last_replica = Some(server);
                 if began_us > 0 {
                     let took_us = ended_us.saturating_sub(began_us);
                     let mut balance = self.core.balance.borrow_mut();
@@ -345,7 +342,7 @@ impl Session {
         let reason = {
             let mut scan = self.core.scan.borrow_mut();
             let text = &self.client.payload()[1..];
-            scan.read(text, &self.mode);
+            scan.read(text, &self.variables.mode);
             hinted(&scan.hint, text).err().unwrap_or_default()
         };
         self.client.error(&error::HINT_INVALID, &[&reason]).await
@@ -354,7 +351,10 @@ impl Session {
     /// A statement was sent and nobody knows what became of it.
     pub(crate) fn note_committed(&mut self, gtid: &str) {
         let snapshot = self.core.shared.published.load();
-        let primary = self.group(&snapshot).and_then(|group| group.primary());
+        let primary = self
+            .connections
+            .group(&snapshot)
+            .and_then(|group| group.primary());
         let engine = primary.map(|server| server.engine);
         match engine.and_then(|engine| Position::parse(engine, gtid)) {
             Some(position) => {
@@ -363,7 +363,7 @@ impl Session {
             }
             None => {
                 self.tell_client(None);
-                self.promises.seen.unproved = true;
+                self.connections.current.seen.unproved = true;
             }
         }
         self.promises.wrote = true;
@@ -371,7 +371,7 @@ impl Session {
 
     /// What the session wrote may be more than it was told.
     pub(crate) fn lose_proof(&mut self) {
-        self.promises.seen.unproved = true;
+        self.connections.current.seen.unproved = true;
     }
 
     /// Before a read: asks the primary how far it is, where the session may have written more than
@@ -379,7 +379,12 @@ impl Session {
     pub(crate) async fn prove_writes(&mut self) {
         let taken = self
             .core
-            .take_from_primary(self.seat, &self.identity.pass, &self.state, false)
+            .take_from_primary(
+                self.connections.current.group,
+                &self.user.identity.pass,
+                &self.variables.state,
+                false,
+            )
             .await;
         let Ok(mut lease) = taken else { return };
         let connection = lease.connection_mut();
@@ -391,16 +396,16 @@ impl Session {
         if writable {
             self.prove_to_client(&position);
             self.require(position);
-            self.promises.seen.unproved = false;
+            self.connections.current.seen.unproved = false;
         }
     }
 
     /// True when [`Session::prove_writes`] may let a replica serve this statement.
     pub(crate) fn may_prove(&self, shape: &Shape) -> bool {
-        self.promises.seen.unproved
-            && !self.promises.seen.unlogged
+        self.connections.current.seen.unproved
+            && !self.connections.current.seen.unlogged
             && shape.class == Class::Read
-            && self.held.is_none()
+            && self.connections.current.held.is_none()
             && self.level_of(shape).has_floor()
     }
 
@@ -408,18 +413,18 @@ impl Session {
     /// let another one serve. Looks of the control plane seldom come between two reads of a session
     /// that reads without a pause.
     pub(crate) fn may_ask_to_move(&self, shape: &Shape) -> bool {
-        let Some(last) = self.promises.seen.last_read else {
+        let Some(last) = self.connections.current.seen.last_read else {
             return false;
         };
         shape.class == Class::Read
             && self.promises.monotonic
             && self.promises.counts
-            && self.held.is_none()
+            && self.connections.current.held.is_none()
             && self.core.balance.borrow().overdrawn(last.server)
             && self
                 .core
                 .now_us()
-                .saturating_sub(self.promises.seen.asked_us)
+                .saturating_sub(self.connections.current.seen.asked_us)
                 > ASK_EVERY_US
     }
 
@@ -433,9 +438,14 @@ impl Session {
 
     /// Asks the server of the last read for its position.
     async fn ask_to_move(&mut self) {
-        self.promises.seen.asked_us = self.core.now_us();
+        self.connections.current.seen.asked_us = self.core.now_us();
         let snapshot = self.core.snapshot();
-        let last = self.promises.seen.last_read.map(|last| last.server);
+        let last = self
+            .connections
+            .current
+            .seen
+            .last_read
+            .map(|last| last.server);
         if let Some(server) = last.and_then(|id| snapshot.server(id)) {
             self.ask_position(server).await;
         }
@@ -461,8 +471,8 @@ impl Session {
         let snapshot = self.core.snapshot();
         let target = crate::target::target(&snapshot, server.id, !server.serves_writes())?;
         let pools = &self.core.pools;
-        let key = pools.key(server.id, target.read_only, &self.identity.pass);
-        let state = Rc::clone(&self.state);
+        let key = pools.key(server.id, target.read_only, &self.user.identity.pass);
+        let state = Rc::clone(&self.variables.state);
         let mut lease = pools.take(&target, key, &state, 0).await.ok()?;
         let asked_us = self.core.now_us();
         let position = executed(lease.connection_mut()).await?;
@@ -473,16 +483,15 @@ impl Session {
 
     /// What the session began with.
     pub(crate) fn default_promises(&self) -> Consistency {
-        let user = &self.identity.pass.profile().user;
-        self.core.consistency_of(user, self.peer.ip())
+        let user = &self.user.identity.pass.profile().user;
+        self.core.consistency_of(user, self.user.peer.ip())
     }
 
     /// The session starts anew with the defaults of its account. What it has written and seen, its
     /// reads must have as before.
     pub(crate) fn renew_promises(&mut self) {
-        let user = &self.identity.pass.profile().user;
-        let mut renewed = self.core.promises_of(user, self.peer.ip());
-        renewed.seen = std::mem::take(&mut self.promises.seen);
+        let user = &self.user.identity.pass.profile().user;
+        let mut renewed = self.core.promises_of(user, self.user.peer.ip());
         renewed.wrote = self.promises.wrote;
         self.promises = renewed;
     }

@@ -8,8 +8,9 @@ use sqltext::{Class, Dialect, Facts};
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::group_connections::Held;
 use crate::pin::Pins;
-use crate::session::{Held, Session};
+use crate::session::Session;
 
 impl Session {
     /// COM_STMT_SEND_LONG_DATA has no reply; what fails here is said by the EXECUTE.
@@ -19,7 +20,7 @@ impl Session {
             Some(param) => u16::from_le_bytes([param[0], param[1]]),
             None => return Ok(()),
         };
-        let Some(statement) = self.statements.get_mut(&id) else {
+        let Some(statement) = self.prepared.statements.get_mut(&id) else {
             return Ok(());
         };
         if param >= statement.params {
@@ -37,10 +38,10 @@ impl Session {
             ..statement.shape
         };
         let sent = self.send_long_data(&shape, id).await;
-        if let Some(statement) = self.statements.get_mut(&id) {
+        if let Some(statement) = self.prepared.statements.get_mut(&id) {
             statement.long_data = sent;
             statement.broken = !sent;
-            self.statement_ties.set(self.statement_ties.get() || sent);
+            self.prepared.ties.set(self.prepared.ties.get() || sent);
         }
         Ok(())
     }
@@ -48,7 +49,7 @@ impl Session {
     /// Sends the client's long data to the statement on the connection that is held from now on.
     /// False when that could not be done.
     async fn send_long_data(&mut self, shape: &Shape, id: u32) -> bool {
-        let was_held = self.held.is_some();
+        let was_held = self.connections.current.held.is_some();
         let Some((mut lease, pins)) = self.checkout_for(shape).await else {
             return false;
         };
@@ -56,7 +57,7 @@ impl Session {
         let sent = match self.ready_statement(connection, id).await {
             Ok(()) => {
                 self.address_statement(connection, id);
-                if let Some(statement) = self.statements.get(&id) {
+                if let Some(statement) = self.prepared.statements.get(&id) {
                     connection.tie(&statement.key, true);
                 }
                 let (frame, range) = self.client.lend();
@@ -71,7 +72,7 @@ impl Session {
             // statement finds it broken and says so.
             let pin = if sent { Pins::STATEMENT } else { Pins::empty() };
             let pins = pins | pin;
-            self.held = Some(Held { lease, pins });
+            self.connections.current.held = Some(Held { lease, pins });
         }
         sent
     }
@@ -80,17 +81,17 @@ impl Session {
     /// but a cursor ends now.
     pub(crate) async fn close_statement(&mut self) -> Result<(), End> {
         let id = self.named_statement();
-        let Some(statement) = self.statements.remove(&id) else {
+        let Some(statement) = self.prepared.statements.remove(&id) else {
             return Ok(());
         };
-        self.statement_keys.remove(&statement.key);
+        self.prepared.keys.remove(&statement.key);
         if !statement.cursor && !statement.long_data {
-            if let Some(log) = &mut self.replay {
+            if let Some(log) = &mut self.connections.current.replay {
                 log.keep_closed(id, statement);
             }
             return Ok(());
         }
-        if let Some(held) = &mut self.held {
+        if let Some(held) = &mut self.connections.current.held {
             // A connection that breaks here is found out by its next use: a transaction that is
             // lost with it must not be lost in silence.
             let _ = held.lease.connection_mut().forget(&statement.key).await;
@@ -102,14 +103,14 @@ impl Session {
     /// COM_STMT_RESET: forgets long data and closes the cursor.
     pub(crate) async fn reset_statement(&mut self) -> Result<(), End> {
         let id = self.named_statement();
-        let Some(statement) = self.statements.get_mut(&id) else {
+        let Some(statement) = self.prepared.statements.get_mut(&id) else {
             return self.unknown_statement(id, "mysqld_stmt_reset").await;
         };
         let at_server = statement.cursor || statement.long_data;
         (statement.cursor, statement.long_data) = (false, false);
         (statement.broken, statement.astray, statement.starved) = (false, false, false);
         let key = statement.key.clone();
-        let known = self.held.as_mut().and_then(|held| {
+        let known = self.connections.current.held.as_mut().and_then(|held| {
             let known = held.lease.connection_mut().known(&key)?;
             known.tied = false;
             Some(*known)
@@ -128,19 +129,20 @@ impl Session {
     pub(crate) async fn fetch(&mut self) -> Result<(), End> {
         let id = self.named_statement();
         let key = self
+            .prepared
             .statements
             .get(&id)
             .filter(|s| s.cursor)
             .map(|s| s.key.clone());
-        let known = match (&mut self.held, key) {
+        let known = match (&mut self.connections.current.held, key) {
             (Some(held), Some(key)) => held.lease.connection_mut().known(&key).copied(),
             _ => None,
         };
         let Some(known) = known else {
-            if !self.statements.contains_key(&id) {
+            if !self.prepared.statements.contains_key(&id) {
                 return self.unknown_statement(id, "mysqld_stmt_fetch").await;
             }
-            let end = match self.mode.dialect {
+            let end = match self.variables.mode.dialect {
                 Dialect::MariaDb => "",
                 Dialect::MySql => ".",
             };
@@ -150,10 +152,10 @@ impl Session {
         self.client.patch(1, &known.server_id.to_le_bytes());
         self.run_command(Shape::command(), Job::Frame(Expect::Rows))
             .await?;
-        if self.status.contains(Status::LAST_ROW_SENT) {
-            if let Some(statement) = self.statements.get_mut(&id) {
+        if self.variables.status.contains(Status::LAST_ROW_SENT) {
+            if let Some(statement) = self.prepared.statements.get_mut(&id) {
                 statement.cursor = false;
-                if let Some(held) = &mut self.held {
+                if let Some(held) = &mut self.connections.current.held {
                     held.lease.connection_mut().tie(&statement.key, false);
                 }
             }
@@ -164,7 +166,7 @@ impl Session {
 
     /// Gives the held connection back when a statement was its only reason.
     fn recheck_hold(&mut self) {
-        let Some(Held { lease, mut pins }) = self.held.take() else {
+        let Some(Held { lease, mut pins }) = self.connections.current.held.take() else {
             return;
         };
         pins.set(Pins::STATEMENT, self.has_ties());

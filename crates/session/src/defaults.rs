@@ -74,7 +74,7 @@ impl Session {
         }
         let mut names = Vec::new();
         for statement in self.text(job).split(|byte| *byte == b';') {
-            for item in sqltext::assignments(statement.trim_ascii_start(), &self.mode) {
+            for item in sqltext::assignments(statement.trim_ascii_start(), &self.variables.mode) {
                 let global = matches!(item.scope, Scope::Global | Scope::Persist);
                 let name = item.name.into_owned();
                 let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -106,26 +106,26 @@ impl Session {
     #[cold]
     pub(crate) fn keep_defaults(&mut self) {
         let defaults = self.core.shared.defaults.clone();
-        let (then, now) = (self.defaults, defaults.globals());
-        let mut state = (*self.state).clone();
+        let (then, now) = (self.variables.defaults, defaults.globals());
+        let mut state = (*self.variables.state).clone();
         for Global { name, value } in defaults.since(then) {
             if state.variable(&name).is_none() && !TRACKING.contains(&&*name) {
                 state = state.with_variable(&name, &value);
             }
         }
-        self.defaults = now;
+        self.variables.defaults = now;
         self.set_state(Rc::new(state));
     }
 
     /// The session begins, or begins anew: it has what servers have now.
     pub(crate) fn take_defaults(&mut self) {
-        self.defaults = self.core.shared.defaults.globals();
+        self.variables.defaults = self.core.shared.defaults.globals();
     }
 
     /// Goes on with what a connection has become, where its server did not set all of the state.
     #[inline]
     pub(crate) fn accept(&mut self, connection: &Connection) {
-        if !SessionState::same(connection.state(), &self.state) {
+        if !SessionState::same(connection.state(), &self.variables.state) {
             self.set_state(connection.state().clone());
         }
     }
@@ -136,8 +136,8 @@ impl Session {
         let PoolError::Connection(ConnectionError::Variables { names }) = error else {
             return false;
         };
-        let state = self.state.without_variables(names);
-        let fewer = state != *self.state;
+        let state = self.variables.state.without_variables(names);
+        let fewer = state != *self.variables.state;
         self.set_state(Rc::new(state));
         fewer
     }

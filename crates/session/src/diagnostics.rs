@@ -168,11 +168,11 @@ fn keeps_found_rows(shape: &Shape) -> bool {
 impl Session {
     /// Takes note of the reply to the current command.
     pub(crate) fn note_diagnostics(&mut self, shape: &Shape, outcome: &Outcome) {
-        let dialect = self.mode.dialect;
+        let dialect = self.variables.mode.dialect;
         match self.uses_tables(shape) {
-            true => self.diagnostics.note(shape, outcome, dialect),
+            true => self.variables.diagnostics.note(shape, outcome, dialect),
             false => {
-                let diagnostics = &mut self.diagnostics;
+                let diagnostics = &mut self.variables.diagnostics;
                 diagnostics.note_without_tables(shape, outcome, dialect);
             }
         }
@@ -200,9 +200,9 @@ impl Session {
     pub(crate) fn must_recall(&self, connection: &Connection, shape: &Shape) -> bool {
         let nothing = shape.facts.contains(Facts::WARNINGS)
             && shape.verb != Verb::GetDiagnostics
-            && !self.diagnostics.any
+            && !self.variables.diagnostics.any
             && ![0, self.handle.id].contains(&connection.owner.warned);
-        let told = self.diagnostics.told()
+        let told = self.variables.diagnostics.told()
             && shape.facts.contains(Facts::WARNINGS)
             && shape.verb != Verb::GetDiagnostics;
         nothing || told || !self.still_knows(connection)
@@ -213,9 +213,13 @@ impl Session {
     pub(crate) async fn leave_nothing(&self, lease: &mut Lease, shape: &Shape) -> bool {
         let numbers = Facts::FOUND_ROWS | Facts::ROW_COUNT;
         let barred = self.handle.killed.get()
-            || self.variables.as_ref().is_some_and(|own| own.lost())
+            || self
+                .variables
+                .user_variables
+                .as_ref()
+                .is_some_and(|own| own.lost())
             || shape.facts.intersects(numbers)
-            || self.diagnostics.any;
+            || self.variables.diagnostics.any;
         if barred {
             return false;
         }
@@ -227,10 +231,13 @@ impl Session {
 
     /// Runs a statement that asks for diagnostics whose connection is gone.
     pub(crate) async fn recall(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        self.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
+        self.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
         let text = self.text(job);
-        let warnings = self.diagnostics.rows.as_deref();
-        if let (Some(show), Some(all)) = (sqltext::show_diagnostics(text, &self.mode), warnings) {
+        let warnings = self.variables.diagnostics.rows.as_deref();
+        if let (Some(show), Some(all)) = (
+            sqltext::show_diagnostics(text, &self.variables.mode),
+            warnings,
+        ) {
             let rows = chosen(&all.rows, &show);
             if !show.count {
                 let columns = all.columns.clone();
@@ -240,18 +247,18 @@ impl Session {
                 true => ("error", Ask::ErrorCount),
                 false => ("warning", Ask::WarningCount),
             };
-            let count = self.diagnostics.value(ask).unwrap_or_default();
+            let count = self.variables.diagnostics.value(ask).unwrap_or_default();
             let text = format!("SELECT {count} AS `@@session.{what}_count`");
             return self.run_recalled(shape, job, text.into_bytes()).await;
         }
         let mut all = true;
         let value = |ask| {
-            let value = self.diagnostics.value(ask);
+            let value = self.variables.diagnostics.value(ask);
             all &= value.is_some()
                 || matches!(ask, Ask::ConnectionId | Ask::PseudoThreadId | Ask::Socket);
             value
         };
-        let text = sqltext::replace(text, &self.mode, value);
+        let text = sqltext::replace(text, &self.variables.mode, value);
         match text.filter(|_| all) {
             Some(text) => self.run_recalled(shape, job, text).await,
             None => self.say_gone().await,
@@ -265,8 +272,11 @@ impl Session {
 
     /// Runs a statement with another text.
     async fn run_recalled(&mut self, mut shape: Shape, job: Job, text: Vec<u8>) -> Result<(), End> {
-        let before = match only_asks(&shape, self.mode.dialect) {
-            true => (self.diagnostics.any, self.diagnostics.rows.take()),
+        let before = match only_asks(&shape, self.variables.mode.dialect) {
+            true => (
+                self.variables.diagnostics.any,
+                self.variables.diagnostics.rows.take(),
+            ),
             false => (false, None),
         };
         shape.facts -= Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS;
@@ -287,8 +297,11 @@ impl Session {
             }
             _ => self.say_gone().await,
         };
-        if before.0 && !self.diagnostics.any {
-            (self.diagnostics.any, self.diagnostics.rows) = before;
+        if before.0 && !self.variables.diagnostics.any {
+            (
+                self.variables.diagnostics.any,
+                self.variables.diagnostics.rows,
+            ) = before;
         }
         done
     }

@@ -273,10 +273,10 @@ impl Session {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.hold_refused(run, avoid, refusal)).await,
         };
-        self.profile.chosen(plan, self.level_of(&run.shape));
+        self.run.profile.chosen(plan, self.level_of(&run.shape));
         // Until the reply begins, a read that nothing holds may go to another server.
         let free = self.may_move(&run.shape) && !avoid.contains(&plan.server);
-        run.alone = self.held.is_none();
+        run.alone = self.connections.current.held.is_none();
         let (mut lease, pins) = match self.checkout(&plan, &target, &run.shape).await {
             Ok(taken) => taken,
             Err(error) if free && elsewhere_may_help(&error, plan.read_only) => {
@@ -290,7 +290,7 @@ impl Session {
                 return Box::pin(self.hold_failed(run, avoid, &tried, error)).await;
             }
         };
-        self.profile.lap(Step::Connect);
+        self.run.profile.lap(Step::Connect);
         run.pins = pins;
         let barred = self.is_barred(lease.connection(), &run.shape);
         if barred && !Box::pin(self.leave_nothing(&mut lease, &run.shape)).await {
@@ -386,9 +386,9 @@ impl Session {
     /// After a server refused the session's database, which somebody dropped: the session goes on
     /// without one, as it would have to on a connection of its own. False when it was not that.
     fn does_without_database(&mut self, error: &PoolError) -> bool {
-        let dropped = database_refused(error) && self.state.database().is_some();
+        let dropped = database_refused(error) && self.variables.state.database().is_some();
         if dropped {
-            self.set_state(Rc::new(self.state.with_database(None)));
+            self.set_state(Rc::new(self.variables.state.with_database(None)));
         }
         dropped
     }
@@ -396,9 +396,14 @@ impl Session {
     /// After a server refused the session's role, which was taken from its account: the session goes
     /// on without one, which gives it as little. False when it was not that.
     fn does_without_role(&mut self, error: &PoolError) -> bool {
-        let taken = role_refused(error) && self.state.variable(ROLE).is_some_and(|r| r != NO_ROLE);
+        let taken = role_refused(error)
+            && self
+                .variables
+                .state
+                .variable(ROLE)
+                .is_some_and(|r| r != NO_ROLE);
         if taken {
-            self.set_state(Rc::new(self.state.with_variable(ROLE, NO_ROLE)));
+            self.set_state(Rc::new(self.variables.state.with_variable(ROLE, NO_ROLE)));
         }
         taken
     }
@@ -406,7 +411,11 @@ impl Session {
     /// The statement cannot run on this connection as it is, or not at all.
     fn is_barred(&self, connection: &Connection, shape: &Shape) -> bool {
         self.handle.killed.get()
-            || self.variables.as_ref().is_some_and(|own| own.lost())
+            || self
+                .variables
+                .user_variables
+                .as_ref()
+                .is_some_and(|own| own.lost())
             || (shape.asks_back() && self.must_recall(connection, shape))
     }
 
@@ -416,7 +425,12 @@ impl Session {
         if self.handle.killed.get() {
             return Err(self.last_word().await);
         }
-        if self.variables.as_mut().is_some_and(|own| own.take_lost()) {
+        if self
+            .variables
+            .user_variables
+            .as_mut()
+            .is_some_and(|own| own.take_lost())
+        {
             let pin = Pins::USER_VARIABLE.describe();
             return self.client.error(&error::SESSION_LOST_PIN, &[&pin]).await;
         }
@@ -441,38 +455,42 @@ impl Session {
         if self.handle.aside.borrow().is_asked() {
             Box::pin(self.hear_aside()).await;
         }
-        if let Some(held) = self.take_held().await? {
+        if let Some(held) = self.connections.take_held(&self.variables.state).await? {
             return Ok((held.lease, held.pins));
         }
         let key = self
             .core
             .pools
-            .key(plan.server, plan.read_only, &self.identity.pass);
+            .key(plan.server, plan.read_only, &self.user.identity.pass);
         let aside = self.handle.aside.take();
         if let Aside::Kept(kept) = aside
             && let Some(lease) = Box::pin(self.take_up(*kept, key)).await
         {
             return Ok((lease, Pins::empty()));
         }
-        if let Some(held) = self.held.take() {
+        if let Some(held) = self.connections.current.held.take() {
             return Ok((held.lease, held.pins));
         }
-        if self.defaults != self.core.shared.defaults.globals() {
+        if self.variables.defaults != self.core.shared.defaults.globals() {
             self.keep_defaults();
         }
         let back = shape.asks_back() || shape.facts.contains(Facts::LAST_INSERT_ID);
-        let prefer = match &self.variables {
-            _ if back => self.last_connection,
+        let prefer = match &self.variables.user_variables {
+            _ if back => self.connections.current.last_connection,
             Some(own) => own.home(),
             None => 0,
         };
-        let taken = self.core.pools.take(target, key, &self.state, prefer).await;
+        let taken = self
+            .core
+            .pools
+            .take(target, key, &self.variables.state, prefer)
+            .await;
         if matches!(taken, Err(PoolError::WaitTimeout { .. })) {
             count(&self.core.counters.pool_waits_failed);
         }
         let mut lease = taken?;
         self.accept(lease.connection());
-        let pins = match self.lasting.is_empty() {
+        let pins = match self.variables.lasting.is_empty() {
             true => Pins::empty(),
             false => Box::pin(self.bring_lasting(lease.connection_mut())).await?,
         };
@@ -482,7 +500,7 @@ impl Session {
     /// True when the connection's last statement was this session's last statement.
     pub(crate) fn still_knows(&self, connection: &Connection) -> bool {
         let owner = connection.owner;
-        owner.session == self.handle.id && owner.statement == self.statement
+        owner.session == self.handle.id && owner.statement == self.run.number
     }
 }
 

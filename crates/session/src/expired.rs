@@ -12,17 +12,18 @@ use mysql_wire::relay::Expect;
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::group_connections::Held;
 use crate::pin::Pins;
 use crate::renew::renew;
-use crate::session::{Held, Session};
+use crate::session::Session;
 
 impl Session {
     /// Keeps the connection of a login with an expired password.
     pub(crate) fn stay_on(&mut self, lease: Lease) {
         let pins = Pins::PASSWORD;
         pins.count_new(Pins::empty(), &self.core.counters);
-        self.last_server = Some(lease.connection().server);
-        self.held = Some(Held { lease, pins });
+        self.connections.current.last_server = Some(lease.connection().server);
+        self.connections.current.held = Some(Held { lease, pins });
     }
 
     /// One command while the password has not been changed. Nothing is answered here that the
@@ -59,7 +60,7 @@ impl Session {
         let reset = [(Command::ResetConnection, &b""[..])];
         if held.lease.connection_mut().run(&reset).await.is_ok() {
             held.pins = Pins::PASSWORD;
-            self.held = Some(held);
+            self.connections.current.held = Some(held);
         }
     }
 }

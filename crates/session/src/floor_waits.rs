@@ -89,7 +89,7 @@ impl Session {
     /// Waits on a replica until it has what the session's reads need; false when it has not come in
     /// time, or the connection broke and is to be closed.
     pub(crate) async fn await_floor(&self, lease: &mut Lease) -> bool {
-        let Some(floor) = self.promises.required() else {
+        let Some(floor) = self.promises.required(&self.connections.current.seen) else {
             return true;
         };
         count(&self.core.counters.reads_waited);

@@ -106,8 +106,8 @@ impl Session {
             return None;
         }
         let pools = &self.core.pools;
-        let key = pools.key(other.server, other.read_only, &self.identity.pass);
-        let taking = Box::pin(pools.take(&target, key, &self.state, 0));
+        let key = pools.key(other.server, other.read_only, &self.user.identity.pass);
+        let taking = Box::pin(pools.take(&target, key, &self.variables.state, 0));
         let mut lease = reactor::timeout(limit, taking).await?.ok()?;
         self.send_copy(lease.connection_mut()).await.ok()?;
         Some(lease)

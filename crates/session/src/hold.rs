@@ -20,9 +20,9 @@ use rustc_hash::{FxHashMap, FxHasher};
 use crate::counters::{Counters, count};
 use crate::end::End;
 use crate::exec::Run;
+use crate::group_connections::{HOME, group_of};
 use crate::per_core::{Core, Handle};
 use crate::profile::Step;
-use crate::seat::{HOME, group_of};
 use crate::session::{Session, is_free};
 use crate::target::target;
 
@@ -353,13 +353,16 @@ impl Session {
     pub(crate) async fn hold(&mut self, run: &mut Run, cause: Cause) -> Result<Turn, End> {
         let began_us = self.core.now_us();
         let limit_us = self.promises.failover_wait_ms * 1000;
-        let tended = is_tended(&self.core.shared.published.load(), self.seat);
+        let tended = is_tended(
+            &self.core.shared.published.load(),
+            self.connections.current.group,
+        );
         if run.hold.is_none() {
             if limit_us == 0 || !tended || self.core.is_draining() {
                 return Ok(Turn::Over { waited_ms: 0 });
             }
             // What has begun waits in every case.
-            let new = is_free(self.status) && run.resume.is_none();
+            let new = is_free(self.variables.status) && run.resume.is_none();
             if new && self.core.is_crowded() {
                 count(&self.core.counters.statements_held_refused);
                 self.client.error(&error::TOO_MANY_WAIT, &[]).await?;
@@ -374,7 +377,7 @@ impl Session {
         let over = left_us == 0 || !tended;
         if !over {
             let handle = &self.handle;
-            let seat = self.seat;
+            let seat = self.connections.current.group;
             wake = self
                 .core
                 .wait(Some(handle), seat, hold, cause, left_us)
@@ -385,7 +388,7 @@ impl Session {
         counters
             .statements_held_us
             .fetch_add(now_us - began_us, Relaxed);
-        self.profile.lap(Step::Hold);
+        self.run.profile.lap(Step::Hold);
         if self.handle.killed.get() || self.core.is_draining() {
             self.place_error(run)?;
             return Err(self.last_word().await);

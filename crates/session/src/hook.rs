@@ -106,9 +106,9 @@ impl Session {
         let asked = Asked {
             hook: Arc::as_ptr(hook) as usize,
             shape: shape.hash,
-            user: self.identity.pass.profile().user.clone(),
-            database: self.state.database().map(Into::into),
-            in_transaction: self.status.contains(Status::IN_TRANS),
+            user: self.user.identity.pass.profile().user.clone(),
+            database: self.variables.state.database().map(Into::into),
+            in_transaction: self.variables.status.contains(Status::IN_TRANS),
         };
         let decisions = &self.core.decisions;
         if hook.cache_ms > 0
@@ -151,7 +151,10 @@ impl Session {
     /// What a hook is told.
     fn hook_question(&self, hook: &Hook, shape: &Shape, job: Job, farm: &Snapshot) -> Value {
         let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let servers = self.group(farm).map_or(&[][..], |group| &group.servers);
+        let servers = self
+            .connections
+            .group(farm)
+            .map_or(&[][..], |group| &group.servers);
         let candidates = servers.iter().filter(|server| server.serves_reads());
         let candidates = candidates.map(|server| {
             json!({
@@ -162,18 +165,22 @@ impl Session {
                 "lag_ms": server.lag_us().map(|us| us / 1000),
             })
         });
-        let last = self.last_server.and_then(|id| farm.server(id));
+        let last = self
+            .connections
+            .current
+            .last_server
+            .and_then(|id| farm.server(id));
         let text = hook.sends_text.then(|| lossy(self.text(job)));
         json!({
-            "user": lossy(&self.identity.pass.profile().user),
-            "client": self.peer.ip().to_canonical().to_string(),
-            "database": self.state.database().map(lossy),
+            "user": lossy(&self.user.identity.pass.profile().user),
+            "client": self.user.peer.ip().to_canonical().to_string(),
+            "database": self.variables.state.database().map(lossy),
             "text": text,
             "digest": self.digest(shape, job).map(|digest| digest.to_string()),
             "class": format!("{:?}", shape.class).to_lowercase(),
             "servers": candidates.collect::<Vec<_>>(),
             "last_used": last.map(|server| &*server.name),
-            "in_transaction": self.status.contains(Status::IN_TRANS),
+            "in_transaction": self.variables.status.contains(Status::IN_TRANS),
         })
     }
 }

@@ -11,6 +11,16 @@ use sqltext::{Class, Facts};
 use crate::exec::{Job, Shape};
 use crate::session::Session;
 
+/// What LAST_INSERT_ID() is.
+#[derive(Debug, Default)]
+pub(crate) struct InsertId {
+    pub value: u64,
+    /// What it was before the last OK that reported an id.
+    pub before: u64,
+    /// How often it has changed, by which connections with an older value are known.
+    pub version: u64,
+}
+
 const ASK: &[u8] = b"SELECT LAST_INSERT_ID()";
 
 impl Session {
@@ -25,11 +35,11 @@ impl Session {
     pub(crate) fn note_insert_id(&mut self, connection: &mut Connection, id: u64) {
         let knew = self.has_insert_id(connection);
         if !knew {
-            self.insert_id_before = self.insert_id;
+            self.variables.insert_id.before = self.variables.insert_id.value;
         }
         let sure = knew && connection.owner.insert_id_sure;
-        self.insert_id = id;
-        self.insert_id_version += 1;
+        self.variables.insert_id.value = id;
+        self.variables.insert_id.version += 1;
         self.own_insert_id(connection, sure);
     }
 
@@ -42,14 +52,14 @@ impl Session {
             if connection.owner.insert_id_sure {
                 return Ok(());
             }
-            if fetch(connection).await? == self.insert_id {
+            if fetch(connection).await? == self.variables.insert_id.value {
                 self.own_insert_id(connection, true);
                 return Ok(());
             }
-            self.insert_id = self.insert_id_before;
-            self.insert_id_version += 1;
+            self.variables.insert_id.value = self.variables.insert_id.before;
+            self.variables.insert_id.version += 1;
         }
-        let set = format!("SET last_insert_id = {}", self.insert_id);
+        let set = format!("SET last_insert_id = {}", self.variables.insert_id.value);
         connection.run(&[(Command::Query, set.as_bytes())]).await?;
         self.own_insert_id(connection, true);
         Ok(())
@@ -61,8 +71,8 @@ impl Session {
         &mut self,
         connection: &mut Connection,
     ) -> Result<(), ConnectionError> {
-        self.insert_id = fetch(connection).await?;
-        self.insert_id_version += 1;
+        self.variables.insert_id.value = fetch(connection).await?;
+        self.variables.insert_id.version += 1;
         self.own_insert_id(connection, true);
         Ok(())
     }
@@ -84,12 +94,12 @@ impl Session {
     fn has_insert_id(&self, connection: &Connection) -> bool {
         let owner = connection.owner;
         owner.insert_id_session == self.handle.id
-            && owner.insert_id_version == self.insert_id_version
+            && owner.insert_id_version == self.variables.insert_id.version
     }
 
     fn own_insert_id(&self, connection: &mut Connection, sure: bool) {
         connection.owner.insert_id_session = self.handle.id;
-        connection.owner.insert_id_version = self.insert_id_version;
+        connection.owner.insert_id_version = self.variables.insert_id.version;
         connection.owner.insert_id_sure = sure;
     }
 }

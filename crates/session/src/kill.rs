@@ -101,7 +101,7 @@ impl Session {
         if shape.facts.contains(Facts::MULTIPLE) {
             return self.kill_ahead(&text, shape, job).await;
         }
-        let Some(kill) = sqltext::kill(&text, &self.mode) else {
+        let Some(kill) = sqltext::kill(&text, &self.variables.mode) else {
             return self.refuse_kill().await;
         };
         let (query, soft) = (kill.query, kill.soft);
@@ -110,7 +110,7 @@ impl Session {
             Victim::Id(id) => return self.kill(id, how).await,
             Victim::User { user, host } => return self.kill_user(&user, &host, how).await,
             Victim::CurrentUser => {
-                let user = self.identity.pass.profile().user.clone();
+                let user = self.user.identity.pass.profile().user.clone();
                 return self.kill_user(&user, b"%", how).await;
             }
             Victim::Expression(span) if !span.of(&text).is_empty() => span.of(&text),
@@ -121,7 +121,11 @@ impl Session {
             }
         };
         let parameters = match job {
-            Job::Execute(id) => self.statements.get(&id).map_or(0, |found| found.params),
+            Job::Execute(id) => self
+                .prepared
+                .statements
+                .get(&id)
+                .map_or(0, |found| found.params),
             _ => 0,
         };
         let id = if parameters == 0 {
@@ -141,7 +145,7 @@ impl Session {
     /// The value of the only parameter of the current EXECUTE, as a number.
     fn only_parameter(&self, job: Job) -> Option<u64> {
         let Job::Execute(id) = job else { return None };
-        let statement = self.statements.get(&id).filter(|s| !s.long_data)?;
+        let statement = self.prepared.statements.get(&id).filter(|s| !s.long_data)?;
         let body = self.client.payload().get(1..)?;
         let execute = Execute::decode(body, statement.params, self.has_attributes()).ok()?;
         let &[column, flags, ..] = &statement.types[..] else {
@@ -174,14 +178,14 @@ impl Session {
     /// KILLs at the beginning of a text of several statements. They are carried out here; then the
     /// text runs with a statement in the place of each that has the same answer.
     async fn kill_ahead(&mut self, text: &[u8], mut shape: Shape, job: Job) -> Result<(), End> {
-        let flags = self.identity.pass.profile().flags;
+        let flags = self.user.identity.pass.profile().flags;
         if !flags.contains(Capabilities::MULTI_STATEMENTS) {
             // To the server the text is one statement, which is wrong, and nothing is killed.
             shape.facts -= Facts::KILL;
             return Box::pin(self.run_command(shape, job)).await;
         }
         let (mut kills, mut at) = (Vec::new(), 0);
-        while let Some(kill) = sqltext::kill(&text[at..], &self.mode) {
+        while let Some(kill) = sqltext::kill(&text[at..], &self.variables.mode) {
             let (query, soft) = (kill.query, kill.soft);
             let id = match kill.victim {
                 Victim::Id(id) => id,
@@ -197,7 +201,7 @@ impl Session {
             at = text.len().min(at + kill.end + 1);
         }
         let rest = &text[at..];
-        let later = self.core.shape(rest, &self.mode).facts;
+        let later = self.core.shape(rest, &self.variables.mode).facts;
         if kills.is_empty() || later.contains(Facts::KILL) {
             return self.refuse_kill().await;
         }
@@ -230,7 +234,7 @@ impl Session {
         job: Job,
         expression: &[u8],
     ) -> Result<Option<u64>, End> {
-        if self.mode.dialect == Dialect::MariaDb && uses_tables(expression, shape) {
+        if self.variables.mode.dialect == Dialect::MariaDb && uses_tables(expression, shape) {
             let told = self.client.error(&error::KILL_TAKES_NO_TABLES, &[]).await;
             return told.map(|()| None);
         }
@@ -271,7 +275,7 @@ impl Session {
         if self.core.shared.peers.is_alone() {
             return (none, 0);
         }
-        let own = self.identity.pass.profile().user.clone();
+        let own = self.user.identity.pass.profile().user.clone();
         let only = match self.has_right(Right::Kill).await {
             true => None,
             false => Some(String::from_utf8_lossy(&own).into_owned()),
@@ -338,7 +342,7 @@ impl Session {
     }
 
     fn is_own(&self, entry: &Entry) -> bool {
-        entry.user.as_bytes() == &*self.identity.pass.profile().user
+        entry.user.as_bytes() == &*self.user.identity.pass.profile().user
     }
 
     fn send_kill(&self, entry: &Entry, how: How) {
@@ -348,7 +352,7 @@ impl Session {
 
     /// A session that ends itself, or the KILL that it runs.
     async fn kill_self(&mut self, how: How) -> Result<(), End> {
-        let error = match (how.query, self.mode.dialect) {
+        let error = match (how.query, self.variables.mode.dialect) {
             (false, Dialect::MariaDb) => error::CONNECTION_KILLED,
             _ => error::QUERY_KILLED,
         };

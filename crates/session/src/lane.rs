@@ -23,11 +23,11 @@ use reactor::Sock;
 use routing::LastRead;
 
 use crate::client::Client;
+use crate::group_connections::{HOME, group_of};
 use crate::login::Identity;
 use crate::per_core::Core;
 use crate::place::{Heard, executed, heard, packets};
 use crate::refuse::ServerRefusal;
-use crate::seat::{HOME, group_of};
 use crate::session::Session;
 use crate::transcript::{self, Transcript};
 use crate::vouch::Admitted;
@@ -229,7 +229,7 @@ impl Lane {
         session.client.hear(Some(Transcript::default()));
         session.client.play_owned(command);
         let mut done = Box::pin(session.command()).await;
-        if done.is_ok() && session.crossing.is_some() {
+        if done.is_ok() && session.transaction.crossing.is_some() {
             Box::pin(session.after_command()).await;
         }
         session.note_hold();
@@ -280,8 +280,15 @@ impl Lane {
     /// What it has written so far, for [`Lane::must_see`] of others.
     pub fn written(&self) -> Vec<Written> {
         let session = &self.session;
-        let here = (session.seat, &session.promises.seen);
-        let others = session.seats.iter().map(|seat| (seat.group, &seat.seen));
+        let here = (
+            session.connections.current.group,
+            &session.connections.current.seen,
+        );
+        let others = session
+            .connections
+            .others
+            .iter()
+            .map(|seat| (seat.group, &seat.seen));
         let all = std::iter::once(here).chain(others);
         let written = all.map(|(seat, seen)| Written {
             seat,
@@ -298,19 +305,19 @@ impl Lane {
         let session = &mut *self.session;
         let snapshot = session.core.snapshot();
         for one in written {
-            let here = session.group(&snapshot).cloned();
-            if one.seat != session.seat {
+            let here = session.connections.group(&snapshot).cloned();
+            if one.seat != session.connections.current.group {
                 match group_of(&snapshot, one.seat) {
-                    Some(group) => session.sit(group),
+                    Some(group) => session.connections.switch_to(group, &session.core),
                     None => continue,
                 }
             }
             if let Some(position) = &one.position {
                 session.require(position.clone());
             }
-            session.promises.seen.unproved |= one.more;
+            session.connections.current.seen.unproved |= one.more;
             if let Some(here) = here {
-                session.sit(&here);
+                session.connections.switch_to(&here, &session.core);
             }
         }
     }
@@ -318,10 +325,15 @@ impl Lane {
     pub fn served_by(&self) -> Option<ServerId> {
         let session = &self.session;
         match session.promises.counts {
-            true => session.promises.seen.last_read.map(|read| read.server),
+            true => session
+                .connections
+                .current
+                .seen
+                .last_read
+                .map(|read| read.server),
             false => {
                 let snapshot = session.core.snapshot();
-                let group = session.group(&snapshot)?;
+                let group = session.connections.group(&snapshot)?;
                 Some(group.primary()?.id)
             }
         }
@@ -331,16 +343,16 @@ impl Lane {
     pub fn has_read_primary(&mut self, group: &Group) {
         let session = &mut *self.session;
         let snapshot = session.core.snapshot();
-        let here = session.group(&snapshot).cloned();
-        session.sit(group);
+        let here = session.connections.group(&snapshot).cloned();
+        session.connections.switch_to(group, &session.core);
         if let Some(primary) = group.primary() {
-            session.promises.seen.last_read = Some(LastRead {
+            session.connections.current.seen.last_read = Some(LastRead {
                 server: primary.id,
                 ended_us: session.core.now_us(),
             });
         }
         if let Some(here) = here {
-            session.sit(&here);
+            session.connections.switch_to(&here, &session.core);
         }
     }
 }

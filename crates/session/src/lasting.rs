@@ -25,14 +25,21 @@ impl Session {
         }
         let pinned = |pins: Pins| pins.contains(Pins::VARIABLE);
         let sets = shape.class == Class::Set && self.client.payload().len() < 4096;
-        if !sets || !self.held.as_ref().is_some_and(|held| pinned(held.pins)) {
+        if !sets
+            || !self
+                .connections
+                .current
+                .held
+                .as_ref()
+                .is_some_and(|held| pinned(held.pins))
+        {
             return;
         }
         if self.core.shared.published.load().sharding.is_none() {
             return;
         }
         let text: Box<[u8]> = self.client.payload()[1..].into();
-        for seat in &mut self.seats {
+        for seat in &mut self.connections.others {
             let Some(held) = &mut seat.held else { continue };
             let connection = held.lease.connection_mut();
             match connection.run(&[(Command::Query, &text)]).await {
@@ -40,10 +47,10 @@ impl Session {
                 Err(_) => connection.condemn(),
             }
         }
-        if self.lasting.len() >= KEPT_MAX {
-            self.lasting.remove(0);
+        if self.variables.lasting.len() >= KEPT_MAX {
+            self.variables.lasting.remove(0);
         }
-        self.lasting.push(text);
+        self.variables.lasting.push(text);
     }
 
     /// SET TRANSACTION for the next one only: another group's part of that is begun behind it, too.
@@ -53,10 +60,15 @@ impl Session {
             global: false,
         };
         let next = Pins::NEXT_TRANSACTION;
-        let tied = self.held.as_ref().is_some_and(|it| it.pins.contains(next));
-        if shape.verb == once && tied && self.next_transaction.len() < KEPT_MAX {
+        let tied = self
+            .connections
+            .current
+            .held
+            .as_ref()
+            .is_some_and(|it| it.pins.contains(next));
+        if shape.verb == once && tied && self.variables.next_transaction.len() < KEPT_MAX {
             let text = self.client.payload()[1..].into();
-            self.next_transaction.push(text);
+            self.variables.next_transaction.push(text);
         }
         shape.verb == once
     }
@@ -68,13 +80,18 @@ impl Session {
                 .windows(9)
                 .any(|at| at == b"timestamp")
         };
-        self.lasting.iter().any(|text| named(text))
+        self.variables.lasting.iter().any(|text| named(text))
     }
 
     /// The session's changes are in no binlog: it has switched `sql_log_bin` off.
     pub(crate) fn is_unlogged(&self) -> bool {
-        let said = |text: &[u8]| switched(text, "sql_log_bin", &self.mode);
-        let mut said = self.lasting.iter().rev().filter_map(|text| said(text));
+        let said = |text: &[u8]| switched(text, "sql_log_bin", &self.variables.mode);
+        let mut said = self
+            .variables
+            .lasting
+            .iter()
+            .rev()
+            .filter_map(|text| said(text));
         said.next().is_some_and(|on| on != Some(true))
     }
 
@@ -84,10 +101,10 @@ impl Session {
         &self,
         connection: &mut Connection,
     ) -> Result<Pins, ConnectionError> {
-        for text in &self.lasting {
+        for text in &self.variables.lasting {
             connection.run(&[(Command::Query, text)]).await?;
         }
-        Ok(match self.lasting.is_empty() {
+        Ok(match self.variables.lasting.is_empty() {
             true => Pins::empty(),
             false => Pins::VARIABLE,
         })

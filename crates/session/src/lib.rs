@@ -43,6 +43,7 @@ mod hosts;
 mod insert_id;
 mod kill;
 
+mod group_connections;
 mod lane;
 mod lasting;
 mod listing;
@@ -80,7 +81,9 @@ mod route;
 mod rsa_key;
 mod rules;
 mod scratch;
-mod seat;
+mod session_variables;
+mod statement_run;
+mod transaction;
 
 mod secrets;
 mod session;

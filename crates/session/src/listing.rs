@@ -52,7 +52,7 @@ impl Session {
     #[inline]
     pub(crate) fn may_list(&self, shape: &Shape) -> bool {
         let inside = || {
-            let database = self.state.database();
+            let database = self.variables.state.database();
             database.is_some_and(|name| name.eq_ignore_ascii_case(b"information_schema"))
         };
         shape.facts.contains(Facts::SERVER_SCHEMA) || inside()
@@ -104,9 +104,9 @@ impl Session {
     }
 
     async fn with_clients(&mut self, text: &[u8], shape: &Shape) -> Result<Listed, End> {
-        let database = self.state.database().map(<[u8]>::to_vec);
+        let database = self.variables.state.database().map(<[u8]>::to_vec);
         let database = database.as_deref();
-        let listings = sqltext::listings(text, &self.mode, database);
+        let listings = sqltext::listings(text, &self.variables.mode, database);
         if listings.iter().any(|listing| listing.is_status())
             && !self.hold_for_status(shape).await?
         {
@@ -128,7 +128,7 @@ impl Session {
             found.map_or_else(String::new, |(_, query)| query.clone())
         };
         let id = self.handle.id;
-        match sqltext::with_listings(text, &self.mode, database, id, query) {
+        match sqltext::with_listings(text, &self.variables.mode, database, id, query) {
             None => Ok(Listed::AsItWas),
             Some(text) if text.len() > TEXT_BYTES_MAX => {
                 self.client.error(&error::LISTING_TOO_LARGE, &[]).await?;
@@ -157,7 +157,7 @@ impl Session {
             return Ok(Some(self.own_values_of(listing)));
         }
         if listing == Listing::Threads {
-            let host = self.peer.ip().to_canonical().to_string();
+            let host = self.user.peer.ip().to_canonical().to_string();
             return Ok(Some(own_thread(&columns, self.handle.id, &host)));
         }
         let names: Vec<(String, ValueKind)> = columns.iter().map(Column::as_shown).collect();

@@ -16,7 +16,7 @@ impl Session {
     /// `HEDDLE …`.
     pub(crate) async fn local(&mut self) -> Result<(), End> {
         let text = &self.client.payload()[1..];
-        let words = sqltext::heddle_words(text, &self.mode);
+        let words = sqltext::heddle_words(text, &self.variables.mode);
         let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
         match words
             .first()
@@ -48,8 +48,8 @@ impl Session {
         }
         let (tell, told) = futures_channel::oneshot::channel();
         let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
-        let user = String::from_utf8_lossy(&self.identity.pass.profile().user).into_owned();
-        let by = format!("{user}@{}", self.peer.ip().to_canonical());
+        let user = String::from_utf8_lossy(&self.user.identity.pass.profile().user).into_owned();
+        let by = format!("{user}@{}", self.user.peer.ip().to_canonical());
         operator.submit(words, &by, access, reply);
         match told.await {
             Ok(Ok(answer)) => self.answer(answer).await,
@@ -60,13 +60,13 @@ impl Session {
 
     /// What the account may ask for, as far as it matters for a command that needs so much.
     async fn access(&mut self, needed: Access) -> Access {
-        if self.identity.admin {
+        if self.user.identity.admin {
             return Access::Admin;
         }
         if needed != Access::Monitor {
             return Access::Public;
         }
-        let user = String::from_utf8_lossy(&self.identity.pass.profile().user).into_owned();
+        let user = String::from_utf8_lossy(&self.user.identity.pass.profile().user).into_owned();
         let named = self.core.shared.operator.monitors(&user);
         match named || self.has_right(Right::See).await {
             true => Access::Monitor,
@@ -117,24 +117,24 @@ impl Session {
     async fn explain(&mut self, _words: &[String]) -> Result<(), End> {
         let payload = self.client.payload()[1..].to_vec();
         let text = after_word(after_word(&payload));
-        let mut shape = self.core.shape(text, &self.mode);
-        let digest = self.core.digests.of(shape.hash, text, &self.mode);
+        let mut shape = self.core.shape(text, &self.variables.mode);
+        let digest = self.core.digests.of(shape.hash, text, &self.variables.mode);
         let ruled = self.foresee(text, &mut shape);
-        let here = self.group(&self.core.snapshot()).cloned();
+        let here = self.connections.group(&self.core.snapshot()).cloned();
         match self.explain_place(text, &shape) {
             Some(Explained::Rows(mut answer)) => {
-                self.ruled = None;
+                self.run.ruled = None;
                 Box::pin(self.estimate(&mut answer)).await;
                 return self.answer(answer).await;
             }
-            Some(Explained::Group(group)) => self.sit(&group),
+            Some(Explained::Group(group)) => self.connections.switch_to(&group, &self.core),
             None => {}
         }
         let route = self.foresee_route(&shape, text);
         if let Some(here) = here {
-            self.sit(&here);
+            self.connections.switch_to(&here, &self.core);
         }
-        self.ruled = None;
+        self.run.ruled = None;
         let (plan, target) = match route {
             Ok(route) => route,
             Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,

@@ -33,6 +33,33 @@ pub struct Identity {
     pub berth: Option<Berth>,
 }
 
+/// The user of a session, from a login or a change of user to the next one.
+pub(crate) struct SessionUser {
+    pub identity: Identity,
+    /// The client's address, as a load balancer gives it where one does.
+    pub peer: SocketAddr,
+    /// The password has expired and was not changed yet: the held connection's server answers
+    /// everything.
+    pub sandboxed: bool,
+    /// The sql_mode that its logins at servers give it, where it is not the servers' global one.
+    pub mode: Option<Box<str>>,
+    /// How often COM_CHANGE_USER was refused.
+    pub failed_changes: u8,
+}
+
+impl SessionUser {
+    /// That of a client which has just logged in.
+    pub fn new(identity: Identity, peer: SocketAddr) -> SessionUser {
+        SessionUser {
+            identity,
+            peer,
+            sandboxed: false,
+            mode: None,
+            failed_changes: 0,
+        }
+    }
+}
+
 impl Core {
     /// Greets the client and lets it log in. `peer` becomes the address that a load balancer gives.
     /// The client has been told when this fails.

@@ -38,7 +38,7 @@ pub(crate) enum Remedy {
 impl Session {
     /// What is to be done about this loss.
     fn remedy(&self, run: &Run, loss: &Loss, tried: &Tried) -> Remedy {
-        let open = self.status.contains(Status::IN_TRANS) && !self.prepares_aside(run);
+        let open = self.variables.status.contains(Status::IN_TRANS) && !self.prepares_aside(run);
         let alone = run.alone && run.pins.is_empty() && !open;
         if loss.forwarded && (loss.sent.is_none() || loss.file) {
             return Remedy::Tell;
@@ -207,7 +207,7 @@ impl Session {
             },
             Remedy::Elsewhere => self.pass_over(server, avoid),
             Remedy::Again => {
-                if let Some(own) = &mut self.variables {
+                if let Some(own) = &mut self.variables.user_variables {
                     own.lose_silently();
                 }
                 match self.hold(run, Cause::Failure).await? {
@@ -222,7 +222,7 @@ impl Session {
         }
         if let Some(sent) = loss.sent {
             run.resume = Some(Resume { sent, loss });
-            self.recording = None;
+            self.run.recording = None;
             count(&self.core.counters.reads_resumed);
         }
         count(&self.core.counters.retries);
@@ -256,8 +256,11 @@ impl Session {
     pub(crate) fn leave_connection(&mut self) {
         count(&self.core.counters.servers_lost);
         self.forget_cursors();
-        self.ties = None;
-        (self.last_server, self.last_connection) = (None, 0);
+        self.connections.ties = None;
+        (
+            self.connections.current.last_server,
+            self.connections.current.last_connection,
+        ) = (None, 0);
     }
 
     /// What the session had on the connection, or by it, is gone.
@@ -265,12 +268,17 @@ impl Session {
         count(&self.core.counters.servers_lost);
         // What other groups have of the transaction is over with it.
         self.note_failure(Some(error::SERVER_LOST.number));
-        self.replay = None;
+        self.connections.current.replay = None;
         self.forget_cursors();
-        if self.variables.as_mut().is_some_and(|own| own.lose()) {
+        if self
+            .variables
+            .user_variables
+            .as_mut()
+            .is_some_and(|own| own.lose())
+        {
             run.pins |= Pins::USER_VARIABLE;
         }
-        self.ties = None;
+        self.connections.ties = None;
         self.lose_proof();
     }
 
@@ -284,7 +292,7 @@ impl Session {
         told: Option<(ClientError, String)>,
     ) -> Result<(), End> {
         self.lose_what_stood(run);
-        let was_in_transaction = self.status.contains(Status::IN_TRANS);
+        let was_in_transaction = self.variables.status.contains(Status::IN_TRANS);
         let commits = matches!(run.shape.verb, Verb::Commit { .. }) && was_in_transaction;
         self.note_gtid(
             &run.shape,
@@ -295,11 +303,11 @@ impl Session {
         let cars = run.train.cars.iter().map(|car| car.shape);
         let tied = was_in_transaction
             || !run.pins.is_empty()
-            || !self.status.contains(Status::AUTOCOMMIT)
+            || !self.variables.status.contains(Status::AUTOCOMMIT)
             || cars
                 .chain([run.shape])
                 .any(|s| s.class == Class::Transaction);
-        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         let server = format!("{}:{}", target.host, target.port);
         tracing::debug!(
             session = self.handle.id,

@@ -75,8 +75,8 @@ impl Session {
         };
         self.core.send_copy(Copy {
             to: to.clone(),
-            pass: self.identity.pass.clone(),
-            state: self.state.clone(),
+            pass: self.user.identity.pass.clone(),
+            state: self.variables.state.clone(),
             what,
         });
     }

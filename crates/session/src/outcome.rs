@@ -81,11 +81,13 @@ impl Session {
         if torn || self.handle.killed.get() {
             return Ok(Recovered::No);
         }
-        if self.replay.is_some() || self.status.contains(Status::IN_TRANS) {
+        if self.connections.current.replay.is_some()
+            || self.variables.status.contains(Status::IN_TRANS)
+        {
             return Box::pin(self.recover_transaction(run, tried, loss)).await;
         }
         let alone = run.alone && run.pins.is_empty() && run.train.cars.is_empty();
-        let own = self.status.contains(Status::AUTOCOMMIT) && !tried.plan.read_only;
+        let own = self.variables.status.contains(Status::AUTOCOMMIT) && !tried.plan.read_only;
         if !alone || !own || !run.shape.writes || loss.forwarded {
             return Ok(Recovered::No);
         }
@@ -121,18 +123,19 @@ impl Session {
         self.note_committed(&gtid);
         self.leave_connection();
         let outcome = Outcome {
-            status: Some(self.status),
+            status: Some(self.variables.status),
             affected_rows: affected,
             last_insert_id: insert_id,
             ..Outcome::default()
         };
-        self.statement += 1;
-        self.diagnostics
-            .note(&run.shape, &outcome, self.mode.dialect);
+        self.run.number += 1;
+        self.variables
+            .diagnostics
+            .note(&run.shape, &outcome, self.variables.mode.dialect);
         if insert_id != 0 {
-            self.insert_id_before = self.insert_id;
-            self.insert_id = insert_id;
-            self.insert_id_version += 1;
+            self.variables.insert_id.before = self.variables.insert_id.value;
+            self.variables.insert_id.value = insert_id;
+            self.variables.insert_id.version += 1;
         }
         let mut ok = OkPacket::new(self.status_now());
         (ok.affected_rows, ok.last_insert_id) = (affected, insert_id);
@@ -173,8 +176,8 @@ impl Session {
     /// The transaction is over, and its COMMIT is answered.
     pub(crate) async fn end_transaction(&mut self) -> Result<Recovered, End> {
         self.leave_connection();
-        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        self.replay = None;
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        self.connections.current.replay = None;
         self.client.sequence = 1;
         self.client.ok(self.status_now()).await?;
         Ok(Recovered::Answered)
@@ -182,7 +185,7 @@ impl Session {
 
     /// Waits for a primary, to run the command there.
     pub(crate) async fn once_more(&mut self, run: &mut Run) -> Result<Recovered, End> {
-        if let Some(own) = &mut self.variables {
+        if let Some(own) = &mut self.variables.user_variables {
             own.lose_silently();
         }
         Ok(match self.hold(run, Cause::Failure).await? {
@@ -201,7 +204,7 @@ impl Session {
     ) -> Result<Recovered, End> {
         count(&self.core.counters.outcomes_unknown);
         let told = Some((error::OUTCOME_UNKNOWN, why.to_owned()));
-        self.replay = None;
+        self.connections.current.replay = None;
         self.tell_loss(run, &tried.target, loss, told).await?;
         Ok(Recovered::Answered)
     }
@@ -212,7 +215,10 @@ impl Session {
             return Known::Unknown("the connection is not known".to_owned());
         };
         let group = self.core.shared.published.load();
-        let group = self.group(&group).map(|group| group.name.to_string());
+        let group = self
+            .connections
+            .group(&group)
+            .map(|group| group.name.to_string());
         let now_us = self.core.now_us();
         let lost = LostWrite {
             group: group.unwrap_or_default(),

@@ -90,8 +90,8 @@ impl Session {
     pub(crate) fn follow_defaults(&mut self) {
         let version = self.core.heed_settings();
         let defaults = self.default_promises();
-        let user = &self.identity.pass.profile().user;
-        let marks = self.core.marks_of(user, self.peer.ip());
+        let user = &self.user.identity.pass.profile().user;
+        let marks = self.core.marks_of(user, self.user.peer.ip());
         let promises = &mut self.promises;
         promises.version = version;
         promises.marks = marks;
@@ -133,7 +133,7 @@ impl Session {
     fn read_changes(&self, shape: &Shape) -> Option<Result<Vec<Change>, Refused>> {
         let text = &self.client.payload()[1..];
         let own = |name: &str| name.as_bytes().starts_with(PREFIX);
-        let items: Vec<_> = sqltext::assignments(text, &self.mode).collect();
+        let items: Vec<_> = sqltext::assignments(text, &self.variables.mode).collect();
         let ours = items
             .iter()
             .filter(|item| item.scope != Scope::User && own(&item.name));
@@ -154,7 +154,7 @@ impl Session {
             let word = String::from_utf8_lossy(item.value.of(text))
                 .trim()
                 .to_owned();
-            let value = match sqltext::literal(text, item.value, &self.mode) {
+            let value = match sqltext::literal(text, item.value, &self.variables.mode) {
                 Some(Literal::Text(inner)) => {
                     Value::Text(String::from_utf8_lossy(inner).into_owned())
                 }
@@ -247,7 +247,7 @@ impl Session {
                 return self.refuse_change(Refused::Token(reason)).await;
             }
         }
-        let mut chosen = self.chosen.take().unwrap_or_default();
+        let mut chosen = self.run.chosen.take().unwrap_or_default();
         let promises = &mut self.promises;
         for change in changes {
             match change {
@@ -285,11 +285,11 @@ impl Session {
                 Change::Default(which) => promises.own -= which,
                 Change::CacheTtl(ttl_s) => promises.cache_ttl_s = ttl_s,
                 Change::RowCache(on) => promises.row_cache = on,
-                Change::Token(None) => promises.seen.forget(),
+                Change::Token(None) => self.connections.current.seen.forget(),
                 Change::Token(Some(_)) => {}
             }
         }
-        self.chosen = (!chosen.is_empty()).then_some(chosen);
+        self.run.chosen = (!chosen.is_empty()).then_some(chosen);
         self.follow_defaults();
         self.client.ok(self.status_now()).await
     }
@@ -310,7 +310,7 @@ impl Session {
     }
 
     fn own_choice(&self, of: impl Fn(&Chosen) -> String) -> String {
-        self.chosen.as_deref().map(of).unwrap_or_default()
+        self.run.chosen.as_deref().map(of).unwrap_or_default()
     }
 
     async fn answer_own(&mut self, asked: &[Question]) -> Result<(), End> {

@@ -76,10 +76,10 @@ impl Session {
     /// Before a text or an EXECUTE is run: answers it if it can be, or has its reply kept. True when it
     /// was answered.
     pub(crate) async fn answer_by_row(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        self.point = None;
+        self.run.point = None;
         self.heed_client(shape);
         let snapshot = self.core.shared.published.load_full();
-        let Some(group) = self.group(&snapshot) else {
+        let Some(group) = self.connections.group(&snapshot) else {
             return Ok(false);
         };
         let Some(asked) = self.point_of(shape, job, group) else {
@@ -90,7 +90,7 @@ impl Session {
         {
             if let Some(primary) = group.primary() {
                 let (server, ended_us) = (primary.id, self.core.now_us());
-                self.promises.seen.last_read = Some(LastRead { server, ended_us });
+                self.connections.current.seen.last_read = Some(LastRead { server, ended_us });
                 self.promises.recalled_us = ended_us;
             }
             self.answer_kept(shape, &reply, &outcome).await?;
@@ -98,8 +98,8 @@ impl Session {
         }
         count(&self.core.counters.cache_misses);
         if let Some(lease) = asked.space.begin() {
-            self.recording = Some(Vec::new());
-            self.point = Some(Box::new(Point {
+            self.run.recording = Some(Vec::new());
+            self.run.point = Some(Box::new(Point {
                 space: asked.space,
                 key: asked.key,
                 form: asked.form,
@@ -113,8 +113,10 @@ impl Session {
 
     /// The space and the key of a point SELECT.
     fn point_of(&self, shape: &Shape, job: Job, group: &Group) -> Option<Asked> {
-        let plain = shape.hint.is_none() && !shape.shard_hint && self.ruled.is_none();
-        let alone = self.held.is_none() && self.crossing.is_none() && is_free(self.status);
+        let plain = shape.hint.is_none() && !shape.shard_hint && self.run.ruled.is_none();
+        let alone = self.connections.current.held.is_none()
+            && self.transaction.crossing.is_none()
+            && is_free(self.variables.status);
         let alone = alone && plain;
         if shape.class != Class::Read || !alone || self.client.is_split() || self.client.has_more()
         {
@@ -128,11 +130,11 @@ impl Session {
             Job::Execute(id) => self.statement_text(id),
             _ => &self.client.payload()[1..],
         };
-        let point = sqltext::point(text, &self.mode)?;
+        let point = sqltext::point(text, &self.variables.mode)?;
         let database = point
             .database
             .as_deref()
-            .or_else(|| self.state.database())?;
+            .or_else(|| self.variables.state.database())?;
         let spaces = snapshot.rows.spaces();
         let space = spaces.iter().find(|space| {
             let container = &space.container;
@@ -158,9 +160,9 @@ impl Session {
 
     /// The key of an EXECUTE with one parameter, and where its reply is kept.
     fn bound_key(&self, id: u32, form: KeyForm) -> Option<(Box<[u8]>, Key)> {
-        let statement = self.statements.get(&id)?;
+        let statement = self.prepared.statements.get(&id)?;
         let (command, body) = self.client.payload().split_first()?;
-        let as_prepared = backend::SessionState::same(&statement.state, &self.state);
+        let as_prepared = backend::SessionState::same(&statement.state, &self.variables.state);
         let tied = statement.long_data || statement.cursor || statement.asked.is_some();
         if *command != Command::StmtExecute as u8 || tied || !as_prepared || statement.params != 1 {
             return None;
@@ -207,7 +209,7 @@ impl Session {
             return false;
         };
         let (feed, promises) = (&space.feed, &self.promises);
-        let seen = &promises.seen;
+        let seen = &self.connections.current.seen;
         // What was read elsewhere may be newer than what has been read of the binlog.
         let read = seen
             .last_read

@@ -4,6 +4,7 @@
 //! sends once and the server remembers per connection, are put back into an EXECUTE that relies on
 //! types which this connection does not have.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use backend::{Connection, ConnectionError, Prepared, SessionState, Text};
@@ -13,13 +14,14 @@ use mysql_wire::command::Command;
 use mysql_wire::packet::{self, HEADER_BYTES};
 use mysql_wire::statement::{BulkExecute, Execute, LAST_PREPARED, PARAMETERS_COUNTED, PrepareOk};
 use mysql_wire::status::Status;
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use sqltext::{Class, Dialect, Facts, Slot, Verb};
 
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::prepared_bytes::Portion;
+use crate::place::Texts;
+use crate::prepared_bytes::{Portion, PreparedBytes};
 use crate::session::Session;
 
 /// COM_STMT_EXECUTE without parameters: the command, the id, the flags, the number of executions.
@@ -55,17 +57,47 @@ pub(crate) struct Statement {
     pub(crate) _portion: Portion,
 }
 
+/// The prepared statements of one session.
+pub(crate) struct PreparedStatements {
+    pub statements: FxHashMap<u32, Statement>,
+    pub bytes: PreparedBytes,
+    /// What the statements above are on any connection.
+    pub keys: FxHashSet<Prepared>,
+    /// One of them may have an open cursor or long data.
+    pub ties: Cell<bool>,
+    pub last_id: u32,
+    /// The statement that a PREPARE under way is about, and the server's reply to it.
+    pub preparing: Option<(Prepared, Option<PrepareOk>)>,
+    /// Statements prepared in SQL that several groups may have to run, once there are any.
+    pub texts: Option<Box<Texts>>,
+}
+
+impl PreparedStatements {
+    /// None yet; their bytes are taken from this budget.
+    pub fn new(bytes: PreparedBytes) -> PreparedStatements {
+        PreparedStatements {
+            statements: FxHashMap::default(),
+            bytes,
+            keys: FxHashSet::default(),
+            ties: Cell::new(false),
+            last_id: 0,
+            preparing: None,
+            texts: None,
+        }
+    }
+}
+
 impl Session {
     /// COM_STMT_PREPARE.
     pub(crate) async fn prepare(&mut self) -> Result<(), End> {
-        if self.statements.len() >= self.core.settings().statements_max {
+        if self.prepared.statements.len() >= self.core.settings().statements_max {
             return self.client.error(&error::TOO_MANY_STATEMENTS, &[]).await;
         }
         let text = match self.client.is_split() {
             true => self.core.text(&packet::joined(self.client.frame())[1..]),
             false => self.core.text(&self.client.payload()[1..]),
         };
-        let mut shape = self.core.shape(text.bytes(), &self.mode);
+        let mut shape = self.core.shape(text.bytes(), &self.variables.mode);
         if shape.facts.contains(Facts::MULTIPLE) || self.client.is_split() {
             shape.writes = true;
             shape.class = if shape.class == Class::Read {
@@ -89,21 +121,21 @@ impl Session {
         let text = self.identified(text, &shape);
         let own = asked.as_ref().map_or(&b""[..], |asked| asked.bytes());
         let bytes_max = self.core.settings().statements_bytes_max;
-        let portion = match self.statement_bytes.take([text.bytes(), own], bytes_max) {
+        let portion = match self.prepared.bytes.take([text.bytes(), own], bytes_max) {
             Ok(portion) => portion,
             Err(error) => {
-                self.ruled = None;
+                self.run.ruled = None;
                 return self.client.error(&error, &[]).await;
             }
         };
         let id = self.next_statement_id();
         let key = self.statement_key(text);
-        self.preparing = Some((key.clone(), None));
-        let state = self.state.clone();
+        self.prepared.preparing = Some((key.clone(), None));
+        let state = self.variables.state.clone();
         let done = self.run_command(preparing(&shape), Job::Prepare(id)).await;
-        self.ruled = None;
+        self.run.ruled = None;
         done?;
-        if let Some((_, Some(reply))) = self.preparing.take() {
+        if let Some((_, Some(reply))) = self.prepared.preparing.take() {
             let statement = Statement {
                 key,
                 asked,
@@ -121,8 +153,8 @@ impl Session {
                 starved: false,
                 _portion: portion,
             };
-            self.statement_keys.insert(statement.key.clone());
-            self.statements.insert(id, statement);
+            self.prepared.keys.insert(statement.key.clone());
+            self.prepared.statements.insert(id, statement);
         }
         Ok(())
     }
@@ -132,7 +164,7 @@ impl Session {
         if !shape.facts.contains(Facts::CONNECTION_ID) {
             return text;
         }
-        match sqltext::identify(text.bytes(), &self.mode, self.handle.id) {
+        match sqltext::identify(text.bytes(), &self.variables.mode, self.handle.id) {
             Some(new) => {
                 self.client.replace_text(&new);
                 self.core.text(&new)
@@ -143,9 +175,9 @@ impl Session {
 
     /// A key that no other statement of this session has.
     fn statement_key(&self, text: Rc<Text>) -> Prepared {
-        let (state, copy) = (self.state.parsing().hash(), 0);
+        let (state, copy) = (self.variables.state.parsing().hash(), 0);
         let mut key = Prepared { text, state, copy };
-        while self.statement_keys.contains(&key) {
+        while self.prepared.keys.contains(&key) {
             key.copy += 1;
         }
         key
@@ -153,7 +185,8 @@ impl Session {
 
     /// The text of a statement; empty when there is no such statement.
     pub(crate) fn statement_text(&self, id: u32) -> &[u8] {
-        self.statements
+        self.prepared
+            .statements
             .get(&id)
             .map_or(&[], |statement| statement.key.text.bytes())
     }
@@ -161,23 +194,27 @@ impl Session {
     /// True while an open cursor or long data ties a statement to its connection. Nobody looks
     /// through a client's thousands of statements unless one of them was tied lately.
     pub(crate) fn has_ties(&self) -> bool {
-        if self.statement_ties.get() {
-            let tied = self.statements.values().any(|s| s.cursor || s.long_data);
-            self.statement_ties.set(tied);
+        if self.prepared.ties.get() {
+            let tied = self
+                .prepared
+                .statements
+                .values()
+                .any(|s| s.cursor || s.long_data);
+            self.prepared.ties.set(tied);
         }
-        self.statement_ties.get()
+        self.prepared.ties.get()
     }
 
     /// Gives a statement another text to run under, and returns the one that it had.
     pub(crate) fn exchange_text(&mut self, id: u32, text: Rc<Text>) -> Option<Rc<Text>> {
-        let statement = self.statements.get_mut(&id)?;
+        let statement = self.prepared.statements.get_mut(&id)?;
         statement.slots.take();
         Some(std::mem::replace(&mut statement.key.text, text))
     }
 
     /// The connection with all cursors and long data is gone.
     pub(crate) fn forget_cursors(&mut self) {
-        for statement in self.statements.values_mut() {
+        for statement in self.prepared.statements.values_mut() {
             statement.cursor = false;
             statement.broken |= std::mem::take(&mut statement.long_data);
         }
@@ -185,9 +222,9 @@ impl Session {
 
     fn next_statement_id(&mut self) -> u32 {
         loop {
-            self.last_statement_id = self.last_statement_id.wrapping_add(1);
-            let id = self.last_statement_id;
-            if id != 0 && id != LAST_PREPARED && !self.statements.contains_key(&id) {
+            self.prepared.last_id = self.prepared.last_id.wrapping_add(1);
+            let id = self.prepared.last_id;
+            if id != 0 && id != LAST_PREPARED && !self.prepared.statements.contains_key(&id) {
                 return id;
             }
         }
@@ -199,7 +236,7 @@ impl Session {
         connection: &mut Connection,
         reply: PrepareOk,
     ) -> Result<(), ConnectionError> {
-        let Some((key, answer)) = &mut self.preparing else {
+        let Some((key, answer)) = &mut self.prepared.preparing else {
             return Ok(());
         };
         *answer = Some(reply);
@@ -214,7 +251,7 @@ impl Session {
             .get(1..5)
             .map_or([0; 4], |b| [b[0], b[1], b[2], b[3]]);
         match u32::from_le_bytes(id) {
-            LAST_PREPARED => self.last_statement_id,
+            LAST_PREPARED => self.prepared.last_id,
             id => id,
         }
     }
@@ -229,7 +266,7 @@ impl Session {
 
     /// What the servers' errors call the function that carries out a command.
     pub(crate) fn function<'a>(&self, command: &'a str) -> &'a str {
-        match self.mode.dialect {
+        match self.variables.mode.dialect {
             Dialect::MariaDb => command,
             Dialect::MySql => "mysql_stmt_precheck",
         }
@@ -243,7 +280,7 @@ impl Session {
         }
         let id = self.named_statement();
         let named = self.has_attributes();
-        let Some(statement) = self.statements.get_mut(&id) else {
+        let Some(statement) = self.prepared.statements.get_mut(&id) else {
             return self.unknown_statement(id, "mysqld_stmt_execute").await;
         };
         if statement.astray {
@@ -288,7 +325,11 @@ impl Session {
             return Box::pin(self.show_processlist(full, job)).await;
         }
         if shape.verb == Verb::Show
-            && self.statements.get(&id).is_none_or(|it| it.params == 0)
+            && self
+                .prepared
+                .statements
+                .get(&id)
+                .is_none_or(|it| it.params == 0)
             && let Some(show) = self.shows_values(&shape, job)
         {
             return Box::pin(self.show_values(show, shape, job)).await;
@@ -305,7 +346,7 @@ impl Session {
     pub(crate) async fn bulk_execute(&mut self) -> Result<(), End> {
         let capable = Capabilities::MARIADB_STMT_BULK;
         if !self.client.capabilities.contains(capable) {
-            let error = match self.mode.dialect {
+            let error = match self.variables.mode.dialect {
                 Dialect::MariaDb => error::BULK_NOT_AGREED,
                 Dialect::MySql => error::UNKNOWN_COMMAND,
             };
@@ -316,7 +357,7 @@ impl Session {
             return self.client.error(row, &["COM_STMT_EXECUTE"]).await;
         }
         let id = self.named_statement();
-        let Some(statement) = self.statements.get_mut(&id) else {
+        let Some(statement) = self.prepared.statements.get_mut(&id) else {
             return self.unknown_statement(id, "mysqld_stmt_execute").await;
         };
         let body = &self.client.payload()[1..];
@@ -341,7 +382,7 @@ impl Session {
         connection: &mut Connection,
         id: u32,
     ) -> Result<(), ConnectionError> {
-        let Some(statement) = self.statements.get(&id) else {
+        let Some(statement) = self.prepared.statements.get(&id) else {
             return Ok(());
         };
         if connection.known(&statement.key).is_some() {
@@ -360,7 +401,7 @@ impl Session {
         id: u32,
     ) -> Option<Vec<u8>> {
         let named = self.has_attributes();
-        let statement = self.statements.get(&id)?;
+        let statement = self.prepared.statements.get(&id)?;
         let takes_names = connection
             .capabilities
             .contains(Capabilities::QUERY_ATTRIBUTES);
@@ -394,7 +435,7 @@ impl Session {
     /// The current EXECUTE for another connection, which knows neither its id nor its types: the
     /// statement, and the whole command, without a cursor. `None` where it relies on more.
     pub(crate) fn execution(&self, id: u32) -> Option<(Prepared, Vec<u8>)> {
-        let statement = self.statements.get(&id)?;
+        let statement = self.prepared.statements.get(&id)?;
         let command = Command::try_from(self.client.payload()[0]);
         if statement.long_data || self.has_attributes() || command != Ok(Command::StmtExecute) {
             return None;
@@ -411,7 +452,7 @@ impl Session {
     /// The statement of the current EXECUTE when it waits for nothing: no long data, no cursor.
     pub(crate) fn executable(&self) -> Option<(u32, Shape)> {
         let id = self.named_statement();
-        let statement = self.statements.get(&id)?;
+        let statement = self.prepared.statements.get(&id)?;
         let lost = statement.broken || statement.astray || statement.starved;
         let tied = lost || statement.long_data || statement.cursor;
         (!tied).then_some((id, statement.shape))
@@ -421,7 +462,7 @@ impl Session {
     /// the statement and the command can be sent as it is, without a cursor. Else false, and
     /// nothing is changed.
     pub(crate) fn address_as_it_is(&mut self, connection: &mut Connection, id: u32) -> bool {
-        let Some(statement) = self.statements.get_mut(&id) else {
+        let Some(statement) = self.prepared.statements.get_mut(&id) else {
             return false;
         };
         let Some(known) = connection.known(&statement.key) else {
@@ -451,13 +492,13 @@ impl Session {
         id: u32,
         status: Option<Status>,
     ) {
-        if let Some(statement) = self.statements.get_mut(&id) {
+        if let Some(statement) = self.prepared.statements.get_mut(&id) {
             let cursor = status.is_some_and(|s| s.contains(Status::CURSOR_EXISTS));
             if cursor || statement.cursor || statement.long_data {
                 connection.tie(&statement.key, cursor);
             }
             (statement.cursor, statement.long_data) = (cursor, false);
-            self.statement_ties.set(self.statement_ties.get() || cursor);
+            self.prepared.ties.set(self.prepared.ties.get() || cursor);
         }
     }
 
@@ -468,7 +509,7 @@ impl Session {
         // A connection that breaks here is found out by its next use.
         match job {
             Job::Execute(id) => {
-                if let Some(statement) = self.statements.get(&id) {
+                if let Some(statement) = self.prepared.statements.get(&id) {
                     let _ = connection.forget(&statement.key).await;
                 }
             }

@@ -43,7 +43,7 @@ impl Session {
     /// Whether a statement is `SHOW [FULL] PROCESSLIST`, and which of the two.
     pub(crate) fn asks_processlist(&self, shape: &Shape, job: Job) -> Option<bool> {
         let shows = shape.verb == Verb::Show && !shape.facts.contains(Facts::MULTIPLE);
-        shows.then(|| sqltext::processlist(self.text(job), &self.mode))?
+        shows.then(|| sqltext::processlist(self.text(job), &self.variables.mode))?
     }
 
     /// Answers with the sessions that the client may see.
@@ -88,7 +88,7 @@ impl Session {
                 Err(why) => silent.push(Silent { id, router, why }),
             }
         }
-        let user = self.identity.pass.profile().user.clone();
+        let user = self.user.identity.pass.profile().user.clone();
         let foreign = views.iter().any(|view| *view.user != *user);
         if foreign && !self.has_right(Right::See).await {
             views.retain(|view| *view.user == *user);
@@ -112,7 +112,10 @@ impl Session {
                 continue;
             };
             // Outside the pool: whoever looks must not wait for those whom it looks at.
-            let opened = self.core.pools.open_extra(&target, &self.identity.pass);
+            let opened = self
+                .core
+                .pools
+                .open_extra(&target, &self.user.identity.pass);
             let Ok(mut connection) = opened.await else {
                 continue;
             };

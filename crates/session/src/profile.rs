@@ -119,9 +119,9 @@ impl Session {
             [] => {}
             [word] if word.eq_ignore_ascii_case("repeat") => {
                 let ok = OkPacket {
-                    affected_rows: self.profile.affected_rows.max(self.profile.rows),
-                    last_insert_id: self.profile.last_insert_id,
-                    warnings: self.profile.warnings,
+                    affected_rows: self.run.profile.affected_rows.max(self.run.profile.rows),
+                    last_insert_id: self.run.profile.last_insert_id,
+                    warnings: self.run.profile.warnings,
                     ..OkPacket::new(self.status_now())
                 };
                 return self.client.ok_with(&ok).await;
@@ -131,13 +131,14 @@ impl Session {
                 return self.client.error(&error::COMMAND_REFUSED, &[text]).await;
             }
         }
-        let timed = self.profile.times.is_some();
+        let timed = self.run.profile.times.is_some();
         let row = self
+            .run
             .profile
             .plan
             .map(|(plan, level)| self.profiled(plan, level));
         if !timed {
-            self.profile.times = Some(Box::new(Times::now()));
+            self.run.profile.times = Some(Box::new(Times::now()));
         }
         let columns = [
             "server",
@@ -167,7 +168,7 @@ impl Session {
     }
 
     fn profiled(&self, plan: Plan, level: Level) -> Vec<Option<String>> {
-        let profile = &self.profile;
+        let profile = &self.run.profile;
         let snapshot = self.core.snapshot();
         let server = snapshot.server(plan.server);
         let number = |value: u64| Some(value.to_string());
@@ -185,7 +186,7 @@ impl Session {
             number(profile.bytes),
             number(profile.waits.into()),
             number(profile.attempts.saturating_sub(1).into()),
-            number(u64::from(self.status.contains(Status::IN_TRANS))),
+            number(u64::from(self.variables.status.contains(Status::IN_TRANS))),
         ];
         let micros = |time: &Duration| Some(time.as_micros().to_string());
         match &profile.times {

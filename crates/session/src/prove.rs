@@ -29,8 +29,8 @@ use crate::accounts::{alike_of, entitlement_of};
 use crate::berths::Berth;
 use crate::client::Client;
 use crate::end::End;
+use crate::group_connections::HOME;
 use crate::per_core::Core;
-use crate::seat::HOME;
 use crate::secrets::BackendCredential;
 use crate::verifiers::Unverified;
 

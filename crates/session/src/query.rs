@@ -80,7 +80,7 @@ impl Session {
             true => Cow::Owned(packet::joined(frame).split_off(1)),
             false => Cow::Borrowed(&self.client.payload()[1..]),
         };
-        let identified = sqltext::identify(&text, &self.mode, self.handle.id);
+        let identified = sqltext::identify(&text, &self.variables.mode, self.handle.id);
         if let Some(identified) = identified {
             self.leave_text(shape, &text);
             self.client.replace_text(&identified);
@@ -95,7 +95,9 @@ impl Session {
 
     /// What the tokenizer says of the current command's text.
     pub(crate) fn query_shape(&self) -> Shape {
-        let mut shape = self.core.shape(&self.client.payload()[1..], &self.mode);
+        let mut shape = self
+            .core
+            .shape(&self.client.payload()[1..], &self.variables.mode);
         if self.client.is_split() {
             // Only the first 16 MB were read: what follows may write.
             shape.writes = true;

@@ -10,15 +10,15 @@ impl Session {
     /// Texts are read by the session's settings of now.
     pub(crate) fn read_by_mode(&mut self) {
         let mut mode = mode_of(&self.core);
-        match (self.state.variable("sql_mode"), &self.login_mode) {
+        match (self.variables.state.variable("sql_mode"), &self.user.mode) {
             (Some(own), _) => mode.set_sql_mode(&String::from_utf8_lossy(own)),
             (None, Some(login)) => mode.set_sql_mode(login),
             (None, None) => {}
         }
-        if let Some(charset) = self.state.variable("character_set_client") {
+        if let Some(charset) = self.variables.state.variable("character_set_client") {
             mode.multibyte = Multibyte::of_charset(&String::from_utf8_lossy(charset));
         }
-        self.mode = mode;
+        self.variables.mode = mode;
     }
 }
 

@@ -68,13 +68,13 @@ impl Session {
     /// A command before its first attempt. What fails in a transaction is not repeated: the server
     /// may have rolled back more than the statement.
     pub(crate) fn new_run(&mut self, mut shape: Shape, job: Job) -> Run {
-        self.profile.begin();
+        self.run.profile.begin();
         self.client.note_pipeline();
         if self.is_known_writer(&shape) {
             (shape.class, shape.writes) = (Class::Other, true);
         }
-        let alone =
-            self.status.contains(Status::AUTOCOMMIT) && !self.status.contains(Status::IN_TRANS);
+        let alone = self.variables.status.contains(Status::AUTOCOMMIT)
+            && !self.variables.status.contains(Status::IN_TRANS);
         let settings = self.core.settings().reads.transient;
         Run {
             shape,
@@ -101,7 +101,7 @@ impl Session {
 
     /// True for a read that nothing holds and that may go elsewhere when its server fails.
     pub(crate) fn may_move(&self, shape: &Shape) -> bool {
-        self.held.is_none() && shape.class == Class::Read && self.reads_move()
+        self.connections.current.held.is_none() && shape.class == Class::Read && self.reads_move()
     }
 
     /// A read whose server fails may go to another one.
@@ -128,7 +128,7 @@ impl Session {
         self.core.balance.borrow_mut().failed(server, now_us);
         if self.core.settings().reads.failover == Failover::Master {
             let snapshot = self.core.shared.published.load();
-            let group = self.group(&snapshot).into_iter();
+            let group = self.connections.group(&snapshot).into_iter();
             let servers = group.flat_map(|group| &group.servers);
             let replicas = servers.filter(|server| server.status != Role::Primary);
             avoid.extend(replicas.map(|server| server.id));

@@ -91,7 +91,7 @@ impl Session {
         }
         // It has no reply: the EXECUTE says it.
         let id = self.named_statement();
-        if let Some(statement) = self.statements.get_mut(&id) {
+        if let Some(statement) = self.prepared.statements.get_mut(&id) {
             statement.starved = true;
         }
         Ok(())

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::counters::count;
+use crate::group_connections::Held;
 use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
-use crate::session::Held;
 
 /// A reset that takes longer rolls back much: the connection is closed, and the server does it alone.
 const RENEW_MAX: Duration = Duration::from_secs(10);

@@ -134,11 +134,11 @@ impl Session {
             return;
         }
         let opens = matches!(shape.verb, Verb::Begin { .. })
-            || (!self.status.contains(Status::AUTOCOMMIT) && shape.class != Class::Set);
-        match &mut self.replay {
+            || (!self.variables.status.contains(Status::AUTOCOMMIT) && shape.class != Class::Set);
+        match &mut self.connections.current.replay {
             Some(log) => drop(log.take_told()),
             None if opens && self.core.settings().replay_bytes_max > 0 => {
-                self.replay = Some(Box::default());
+                self.connections.current.replay = Some(Box::default());
             }
             None => {}
         }
@@ -147,7 +147,9 @@ impl Session {
     /// A connection broke: where its server had a reason to end an idle transaction, that is over.
     pub(crate) fn note_idle_end(&mut self, connection: &Connection) {
         let now_us = self.core.now_us();
-        let Some(log) = &mut self.replay else { return };
+        let Some(log) = &mut self.connections.current.replay else {
+            return;
+        };
         let last_us = log.entries.last().map_or(now_us, |entry| entry.at_us);
         if connection.ends_transaction_idle_for(now_us.saturating_sub(last_us) / 1000) {
             log.refuse("it was idle for longer than the server allows");
@@ -157,19 +159,19 @@ impl Session {
     /// A part of a reply goes to the client.
     #[inline]
     pub(crate) fn note_told(&mut self, part: &[u8]) {
-        if let Some(log) = &mut self.replay {
+        if let Some(log) = &mut self.connections.current.replay {
             log.add(part);
         }
     }
 
     /// After a complete reply, before the session learns from it.
     pub(crate) fn log_statement(&mut self, run: &Run, outcome: &Outcome) {
-        let Some(mut log) = self.replay.take() else {
+        let Some(mut log) = self.connections.current.replay.take() else {
             return;
         };
         let (shape, job) = (&run.shape, run.job);
         let told = log.take_told();
-        let was_open = self.status.contains(Status::IN_TRANS);
+        let was_open = self.variables.status.contains(Status::IN_TRANS);
         let open = outcome
             .status
             .map_or(was_open, |s| s.contains(Status::IN_TRANS));
@@ -181,9 +183,14 @@ impl Session {
         if fresh && outcome.error.is_none() {
             *log = Log::default();
         }
-        let before = self.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
-        log.began
-            .get_or_insert_with(|| (self.state.clone(), before, self.insert_id));
+        let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
+        log.began.get_or_insert_with(|| {
+            (
+                self.variables.state.clone(),
+                before,
+                self.variables.insert_id.value,
+            )
+        });
         if !matches!(job, Job::Prepare(_)) && log.refused.is_none() {
             match self.command_to_keep(shape, job, &run.pins) {
                 Err(why) => log.refuse(why),
@@ -204,7 +211,7 @@ impl Session {
             log.refuse("it is longer than replay_bytes_max");
         }
         log.cover(self.core.shared.live.memory());
-        self.replay = Some(log);
+        self.connections.current.replay = Some(log);
     }
 
     /// The current command as it can be run again, or why it cannot.
@@ -289,12 +296,16 @@ impl Session {
                 return Ok(recovered);
             }
         }
-        let reason = match &self.replay {
+        let reason = match &self.connections.current.replay {
             _ if !run.pins.is_empty() => Some(run.pins.describe()),
             None => Some("nothing is known of it".to_owned()),
             Some(log) => log.refused.map(str::to_owned),
         };
-        let lost = self.variables.as_mut().is_some_and(|own| own.lose());
+        let lost = self
+            .variables
+            .user_variables
+            .as_mut()
+            .is_some_and(|own| own.lose());
         if let Some(reason) = reason.or(lost.then(|| Pins::USER_VARIABLE.describe())) {
             let text = format!("it cannot be done again: {reason}");
             return self.tell_over(run, tried, loss, text).await;
@@ -304,7 +315,13 @@ impl Session {
 
     /// Whether the transaction may have written, and whether the log surely tells if it has.
     fn wrote(&self) -> (bool, bool) {
-        let Some(log) = self.replay.as_ref().filter(|log| log.refused.is_none()) else {
+        let Some(log) = self
+            .connections
+            .current
+            .replay
+            .as_ref()
+            .filter(|log| log.refused.is_none())
+        else {
             return (true, false);
         };
         let (mut writes, mut sure) = (false, true);
@@ -332,7 +349,7 @@ impl Session {
         why: String,
     ) -> Result<Recovered, End> {
         count(&self.core.counters.transactions_differ);
-        self.replay = None;
+        self.connections.current.replay = None;
         let told = Some((error::TRANSACTION_DIFFERS, why));
         // What was pinned in the transaction is named by the reason.
         self.tell_loss(run, &tried.target, loss, told).await?;
@@ -346,20 +363,20 @@ impl Session {
         tried: &Tried,
         loss: Loss,
     ) -> Result<Recovered, End> {
-        let Some(mut log) = self.replay.take() else {
+        let Some(mut log) = self.connections.current.replay.take() else {
             return Ok(Recovered::No);
         };
-        let (state, status) = (self.state.clone(), self.status);
+        let (state, status) = (self.variables.state.clone(), self.variables.status);
         self.forget_cursors();
-        self.ties = None;
+        self.connections.ties = None;
         loop {
             let turn = self.hold(run, Cause::Failure).await?;
             if turn != Turn::Again {
                 self.set_state(state);
-                self.status = status;
+                self.variables.status = status;
                 return Ok(match turn {
                     Turn::Answered => {
-                        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+                        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
                         Recovered::Answered
                     }
                     _ => Recovered::No,
@@ -367,34 +384,34 @@ impl Session {
             }
             if let Some((began, status, insert_id)) = log.began.clone() {
                 self.set_state(began);
-                (self.status, self.insert_id) = (status, insert_id);
-                self.insert_id_version += 1;
+                (self.variables.status, self.variables.insert_id.value) = (status, insert_id);
+                self.variables.insert_id.version += 1;
             }
             for (id, statement) in std::mem::take(&mut log.closed) {
-                self.statements.insert(id, statement);
+                self.prepared.statements.insert(id, statement);
                 log.closed_again.push(id);
             }
             let kept = self.client.begin_play();
             let played = self.play(&log).await;
             self.client.end_play(kept);
-            self.replay = None;
+            self.connections.current.replay = None;
             for id in std::mem::take(&mut log.closed_again) {
-                if let Some(statement) = self.statements.remove(&id) {
+                if let Some(statement) = self.prepared.statements.remove(&id) {
                     log.closed.push((id, statement));
                 }
             }
             match played? {
                 Played::Same => {
                     count(&self.core.counters.transactions_replayed);
-                    self.replay = Some(log);
+                    self.connections.current.replay = Some(log);
                     return Ok(Recovered::Again);
                 }
-                Played::Gone => self.held = None,
+                Played::Gone => self.connections.current.held = None,
                 Played::Differs(text) => {
                     // Closed, it is rolled back.
-                    self.held = None;
+                    self.connections.current.held = None;
                     self.set_state(state);
-                    self.status = status;
+                    self.variables.status = status;
                     return self.tell_over(run, tried, loss, text).await;
                 }
             }
@@ -409,7 +426,7 @@ impl Session {
                 other => return Ok(other),
             }
         }
-        let Some(held) = &mut self.held else {
+        let Some(held) = &mut self.connections.current.held else {
             return Ok(match log.entries.is_empty() {
                 true => Played::Same,
                 false => Played::Differs("it ended by itself when it was done again".to_owned()),
@@ -451,9 +468,14 @@ impl Session {
                 }
             }
             // What the replies are is summed up in a log of its own.
-            self.replay = Some(Box::default());
+            self.connections.current.replay = Some(Box::default());
             let answer = self.attempt(&mut lease, &mut run, plan.guards()).await?;
-            let told = self.replay.take().map(|mut log| log.take_told());
+            let told = self
+                .connections
+                .current
+                .replay
+                .take()
+                .map(|mut log| log.take_told());
             match answer {
                 Answer::Done(done) => {
                     self.settle(lease, &run.shape, run.pins, done.outcome, done.changes)?;

@@ -6,7 +6,7 @@ use farm::GlobalRights;
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::seat::HOME;
+use crate::group_connections::HOME;
 use crate::session::Session;
 use crate::target::nowhere;
 
@@ -39,7 +39,7 @@ impl Session {
     /// True when the account, or a role that is active, has the right. Who cannot be asked about
     /// has none.
     pub(crate) async fn has_right(&mut self, right: Right) -> bool {
-        if self.identity.admin {
+        if self.user.identity.admin {
             return true;
         }
         let asked = self.ask_table(WHO).await.unwrap_or_default();
@@ -64,15 +64,18 @@ impl Session {
 
     /// Asks in the session's name: on the connection that it keeps, else on one to the primary.
     pub(crate) async fn ask_table(&mut self, query: &[u8]) -> Result<Table, PoolError> {
-        if let Some(held) = &mut self.held {
+        if let Some(held) = &mut self.connections.current.held {
             let connection = held.lease.connection_mut();
             // It has the diagnostics of another statement now.
             connection.owner.statement = 0;
             return Ok(connection.table(query).await?);
         }
-        let taking = self
-            .core
-            .take_from_primary(HOME, &self.identity.pass, &self.state, false);
+        let taking = self.core.take_from_primary(
+            HOME,
+            &self.user.identity.pass,
+            &self.variables.state,
+            false,
+        );
         Ok(taking.await?.ask(query).await?)
     }
 

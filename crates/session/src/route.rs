@@ -60,16 +60,20 @@ impl Session {
     }
 
     fn route_once(&mut self, shape: &Shape, avoid: &[ServerId]) -> Result<(Plan, Target), Refusal> {
-        let held = match &self.held {
+        let held = match &self.connections.current.held {
             Some(held) => Some(held.lease.connection().server),
-            None => self.last_server.filter(|_| shape.asks_back()),
+            None => self
+                .connections
+                .current
+                .last_server
+                .filter(|_| shape.asks_back()),
         };
         let snapshot = self.core.shared.published.load();
         // A server that is gone knows nothing more of the statement before.
         let gone = |id: ServerId| snapshot.server(id).is_none_or(|s| !s.health.alive);
-        let held = held.filter(|&id| self.held.is_some() || !gone(id));
+        let held = held.filter(|&id| self.connections.current.held.is_some() || !gone(id));
         self.core.heed(&snapshot.accounts);
-        let group = self.group(&snapshot);
+        let group = self.connections.group(&snapshot);
         self.promises.counts = group.is_some_and(|group| group.servers.len() > 1);
         let begins = self.begins_reading(shape);
         let read = shape.class == Class::Read || begins;
@@ -79,11 +83,11 @@ impl Session {
         let standing = Standing {
             group: group.map(|group| &**group),
             held,
-            last_used: self.last_server,
-            last_replica: self.promises.last_replica(),
-            autocommit: begins || self.status.contains(Status::AUTOCOMMIT),
+            last_used: self.connections.current.last_server,
+            last_replica: self.connections.current.seen.last_replica(),
+            autocommit: begins || self.variables.status.contains(Status::AUTOCOMMIT),
             need: self.need(shape, now_us),
-            among: self.ruled.as_ref().and_then(|r| r.servers.as_deref()),
+            among: self.run.ruled.as_ref().and_then(|r| r.servers.as_deref()),
         };
         let mut balance = self.core.balance.borrow_mut();
         let plan = routing::plan(

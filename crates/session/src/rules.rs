@@ -56,7 +56,7 @@ impl Session {
         rules.count(&decision);
         count(&self.core.counters.statements_ruled);
         let done = self.obey(&rules, decision, shape, job).await;
-        self.ruled = None;
+        self.run.ruled = None;
         done
     }
 
@@ -98,14 +98,14 @@ impl Session {
             return self.client.error(&error, &[]).await;
         }
         if let Some(to) = &actions.mirror
-            && self.held.is_none()
-            && !self.status.contains(Status::IN_TRANS)
-            && self.status.contains(Status::AUTOCOMMIT)
+            && self.connections.current.held.is_none()
+            && !self.variables.status.contains(Status::IN_TRANS)
+            && self.variables.status.contains(Status::AUTOCOMMIT)
         {
             self.mirror(to, &shape, job);
         }
         self.prefer(&actions, &mut shape);
-        if let Some(ruled) = &mut self.ruled {
+        if let Some(ruled) = &mut self.run.ruled {
             ruled.by_hook = by_hook;
         }
         self.run_free(shape, job).await
@@ -116,7 +116,7 @@ impl Session {
         if shape.level.is_none() {
             shape.level = actions.level;
         }
-        self.ruled = Some(Box::new(Ruled {
+        self.run.ruled = Some(Box::new(Ruled {
             servers: actions.servers.clone(),
             by_hook: false,
             timeout_ms: actions.timeout_ms,
@@ -128,12 +128,12 @@ impl Session {
     pub(crate) fn decision(&self, rules: &Rules, shape: &Shape, job: Job) -> Option<Decision> {
         let joined;
         let asked = match job {
-            Job::Execute(id) => self.statements.get(&id)?.asked.as_ref(),
+            Job::Execute(id) => self.prepared.statements.get(&id)?.asked.as_ref(),
             _ => None,
         };
         if let Some(text) = asked {
             // A rule has changed its text; rules are about the client's own.
-            let shape = self.core.shape(text.bytes(), &self.mode);
+            let shape = self.core.shape(text.bytes(), &self.variables.mode);
             return self.decide(rules, text.bytes(), &shape);
         }
         let text = match job {
@@ -149,11 +149,11 @@ impl Session {
 
     /// What the rules want done with a text of this session.
     pub(crate) fn decide(&self, rules: &Rules, text: &[u8], shape: &Shape) -> Option<Decision> {
-        let mut question = Question::new(text, &self.mode, self.peer.ip());
-        question.user = &self.identity.pass.profile().user;
-        question.database = self.state.database();
+        let mut question = Question::new(text, &self.variables.mode, self.user.peer.ip());
+        question.user = &self.user.identity.pass.profile().user;
+        question.database = self.variables.state.database();
         question.class = shape.class;
-        question.digest = Some(self.core.digests.of(shape.hash, text, &self.mode));
+        question.digest = Some(self.core.digests.of(shape.hash, text, &self.variables.mode));
         question.writes = shape.writes;
         rules.decide(&question)
     }
@@ -219,7 +219,7 @@ impl Session {
             None => (text, None),
             Some(new) => {
                 self.client.replace_text(&new);
-                *shape = self.core.shape(&new, &self.mode);
+                *shape = self.core.shape(&new, &self.variables.mode);
                 (self.core.text(&new), Some(text))
             }
         };
@@ -242,7 +242,7 @@ impl Session {
     /// A statement begins whose time a rule limits, or sets free. False when no rule does.
     pub(crate) fn start_own_clock(&mut self, shape: &Shape) -> bool {
         let (core, handle) = (self.core.clone(), self.handle.clone());
-        let Some(ruled) = &mut self.ruled else {
+        let Some(ruled) = &mut self.run.ruled else {
             return false;
         };
         let Some(timeout_ms) = ruled.timeout_ms else {

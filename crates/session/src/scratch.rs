@@ -145,7 +145,7 @@ impl Session {
     /// # Errors
     /// The farm's servers do not say what a session begins with.
     pub(crate) async fn scratch_state(&mut self) -> Result<Rc<SessionState>, PoolError> {
-        let state = self.state.with_database(Some(DATABASE));
+        let state = self.variables.state.with_database(Some(DATABASE));
         let mut state = state.without_variables(&LEFT_OUT.map(Arc::from));
         for (name, value) in self.beginnings().await?.iter() {
             if state.variable(name).is_none() {
@@ -170,8 +170,8 @@ impl Session {
             operation: "looking for the home group's primary",
         }))?;
         let pools = self.core.pools.clone();
-        let key = pools.key(found.server, false, &self.identity.pass);
-        let mut lease = Box::pin(pools.take(&found, key, &self.state, 0)).await?;
+        let key = pools.key(found.server, false, &self.user.identity.pass);
+        let mut lease = Box::pin(pools.take(&found, key, &self.variables.state, 0)).await?;
         let own = match lease.connection().engine() {
             Engine::MariaDb => &MARIADB[..],
             Engine::MySql => &MYSQL[..],

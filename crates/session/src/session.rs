@@ -1,134 +1,53 @@
 //! One client from login to end: its state, and the loop that reads its commands.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use backend::{Lease, Pass, Prepared, SessionState};
+use backend::{Pass, SessionState};
 use channel::Channel;
-use farm::{AuthPlugin, ClientError, ClientWrites, ServerId, error};
+use farm::{AuthPlugin, ClientError, error};
 use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
-use mysql_wire::reply::{OkPacket, SessionChange, Shown};
-use mysql_wire::statement::PrepareOk;
+use mysql_wire::reply::{OkPacket, SessionChange};
 use mysql_wire::status::Status;
 use reactor::Sock;
-use rustc_hash::{FxHashMap, FxHashSet};
-use sqltext::{Dialect, Mode};
+use sqltext::Dialect;
 
 use crate::aside::Aside;
 use crate::client::{Client, ReadError};
 use crate::consistency::Promises;
 use crate::counters::count;
-use crate::crossing::{Crossing, Unfinished};
-use crate::diagnostics::Diagnostics;
 use crate::end::End;
 use crate::entrance::Places;
-use crate::login::Identity;
+use crate::group_connections::{GroupConnections, HOME};
+use crate::login::{Identity, SessionUser};
 use crate::per_core::{Core, Drain, Handle};
-use crate::pin::Pins;
-use crate::place::{Chosen, Texts};
-use crate::point::Point;
-use crate::prepared::Statement;
+use crate::prepared::PreparedStatements;
 use crate::prepared_bytes::PreparedBytes;
-use crate::profile::Profile;
 use crate::reading::{logins_set_mode, mode_of, tells_of_timeouts};
 use crate::registry::Entry;
-use crate::replay::Log;
-use crate::rules::Ruled;
-use crate::seat::{HOME, Seat};
-use crate::ties::Ties;
-use crate::variables::Variables;
+use crate::session_variables::SessionVariables;
+use crate::statement_run::StatementRun;
+use crate::transaction::Transaction;
 use crate::view::Hold;
 
-/// A connection that this session keeps: for a transaction, or for what cannot move.
-pub(crate) struct Held {
-    pub lease: Lease,
-    pub pins: Pins,
-}
-
-/// One logged-in client.
+/// One logged-in client: parts that know nothing of each other. A function takes the parts that it needs.
 pub struct Session {
     pub(crate) core: Rc<Core>,
     pub(crate) client: Client,
+    /// What others may know of the session, and do to it.
     pub(crate) handle: Rc<Handle>,
-    pub(crate) peer: SocketAddr,
-    pub(crate) identity: Identity,
-    pub(crate) state: Rc<SessionState>,
-    /// Which changes of its state the client asked to hear of; None as at login.
-    pub(crate) tracking: Option<Shown>,
-    /// How the client's text is to be read: follows sql_mode and character set.
-    pub(crate) mode: Mode,
-    /// The flags of the last OK or EOF.
-    pub(crate) status: Status,
-    pub(crate) held: Option<Held>,
-    /// The number of the group whose seat is the current one, and the seats of other groups.
-    pub(crate) seat: u32,
-    pub(crate) seats: Vec<Seat>,
-    /// Texts that set what only they can bring to another group's connection.
-    pub(crate) lasting: Vec<Box<[u8]>>,
-    /// The password has expired and was not changed yet: the held connection's server answers
-    /// everything.
-    pub(crate) sandboxed: bool,
-    /// The sql_mode that its logins at servers give it, where it is not the servers' global one.
-    pub(crate) login_mode: Option<Box<str>>,
-    /// How often COM_CHANGE_USER was refused.
-    pub(crate) failed_changes: u8,
-    /// The reply under way, where it may be kept in the cache.
-    pub(crate) recording: Option<Vec<u8>>,
-    /// The row that it is of, where the row cache may vouch for it.
-    pub(crate) point: Option<Box<Point>>,
-    /// What rules want of the statement that runs.
-    pub(crate) ruled: Option<Box<Ruled>>,
-    /// The open transaction, so that it can be done again.
-    pub(crate) replay: Option<Box<Log>>,
-    /// The open transaction, in a farm with several groups.
-    pub(crate) crossing: Option<Box<Crossing>>,
-    /// What was set for the next transaction only, on the connection that has the pin.
-    pub(crate) next_transaction: Vec<Box<[u8]>>,
-    /// What recovery has to end of the last ones before they are read.
-    pub(crate) unfinished: Vec<Unfinished>,
+    pub(crate) user: SessionUser,
+    pub(crate) variables: SessionVariables,
+    pub(crate) connections: GroupConnections,
+    pub(crate) transaction: Transaction,
     /// What its reads must have.
     pub(crate) promises: Promises,
-    /// What its client has had acknowledged.
-    pub(crate) writes: Arc<ClientWrites>,
-    /// The client uses GET DIAGNOSTICS: connections are kept for it from then on.
-    pub(crate) gets_diagnostics: bool,
-    pub(crate) diagnostics: Diagnostics,
-    /// What ties the session to its connection, once anything has.
-    pub(crate) ties: Option<Box<Ties>>,
-    /// The user variables, once there are any.
-    pub(crate) variables: Option<Box<Variables>>,
-    /// The edition of the global variables that it has.
-    pub(crate) defaults: u64,
-    /// The shard that the client has chosen.
-    pub(crate) chosen: Option<Box<Chosen>>,
-    /// Statements prepared in SQL that several groups may have to run, once there are any.
-    pub(crate) texts: Option<Box<Texts>>,
-    pub(crate) last_server: Option<ServerId>,
-    /// The connection that ran the last statement; 0 for none.
-    pub(crate) last_connection: u64,
-    /// What became of the last statement.
-    pub(crate) profile: Profile,
-    /// Statements so far; names the one whose diagnostics a connection still has.
-    pub(crate) statement: u64,
-    /// What LAST_INSERT_ID() is; what it was before the last OK that reported an id; and how often
-    /// it has changed, by which connections with an older value are known.
-    pub(crate) insert_id: u64,
-    pub(crate) insert_id_before: u64,
-    pub(crate) insert_id_version: u64,
-    pub(crate) statements: FxHashMap<u32, Statement>,
-    pub(crate) statement_bytes: PreparedBytes,
-    /// What the statements above are on any connection.
-    pub(crate) statement_keys: FxHashSet<Prepared>,
-    /// One of them may have an open cursor or long data.
-    pub(crate) statement_ties: Cell<bool>,
-    pub(crate) last_statement_id: u32,
-    /// The statement that a PREPARE under way is about, and the server's reply to it.
-    pub(crate) preparing: Option<(Prepared, Option<PrepareOk>)>,
+    pub(crate) prepared: PreparedStatements,
+    pub(crate) run: StatementRun,
 }
 
 /// True outside transactions: with autocommit, and none begun.
@@ -189,10 +108,10 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
         }
         Err(end) => end,
     };
-    if session.crossing.is_some() {
+    if session.transaction.crossing.is_some() {
         Box::pin(session.leave_crossing()).await;
     }
-    for held in session.take_all_held() {
+    for held in session.connections.take_all_held() {
         core.renew(&session.handle, held);
     }
     drop(session);
@@ -276,70 +195,38 @@ impl Session {
         let user = &identity.pass.profile().user;
         let promises = core.promises_of(user, peer.ip());
         let defaults = core.shared.defaults.globals();
-        let statement_bytes = PreparedBytes::new(core.shared.live.memory());
+        let prepared = PreparedBytes::new(core.shared.live.memory());
         Session {
-            writes: core.writes_of(&identity, peer.ip()),
+            transaction: Transaction::new(core.writes_of(&identity, peer.ip())),
             promises,
-            recording: None,
-            point: None,
-            replay: None,
-            crossing: None,
-            next_transaction: Vec::new(),
-            unfinished: Vec::new(),
-            state,
+            variables: SessionVariables::new(state, mode, defaults),
             core,
             client,
             handle,
-            peer,
-            identity,
-            tracking: None,
-            mode,
-            status: Status::AUTOCOMMIT,
-            held: None,
-            seat: HOME,
-            seats: Vec::new(),
-            lasting: Vec::new(),
-            ruled: None,
-            sandboxed: false,
-            login_mode: None,
-            failed_changes: 0,
-            gets_diagnostics: false,
-            diagnostics: Diagnostics::default(),
-            ties: None,
-            variables: None,
-            defaults,
-            chosen: None,
-            texts: None,
-            last_server: None,
-            last_connection: 0,
-            profile: Profile::default(),
-            statement: 0,
-            insert_id: 0,
-            insert_id_before: 0,
-            insert_id_version: 0,
-            statements: FxHashMap::default(),
-            statement_bytes,
-            statement_keys: FxHashSet::default(),
-            statement_ties: Cell::new(false),
-            last_statement_id: 0,
-            preparing: None,
+            user: SessionUser::new(identity, peer),
+            connections: GroupConnections::default(),
+            prepared: PreparedStatements::new(prepared),
+            run: StatementRun::default(),
         }
     }
 
     /// Ends the login: a database that the client named must be there for it.
     pub(crate) async fn begin(&mut self) -> Result<(), End> {
-        self.sandboxed = self.identity.pass.profile().entitlement.expired;
-        self.login_mode = None;
-        if self.identity.database.is_some() || self.sandboxed || logins_set_mode(&self.core) {
+        self.user.sandboxed = self.user.identity.pass.profile().entitlement.expired;
+        self.user.mode = None;
+        if self.user.identity.database.is_some()
+            || self.user.sandboxed
+            || logins_set_mode(&self.core)
+        {
             match self
                 .core
-                .take_from_primary(HOME, &self.identity.pass, &self.state, true)
+                .take_from_primary(HOME, &self.user.identity.pass, &self.variables.state, true)
                 .await
             {
-                Ok(lease) if self.sandboxed => self.stay_on(lease),
+                Ok(lease) if self.user.sandboxed => self.stay_on(lease),
                 Ok(lease) => {
                     let own = lease.connection().variable("sql_mode");
-                    self.login_mode = own.map(|own| String::from_utf8_lossy(own).into());
+                    self.user.mode = own.map(|own| String::from_utf8_lossy(own).into());
                     self.read_by_mode();
                     lease.release();
                 }
@@ -347,9 +234,9 @@ impl Session {
             }
         }
         let (info, mut session_state) = (self.vouch(), Vec::new());
-        let mut ok = OkPacket::new(self.status);
+        let mut ok = OkPacket::new(self.variables.status);
         let tracks = self.client.capabilities;
-        if let Some(database) = &self.identity.database
+        if let Some(database) = &self.user.identity.database
             && tracks.contains(Capabilities::SESSION_TRACK)
         {
             SessionChange::Schema(database).encode(&mut session_state);
@@ -362,8 +249,8 @@ impl Session {
     /// What tells MariaDB's client that the certificate it was shown is that of somebody who knows
     /// its password; empty where that cannot be said.
     fn vouch(&self) -> Vec<u8> {
-        let way = &self.identity.pass.profile().entitlement.way;
-        match (&self.client.fingerprint, way, self.mode.dialect) {
+        let way = &self.user.identity.pass.profile().entitlement.way;
+        match (&self.client.fingerprint, way, self.variables.mode.dialect) {
             (Some(shown), AuthPlugin::Native(Some(stage2)), Dialect::MariaDb) => {
                 auth::certificate_proof(stage2, &self.client.salt, shown)
             }
@@ -374,7 +261,7 @@ impl Session {
     /// The loop: one command after the other, until an end.
     async fn run(&mut self) -> End {
         loop {
-            if self.core.stage.get() >= Drain::Hurries && self.holds_none() {
+            if self.core.stage.get() >= Drain::Hurries && self.connections.holds_none() {
                 return self.killed(false).await;
             }
             self.handle.active_s.set(self.core.now_s.get());
@@ -389,7 +276,11 @@ impl Session {
                 return self.client.refuse(&error::NET_READ_INTERRUPTED, &[]).await;
             }
             let done = match read {
-                Ok(()) if self.core.is_draining() && self.holds_none() && self.is_check() => {
+                Ok(())
+                    if self.core.is_draining()
+                        && self.connections.holds_none()
+                        && self.is_check() =>
+                {
                     return self.killed(true).await;
                 }
                 Ok(()) => self.command().await,
@@ -399,7 +290,7 @@ impl Session {
             if let Err(end) = done {
                 return end;
             }
-            if self.crossing.is_some() {
+            if self.transaction.crossing.is_some() {
                 Box::pin(self.after_command()).await;
             }
         }
@@ -424,13 +315,14 @@ impl Session {
     /// Notes for others whether the session keeps a connection, and why.
     pub(crate) fn note_hold(&self) {
         self.end_stint();
-        let hold = self.held.as_ref().map(|held| {
+        let hold = self.connections.current.held.as_ref().map(|held| {
             let connection = held.lease.connection();
             Hold {
                 server: connection.server,
                 thread_id: connection.thread_id,
                 pins: held.pins,
-                transaction: held.pins.is_empty() || self.status.contains(Status::IN_TRANS),
+                transaction: held.pins.is_empty()
+                    || self.variables.status.contains(Status::IN_TRANS),
             }
         });
         if self.handle.holds.replace(hold).is_none() && hold.is_some() {
@@ -480,7 +372,7 @@ impl Session {
             self.follow_defaults();
         }
         match Command::try_from(byte) {
-            Ok(command) if self.sandboxed => Box::pin(self.in_sandbox(command)).await,
+            Ok(command) if self.user.sandboxed => Box::pin(self.in_sandbox(command)).await,
             Ok(Command::Query) => self.query().await,
             Ok(Command::StmtExecute) => self.execute().await,
             Ok(Command::StmtPrepare) => Box::pin(self.prepare()).await,
@@ -522,29 +414,29 @@ impl Session {
             | Status::PS_OUT_PARAMS
             | Status::DB_DROPPED
             | Status::METADATA_CHANGED;
-        let own = match &self.crossing {
+        let own = match &self.transaction.crossing {
             Some(crossing) if crossing.is_of_read() => Status::IN_TRANS | Status::IN_TRANS_READONLY,
             _ => Status::empty(),
         };
-        self.status - of_one_reply - own
+        self.variables.status - of_one_reply - own
     }
 
     /// The session uses connections by another pass from now on.
     pub(crate) fn set_pass(&mut self, pass: Pass) {
         self.core.closing.set(true);
         *self.handle.pass.borrow_mut() = pass.clone();
-        self.identity.pass = pass;
+        self.user.identity.pass = pass;
         self.core.close_unneeded();
     }
 
     /// Takes up a new state of the session and reads text by it from now on.
     pub(crate) fn set_state(&mut self, state: Rc<SessionState>) {
-        if Rc::ptr_eq(&self.state, &state) {
+        if Rc::ptr_eq(&self.variables.state, &state) {
             return;
         }
         self.handle.state.replace(state.clone());
-        self.state = state;
-        let own_s = self.state.variable("wait_timeout");
+        self.variables.state = state;
+        let own_s = self.variables.state.variable("wait_timeout");
         let own_s = own_s.and_then(|value| str::from_utf8(value).ok()?.parse().ok());
         self.handle.wait_timeout_s.set(own_s.unwrap_or(0));
         self.read_by_mode();
@@ -559,7 +451,7 @@ impl Drop for Session {
             kept.lease.release();
         }
         self.core.handles.borrow_mut().remove(&self.handle.id);
-        if self.identity.pass.ends_with_sessions() {
+        if self.user.identity.pass.ends_with_sessions() {
             self.core.closing.set(true);
         }
         self.core.shared.registry.leave(self.handle.id);

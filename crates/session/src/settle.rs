@@ -12,8 +12,9 @@ use crate::changes::Changes;
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Run, Shape};
+use crate::group_connections::Held;
 use crate::pin::Pins;
-use crate::session::{Held, Session};
+use crate::session::Session;
 
 impl Session {
     /// Takes note of a complete reply and keeps or gives back the connection.
@@ -57,7 +58,7 @@ impl Session {
     ) {
         let replica = connection.is_guarded();
         self.note_served(&run.shape, connection.server, replica);
-        self.profile.done(connection, outcome);
+        self.run.profile.done(connection, outcome);
         if replica {
             count(&self.core.counters.reads_to_replicas);
         }
@@ -78,9 +79,9 @@ impl Session {
         let id = self.handle.id;
         // To prepare a statement is not to run it: the diagnostics before it stay, wherever they are.
         if outcome.prepared.is_none() || outcome.error.is_some() {
-            self.statement += 1;
+            self.run.number += 1;
             connection.owner.session = id;
-            connection.owner.statement = self.statement;
+            connection.owner.statement = self.run.number;
         }
         if outcome.error.is_some() || outcome.warnings > 0 {
             connection.owner.warned = id;
@@ -92,14 +93,14 @@ impl Session {
             self.note_insert_id(connection, outcome.last_insert_id);
         }
         let failed = outcome.error.is_some();
-        let in_transaction = self.status.contains(Status::IN_TRANS);
+        let in_transaction = self.variables.status.contains(Status::IN_TRANS);
         let doubt = self.note_promises(connection, shape, &changes, failed, in_transaction);
         self.note_gtid(shape, changes.gtid.is_some(), doubt, in_transaction);
         if let Some(gtid) = changes.gtid {
             connection.reported = Some(gtid);
         }
-        self.last_server = Some(connection.server);
-        self.last_connection = connection.id;
+        self.connections.current.last_server = Some(connection.server);
+        self.connections.current.last_connection = connection.id;
         let login_timeout_s = &self.handle.login_timeout_s;
         login_timeout_s.set(connection.login_timeout_s);
         if let Some(state) = changes.state {
@@ -109,14 +110,14 @@ impl Session {
         }
         if let Some(status) = outcome.status {
             self.note_autocommit(status);
-            self.status = status;
+            self.variables.status = status;
         }
         self.note_accounts(shape, failed);
         self.note_failure(outcome.error);
-        self.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
+        self.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
         self.note_diagnostics(shape, outcome);
         if let Some(mut residue) = changes.residue {
-            self.diagnostics.learn(&mut residue);
+            self.variables.diagnostics.learn(&mut residue);
         }
         let ended = changes.ended;
         let mut new = Pins::empty();
@@ -125,7 +126,7 @@ impl Session {
         new.set(Pins::NEXT_TRANSACTION, changes.one_shot);
         let after = self.pins_after(shape, pins, outcome, new, ended);
         if (pins - after).contains(Pins::NEXT_TRANSACTION) {
-            self.next_transaction.clear();
+            self.variables.next_transaction.clear();
         }
         after
     }
@@ -136,7 +137,7 @@ impl Session {
         let (Verb::Commit { chain, release } | Verb::Rollback { chain, release }) = verb else {
             return (false, false);
         };
-        let set = self.state.variable("completion_type");
+        let set = self.variables.state.variable("completion_type");
         let is = |word: &[u8], digit: &[u8]| set.is_some_and(|it| it == word || it == digit);
         (
             chain.unwrap_or_else(|| is(b"CHAIN", b"1")),
@@ -161,7 +162,7 @@ impl Session {
         if done && matches!(shape.verb, Verb::UnlockTables | Verb::UnlockInstance) {
             pins -= Pins::LOCK_TABLES;
         }
-        let ended = !self.status.contains(Status::IN_TRANS) && shape.class != Class::Set;
+        let ended = !self.variables.status.contains(Status::IN_TRANS) && shape.class != Class::Set;
         if before.contains(Pins::NEXT_TRANSACTION) && ended && done {
             pins -= Pins::NEXT_TRANSACTION;
         }
@@ -175,15 +176,15 @@ impl Session {
     fn keep(&mut self, lease: Lease, shape: &Shape, pins: Pins, outcome: &Outcome) {
         // An error says nothing of the transaction: it may be open still, or since just now.
         let failed = outcome.error.is_some();
-        let in_transaction = self.status.contains(Status::IN_TRANS)
-            || (failed && !self.status.contains(Status::AUTOCOMMIT));
+        let in_transaction = self.variables.status.contains(Status::IN_TRANS)
+            || (failed && !self.variables.status.contains(Status::AUTOCOMMIT));
         if in_transaction || !pins.is_empty() {
-            self.held = Some(Held { lease, pins });
+            self.connections.current.held = Some(Held { lease, pins });
             return;
         }
-        let left = self.diagnostics.unasked()
-            || self.gets_diagnostics
-            || self.diagnostics.counted(shape)
+        let left = self.variables.diagnostics.unasked()
+            || self.variables.gets_diagnostics
+            || self.variables.diagnostics.counted(shape)
             || self.unfetched();
         if left {
             self.put_aside(lease, shape);
@@ -195,16 +196,16 @@ impl Session {
     /// Keeps the connection until somebody needs it more.
     fn put_aside(&self, lease: Lease, shape: &Shape) {
         count(&self.core.counters.holds_diagnostics);
-        let variables = self.variables.as_ref();
+        let variables = self.variables.user_variables.as_ref();
         let kept = Kept {
             lease,
             since_s: self.core.now_s.get(),
             questions: Questions {
-                warnings: self.diagnostics.unasked(),
-                found_rows: self.diagnostics.counted(shape),
+                warnings: self.variables.diagnostics.unasked(),
+                found_rows: self.variables.diagnostics.counted(shape),
                 variables: variables.map_or_else(Default::default, |own| own.unfetched().clone()),
             },
-            firm: self.gets_diagnostics,
+            firm: self.variables.gets_diagnostics,
         };
         self.core.put_aside(&self.handle, kept);
     }
@@ -219,10 +220,10 @@ impl Session {
 
     /// Keeps a connection as it was kept before a command that never ran.
     pub(crate) fn give_back_after_error(&mut self, lease: Lease, pins: Pins) {
-        let may_be_open =
-            self.status.contains(Status::IN_TRANS) || !self.status.contains(Status::AUTOCOMMIT);
+        let may_be_open = self.variables.status.contains(Status::IN_TRANS)
+            || !self.variables.status.contains(Status::AUTOCOMMIT);
         if may_be_open || !pins.is_empty() {
-            self.held = Some(Held { lease, pins });
+            self.connections.current.held = Some(Held { lease, pins });
         } else if self.unfetched() {
             self.put_aside(lease, &Shape::command());
         } else {

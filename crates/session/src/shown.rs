@@ -14,11 +14,12 @@ use sqltext::{Facts, Listing, ShowFilter, ShowValues};
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::group_connections::Held;
 use crate::hold::{Cause, Turn, is_failure};
 use crate::listing::{Column, rows_alone};
 use crate::pin::Pins;
 use crate::processlist::{Row, columns, encoded};
-use crate::session::{Held, Session};
+use crate::session::Session;
 use crate::target::nowhere;
 
 /// Status variables that tell of the client's own connection.
@@ -93,7 +94,7 @@ impl Session {
     /// What the current text shows of the client's connection, if it does.
     pub(crate) fn shows_values(&self, shape: &Shape, job: Job) -> Option<ShowValues> {
         let single = !shape.facts.contains(Facts::MULTIPLE);
-        let show = sqltext::show_values(self.text(job), &self.mode).filter(|_| single)?;
+        let show = sqltext::show_values(self.text(job), &self.variables.mode).filter(|_| single)?;
         match show.status {
             true => !show.global,
             false => wants(&show.filter, &OWN_VARIABLES),
@@ -104,7 +105,8 @@ impl Session {
     /// The current text has the session's counts begin anew.
     pub(crate) fn flushes_status(&self, shape: &Shape) -> bool {
         let text = &self.client.payload()[1..];
-        !shape.facts.contains(Facts::MULTIPLE) && sqltext::flushes_status(text, &self.mode)
+        !shape.facts.contains(Facts::MULTIPLE)
+            && sqltext::flushes_status(text, &self.variables.mode)
     }
 
     /// Answers a SHOW STATUS or SHOW VARIABLES.
@@ -159,7 +161,9 @@ impl Session {
             rows: rows.len() as u64,
             ..Outcome::default()
         };
-        self.diagnostics.note(&shape, &answered, self.mode.dialect);
+        self.variables
+            .diagnostics
+            .note(&shape, &answered, self.variables.mode.dialect);
         let status = self.status_now();
         self.client.raw_rows(&definitions, &rows, status).await
     }
@@ -214,7 +218,7 @@ impl Session {
     /// Ties the session to a connection whose counts are its own. False: the client has been told why
     /// there is none.
     pub(crate) async fn hold_for_status(&mut self, shape: &Shape) -> Result<bool, End> {
-        if let Some(held) = &mut self.held {
+        if let Some(held) = &mut self.connections.current.held {
             // What it is kept for would not outlive a reset.
             let before = held.pins;
             held.pins |= Pins::STATUS;
@@ -238,7 +242,7 @@ impl Session {
                     renewed = connection.renew().await;
                 }
                 if renewed.is_ok() {
-                    renewed = connection.become_state(&self.state).await;
+                    renewed = connection.become_state(&self.variables.state).await;
                 }
                 renewed.map(|()| (lease, pins)).map_err(PoolError::from)
             }
@@ -248,7 +252,7 @@ impl Session {
             Ok((lease, before)) => {
                 let pins = before | Pins::STATUS;
                 pins.count_new(before, &self.core.counters);
-                self.held = Some(Held { lease, pins });
+                self.connections.current.held = Some(Held { lease, pins });
                 Ok(true)
             }
             Err(error) => {
@@ -264,7 +268,7 @@ impl Session {
     async fn ask_here(&mut self, shape: &Shape, query: &[u8]) -> Result<Option<Table>, End> {
         let mut run = self.new_run(*shape, Job::Frame(Expect::Results));
         loop {
-            let kept = self.held.is_some();
+            let kept = self.connections.current.held.is_some();
             let place = match self.route(shape, None, &[]) {
                 Ok(place) => place,
                 Err(refusal) => match self.hold(&mut run, Cause::NoServer).await? {
@@ -302,8 +306,8 @@ impl Session {
         shape: &Shape,
         query: &[u8],
     ) -> Result<Table, PoolError> {
-        let kept = self.held.is_some();
-        let (mut lease, pins) = match self.held.take() {
+        let kept = self.connections.current.held.is_some();
+        let (mut lease, pins) = match self.connections.current.held.take() {
             Some(held) => (held.lease, held.pins),
             None => self.checkout(&place.0, &place.1, shape).await?,
         };
@@ -313,7 +317,7 @@ impl Session {
         let whole = matches!(&asked, Ok(_) | Err(ConnectionError::Refused { .. }));
         if kept {
             // A connection that broke is found out by the next statement.
-            self.held = Some(Held { lease, pins });
+            self.connections.current.held = Some(Held { lease, pins });
         } else if whole {
             self.give_back_after_error(lease, pins);
         }
@@ -332,7 +336,7 @@ impl Session {
         self.lend_tracking(connection).await?;
         let asked = connection.table(query).await;
         if let Ok(_) | Err(ConnectionError::Refused { .. }) = &asked {
-            let open = self.status.contains(Status::IN_TRANS);
+            let open = self.variables.status.contains(Status::IN_TRANS);
             connection.track_all(open).await?;
         }
         asked

@@ -96,17 +96,17 @@ impl Session {
         match shape.hint {
             Some(MsHint::Master) if !replica => count(&counters.use_master_sql_hint),
             Some(MsHint::Slave) if replica => count(&counters.use_slave_sql_hint),
-            Some(MsHint::LastUsed) if self.last_server == Some(server) => {
+            Some(MsHint::LastUsed) if self.connections.current.last_server == Some(server) => {
                 count(&counters.use_last_used_sql_hint);
             }
             _ if read => count(&counters.use_slave_guess),
             _ => count(&counters.use_master_guess),
         }
-        let free = is_free(self.status);
+        let free = is_free(self.variables.status);
         if read && !replica && !free {
             count(&counters.trx_master_forced);
         }
-        if read && free && self.ruled.as_ref().is_some_and(|ruled| ruled.by_hook) {
+        if read && free && self.run.ruled.as_ref().is_some_and(|ruled| ruled.by_hook) {
             count(if replica {
                 &counters.use_slave_callback
             } else {
@@ -117,7 +117,7 @@ impl Session {
 
     /// The server's flags after a reply.
     pub(crate) fn note_autocommit(&self, now: Status) {
-        if (self.status ^ now).contains(Status::AUTOCOMMIT) {
+        if (self.variables.status ^ now).contains(Status::AUTOCOMMIT) {
             count(match now.contains(Status::AUTOCOMMIT) {
                 true => &self.core.counters.trx_autocommit_on,
                 false => &self.core.counters.trx_autocommit_off,

@@ -44,12 +44,16 @@ impl Session {
         if self.handle.entered.get() == 0 {
             return;
         }
-        let open = match &self.crossing {
+        let open = match &self.transaction.crossing {
             Some(crossing) => crossing.has_begun(),
-            None => self.status.contains(Status::IN_TRANS),
+            None => self.variables.status.contains(Status::IN_TRANS),
         };
-        let others = self.seats.iter().filter_map(|seat| seat.held.as_ref());
-        let mut held = self.held.iter().chain(others);
+        let others = self
+            .connections
+            .others
+            .iter()
+            .filter_map(|seat| seat.held.as_ref());
+        let mut held = self.connections.current.held.iter().chain(others);
         if !open && !held.any(|held| held.pins.contains(Pins::LOCK_TABLES)) {
             self.handle.entered.set(0);
         }
@@ -135,7 +139,7 @@ impl Session {
                 .core
                 .wait(
                     Some(handle),
-                    self.seat,
+                    self.connections.current.group,
                     &mut hold,
                     Cause::Failure,
                     limit_us - waited_us,

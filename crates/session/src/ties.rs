@@ -83,7 +83,7 @@ impl Session {
     /// True for a definition of temporary tables of the session alone; of ALTER TABLE the first name
     /// is what it is about.
     pub(crate) fn has_made(&self, names: &[(String, String)], verb: Verb) -> bool {
-        let Some(ties) = &self.ties else {
+        let Some(ties) = &self.connections.ties else {
             return false;
         };
         let has = |(database, table): &(String, String)| {
@@ -99,7 +99,7 @@ impl Session {
     /// True when [`Session::note_ties`] must hear of the statement.
     pub(crate) fn may_tie(&self, shape: &Shape) -> bool {
         let made = Pins::of(shape.class, shape.verb, shape.facts);
-        made.intersects(FOLLOWED) || (self.ties.is_some() && shape.verb == Verb::Drop)
+        made.intersects(FOLLOWED) || (self.connections.ties.is_some() && shape.verb == Verb::Drop)
     }
 
     /// After such a statement: which pins have nothing to hold any more.
@@ -115,14 +115,14 @@ impl Session {
         let several = shape.facts.intersects(Facts::MULTIPLE | Facts::COMPOUND);
         let tie = match several || self.client.is_split() {
             true => None,
-            false => sqltext::tie(text, &self.mode),
+            false => sqltext::tie(text, &self.variables.mode),
         };
-        let tie = tie.map(|tie| in_database(tie, self.state.database()));
+        let tie = tie.map(|tie| in_database(tie, self.variables.state.database()));
         let harmless = match &tie {
             Some(Tie::Prepares(_, Some(text))) => self.is_harmless(text),
             _ => false,
         };
-        let ties = self.ties.get_or_insert_default();
+        let ties = self.connections.ties.get_or_insert_default();
         match tie {
             // A lock may have been taken before something else failed.
             Some(tie @ Tie::Locks(_)) => {
@@ -142,7 +142,7 @@ impl Session {
 
     /// To run this text leaves nothing on its connection.
     fn is_harmless(&self, text: &[u8]) -> bool {
-        let shape = self.core.shape(text, &self.mode);
+        let shape = self.core.shape(text, &self.variables.mode);
         let facts = Facts::USER_VARIABLE | Facts::MULTIPLE | Facts::COMPOUND;
         matches!(shape.class, Class::Read | Class::Write)
             && !shape.facts.intersects(facts)

@@ -3,21 +3,30 @@
 use farm::token::Promise;
 use farm::{ClientError, Group, Snapshot, Token, error};
 
-use crate::seat::group_of;
+use crate::group_connections::group_of;
 use crate::session::Session;
 
 impl Session {
     /// The session's token: what it has written and what it has read, in all groups.
     pub(crate) async fn token(&mut self) -> Result<String, ClientError> {
         let snapshot = self.core.snapshot();
-        let here = self.group(&snapshot).ok_or(error::NO_GROUP)?.clone();
+        let here = self
+            .connections
+            .group(&snapshot)
+            .ok_or(error::NO_GROUP)?
+            .clone();
         let mut groups: Vec<Promise> = self.promise(&snapshot, &here).await?.into_iter().collect();
-        let others: Vec<u32> = self.seats.iter().map(|seat| seat.group).collect();
+        let others: Vec<u32> = self
+            .connections
+            .others
+            .iter()
+            .map(|seat| seat.group)
+            .collect();
         let others = others.iter().filter_map(|&seat| group_of(&snapshot, seat));
         for group in others {
-            self.sit(group);
+            self.connections.switch_to(group, &self.core);
             let promise = self.promise(&snapshot, group).await;
-            self.sit(&here);
+            self.connections.switch_to(&here, &self.core);
             groups.extend(promise?);
         }
         let token = Token {
@@ -33,14 +42,14 @@ impl Session {
         snapshot: &Snapshot,
         group: &Group,
     ) -> Result<Option<Promise>, ClientError> {
-        if self.promises.seen.unproved {
+        if self.connections.current.seen.unproved {
             self.prove_writes().await;
         }
-        if self.promises.seen.unproved || self.promises.seen.unlogged {
+        if self.connections.current.seen.unproved || self.connections.current.seen.unlogged {
             return Err(error::TOKEN_UNKNOWN);
         }
-        let mut promised = self.promises.seen.floor.as_deref().cloned();
-        if let Some(last) = self.promises.seen.last_read {
+        let mut promised = self.connections.current.seen.floor.as_deref().cloned();
+        if let Some(last) = self.connections.current.seen.last_read {
             let server = snapshot.server(last.server);
             let seen = self.position_after(server.map(|s| &**s), &last).await;
             let seen = seen.ok_or(error::TOKEN_UNKNOWN)?;
@@ -63,13 +72,15 @@ impl Session {
         let token = Token::parse(text, &snapshot).map_err(|error| error.to_string())?;
         for promise in token.groups {
             self.check_promise(&snapshot, &promise).await?;
-            let (Some(here), Some(group)) = (self.group(&snapshot), snapshot.group(&promise.group))
-            else {
+            let (Some(here), Some(group)) = (
+                self.connections.group(&snapshot),
+                snapshot.group(&promise.group),
+            ) else {
                 continue;
             };
-            self.sit(group);
+            self.connections.switch_to(group, &self.core);
             self.require(promise.position);
-            self.sit(here);
+            self.connections.switch_to(here, &self.core);
         }
         Ok(())
     }

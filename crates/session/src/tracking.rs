@@ -57,7 +57,7 @@ fn find(text: &[u8], word: &[u8]) -> Option<usize> {
 impl Session {
     /// Which of the changes in the reply to this statement the client sees.
     pub(crate) fn shown(&self, connection: &Connection, shape: &Shape) -> Shown {
-        match &self.tracking {
+        match &self.variables.tracking {
             _ if shape.tracking => Shown::All,
             Some(tracking) => tracking.clone(),
             None => connection.shown().clone(),
@@ -69,7 +69,7 @@ impl Session {
         &mut self,
         connection: &mut Connection,
     ) -> Result<(), ConnectionError> {
-        let asked = match &self.tracking {
+        let asked = match &self.variables.tracking {
             Some(Shown::Asked(tracking)) => Some(&**tracking),
             _ => None,
         };
@@ -84,10 +84,11 @@ impl Session {
         changes: &mut Changes,
     ) -> Result<(), ConnectionError> {
         if Session::may_assign(shape) {
-            let gtids = matches!(&self.tracking, Some(Shown::Asked(asked)) if asked.gtids);
+            let gtids =
+                matches!(&self.variables.tracking, Some(Shown::Asked(asked)) if asked.gtids);
             let asking = connection.ask_tracking(gtids, self.in_transaction());
             let (shown, database) = asking.await?;
-            self.tracking = (shown != *connection.shown()).then_some(shown);
+            self.variables.tracking = (shown != *connection.shown()).then_some(shown);
             let state = changes.state.as_ref().unwrap_or(connection.state());
             if state.database() != database.as_deref() {
                 changes.state = Some(state.with_database(database.as_deref()));
@@ -98,7 +99,7 @@ impl Session {
 
     /// As the last reply said.
     fn in_transaction(&self) -> bool {
-        self.status.contains(Status::IN_TRANS)
+        self.variables.status.contains(Status::IN_TRANS)
     }
 }
 

@@ -88,16 +88,17 @@ impl Session {
         let plain = !self.has_attributes() && !connection.capabilities.contains(attributes);
         // The next one may be for another group.
         let sharded = self.core.shared.published.load().sharding.is_some();
-        let grouped = sharded || self.crossing.is_some();
+        let grouped = sharded || self.transaction.crossing.is_some();
         if !leads
             || grouped
             || !plain
-            || self.ruled.is_some()
+            || self.run.ruled.is_some()
             || !self.rides(&run.shape, run.job, replica)
         {
             return train;
         }
-        let crowded = self.held.is_none() && self.core.pools.wanted(connection.server);
+        let crowded =
+            self.connections.current.held.is_none() && self.core.pools.wanted(connection.server);
         let cars_max = if crowded { CARS_CROWDED_MAX } else { CARS_MAX };
         while train.cars.len() < cars_max && self.client.step() {
             let end = self.client.place().end;
@@ -146,7 +147,7 @@ impl Session {
     }
 
     fn rides(&self, shape: &Shape, job: Job, replica: bool) -> bool {
-        let plain_ends = self.state.variable("completion_type").is_none();
+        let plain_ends = self.variables.state.variable("completion_type").is_none();
         may_ride(shape, replica, plain_ends) && !self.assigns_insert_id(shape, job)
     }
 

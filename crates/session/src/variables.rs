@@ -110,7 +110,7 @@ impl Session {
     /// True when the statement needs [`Session::move_variables`] on this connection.
     pub(crate) fn variables_differ(&self, connection: &Connection, shape: &Shape) -> bool {
         let unseen = || shape.facts.contains(Facts::USER_VARIABLE);
-        match (&self.variables, &connection.variables) {
+        match (&self.variables.user_variables, &connection.variables) {
             (None, None) => unseen(),
             (Some(own), Some(placed)) => {
                 placed.session != self.handle.id || placed.version != own.version
@@ -143,7 +143,7 @@ impl Session {
         job: Job,
     ) -> Result<(), ConnectionError> {
         let named = match shape.facts.contains(Facts::USER_VARIABLE) {
-            true => sqltext::user_variables(self.text(job), &self.mode),
+            true => sqltext::user_variables(self.text(job), &self.variables.mode),
             false => UserVariables::default(),
         };
         let id = self.handle.id;
@@ -151,7 +151,11 @@ impl Session {
         let shared = connection.owner.session != 0 && connection.owner.session != id;
         let foreign = placed.as_ref().is_some_and(|placed| placed.session != id);
         let none = BTreeMap::new();
-        let values = self.variables.as_ref().map_or(&none, |own| &own.values);
+        let values = self
+            .variables
+            .user_variables
+            .as_ref()
+            .map_or(&none, |own| &own.values);
         let mut set: BTreeMap<&str, Option<&Value>> = BTreeMap::new();
         if shared || foreign {
             // Somebody's routine may have assigned what nobody saw.
@@ -167,7 +171,7 @@ impl Session {
         }
         let names: BTreeSet<Box<str>> = values.keys().cloned().collect();
         let connection_id = connection.id;
-        connection.variables = self.variables.as_mut().map(|own| {
+        connection.variables = self.variables.user_variables.as_mut().map(|own| {
             own.home = connection_id;
             Box::new(Placed {
                 session: id,
@@ -188,14 +192,14 @@ impl Session {
         failed: bool,
     ) -> bool {
         let text = self.text(job);
-        let named = sqltext::user_variables(text, &self.mode);
+        let named = sqltext::user_variables(text, &self.variables.mode);
         let assigned = || named.list.iter().filter(|variable| variable.assigned);
         let literals = match failed {
             true => BTreeMap::new(),
             false => self.literals(connection, shape, text),
         };
         let known: usize = literals.values().flatten().map(|value| value.len()).sum();
-        let own = self.variables.get_or_insert_default();
+        let own = self.variables.user_variables.get_or_insert_default();
         for variable in assigned() {
             match literals.get(&*variable.name) {
                 Some(value) if known < VARIABLE_BYTES_MAX => {
@@ -232,12 +236,12 @@ impl Session {
         if !plain || text.windows(2).any(|pair| pair == b":=") {
             return known;
         }
-        for item in sqltext::assignments(text, &self.mode) {
+        for item in sqltext::assignments(text, &self.variables.mode) {
             if item.scope != Scope::User {
                 continue;
             }
             let name: Box<str> = item.name.into();
-            let value = match sqltext::literal(text, item.value, &self.mode) {
+            let value = match sqltext::literal(text, item.value, &self.variables.mode) {
                 Some(Literal::Plain(word)) if word.eq_ignore_ascii_case(b"null") => None,
                 Some(Literal::Plain(word)) => Some(word.into()),
                 Some(Literal::Text(text)) => match connection.variable("collation_connection") {
@@ -262,13 +266,13 @@ impl Session {
         let whole = matches!(job, Job::Execute(_)) || !self.client.is_split();
         let text = self.text(job);
         let shown = shape.hash != 0 && whole && text.len() <= DIGEST_TEXT_MAX;
-        shown.then(|| self.core.digests.of(shape.hash, text, &self.mode))
+        shown.then(|| self.core.digests.of(shape.hash, text, &self.variables.mode))
     }
 
     /// Another text is about to run in this one's place, with other literals: no plan of its shape fits. The
     /// statement keeps its digest.
     pub(crate) fn leave_text(&self, shape: &mut Shape, text: &[u8]) {
-        self.core.digests.of(shape.hash, text, &self.mode);
+        self.core.digests.of(shape.hash, text, &self.variables.mode);
         (shape.scan, shape.folds) = (0, !shape.folds);
     }
 

@@ -18,11 +18,12 @@ use super::{Part, work_of};
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape, Tried};
+use crate::group_connections::Held;
+use crate::group_connections::group_of;
 use crate::hold::{Cause, Turn};
 use crate::pin::Pins;
 use crate::refuse::ServerRefusal;
-use crate::seat::group_of;
-use crate::session::{Held, Session};
+use crate::session::Session;
 
 /// The first release of MySQL whose XA survives crashes at every step.
 pub(super) const MYSQL_SAFE: u32 = 80_030;
@@ -42,12 +43,12 @@ impl Session {
         shape: &Shape,
         job: Job,
     ) -> Result<bool, End> {
-        if !self.unfinished.is_empty() {
+        if !self.transaction.unfinished.is_empty() {
             Box::pin(self.await_ends(group.number)).await;
         }
-        let opens = !self.status.contains(Status::AUTOCOMMIT) && may_open(shape);
-        if self.crossing.is_none() && !opens {
-            self.sit(group);
+        let opens = !self.variables.status.contains(Status::AUTOCOMMIT) && may_open(shape);
+        if self.transaction.crossing.is_none() && !opens {
+            self.connections.switch_to(group, &self.core);
             return Ok(true);
         }
         Box::pin(self.admit_in_transaction(group, shape, job)).await
@@ -55,7 +56,7 @@ impl Session {
 
     /// The same for a statement that any group can answer.
     pub(crate) async fn admit_anywhere(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        let Some(crossing) = &self.crossing else {
+        let Some(crossing) = &self.transaction.crossing else {
             return Ok(true);
         };
         let decider = crossing.parts.first().map(|part| part.group);
@@ -90,8 +91,8 @@ impl Session {
         if shape.facts.contains(Facts::IMPLICIT_COMMIT) && !self.commit_before(number).await? {
             return Ok(false);
         }
-        self.sit(group);
-        let crossing = self.crossing.get_or_insert_default();
+        self.connections.switch_to(group, &self.core);
+        let crossing = self.transaction.crossing.get_or_insert_default();
         if crossing.part(number).is_some() {
             return self.admit_again(number, shape, job).await;
         }
@@ -106,7 +107,7 @@ impl Session {
         let calls = shape.class == Class::Call && self.is_crossing();
         let harmless = calls && Box::pin(self.calls_no_end(job)).await;
         let work = work_of(shape, self.is_serializable());
-        let Some(crossing) = &mut self.crossing else {
+        let Some(crossing) = &mut self.transaction.crossing else {
             return Ok(true);
         };
         let crossed = crossing.has_crossed();
@@ -128,8 +129,8 @@ impl Session {
             part.work.locked |= work.locked;
         }
         // What was set meanwhile was set on another group's connection.
-        let state = self.state.clone();
-        if let Some(held) = &mut self.held {
+        let state = self.variables.state.clone();
+        if let Some(held) = &mut self.connections.current.held {
             let connection = held.lease.connection_mut();
             match connection.become_state(&state).await {
                 Ok(()) => {}
@@ -156,10 +157,14 @@ impl Session {
         shape: &Shape,
     ) -> Result<bool, End> {
         let work = work_of(shape, self.is_serializable());
-        let begun = self.crossing.as_mut().and_then(|it| it.begun.take());
+        let begun = self
+            .transaction
+            .crossing
+            .as_mut()
+            .and_then(|it| it.begun.take());
         if let Some(begun) = begun {
-            let status = std::mem::replace(&mut self.status, begun.before);
-            let next = self.crossing.as_ref().map(|it| &it.next);
+            let status = std::mem::replace(&mut self.variables.status, begun.before);
+            let next = self.transaction.crossing.as_ref().map(|it| &it.next);
             let mut frames: Vec<_> = next.into_iter().flatten().map(|it| set_next(it)).collect();
             frames.push((begun.shape, begun.frame.clone()));
             let kept = self.client.begin_play();
@@ -182,9 +187,9 @@ impl Session {
                 }
                 return Ok(false);
             }
-            if self.held.is_none() {
-                self.status = status;
-                if let Some(crossing) = &mut self.crossing {
+            if self.connections.current.held.is_none() {
+                self.variables.status = status;
+                if let Some(crossing) = &mut self.transaction.crossing {
                     crossing.begun = Some(begun);
                 }
                 let why = format!("(group {}, where the transaction was to begin)", group.name);
@@ -194,18 +199,19 @@ impl Session {
                 return Ok(false);
             }
             for text in self
+                .transaction
                 .crossing
                 .as_ref()
                 .map_or(Vec::new(), |it| it.savepoints.clone())
             {
-                if let Some(held) = &mut self.held {
+                if let Some(held) = &mut self.connections.current.held {
                     let connection = held.lease.connection_mut();
                     // A connection that broke is found out by the statement.
                     let _ = connection.run(&[(Command::Query, &text)]).await;
                 }
             }
         }
-        if let Some(crossing) = &mut self.crossing {
+        if let Some(crossing) = &mut self.transaction.crossing {
             crossing.parts.push(Part {
                 work,
                 ..Part::plain(group)
@@ -248,7 +254,7 @@ impl Session {
                     message,
                 }) => {
                     // A part of it may stand there.
-                    self.held = None;
+                    self.connections.current.held = None;
                     let refusal = ServerRefusal {
                         number,
                         sqlstate,
@@ -259,7 +265,7 @@ impl Session {
                 }
                 Err(error) => {
                     // Closed, it is undone there. Where the server is gone, so are the others.
-                    self.held = None;
+                    self.connections.current.held = None;
                     let run = run.get_or_insert_with(|| self.new_run(*shape, job));
                     let turn = Box::pin(self.hold(run, Cause::Failure)).await?;
                     if turn == Turn::Answered {
@@ -280,7 +286,11 @@ impl Session {
 
     /// The group that was to decide has lost its part: the whole transaction is over.
     async fn lose_decider(&mut self, why: &ConnectionError) -> Result<bool, End> {
-        let decider = self.crossing.as_ref().and_then(|it| it.parts.first());
+        let decider = self
+            .transaction
+            .crossing
+            .as_ref()
+            .and_then(|it| it.parts.first());
         if let Some(decider) = decider.map(|part| part.group) {
             drop(self.take_held_in(decider));
         }
@@ -296,7 +306,7 @@ impl Session {
             return Some(why.to_owned());
         }
         let terms = self.cross_terms();
-        let crossing = self.crossing.as_ref()?;
+        let crossing = self.transaction.crossing.as_ref()?;
         if crossing.snapshot {
             return Some(format!(
                 "group {} has come into the farm since its snapshot was opened",
@@ -342,7 +352,7 @@ impl Session {
     /// The transaction's parts are plain transactions, of which each ends by itself.
     pub(super) fn has_plain_parts(&self) -> bool {
         let best_effort = self.cross_terms().atomic == Atomic::BestEffort;
-        let crossing = self.crossing.as_ref();
+        let crossing = self.transaction.crossing.as_ref();
         crossing.is_some_and(|it| it.own.is_none() && (it.read_only || best_effort))
     }
 
@@ -351,10 +361,10 @@ impl Session {
     pub(super) async fn take_primary(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
         // A statement that was prepared may have left one of a replica.
         let guarded = |held: &mut Held| held.lease.connection().is_guarded();
-        if let Some(held) = self.held.take_if(guarded) {
+        if let Some(held) = self.connections.current.held.take_if(guarded) {
             self.give_back(held.lease);
         }
-        if self.held.is_some() {
+        if self.connections.current.held.is_some() {
             return Ok(true);
         }
         let writes = Shape {
@@ -378,7 +388,7 @@ impl Session {
             };
             match self.checkout(&plan, &target, &writes).await {
                 Ok((lease, pins)) => {
-                    self.held = Some(Held { lease, pins });
+                    self.connections.current.held = Some(Held { lease, pins });
                     return Ok(true);
                 }
                 Err(error) if self.does_without(&error) => {}
@@ -403,7 +413,7 @@ impl Session {
         let Some(start) = self.start_of_branch(group, plain)? else {
             return Ok(());
         };
-        if let Some(held) = self.held.as_mut() {
+        if let Some(held) = self.connections.current.held.as_mut() {
             start.run(held.lease.connection_mut()).await?;
         }
         self.branch_began(group, shape, start.branch);
@@ -420,8 +430,14 @@ impl Session {
         plain: bool,
     ) -> Result<Option<Start>, ConnectionError> {
         let terms = self.cross_terms();
-        let read_only = self.crossing.as_ref().is_some_and(|it| it.read_only);
-        let (Some(crossing), Some(held)) = (&self.crossing, &self.held) else {
+        let read_only = self
+            .transaction
+            .crossing
+            .as_ref()
+            .is_some_and(|it| it.read_only);
+        let (Some(crossing), Some(held)) =
+            (&self.transaction.crossing, &self.connections.current.held)
+        else {
             return Ok(None);
         };
         if !plain
@@ -466,14 +482,14 @@ impl Session {
     /// The branch has begun on the current seat.
     pub(super) fn branch_began(&mut self, group: &Group, shape: &Shape, branch: Option<Branch>) {
         Point::Enlisted.pass();
-        self.replay = None;
+        self.connections.current.replay = None;
         let part = Part {
             work: work_of(shape, self.is_serializable()),
             branch,
             hurried: true,
             ..Part::plain(group)
         };
-        if let Some(crossing) = &mut self.crossing {
+        if let Some(crossing) = &mut self.transaction.crossing {
             crossing.parts.push(part);
         }
     }
@@ -481,7 +497,12 @@ impl Session {
     /// The transaction crosses to its second group, if it did not before: it gets its name, and its
     /// decider waits for locks no longer than the others.
     pub(super) async fn name_crossing(&mut self, plain: bool) -> Result<(), ConnectionError> {
-        let Some(crossing) = self.crossing.as_ref().filter(|it| !it.has_crossed()) else {
+        let Some(crossing) = self
+            .transaction
+            .crossing
+            .as_ref()
+            .filter(|it| !it.has_crossed())
+        else {
             return Ok(());
         };
         let Some(decider) = crossing.parts.first().map(|part| part.group) else {
@@ -493,7 +514,12 @@ impl Session {
         let farm = farm_number(&self.core.shared.published.load().farm_id);
         let lock_wait_ms = self.core.settings().crossings.lock_wait_ms;
         // It could be done again on its own group only.
-        if let Some(seat) = self.seats.iter_mut().find(|seat| seat.group == decider) {
+        if let Some(seat) = self
+            .connections
+            .others
+            .iter_mut()
+            .find(|seat| seat.group == decider)
+        {
             seat.replay = None;
         }
         let Some(held) = self.held_in(decider) else {
@@ -511,7 +537,7 @@ impl Session {
         }
         let operator = &self.core.shared.operator;
         let id = (!plain).then(|| operator.name(farm, decider, at));
-        if let Some(crossing) = &mut self.crossing {
+        if let Some(crossing) = &mut self.transaction.crossing {
             crossing.id = match crossing.own.is_some() {
                 true => id.map(farm::crossing::GlobalId::of_client),
                 false => id,
@@ -524,7 +550,7 @@ impl Session {
     fn is_serializable(&self) -> bool {
         ["transaction_isolation", "tx_isolation"]
             .iter()
-            .any(|name| self.state.variable(name) == Some(b"SERIALIZABLE"))
+            .any(|name| self.variables.state.variable(name) == Some(b"SERIALIZABLE"))
     }
 }
 

@@ -20,9 +20,10 @@ use super::{Crossing, Part};
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::group_connections::Held;
+use crate::group_connections::group_of;
 use crate::pin::Pins;
-use crate::seat::group_of;
-use crate::session::{Held, Session, is_free};
+use crate::session::{Session, is_free};
 
 /// Errors by which a server has rolled back all that its group had of the transaction, or Heddle has
 /// it rolled back: ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK.
@@ -65,12 +66,12 @@ pub(crate) struct Unfinished {
 impl Session {
     /// Ends the open transaction on all its groups. The client is not answered.
     pub(crate) async fn finish(&mut self, commit: bool) -> Outcome {
-        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        let Some(crossing) = self.crossing.take() else {
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        let Some(crossing) = self.transaction.crossing.take() else {
             return Outcome::Committed;
         };
-        self.replay = None;
-        for seat in &mut self.seats {
+        self.connections.current.replay = None;
+        for seat in &mut self.connections.others {
             seat.replay = None;
         }
         let crossed = crossing.has_crossed();
@@ -152,13 +153,13 @@ impl Session {
     pub(crate) async fn leave_crossing(&mut self) {
         if self.own_is_prepared() {
             // Closed, they let others end it.
-            drop(self.take_all_held());
+            drop(self.connections.take_all_held());
         }
         if self.is_crossing() && !self.own_is_prepared() {
             count(&self.core.counters.xa_rollback_on_close);
             let _ = self.finish(false).await;
         }
-        self.crossing = None;
+        self.transaction.crossing = None;
     }
 
     pub(super) fn judge(&mut self, id: Option<GlobalId>, ended: &Ended) -> Outcome {
@@ -174,7 +175,9 @@ impl Session {
                 for seat in unfinished {
                     if let (Some(id), Some(side)) = (id, ended.sides.get(usize::from(seat.0))) {
                         let (group, name) = (side.group, side.name.clone());
-                        self.unfinished.push(Unfinished { id, group, name });
+                        self.transaction
+                            .unfinished
+                            .push(Unfinished { id, group, name });
                     }
                 }
                 Outcome::Committed
@@ -207,13 +210,13 @@ impl Session {
             let Some(group) = group_of(&snapshot, side.group) else {
                 continue;
             };
-            self.sit(group);
+            self.connections.switch_to(group, &self.core);
             if !side.gtid.is_empty() {
                 self.note_committed(&String::from_utf8_lossy(&side.gtid));
             }
             match (side.lease, tied) {
                 (Some(lease), Some(pins)) if !pins.is_empty() => {
-                    self.held = Some(Held { lease, pins });
+                    self.connections.current.held = Some(Held { lease, pins });
                 }
                 (Some(lease), _) => self.give_back(lease),
                 (None, Some(_)) => {
@@ -225,23 +228,24 @@ impl Session {
             }
         }
         if let Some(group) = group_of(&snapshot, back) {
-            self.sit(group);
+            self.connections.switch_to(group, &self.core);
         }
         self.let_go();
     }
 
     /// Outside transactions: connections that nothing ties go back, of all seats.
     fn let_go(&mut self) {
-        if !is_free(self.status) {
+        if !is_free(self.variables.status) {
             return;
         }
         let free = |held: &mut Option<Held>| held.take_if(|held| held.pins.is_empty());
         let others = self
-            .seats
+            .connections
+            .others
             .iter_mut()
             .filter_map(|seat| free(&mut seat.held));
         let mut all: Vec<Held> = others.collect();
-        all.extend(free(&mut self.held));
+        all.extend(free(&mut self.connections.current.held));
         for held in all {
             self.give_back(held.lease);
         }
@@ -250,7 +254,7 @@ impl Session {
     /// Before a statement that commits implicitly, on this group: what is open is committed over all
     /// its groups. False: that failed, and the client has been answered.
     pub(crate) async fn commit_before(&mut self, group: u32) -> Result<bool, End> {
-        let Some(crossing) = &self.crossing else {
+        let Some(crossing) = &self.transaction.crossing else {
             return Ok(true);
         };
         let untouched = crossing.parts.is_empty();
@@ -261,8 +265,8 @@ impl Session {
             return Ok(true);
         }
         if untouched {
-            self.crossing = None;
-            self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+            self.transaction.crossing = None;
+            self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
             return Ok(true);
         }
         match self.finish(true).await.error() {
@@ -279,16 +283,16 @@ impl Session {
         if Box::pin(self.after_own()).await {
             return;
         }
-        let Some(crossing) = &mut self.crossing else {
+        let Some(crossing) = &mut self.transaction.crossing else {
             return;
         };
         let failed = crossing.failed.take();
         let crossed = crossing.has_crossed();
         let groups: Vec<u32> = crossing.parts.iter().map(|part| part.group).collect();
-        let in_transaction = self.status.contains(Status::IN_TRANS);
+        let in_transaction = self.variables.status.contains(Status::IN_TRANS);
         if groups.is_empty() {
             if !in_transaction && !crossing.lost {
-                self.crossing = None;
+                self.transaction.crossing = None;
             }
             return;
         }
@@ -306,14 +310,14 @@ impl Session {
             (true, _) if told_over => drop(self.finish(false).await),
             (true, true) => {}
             (true, false) => {
-                if !in_transaction && self.status.contains(Status::AUTOCOMMIT) {
-                    self.crossing = None;
+                if !in_transaction && self.variables.status.contains(Status::AUTOCOMMIT) {
+                    self.transaction.crossing = None;
                     self.let_go();
                 }
             }
             (false, true) => drop(self.finish(false).await),
             (false, false) => {
-                self.crossing = None;
+                self.transaction.crossing = None;
                 if failed.is_some() {
                     self.leave_ended(groups[0]);
                 }
@@ -321,23 +325,23 @@ impl Session {
             }
         }
         if !whole && failed.is_none() && in_transaction {
-            self.crossing = Some(Box::new(Crossing {
+            self.transaction.crossing = Some(Box::new(Crossing {
                 lost: true,
                 ..Crossing::default()
             }));
-            self.status |= Status::IN_TRANS;
+            self.variables.status |= Status::IN_TRANS;
         }
     }
 
     /// The client does not know that its transaction is undone: it hears so now. False: it is not, or
     /// the statement says ROLLBACK.
     pub(crate) async fn tell_undone(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        let lost = self.crossing.as_ref().is_some_and(|it| it.lost);
+        let lost = self.transaction.crossing.as_ref().is_some_and(|it| it.lost);
         if !lost || matches!(job, Job::Prepare(_)) {
             return Ok(false);
         }
-        self.crossing = None;
-        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        self.transaction.crossing = None;
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         if matches!(shape.verb, Verb::Rollback { .. }) {
             return Ok(false);
         }
@@ -348,14 +352,14 @@ impl Session {
 
     /// The server has rolled the transaction of one group back by itself.
     pub(super) fn leave_ended(&mut self, group: u32) {
-        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         if let Some(held) = self.take_held_in(group) {
             match held.pins.is_empty() {
                 true => self.give_back(held.lease),
                 false => self.put_held_in(group, held),
             }
         }
-        self.replay = None;
+        self.connections.current.replay = None;
     }
 
     /// The group's connection says that its transaction is still open.
@@ -372,10 +376,10 @@ impl Session {
     /// ever.
     pub(super) async fn await_ends(&mut self, group: u32) {
         let until_us = self.core.now_us() + self.promises.failover_wait_ms * 1000;
-        let all = std::mem::take(&mut self.unfinished);
+        let all = std::mem::take(&mut self.transaction.unfinished);
         for one in all {
             if one.group != group {
-                self.unfinished.push(one);
+                self.transaction.unfinished.push(one);
                 continue;
             }
             let operator = Arc::clone(&self.core.shared.operator);

@@ -35,7 +35,8 @@ use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
 use crate::exec::Shape;
-use crate::session::{Held, Session};
+use crate::group_connections::Held;
+use crate::session::Session;
 
 pub use engine::seal::Sealed;
 
@@ -155,16 +156,21 @@ impl Session {
     /// The number of the current seat's group.
     pub(crate) fn seat_number(&self) -> u32 {
         let snapshot = self.core.shared.published.load();
-        self.group(&snapshot)
-            .map_or(self.seat, |group| group.number)
+        self.connections
+            .group(&snapshot)
+            .map_or(self.connections.current.group, |group| group.number)
     }
 
     /// Where the seat of this group keeps its connection; `None` when the session has no such seat.
     fn hold_of(&mut self, group: u32) -> Option<&mut Option<Held>> {
         if self.seat_number() == group {
-            return Some(&mut self.held);
+            return Some(&mut self.connections.current.held);
         }
-        let seat = self.seats.iter_mut().find(|seat| seat.group == group)?;
+        let seat = self
+            .connections
+            .others
+            .iter_mut()
+            .find(|seat| seat.group == group)?;
         Some(&mut seat.held)
     }
 
@@ -188,18 +194,21 @@ impl Session {
     /// The open transaction may have touched the current seat's group.
     pub(crate) fn has_part_here(&self) -> bool {
         let here = self.seat_number();
-        let crossing = self.crossing.as_ref();
+        let crossing = self.transaction.crossing.as_ref();
         crossing.is_none_or(|it| it.parts.iter().any(|part| part.group == here))
     }
 
     /// The open transaction has touched several groups.
     pub(crate) fn is_crossing(&self) -> bool {
-        self.crossing.as_ref().is_some_and(|it| it.has_crossed())
+        self.transaction
+            .crossing
+            .as_ref()
+            .is_some_and(|it| it.has_crossed())
     }
 
     /// A statement of the open transaction failed with this error.
     pub(crate) fn note_failure(&mut self, number: Option<u16>) {
-        if let Some(crossing) = &mut self.crossing {
+        if let Some(crossing) = &mut self.transaction.crossing {
             crossing.failed = number;
         }
     }

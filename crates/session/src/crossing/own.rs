@@ -37,10 +37,11 @@ impl Session {
         shape: &Shape,
         job: Job,
     ) -> Result<Option<Across>, End> {
-        let own = self.crossing.is_none() && self.status.contains(Status::AUTOCOMMIT);
+        let own = self.transaction.crossing.is_none()
+            && self.variables.status.contains(Status::AUTOCOMMIT);
         if own {
-            self.crossing = Some(Box::new(begin_of_own(self.status)));
-            self.status |= Status::IN_TRANS;
+            self.transaction.crossing = Some(Box::new(begin_of_own(self.variables.status)));
+            self.variables.status |= Status::IN_TRANS;
             count(&self.core.counters.xa_of_statements);
         }
         let across = Across { own };
@@ -67,7 +68,7 @@ impl Session {
         shape: &Shape,
         job: Job,
     ) -> Result<bool, End> {
-        let Some(crossing) = &self.crossing else {
+        let Some(crossing) = &self.transaction.crossing else {
             return Ok(true);
         };
         let has_part = |group: &Group| crossing.parts.iter().any(|it| it.group == group.number);
@@ -80,10 +81,10 @@ impl Session {
         }
         let mut asked = Vec::new();
         for (at, group) in new.iter().enumerate() {
-            if !self.unfinished.is_empty() {
+            if !self.transaction.unfinished.is_empty() {
                 Box::pin(self.await_ends(group.number)).await;
             }
-            self.sit(group);
+            self.connections.switch_to(group, &self.core);
             if !self.take_primary(shape, job).await? {
                 self.stay_alone().await;
                 return Ok(false);
@@ -91,7 +92,7 @@ impl Session {
             let Ok(Some(start)) = self.start_of_branch(group, plain) else {
                 continue;
             };
-            let Some(mut held) = self.held.take() else {
+            let Some(mut held) = self.connections.current.held.take() else {
                 continue;
             };
             asked.push(Box::pin(async move {
@@ -104,8 +105,8 @@ impl Session {
         for (at, held, branch, good) in begun {
             // Closed, what stands there of a branch is undone.
             if good {
-                self.sit(&new[at]);
-                self.held = Some(held);
+                self.connections.switch_to(&new[at], &self.core);
+                self.connections.current.held = Some(held);
                 self.branch_began(&new[at], shape, branch);
             }
         }

@@ -33,7 +33,12 @@ struct Position {
 impl Session {
     /// `HEDDLE SNAPSHOT`: the positions of the open snapshot.
     pub(crate) async fn show_snapshot(&mut self) -> Result<(), End> {
-        if !self.crossing.as_ref().is_some_and(|it| it.snapshot) {
+        if !self
+            .transaction
+            .crossing
+            .as_ref()
+            .is_some_and(|it| it.snapshot)
+        {
             let text = "no snapshot over the groups is open in this session: START TRANSACTION WITH \
                         CONSISTENT SNAPSHOT opens one";
             return self.client.error(&error::COMMAND_REFUSED, &[text]).await;
@@ -51,7 +56,13 @@ impl Session {
     /// Answers a dump tool's question for the GTID position of its snapshot with the positions of all
     /// groups. False: it is not asked, or one cannot be said.
     pub(crate) async fn tell_positions(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        if shape.verb != Verb::Select || !self.crossing.as_ref().is_some_and(|it| it.snapshot) {
+        if shape.verb != Verb::Select
+            || !self
+                .transaction
+                .crossing
+                .as_ref()
+                .is_some_and(|it| it.snapshot)
+        {
             return Ok(false);
         }
         let text = self.text(job);
@@ -78,14 +89,18 @@ impl Session {
     }
 
     async fn positions(&mut self) -> Vec<Position> {
-        let parts = self.crossing.iter().flat_map(|crossing| &crossing.parts);
+        let parts = self
+            .transaction
+            .crossing
+            .iter()
+            .flat_map(|crossing| &crossing.parts);
         let parts: Vec<_> = parts
             .map(|part| (part.group, part.name.to_string(), part.branch.is_some()))
             .collect();
         let snapshot = self.core.snapshot();
         let mut all = Vec::with_capacity(parts.len());
         for (number, group, is_branch) in parts {
-            let executed = self.crossing.as_ref().and_then(|crossing| {
+            let executed = self.transaction.crossing.as_ref().and_then(|crossing| {
                 let of_group = crossing.executed.iter().find(|(group, _)| *group == number);
                 of_group.map(|(_, gtid)| gtid.clone())
             });
@@ -119,7 +134,11 @@ impl Session {
 
     /// Before the views are opened: what MySQL servers have executed, which no view can be without.
     pub(super) async fn note_what_ran(&mut self) {
-        let parts = self.crossing.iter().flat_map(|crossing| &crossing.parts);
+        let parts = self
+            .transaction
+            .crossing
+            .iter()
+            .flat_map(|crossing| &crossing.parts);
         let groups: Vec<u32> = parts.map(|part| part.group).collect();
         for group in groups {
             let Some(held) = self.held_in(group) else {
@@ -134,7 +153,7 @@ impl Session {
                 continue;
             };
             let gtid = String::from_utf8_lossy(&gtid).replace('\n', "");
-            if let Some(crossing) = &mut self.crossing {
+            if let Some(crossing) = &mut self.transaction.crossing {
                 crossing.executed.push((group, gtid));
             }
         }

@@ -83,8 +83,8 @@ fn calls(text: &[u8], database: &[u8], mode: &Mode) -> Option<Vec<Routine>> {
 impl Session {
     /// The CALL that is about to run on the current seat ends no transaction.
     pub(super) async fn calls_no_end(&mut self, job: Job) -> bool {
-        let database = self.state.database().unwrap_or_default().to_vec();
-        let Some(mut left) = calls(self.text(job), &database, &self.mode) else {
+        let database = self.variables.state.database().unwrap_or_default().to_vec();
+        let Some(mut left) = calls(self.text(job), &database, &self.variables.mode) else {
             return false;
         };
         let mut seen = HashSet::new();
@@ -95,6 +95,8 @@ impl Session {
             // Of others it is not sure what the server makes of the bytes.
             let plain = database.is_ascii() && name.is_ascii();
             let Some(held) = self
+                .connections
+                .current
                 .held
                 .as_mut()
                 .filter(|_| plain && seen.len() < ROUTINES_MAX)
@@ -104,14 +106,18 @@ impl Session {
             let mut query = b"SELECT MAX(ROUTINE_DEFINITION) FROM information_schema.ROUTINES \
                               WHERE ROUTINE_TYPE='PROCEDURE' AND ROUTINE_SCHEMA="
                 .to_vec();
-            put_string(&database, self.mode.no_backslash_escapes, &mut query);
+            put_string(
+                &database,
+                self.variables.mode.no_backslash_escapes,
+                &mut query,
+            );
             query.extend_from_slice(b" AND ROUTINE_NAME=");
-            put_string(&name, self.mode.no_backslash_escapes, &mut query);
+            put_string(&name, self.variables.mode.no_backslash_escapes, &mut query);
             let told = held.lease.connection_mut().ask(&query).await;
             let text = told.ok().and_then(|row| row.into_iter().next());
             // What is not there is NULL, and what the account may not see.
             let text = text.filter(|text| !text.is_empty());
-            match text.and_then(|text| calls(&text, &database, &self.mode)) {
+            match text.and_then(|text| calls(&text, &database, &self.variables.mode)) {
                 Some(more) => left.extend(more),
                 None => return false,
             }

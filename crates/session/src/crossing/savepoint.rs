@@ -23,10 +23,10 @@ impl Session {
     /// Runs such a statement on all groups of the open transaction. False: it is one group's matter.
     pub(super) async fn savepoint(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
         let text = self.text(job).to_vec();
-        let Some(crossing) = &mut self.crossing else {
+        let Some(crossing) = &mut self.transaction.crossing else {
             return Ok(false);
         };
-        let mode = &self.mode;
+        let mode = &self.variables.mode;
         let name = name_of(&text, mode);
         let mut set = crossing.savepoints.iter();
         let at = set.position(|it| name_of(it, mode) == name);

@@ -70,15 +70,19 @@ impl Session {
         let Some(groups) = self.groups_of_snapshot() else {
             return Ok(false);
         };
-        let parts = self.crossing.as_ref().map_or(0, |it| it.parts.len());
+        let parts = self
+            .transaction
+            .crossing
+            .as_ref()
+            .map_or(0, |it| it.parts.len());
         if parts > 0
             && let Some((error, why)) = self.finish(true).await.error()
         {
             self.client.error(&error, &[&why]).await?;
             return Ok(true);
         }
-        self.crossing = None;
-        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        self.transaction.crossing = None;
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         let text = self.text(job).to_vec();
         let manner = self.manner_of_snapshot(&groups, read_only, &text);
         if !self
@@ -87,8 +91,10 @@ impl Session {
         {
             return Ok(true);
         }
-        self.status |= Status::IN_TRANS;
-        self.status.set(Status::IN_TRANS_READONLY, read_only);
+        self.variables.status |= Status::IN_TRANS;
+        self.variables
+            .status
+            .set(Status::IN_TRANS_READONLY, read_only);
         self.say_done(shape).await?;
         Ok(true)
     }
@@ -131,7 +137,8 @@ impl Session {
     ) -> Result<Option<bool>, End> {
         const TEXT: &[u8] = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
         let wanted = self.core.settings().crossings.snapshot_reads;
-        let alone = self.crossing.is_none() && is_free(self.status) && !shape.writes;
+        let alone =
+            self.transaction.crossing.is_none() && is_free(self.variables.status) && !shape.writes;
         if !wanted || !alone || names.len() < 2 || self.groups_of_snapshot().is_none() {
             return Ok(Some(false));
         }
@@ -149,7 +156,7 @@ impl Session {
         match self.open_in_time(&groups, shape, job, manner, TEXT).await? {
             true => {
                 // Its connections are kept until the end.
-                self.status |= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+                self.variables.status |= Status::IN_TRANS | Status::IN_TRANS_READONLY;
                 Ok(Some(true))
             }
             false => Ok(None),
@@ -167,14 +174,17 @@ impl Session {
         let repeatable = ["transaction_isolation", "tx_isolation"]
             .iter()
             .all(|name| {
-                let level = self.state.variable(name);
+                let level = self.variables.state.variable(name);
                 level.is_none_or(|level| level == b"REPEATABLE-READ")
             });
         let tied = self
+            .connections
+            .current
             .held
             .as_ref()
             .is_some_and(|held| held.pins.contains(Pins::NEXT_TRANSACTION));
-        let elsewhere = self.crossing.is_none() && self.status.contains(Status::IN_TRANS);
+        let elsewhere =
+            self.transaction.crossing.is_none() && self.variables.status.contains(Status::IN_TRANS);
         if !repeatable || tied || elsewhere {
             return None;
         }
@@ -192,7 +202,7 @@ impl Session {
         }
         groups.sort_by_key(|group| group.number);
         // What has no XA can only decide; else it is the group where undeclared tables are.
-        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
         let first = sharding.database(&database).unwrap_or(&home.name);
         let galera = groups.iter().position(|it| it.kind == GroupKind::Galera);
         let at = galera.or_else(|| groups.iter().position(|it| it.name == *first));
@@ -232,7 +242,7 @@ impl Session {
         manner: Manner,
         text: &[u8],
     ) -> Result<Opening, End> {
-        self.crossing = Some(Box::new(Crossing {
+        self.transaction.crossing = Some(Box::new(Crossing {
             read_only: manner.read_only,
             snapshot: true,
             one_writer: manner.one_writer,
@@ -273,14 +283,14 @@ impl Session {
         plain: bool,
     ) -> Result<Opening, End> {
         for (at, group) in groups.iter().enumerate() {
-            self.sit(group);
+            self.connections.switch_to(group, &self.core);
             if !self.take_primary(shape, job).await? {
                 return Ok(Opening::Answered);
             }
             let begun = match at {
                 0 => {
-                    self.replay = None;
-                    if let Some(crossing) = &mut self.crossing {
+                    self.connections.current.replay = None;
+                    if let Some(crossing) = &mut self.transaction.crossing {
                         crossing.parts.push(Part::plain(group));
                     }
                     self.name_crossing(plain).await
@@ -288,7 +298,7 @@ impl Session {
                 _ => self.start_branch(group, shape, plain).await,
             };
             if let Err(error) = begun {
-                self.held = None;
+                self.connections.current.held = None;
                 return Ok(Opening::Failed(format!("group {}: {error}", group.name)));
             }
         }
@@ -310,7 +320,7 @@ impl Session {
 
     /// Opens the views of all parts, all at once.
     async fn open_views(&mut self, text: &[u8]) -> Result<(), String> {
-        let Some(crossing) = &self.crossing else {
+        let Some(crossing) = &self.transaction.crossing else {
             return Ok(());
         };
         let texts = crossing.parts.iter().map(|part| match part.branch {
@@ -334,7 +344,11 @@ impl Session {
 
     /// The account is given the right to open views, on all groups.
     async fn let_account_view(&mut self) -> Result<(), String> {
-        let parts = self.crossing.as_ref().map(|crossing| &crossing.parts);
+        let parts = self
+            .transaction
+            .crossing
+            .as_ref()
+            .map(|crossing| &crossing.parts);
         let groups: Vec<u32> = parts
             .into_iter()
             .flatten()

@@ -11,8 +11,8 @@ use super::{Begun, Crossing, Part};
 use crate::assigned::switched;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::group_connections::group_of;
 use crate::pin::Pins;
-use crate::seat::group_of;
 use crate::session::Session;
 
 impl Session {
@@ -32,8 +32,8 @@ impl Session {
             Verb::Rollback { .. } => self.end_open(shape, false).await,
             Verb::Savepoint if self.may_begin_with_savepoint() => {
                 // Its first statement tells on which group.
-                self.crossing = Some(Box::new(begin_of_own(self.status)));
-                self.status |= Status::IN_TRANS;
+                self.transaction.crossing = Some(Box::new(begin_of_own(self.variables.status)));
+                self.variables.status |= Status::IN_TRANS;
                 self.savepoint(shape, job).await
             }
             Verb::Savepoint | Verb::RollbackTo | Verb::ReleaseSavepoint => {
@@ -45,7 +45,11 @@ impl Session {
 
     /// BEGIN: answered, and sent when it is known where.
     async fn begin_later(&mut self, shape: &Shape, job: Job, read_only: bool) -> Result<bool, End> {
-        let parts = self.crossing.as_ref().map_or(0, |it| it.parts.len());
+        let parts = self
+            .transaction
+            .crossing
+            .as_ref()
+            .map_or(0, |it| it.parts.len());
         if parts == 1 {
             // It commits what is open there.
             self.sit_at_decider();
@@ -59,26 +63,33 @@ impl Session {
             return Ok(true);
         }
         let next = Pins::NEXT_TRANSACTION;
-        let tied = self.held.as_ref().is_some_and(|it| it.pins.contains(next));
+        let tied = self
+            .connections
+            .current
+            .held
+            .as_ref()
+            .is_some_and(|it| it.pins.contains(next));
         let elsewhere = parts == 0
-            && self.crossing.is_none()
-            && self.status.contains(Status::IN_TRANS)
-            && self.held.is_some();
+            && self.transaction.crossing.is_none()
+            && self.variables.status.contains(Status::IN_TRANS)
+            && self.connections.current.held.is_some();
         if tied || elsewhere {
             // What was set for this transaction was set on that connection.
             self.begin_here(read_only);
             return Ok(false);
         }
         let frame = frame_of(self.text(job));
-        let before = self.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
+        let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
         let begun = Begun {
             shape: *shape,
             frame,
             before,
         };
-        self.crossing = Some(Box::new(Crossing::only_begun(begun, read_only)));
-        self.status |= Status::IN_TRANS;
-        self.status.set(Status::IN_TRANS_READONLY, read_only);
+        self.transaction.crossing = Some(Box::new(Crossing::only_begun(begun, read_only)));
+        self.variables.status |= Status::IN_TRANS;
+        self.variables
+            .status
+            .set(Status::IN_TRANS_READONLY, read_only);
         self.say_done(shape).await?;
         Ok(true)
     }
@@ -87,18 +98,23 @@ impl Session {
     fn may_begin_with_savepoint(&self) -> bool {
         let open = Status::AUTOCOMMIT | Status::IN_TRANS;
         let next = Pins::NEXT_TRANSACTION;
-        let tied = self.held.as_ref().is_some_and(|it| it.pins.contains(next));
-        self.crossing.is_none() && !self.status.intersects(open) && !tied
+        let tied = self
+            .connections
+            .current
+            .held
+            .as_ref()
+            .is_some_and(|it| it.pins.contains(next));
+        self.transaction.crossing.is_none() && !self.variables.status.intersects(open) && !tied
     }
 
     /// The current seat's group is the transaction's first.
     pub(super) fn begin_here(&mut self, read_only: bool) {
         let snapshot = self.core.snapshot();
-        let Some(group) = self.group(&snapshot) else {
+        let Some(group) = self.connections.group(&snapshot) else {
             return;
         };
         let part = Part::plain(group);
-        let next = std::mem::take(&mut self.next_transaction);
+        let next = std::mem::take(&mut self.variables.next_transaction);
         let says = |text: &[u8], word: &[u8]| {
             let mut words = text.split(|byte| !byte.is_ascii_alphanumeric());
             words.any(|it| it.eq_ignore_ascii_case(word))
@@ -106,7 +122,7 @@ impl Session {
         let reads = next
             .iter()
             .any(|text| says(text, b"READ") && says(text, b"ONLY"));
-        self.crossing = Some(Box::new(Crossing {
+        self.transaction.crossing = Some(Box::new(Crossing {
             read_only: read_only || reads,
             next,
             parts: vec![part],
@@ -115,19 +131,23 @@ impl Session {
     }
 
     pub(super) fn sit_at_decider(&mut self) {
-        let decider = self.crossing.as_ref().and_then(|it| it.parts.first());
+        let decider = self
+            .transaction
+            .crossing
+            .as_ref()
+            .and_then(|it| it.parts.first());
         let Some(number) = decider.map(|part| part.group) else {
             return;
         };
         let snapshot = self.core.snapshot();
         if let Some(group) = group_of(&snapshot, number) {
-            self.sit(group);
+            self.connections.switch_to(group, &self.core);
         }
     }
 
     /// The transaction's only group begins another one.
     fn renew_part(&mut self) {
-        if let Some(crossing) = &mut self.crossing {
+        if let Some(crossing) = &mut self.transaction.crossing {
             crossing.savepoints.clear();
             for part in &mut crossing.parts {
                 part.work = Default::default();
@@ -137,7 +157,7 @@ impl Session {
 
     /// COMMIT or ROLLBACK.
     async fn end_open(&mut self, shape: &Shape, commit: bool) -> Result<bool, End> {
-        let Some(crossing) = &self.crossing else {
+        let Some(crossing) = &self.transaction.crossing else {
             return Ok(false);
         };
         let (parts, read_only) = (crossing.parts.len(), crossing.read_only);
@@ -150,8 +170,8 @@ impl Session {
         let next = crossing.next.clone();
         let ended = match parts {
             0 => {
-                self.crossing = None;
-                self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+                self.transaction.crossing = None;
+                self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
                 None
             }
             _ => self.finish(commit).await.error(),
@@ -162,13 +182,15 @@ impl Session {
             return Ok(true);
         }
         if chain {
-            let begun = plain_begin(self.status, read_only);
-            self.crossing = Some(Box::new(Crossing {
+            let begun = plain_begin(self.variables.status, read_only);
+            self.transaction.crossing = Some(Box::new(Crossing {
                 next,
                 ..Crossing::only_begun(begun, read_only)
             }));
-            self.status |= Status::IN_TRANS;
-            self.status.set(Status::IN_TRANS_READONLY, read_only);
+            self.variables.status |= Status::IN_TRANS;
+            self.variables
+                .status
+                .set(Status::IN_TRANS_READONLY, read_only);
         }
         self.say_done(shape).await?;
         match release {
@@ -180,15 +202,19 @@ impl Session {
     /// It is a SET that may switch autocommit on, and so commit what is open on several groups.
     pub(crate) fn may_commit_by_set(&self, shape: &Shape, job: Job) -> bool {
         let set = shape.class == Class::Set && !matches!(job, Job::Prepare(_));
-        let off = set && !self.status.contains(Status::AUTOCOMMIT) && self.is_crossing();
-        off && self.crossing.as_ref().is_some_and(|it| it.own.is_none())
+        let off = set && !self.variables.status.contains(Status::AUTOCOMMIT) && self.is_crossing();
+        off && self
+            .transaction
+            .crossing
+            .as_ref()
+            .is_some_and(|it| it.own.is_none())
     }
 
     /// Before such a SET: if it does, all groups commit. False: the client has been answered.
     pub(crate) async fn commit_by_set(&mut self, job: Job) -> Result<bool, End> {
         let text = self.text_of(job);
         let text = text.as_deref().unwrap_or_else(|| self.text(job));
-        let refused = match switched(text, "autocommit", &self.mode) {
+        let refused = match switched(text, "autocommit", &self.variables.mode) {
             None | Some(Some(false)) => return Ok(true),
             Some(Some(true)) => self.finish(true).await.error(),
             Some(None) => {
@@ -207,11 +233,15 @@ impl Session {
     pub(crate) async fn unlock_nothing(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
         let asked = shape.verb == Verb::UnlockTables && !matches!(job, Job::Prepare(_));
         let several = shape.facts.contains(Facts::MULTIPLE);
-        if !asked || several || self.crossing.is_none() {
+        if !asked || several || self.transaction.crossing.is_none() {
             return Ok(false);
         }
-        let others = self.seats.iter().filter_map(|seat| seat.held.as_ref());
-        let mut all = others.chain(&self.held);
+        let others = self
+            .connections
+            .others
+            .iter()
+            .filter_map(|seat| seat.held.as_ref());
+        let mut all = others.chain(&self.connections.current.held);
         if all.any(|held| held.pins.contains(Pins::LOCK_TABLES)) {
             return Ok(false);
         }
@@ -226,13 +256,15 @@ impl Session {
 
     /// A statement was answered here: what was known of the one before is over.
     fn note_own(&mut self, shape: &Shape, error: Option<u16>) {
-        self.statement += 1;
+        self.run.number += 1;
         let outcome = Outcome {
-            status: Some(self.status),
+            status: Some(self.variables.status),
             error,
             ..Outcome::default()
         };
-        self.diagnostics.note(shape, &outcome, self.mode.dialect);
+        self.variables
+            .diagnostics
+            .note(shape, &outcome, self.variables.mode.dialect);
     }
 }
 

@@ -42,7 +42,7 @@ impl Session {
 
     /// The first part waits so from here on, or as before.
     pub(super) fn hurry(&mut self, hurried: bool) {
-        let crossing = self.crossing.as_mut();
+        let crossing = self.transaction.crossing.as_mut();
         if let Some(decider) = crossing.and_then(|it| it.parts.first_mut()) {
             decider.hurried = hurried;
         }
@@ -50,7 +50,7 @@ impl Session {
 
     /// No second group came in: the first one waits for locks as long as its client wants.
     pub(super) async fn stay_alone(&mut self) {
-        let parts = self.crossing.as_ref().map(|it| &it.parts[..]);
+        let parts = self.transaction.crossing.as_ref().map(|it| &it.parts[..]);
         let Some([only]) = parts.filter(|parts| parts.iter().all(|part| part.hurried)) else {
             return;
         };
@@ -69,7 +69,7 @@ impl Session {
 
     /// Restores how long the connections wait for locks.
     pub(super) fn give_back_waits(&self) -> String {
-        let own = self.state.variable("innodb_lock_wait_timeout");
+        let own = self.variables.state.variable("innodb_lock_wait_timeout");
         let own = own.and_then(|value| str::from_utf8(value).ok()?.parse::<u64>().ok());
         let value = own.map_or_else(|| "DEFAULT".to_owned(), |seconds| seconds.to_string());
         format!("SET SESSION innodb_lock_wait_timeout={value}")

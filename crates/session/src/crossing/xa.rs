@@ -67,7 +67,7 @@ fn told(error: ClientError) -> Told {
 
 impl Session {
     fn own(&self) -> Option<&Own> {
-        self.crossing.as_ref()?.own.as_deref()
+        self.transaction.crossing.as_ref()?.own.as_deref()
     }
 
     /// The open transaction is the client's own, and takes statements for groups no more: its state.
@@ -114,7 +114,7 @@ impl Session {
             return Ok(false);
         }
         let text = self.text(job).to_vec();
-        let Some(xa) = sqltext::xa(&text, &self.mode).filter(|_| several) else {
+        let Some(xa) = sqltext::xa(&text, &self.variables.mode).filter(|_| several) else {
             return Ok(false);
         };
         let name = match &xa {
@@ -169,7 +169,11 @@ impl Session {
         text: &[u8],
     ) -> Result<Option<Told>, End> {
         if way == XaWay::Resume
-            && let Some(own) = self.crossing.as_mut().and_then(|it| it.own.as_mut())
+            && let Some(own) = self
+                .transaction
+                .crossing
+                .as_mut()
+                .and_then(|it| it.own.as_mut())
             && own.state == XaState::Idle
         {
             if own.xid != xid {
@@ -184,10 +188,10 @@ impl Session {
         if let Some(own) = self.own() {
             return Ok(Some(Some((error::XA_STATE, own.state.name().to_owned()))));
         }
-        let locks = |held: &crate::session::Held| held.pins.contains(Pins::LOCK_TABLES);
-        if self.crossing.is_some()
-            || self.status.contains(Status::IN_TRANS)
-            || self.held.as_ref().is_some_and(locks)
+        let locks = |held: &crate::group_connections::Held| held.pins.contains(Pins::LOCK_TABLES);
+        if self.transaction.crossing.is_some()
+            || self.variables.status.contains(Status::IN_TRANS)
+            || self.connections.current.held.as_ref().is_some_and(locks)
         {
             return Ok(Some(told(error::XA_OUTSIDE)));
         }
@@ -203,19 +207,25 @@ impl Session {
             machine: None,
         }));
         let next = Pins::NEXT_TRANSACTION;
-        if self.held.as_ref().is_some_and(|it| it.pins.contains(next)) {
+        if self
+            .connections
+            .current
+            .held
+            .as_ref()
+            .is_some_and(|it| it.pins.contains(next))
+        {
             // What was set for this transaction was set on that connection.
             self.begin_here(false);
-            if let Some(crossing) = &mut self.crossing {
+            if let Some(crossing) = &mut self.transaction.crossing {
                 crossing.own = own;
             }
             Box::pin(self.run_here(*shape, job)).await?;
-            if self.own_refused().is_some() || self.held.is_none() {
-                self.crossing = None;
+            if self.own_refused().is_some() || self.connections.current.held.is_none() {
+                self.transaction.crossing = None;
             }
             return Ok(None);
         }
-        let before = self.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
+        let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
         let begun = super::Begun {
             shape: *shape,
             frame: frame_of(text),
@@ -223,8 +233,8 @@ impl Session {
         };
         let mut crossing = Crossing::only_begun(begun, false);
         crossing.own = own;
-        self.crossing = Some(Box::new(crossing));
-        self.status |= Status::IN_TRANS;
+        self.transaction.crossing = Some(Box::new(crossing));
+        self.variables.status |= Status::IN_TRANS;
         Ok(Some(None))
     }
 
@@ -242,7 +252,11 @@ impl Session {
 
     /// The client's own transaction could not begin on its first group.
     pub(super) fn own_refused(&self) -> Option<u16> {
-        let crossing = self.crossing.as_ref().filter(|it| it.own.is_some());
+        let crossing = self
+            .transaction
+            .crossing
+            .as_ref()
+            .filter(|it| it.own.is_some());
         crossing.and_then(|it| it.failed)
     }
 
@@ -253,7 +267,7 @@ impl Session {
             Xa::Rollback(_) => Verdict::Abort,
             _ => return None,
         };
-        if self.crossing.is_some() || self.status.contains(Status::IN_TRANS) {
+        if self.transaction.crossing.is_some() || self.variables.status.contains(Status::IN_TRANS) {
             return Some(told(error::XA_OUTSIDE));
         }
         Some(self.own_elsewhere(xid, verdict).await)
@@ -274,7 +288,7 @@ impl Session {
         operator.end_own(xid.clone(), verdict, limit_ms, reply);
         // Where it wrote is not known here: the session's reads ask the primaries first.
         self.lose_proof();
-        for seat in &mut self.seats {
+        for seat in &mut self.connections.others {
             seat.seen.unproved = true;
         }
         let heard = heard.await;
@@ -293,7 +307,11 @@ impl Session {
     }
 
     fn own_end(&mut self, xid: &Xid, way: XaWay) -> Told {
-        let own = self.crossing.as_mut().and_then(|it| it.own.as_mut())?;
+        let own = self
+            .transaction
+            .crossing
+            .as_mut()
+            .and_then(|it| it.own.as_mut())?;
         match own.state {
             _ if way != XaWay::Plain => told(error::XA_INVALID),
             XaState::Active if own.xid != *xid => told(error::XA_UNKNOWN),
@@ -317,7 +335,11 @@ impl Session {
         if own.xid != *xid {
             return Ok(Some(told(error::XA_UNKNOWN)));
         }
-        let untouched = self.crossing.as_ref().is_some_and(|it| it.parts.is_empty());
+        let untouched = self
+            .transaction
+            .crossing
+            .as_ref()
+            .is_some_and(|it| it.parts.is_empty());
         if untouched && !Box::pin(self.own_at_home(shape)).await? {
             return Ok(None);
         }
@@ -336,13 +358,13 @@ impl Session {
             hint: shape.hint,
             ..Shape::command()
         };
-        self.sit(&home);
+        self.connections.switch_to(&home, &self.core);
         self.decide_here(&home, &quiet).await
     }
 
     /// Prepares all of it.
     async fn own_hold(&mut self) -> Told {
-        let mut crossing = self.crossing.take()?;
+        let mut crossing = self.transaction.crossing.take()?;
         let parts = std::mem::take(&mut crossing.parts);
         let (sides, pins) = self.sides_of(parts, crossing.own.as_deref());
         let drive = self.drive_of(crossing.id, sides, crossing.own.as_deref(), None);
@@ -353,7 +375,7 @@ impl Session {
                 if let Some(lease) = lease {
                     // No statement gives it back.
                     let pins = tied.unwrap_or(Pins::empty()) | Pins::XA;
-                    self.put_held_in(part.group, crate::session::Held { lease, pins });
+                    self.put_held_in(part.group, crate::group_connections::Held { lease, pins });
                 }
                 crossing.parts.push(part);
             }
@@ -361,10 +383,10 @@ impl Session {
                 own.state = XaState::Prepared;
                 own.machine = Some(ended.machine);
             }
-            self.crossing = Some(crossing);
+            self.transaction.crossing = Some(crossing);
             return None;
         }
-        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         let outcome = self.judge(crossing.id, &ended);
         self.settle_sides(ended.sides, pins);
         self.forget_xa();
@@ -409,8 +431,8 @@ impl Session {
 
     /// Nothing of it is left.
     fn own_forget(&mut self) {
-        self.crossing = None;
-        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        self.transaction.crossing = None;
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
     }
 
     /// Ends one that is not prepared.
@@ -426,8 +448,8 @@ impl Session {
 
     /// Ends one that is prepared.
     async fn own_release(&mut self, verdict: Verdict) -> Told {
-        let mut crossing = self.crossing.take()?;
-        self.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        let mut crossing = self.transaction.crossing.take()?;
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         let machine = crossing.own.as_mut().and_then(|own| own.machine.take());
         let parts = std::mem::take(&mut crossing.parts);
         let (mut sides, pins) = self.sides_of(parts, crossing.own.as_deref());
@@ -458,7 +480,7 @@ impl Session {
 
     /// After a command within the client's own transaction. False: there is none.
     pub(super) async fn after_own(&mut self) -> bool {
-        let Some(crossing) = &mut self.crossing else {
+        let Some(crossing) = &mut self.transaction.crossing else {
             return false;
         };
         let Some(state) = crossing.own.as_ref().map(|own| own.state) else {
@@ -466,12 +488,12 @@ impl Session {
         };
         let failed = crossing.failed.take();
         // The client heard that it is over.
-        let told_over = failed.is_some() && !self.status.contains(Status::IN_TRANS);
-        self.status |= Status::IN_TRANS;
+        let told_over = failed.is_some() && !self.variables.status.contains(Status::IN_TRANS);
+        self.variables.status |= Status::IN_TRANS;
         if matches!(state, XaState::Prepared | XaState::Undone) {
             return true;
         }
-        let Some(crossing) = &self.crossing else {
+        let Some(crossing) = &self.transaction.crossing else {
             return true;
         };
         let crossed = crossing.has_crossed();
@@ -502,16 +524,16 @@ impl Session {
             state: XaState::Undone,
             machine: None,
         }));
-        self.crossing = Some(Box::new(Crossing {
+        self.transaction.crossing = Some(Box::new(Crossing {
             own,
             ..Crossing::default()
         }));
-        self.status |= Status::IN_TRANS;
+        self.variables.status |= Status::IN_TRANS;
     }
 
     /// No connection of the session has an XA transaction any more.
     fn forget_xa(&mut self) {
-        if let Some(ties) = &mut self.ties {
+        if let Some(ties) = &mut self.connections.ties {
             ties.forget_xa();
         }
     }

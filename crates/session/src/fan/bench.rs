@@ -75,7 +75,7 @@ impl Session {
         scratch: &Scratch,
         run: &Run,
     ) -> Result<Bench, PoolError> {
-        let pass = self.core.scratch_pass(server, &self.identity.pass);
+        let pass = self.core.scratch_pass(server, &self.user.identity.pass);
         let target = server.target();
         let key = self.core.pools.key(target.server, false, &pass);
         let state = self.scratch_state().await?;
@@ -91,7 +91,7 @@ impl Session {
     /// The primary of the group that has the session's database.
     async fn stand_in(&mut self, scratch: &Scratch, run: &Run) -> Result<Bench, PoolError> {
         let snapshot = self.core.snapshot();
-        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
         let sharding = snapshot.sharding.as_ref();
         let group = sharding
             .and_then(|sharding| sharding.database(&database))
@@ -102,9 +102,9 @@ impl Session {
         let found = found.ok_or(PoolError::Connection(ConnectionError::Timeout {
             operation: "looking for a server that stands in for the scratch server",
         }))?;
-        let pass = &self.identity.pass;
+        let pass = &self.user.identity.pass;
         let key = self.core.pools.key(found.server, false, pass);
-        let taken = self.core.pools.take(&found, key, &self.state, 0);
+        let taken = self.core.pools.take(&found, key, &self.variables.state, 0);
         let lease = Box::pin(taken).await?;
         let lease = self.set_up(lease, scratch, run).await?;
         Ok(Bench {
@@ -180,7 +180,7 @@ impl Session {
 
     /// The variable that bounds a statement's time.
     fn limit_name(&self) -> &'static str {
-        match self.mode.dialect {
+        match self.variables.mode.dialect {
             Dialect::MariaDb => "max_statement_time",
             Dialect::MySql => "max_execution_time",
         }
@@ -193,7 +193,7 @@ impl Session {
             self.limit_name(),
             "IF(@heddle_limit = 0, 1e9, @heddle_limit)",
         );
-        match self.mode.dialect {
+        match self.variables.mode.dialect {
             Dialect::MariaDb => {
                 let left = format!("{}.{:03}", left_ms / 1000, left_ms % 1000);
                 format!(", {name} = LEAST({own}, {left})")

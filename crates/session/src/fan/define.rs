@@ -80,12 +80,12 @@ impl Session {
         let Some(home) = snapshot.home().filter(|_| defines) else {
             return Defining::Elsewhere;
         };
-        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
         let around = Around {
             sharding,
             home: &home.name,
             database: &database,
-            mode: &self.mode,
+            mode: &self.variables.mode,
         };
         match define(text, accounts, &around) {
             Defines::Elsewhere => Defining::Elsewhere,
@@ -108,7 +108,7 @@ impl Session {
         shape: Shape,
         job: Job,
     ) -> Result<(), End> {
-        self.recording = None;
+        self.run.recording = None;
         // What is open is committed over all its groups; no server alone may do it.
         if !self.commit_before(NO_GROUP).await? {
             return Ok(());
@@ -241,16 +241,17 @@ impl Session {
         done.end_clock().await;
         let warnings = done.told.take();
         self.leave_parts(run, done);
-        self.statement += 1;
+        self.run.number += 1;
         let mut outcome = Outcome {
-            status: Some(self.status),
+            status: Some(self.variables.status),
             warnings: counts.warnings,
             affected_rows: counts.affected_rows,
             ..Outcome::default()
         };
         outcome.error = refusal.as_ref().map(|refusal| refusal.number);
-        self.diagnostics
-            .note(&run.shape, &outcome, self.mode.dialect);
+        self.variables
+            .diagnostics
+            .note(&run.shape, &outcome, self.variables.mode.dialect);
         self.learn_warnings(warnings.clone());
         let named = |at: usize| groups[at].clone();
         Ok(match refusal {
@@ -280,18 +281,20 @@ impl Session {
             told = columns.map(|columns| Warnings { columns, rows });
         }
         let outcome = Outcome {
-            status: Some(self.status),
+            status: Some(self.variables.status),
             warnings: counts.warnings,
             affected_rows: counts.affected_rows,
             ..Outcome::default()
         };
-        self.diagnostics.note(shape, &outcome, self.mode.dialect);
+        self.variables
+            .diagnostics
+            .note(shape, &outcome, self.variables.mode.dialect);
         self.learn_warnings(told);
     }
 
     fn learn_warnings(&mut self, warnings: Option<Warnings>) {
         if warnings.is_some() {
-            self.diagnostics.learn(&mut backend::Residue {
+            self.variables.diagnostics.learn(&mut backend::Residue {
                 warnings,
                 ..backend::Residue::default()
             });
@@ -318,8 +321,8 @@ impl Session {
     fn circumstances(&self) -> (String, String) {
         let text =
             |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
-        let mode = text(self.state.variable("sql_mode"));
-        (text(self.state.database()), mode)
+        let mode = text(self.variables.state.variable("sql_mode"));
+        (text(self.variables.state.database()), mode)
     }
 
     /// It has run everywhere, or nowhere.
@@ -398,8 +401,8 @@ impl Session {
         let (tell, told) = futures_channel::oneshot::channel();
         let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
         let operator = Arc::clone(&self.core.shared.operator);
-        let user = String::from_utf8_lossy(&self.identity.pass.profile().user).into_owned();
-        let by = format!("{user}@{}", self.peer.ip().to_canonical());
+        let user = String::from_utf8_lossy(&self.user.identity.pass.profile().user).into_owned();
+        let by = format!("{user}@{}", self.user.peer.ip().to_canonical());
         operator.submit(all, &by, Access::Admin, reply);
         match told.await {
             Ok(answer) => answer,

@@ -107,7 +107,7 @@ impl Session {
         shape: Shape,
         job: Job,
     ) -> Result<(), End> {
-        self.recording = None;
+        self.run.recording = None;
         let part = |group: &std::sync::Arc<str>| Part {
             group: group.clone(),
             text: plan.text.clone(),

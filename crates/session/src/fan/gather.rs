@@ -119,7 +119,7 @@ impl Session {
         let Finish::Scratch(scratch) = &answer.finish else {
             return Ok(());
         };
-        self.recording = None;
+        self.run.recording = None;
         let mut run = self.new_run(shape, job);
         let mut avoid = Vec::new();
         let bounds = self.core.settings().gathering;
@@ -238,7 +238,7 @@ impl Session {
         avoid: &mut Vec<ServerId>,
     ) -> Result<Step, End> {
         let mut across = None;
-        if run.shape.writes || self.crossing.is_some() || !self.is_free() {
+        if run.shape.writes || self.transaction.crossing.is_some() || !self.is_free() {
             let (shape, job) = (run.shape, run.job);
             across = match Box::pin(self.begin_fan(fan, &shape, job)).await? {
                 Some(across) => Some(across),
@@ -374,12 +374,12 @@ impl Session {
             late,
         } = ran;
         let mut refusal = feed.refusal.take();
-        if let (Some(refusal), Some(database)) = (&mut refusal, self.state.database()) {
+        if let (Some(refusal), Some(database)) = (&mut refusal, self.variables.state.database()) {
             say_where(refusal, database);
         }
         let error = refusal.as_ref().map(|it| it.number);
         let mut outcome = Outcome {
-            status: Some(self.status),
+            status: Some(self.variables.status),
             warnings: feed.outcome.warnings,
             has_rows: trouble.is_none(),
             rows: sheet.rows,
@@ -398,12 +398,13 @@ impl Session {
             }
             return Ok(Step::Again);
         }
-        self.statement += 1;
-        self.diagnostics
-            .note(&run.shape, &outcome, self.mode.dialect);
+        self.run.number += 1;
+        self.variables
+            .diagnostics
+            .note(&run.shape, &outcome, self.variables.mode.dialect);
         let questions = Questions {
             warnings: outcome.warnings > 0,
-            found_rows: error.is_none() && self.diagnostics.counted(&run.shape),
+            found_rows: error.is_none() && self.variables.diagnostics.counted(&run.shape),
             ..Questions::default()
         };
         if let Some(bench) = bench.as_mut().filter(|_| !questions.is_empty()) {
@@ -427,7 +428,7 @@ impl Session {
     /// Before the tables are taken away, which forgets them.
     async fn ask(&mut self, lease: &mut Lease, questions: &Questions) {
         if let Ok(mut residue) = lease.connection_mut().residue(questions).await {
-            self.diagnostics.learn(&mut residue);
+            self.variables.diagnostics.learn(&mut residue);
         }
     }
 

@@ -116,12 +116,12 @@ enum Word<'a> {
 impl Session {
     /// Runs the client's command on several groups, to its answer.
     pub(crate) async fn fan_out(&mut self, fan: &Fan, shape: Shape, job: Job) -> Result<(), End> {
-        self.recording = None;
+        self.run.recording = None;
         let mut run = self.new_run(shape, job);
         let mut avoid = Vec::new();
         loop {
             let mut across = None;
-            if shape.writes || self.crossing.is_some() || !self.is_free() {
+            if shape.writes || self.transaction.crossing.is_some() || !self.is_free() {
                 across = match Box::pin(self.begin_fan(fan, &shape, job)).await? {
                     Some(across) => Some(across),
                     None => return Ok(()),
@@ -140,7 +140,7 @@ impl Session {
         mut shape: Shape,
         job: Job,
     ) -> Result<(), End> {
-        self.recording = None;
+        self.run.recording = None;
         // There is no transaction that it could be undone in.
         shape.writes = false;
         let mut run = self.new_run(shape, job);
@@ -253,7 +253,7 @@ impl Session {
 
     /// True outside transactions.
     fn is_free(&self) -> bool {
-        is_free(self.status)
+        is_free(self.variables.status)
     }
 
     /// A group has no connection for its part: the same.
@@ -301,19 +301,20 @@ impl Session {
             self.flush(&mut sheet).await?;
             return self.fan_lost(run, avoid, &tried, &sheet, undone).await;
         }
-        self.statement += 1;
-        self.diagnostics
-            .note(&run.shape, &outcome, self.mode.dialect);
+        self.run.number += 1;
+        self.variables
+            .diagnostics
+            .note(&run.shape, &outcome, self.variables.mode.dialect);
         // Each server knows of its own part only.
-        self.diagnostics.learn(&mut Residue {
+        self.variables.diagnostics.learn(&mut Residue {
             warnings,
             found_rows: outcome.has_rows.then_some(sheet.rows),
             ..Residue::default()
         });
         if outcome.last_insert_id != 0 && outcome.error.is_none() {
-            self.insert_id_before = self.insert_id;
-            self.insert_id = outcome.last_insert_id;
-            self.insert_id_version += 1;
+            self.variables.insert_id.before = self.variables.insert_id.value;
+            self.variables.insert_id.value = outcome.last_insert_id;
+            self.variables.insert_id.version += 1;
         }
         self.tell_fan(sheet, word, refusal).await?;
         Ok(false)

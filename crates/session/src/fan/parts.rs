@@ -21,8 +21,9 @@ use crate::changes::Changes;
 use crate::counters::count;
 use crate::crossing::Across;
 use crate::exec::{Job, Run, Shape, Tried};
+use crate::group_connections::Held;
 use crate::pin::Pins;
-use crate::session::{Held, Session};
+use crate::session::Session;
 
 /// Its name is Heddle's own: a statement inside a transaction is undone to here.
 const SAVEPOINT: &[u8] = b"SAVEPOINT `heddle.statement`";
@@ -229,15 +230,15 @@ impl Session {
     async fn warm_parts(&mut self, fan: &Fan, shape: &Shape, avoid: &[ServerId]) {
         let mut cold = Vec::new();
         for part in fan.parts.iter().filter(|_| fan.parts.len() > 1) {
-            if !self.sit_at(&part.group) || self.held.is_some() {
+            if !self.sit_at(&part.group) || self.connections.current.held.is_some() {
                 continue;
             }
             let Ok((plan, target)) = self.route(shape, None, avoid) else {
                 continue;
             };
             let pools = &self.core.pools;
-            let key = pools.key(plan.server, plan.read_only, &self.identity.pass);
-            if !pools.is_warm(key, &self.state) {
+            let key = pools.key(plan.server, plan.read_only, &self.user.identity.pass);
+            if !pools.is_warm(key, &self.variables.state) {
                 cold.push((target, key));
             }
         }
@@ -245,7 +246,7 @@ impl Session {
             return;
         }
         let warming = cold.into_iter().map(|(target, key)| {
-            let (pools, state) = (self.core.pools.clone(), self.state.clone());
+            let (pools, state) = (self.core.pools.clone(), self.variables.state.clone());
             let one = async move { pools.warm(&target, key, &state).await };
             Box::pin(one) as Pin<Box<dyn Future<Output = ()>>>
         });
@@ -258,7 +259,7 @@ impl Session {
         let snapshot = self.core.snapshot();
         let group = snapshot.group(name);
         if let Some(group) = group {
-            self.sit(group);
+            self.connections.switch_to(group, &self.core);
         }
         group.is_some()
     }
@@ -274,10 +275,10 @@ impl Session {
         }
         let shape = run.shape;
         let (plan, target) = self.route(&shape, None, avoid).map_err(Stuck::Refused)?;
-        self.profile.chosen(plan, self.level_of(&shape));
+        self.run.profile.chosen(plan, self.level_of(&shape));
         let free = self.may_move(&shape) && !avoid.contains(&plan.server);
-        run.alone &= self.held.is_none();
-        if let Some(log) = &mut self.replay {
+        run.alone &= self.connections.current.held.is_none();
+        if let Some(log) = &mut self.connections.current.replay {
             log.refuse("a statement of it ran on several groups");
         }
         let checkout = Box::pin(self.checkout(&plan, &target, &shape));
@@ -319,7 +320,7 @@ impl Session {
     /// The client's command is an EXECUTE whose rows have numbers that text rows would cut.
     pub(super) fn wants_digits(&self, job: Job) -> bool {
         let Job::Execute(id) = job else { return false };
-        let statement = self.statements.get(&id);
+        let statement = self.prepared.statements.get(&id);
         statement.is_some_and(|statement| statement.cuts_digits)
     }
 
@@ -421,7 +422,7 @@ impl Session {
             self.sit_at(&part.group);
             if let Some(lease) = part.lease.take() {
                 let pins = part.pins;
-                self.held = Some(Held { lease, pins });
+                self.connections.current.held = Some(Held { lease, pins });
             }
         }
     }
@@ -437,7 +438,7 @@ impl Session {
             };
             let connection = lease.connection_mut();
             self.note_served(&run.shape, connection.server, connection.is_guarded());
-            self.profile.done(connection, &part.outcome);
+            self.run.profile.done(connection, &part.outcome);
             connection.owner.session = self.handle.id;
             connection.owner.statement = 0;
             let failed = part.outcome.error.is_some();
@@ -450,16 +451,16 @@ impl Session {
                 self.tell_client(Position::parse(connection.engine(), &text).as_ref());
                 connection.reported = Some(gtid);
             }
-            self.last_server = Some(connection.server);
-            self.last_connection = connection.id;
-            let status = part.outcome.status.unwrap_or(self.status);
+            self.connections.current.last_server = Some(connection.server);
+            self.connections.current.last_connection = connection.id;
+            let status = part.outcome.status.unwrap_or(self.variables.status);
             if status.contains(Status::IN_TRANS) && open {
-                self.status |= Status::IN_TRANS;
+                self.variables.status |= Status::IN_TRANS;
             }
             match open || !part.pins.is_empty() {
                 true => {
                     let pins = part.pins;
-                    self.held = Some(Held { lease, pins });
+                    self.connections.current.held = Some(Held { lease, pins });
                 }
                 false => self.give_back(lease),
             }

@@ -117,12 +117,12 @@ impl Session {
         let (Some(sharding), Some(home)) = (&snapshot.sharding, snapshot.home()) else {
             return fragment;
         };
-        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
         let asked = planner::Asked {
             sharding,
             home: &home.name,
             database: &database,
-            mode: &self.mode,
+            mode: &self.variables.mode,
             scratch: "",
             changing: None,
         };

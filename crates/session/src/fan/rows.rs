@@ -234,7 +234,7 @@ impl Session {
         if bytes == 0 {
             return Ok(());
         }
-        self.profile.bytes += bytes as u64;
+        self.run.profile.bytes += bytes as u64;
         let (sent, mut out) = self.client.send(out, 0..bytes).await;
         out.clear();
         sheet.out = out;

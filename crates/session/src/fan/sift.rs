@@ -18,12 +18,12 @@ impl Session {
         if sharding.moves().iter().all(|moving| moving.mixed.is_none()) {
             return Ok(());
         }
-        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
         for part in parts {
             let sieve = Sieve {
                 sharding,
                 database: &database,
-                mode: &self.mode,
+                mode: &self.variables.mode,
                 group: &part.group,
             };
             match sieved(&part.text, &sieve) {

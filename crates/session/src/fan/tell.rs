@@ -41,7 +41,7 @@ impl Session {
     /// What the whole statement did.
     pub(super) fn fan_outcome(&self, done: &Done, sheet: &Sheet, word: &Word<'_>) -> Outcome {
         let mut outcome = Outcome {
-            status: Some(self.status),
+            status: Some(self.variables.status),
             ..Outcome::default()
         };
         match word {
@@ -137,7 +137,7 @@ impl Session {
         }
         if run.shape.writes {
             // What the other groups did of it is undone, with the transaction that it was in.
-            let told = self.status.contains(Status::IN_TRANS).then(|| {
+            let told = self.variables.status.contains(Status::IN_TRANS).then(|| {
                 let Target { host, port, .. } = &tried.target;
                 let why = format!("the connection to server {host}:{port} was lost");
                 (error::CROSSING_UNDONE, why)

@@ -60,7 +60,7 @@ impl Session {
 
     fn read_bulk(&self, id: u32) -> Result<Bulk, &'static str> {
         const MALFORMED: &str = "the rows of this execution are not understood";
-        let statement = self.statements.get(&id).ok_or(MALFORMED)?;
+        let statement = self.prepared.statements.get(&id).ok_or(MALFORMED)?;
         let joined;
         let payload = match self.client.is_split() {
             true => {
@@ -88,7 +88,7 @@ impl Session {
         let kinds = typed.param_kinds().map_err(|_| MALFORMED)?;
         let kinds: Vec<ValueKind> = kinds.iter().map(|it| it.kind).collect();
         let text = self.statement_text(id).to_vec();
-        let marks: Vec<Span> = sqltext::slots(&text, &self.mode)
+        let marks: Vec<Span> = sqltext::slots(&text, &self.variables.mode)
             .iter()
             .filter(|slot: &&Slot| slot.parameter.is_some())
             .map(|slot| slot.span)
@@ -103,7 +103,7 @@ impl Session {
             let kind = kinds[at % kinds.len()];
             match value {
                 BulkValue::Value(value) => {
-                    bound::put(&mut out, value, kind, &self.mode, self.is_utf8())
+                    bound::put(&mut out, value, kind, &self.variables.mode, self.is_utf8())
                         .ok_or("a parameter cannot be written out: use SET NAMES utf8mb4")?;
                 }
                 BulkValue::Default => out.extend_from_slice(b"DEFAULT"),
@@ -121,7 +121,7 @@ impl Session {
     }
 
     pub(super) async fn write_bulk(&mut self, bulk: &Bulk, tally: &mut Tally) -> Step<String> {
-        let insert = sqltext::insert(&bulk.text, &self.mode);
+        let insert = sqltext::insert(&bulk.text, &self.variables.mode);
         let row = insert.as_ref().and_then(|insert| match &insert.source {
             Source::Rows { rows, .. } if !insert.returns => match &rows[..] {
                 [row] => Some((row.whole.start as usize, row.whole.end as usize)),

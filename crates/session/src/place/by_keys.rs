@@ -25,7 +25,7 @@ impl Session {
     pub(super) fn shares(&self) -> bool {
         !["transaction_isolation", "tx_isolation"]
             .iter()
-            .filter_map(|name| self.state.variable(name))
+            .filter_map(|name| self.variables.state.variable(name))
             .any(|level| matches!(level, b"READ-COMMITTED" | b"READ-UNCOMMITTED"))
     }
 
@@ -206,7 +206,7 @@ impl Session {
             Source::Query(_) => Vec::new(),
         };
         let has_query = |span: &Span| {
-            let all = sqltext::pieces(span.of(text), &self.mode).unwrap_or_default();
+            let all = sqltext::pieces(span.of(text), &self.variables.mode).unwrap_or_default();
             all.iter().any(|piece| piece.is(span.of(text), "SELECT"))
         };
         let spans: Vec<Span> = values.into_iter().filter(has_query).collect();

@@ -39,7 +39,7 @@ type Wrong = (ClientError, String);
 impl Session {
     /// The client has a say in where this statement goes.
     pub(super) fn has_chosen(&self, shape: &Shape) -> bool {
-        shape.shard_hint || self.chosen.is_some()
+        shape.shard_hint || self.run.chosen.is_some()
     }
 
     /// Where a planned statement goes, whose own spot is `spot`; `None` where the choice is not about
@@ -93,10 +93,10 @@ impl Session {
         snapshot: &Snapshot,
         sharding: &Sharding,
     ) -> Option<Result<Arc<Group>, Wrong>> {
-        let mut chosen = self.chosen.as_deref().cloned().unwrap_or_default();
+        let mut chosen = self.run.chosen.as_deref().cloned().unwrap_or_default();
         if shape.shard_hint {
             let mut scan = Scan::new();
-            scan.read(text, &self.mode);
+            scan.read(text, &self.variables.mode);
             let hint = |name: &str| {
                 let value = scan.hint.get(text, name)?;
                 Some(String::from_utf8_lossy(value).into_owned())
@@ -126,7 +126,7 @@ impl Session {
         match name.split_once('.') {
             Some((database, table)) => (database.to_owned(), table),
             None => {
-                let database = self.state.database().unwrap_or_default();
+                let database = self.variables.state.database().unwrap_or_default();
                 (String::from_utf8_lossy(database).into_owned(), name)
             }
         }
@@ -160,15 +160,17 @@ impl Session {
         sharding: &Sharding,
     ) -> Result<Arc<Group>, Wrong> {
         let table = match name {
-            "" => sqltext::tables(text, &self.mode).iter().find_map(|it| {
-                let (session, _) = self.split_name("");
-                let database = it.database.as_deref().map(String::from_utf8_lossy);
-                let database = database.as_deref().unwrap_or(&session);
-                match sharding.placed(database, &String::from_utf8_lossy(&it.name)) {
-                    Placed::Sharded(table) => Some(table),
-                    _ => None,
-                }
-            }),
+            "" => sqltext::tables(text, &self.variables.mode)
+                .iter()
+                .find_map(|it| {
+                    let (session, _) = self.split_name("");
+                    let database = it.database.as_deref().map(String::from_utf8_lossy);
+                    let database = database.as_deref().unwrap_or(&session);
+                    match sharding.placed(database, &String::from_utf8_lossy(&it.name)) {
+                        Placed::Sharded(table) => Some(table),
+                        _ => None,
+                    }
+                }),
             _ => {
                 let (database, table) = self.split_name(name);
                 match sharding.placed(&database, table) {

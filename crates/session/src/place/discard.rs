@@ -9,7 +9,7 @@ use crate::session::Session;
 impl Session {
     /// Runs a DO to its OK.
     pub(super) async fn discard(&mut self, text: &[u8]) -> Result<(), End> {
-        let pieces = sqltext::pieces(text, &self.mode).unwrap_or_default();
+        let pieces = sqltext::pieces(text, &self.variables.mode).unwrap_or_default();
         let Some(verb) = pieces.first().filter(|it| it.is(text, "DO")) else {
             let why = "this form of DO is not known";
             return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await;

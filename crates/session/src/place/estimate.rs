@@ -37,13 +37,13 @@ impl Session {
         };
         let snapshot = self.core.snapshot();
         let group = snapshot.group(names.split(',').next()?)?;
-        let pass = &self.identity.pass;
+        let pass = &self.user.identity.pass;
         let taken = self
             .core
-            .take_from_primary(group.number, pass, &self.state, false);
+            .take_from_primary(group.number, pass, &self.variables.state, false);
         let question = format!("EXPLAIN {text}");
         let table = taken.await.ok()?.ask(question.as_bytes()).await.ok()?;
-        let (rows, filtered) = match self.mode.dialect {
+        let (rows, filtered) = match self.variables.mode.dialect {
             Dialect::MariaDb => (8, None),
             Dialect::MySql => (9, Some(10)),
         };

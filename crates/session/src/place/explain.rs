@@ -34,12 +34,12 @@ impl Session {
             return self.explain_unplanned(text, shape, &snapshot, sharding);
         }
         let plan = self.make_plan(text, shape, &snapshot, sharding)?;
-        let slots = sqltext::slots(text, &self.mode);
+        let slots = sqltext::slots(text, &self.variables.mode);
         let spans: Vec<Span> = slots.iter().map(|slot| slot.span).collect();
         let literals = Literals {
             text,
             spans: &spans,
-            mode: &self.mode,
+            mode: &self.variables.mode,
             utf8: self.is_utf8(),
         };
         let spot = plan.spot(&self.statement_of(text, &literals), sharding);
@@ -83,17 +83,19 @@ impl Session {
                 };
                 Some(rows(writing.parts.iter().map(row).collect()))
             }
-            Where::Rows(text) => Some(match self.answer_of(&without_values(text, &self.mode)) {
-                Ok(planned) => rows(planned_rows(&planned)),
-                Err((error, detail)) => refused(error.text(&[&detail])),
-            }),
+            Where::Rows(text) => Some(
+                match self.answer_of(&without_values(text, &self.variables.mode)) {
+                    Ok(planned) => rows(planned_rows(&planned)),
+                    Err((error, detail)) => refused(error.text(&[&detail])),
+                },
+            ),
             Where::Refuse(error, detail) => Some(refused(error.text(&[&detail]))),
             _ => None,
         }
     }
 
     fn explain_by_keys(&self, text: &[u8]) -> Explained {
-        let text = without_values(text.to_vec(), &self.mode);
+        let text = without_values(text.to_vec(), &self.variables.mode);
         match self.planned(&text, |text, asked| {
             planner::by_keys(text, asked, self.shares())
         }) {

@@ -48,10 +48,10 @@ impl Session {
         ) {
             return None;
         }
-        let all = pieces(text, &self.mode)?;
+        let all = pieces(text, &self.variables.mode)?;
         let mut rest = all.iter().skip(1);
         let name = |piece: &sqltext::Piece| {
-            let name = piece.name(text, &self.mode)?;
+            let name = piece.name(text, &self.variables.mode)?;
             Some(name.to_ascii_lowercase())
         };
         let mut found = InText {
@@ -96,6 +96,7 @@ impl Session {
             found.values = values.map(|it| it.span.of(text).to_vec()).collect();
         }
         let kept = self
+            .prepared
             .texts
             .as_ref()
             .is_some_and(|it| it.contains_key(&*found.name));
@@ -115,13 +116,13 @@ impl Session {
     ) -> Result<(), End> {
         match found.verb {
             Verb::Deallocate => {
-                if let Some(texts) = &mut self.texts {
+                if let Some(texts) = &mut self.prepared.texts {
                     texts.remove(&*found.name);
                 }
                 self.say_ok(b"").await
             }
             Verb::Execute => {
-                let texts = self.texts.as_ref();
+                let texts = self.prepared.texts.as_ref();
                 let kept = texts.and_then(|texts| texts.get(&*found.name));
                 let text = kept.map(|kept| kept.text.clone());
                 self.execute_text(&text.unwrap_or_default(), &found.values)
@@ -137,7 +138,7 @@ impl Session {
                     }
                     Where::Rows(_) => self.execute_text(&text, &found.values).await,
                     place => {
-                        if let Some(texts) = &mut self.texts {
+                        if let Some(texts) = &mut self.prepared.texts {
                             texts.remove(&*found.name);
                         }
                         if let Where::Group(group) = &place
@@ -159,14 +160,14 @@ impl Session {
     }
 
     async fn keep_text(&mut self, found: &InText, text: Vec<u8>) -> Result<(), End> {
-        let texts = self.texts.get_or_insert_default();
+        let texts = self.prepared.texts.get_or_insert_default();
         // The one of this name is gone in every case, as on the servers.
         texts.remove(&*found.name);
         if texts.len() >= TEXTS_MAX {
             return self.client.error(&error::TOO_MANY_STATEMENTS, &[]).await;
         }
         let bytes_max = self.core.settings().statements_bytes_max;
-        let _portion = match self.statement_bytes.take([&text, b""], bytes_max) {
+        let _portion = match self.prepared.bytes.take([&text, b""], bytes_max) {
             Ok(portion) => portion,
             Err(error) => return self.client.error(&error, &[]).await,
         };
@@ -179,7 +180,9 @@ impl Session {
     async fn source_of(&mut self, found: &InText) -> Result<Option<Vec<u8>>, End> {
         let source = found.source.clone().unwrap_or_default();
         if !source.starts_with(b"@") {
-            return Ok(Some(sqltext::unquote(&source, &self.mode).into_owned()));
+            return Ok(Some(
+                sqltext::unquote(&source, &self.variables.mode).into_owned(),
+            ));
         }
         match self.inner(&[b"SELECT ", &*source].concat()).await? {
             Heard::Rows(sheet) => {
@@ -211,7 +214,7 @@ impl Session {
 
     /// Runs a text with the values of these variables in place of its marks.
     async fn execute_text(&mut self, text: &[u8], values: &[Vec<u8>]) -> Result<(), End> {
-        let marks: Vec<sqltext::Span> = sqltext::slots(text, &self.mode)
+        let marks: Vec<sqltext::Span> = sqltext::slots(text, &self.variables.mode)
             .iter()
             .filter(|slot| slot.parameter.is_some())
             .map(|slot| slot.span)
@@ -242,7 +245,7 @@ impl Session {
         let mut made = Vec::with_capacity(text.len() + 16 * marks.len());
         let mut from = 0;
         for (at, mark) in marks.iter().enumerate() {
-            let Some(literal) = sheet.literals(&row, &[at], &self.mode) else {
+            let Some(literal) = sheet.literals(&row, &[at], &self.variables.mode) else {
                 let why = "text in this character set cannot be written out: use SET NAMES utf8mb4";
                 return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await;
             };

@@ -17,7 +17,7 @@ pub(super) struct Into {
 impl Session {
     /// The INTO of a query whose row goes to user variables; `None` for every other one.
     pub(super) fn variables_of(&self, text: &[u8]) -> Option<Into> {
-        let all = pieces(text, &self.mode)?;
+        let all = pieces(text, &self.variables.mode)?;
         let mut depth = 0usize;
         let at = all.iter().position(|piece| {
             match piece.kind {
@@ -60,9 +60,9 @@ impl Session {
                 Some(vec!["NULL"; all.len()].join(", ").into_bytes()),
                 "FROM (SELECT 1) none WHERE 1 = 0",
             ),
-            [row] => (sheet.literals(row, &all, &self.mode), ""),
+            [row] => (sheet.literals(row, &all, &self.variables.mode), ""),
             [row, ..] => (
-                sheet.literals(row, &all, &self.mode),
+                sheet.literals(row, &all, &self.variables.mode),
                 "FROM (SELECT 1 UNION ALL SELECT 2) more",
             ),
         };

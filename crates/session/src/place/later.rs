@@ -26,7 +26,7 @@ impl Session {
         let mut text = self
             .text_of(job)
             .ok_or_else(|| refuse("the statement's parameters cannot be written out"))?;
-        let (mode, mut insert_id) = (self.mode, None);
+        let (mode, mut insert_id) = (self.variables.mode, None);
         for _ in 0..ROUNDS_MAX {
             let snapshot = self.core.snapshot();
             let sharding = snapshot
@@ -115,12 +115,12 @@ impl Session {
     /// The seat where a question is asked: routines and sequences are of one group.
     fn seat_of_calls(&self, query: &[u8]) -> u32 {
         let snapshot = self.core.snapshot();
-        let place = own_call(query, &self.mode)
+        let place = own_call(query, &self.variables.mode)
             .zip(snapshot.sharding.as_ref())
             .map(|(call, sharding)| self.at_call(&call, &snapshot, sharding));
         match place {
             Some(Where::Group(group)) => group.number,
-            _ => self.seat,
+            _ => self.connections.current.group,
         }
     }
 
@@ -137,7 +137,9 @@ impl Session {
         for span in spans {
             let written = String::from_utf8_lossy(span.of(text)).to_lowercase();
             // Other connections may have the session's variables, and other groups the rows.
-            if (written.contains('@') && self.held.is_none()) || written.contains("select") {
+            if (written.contains('@') && self.connections.current.held.is_none())
+                || written.contains("select")
+            {
                 return Err(bad(format!("{written}: write its value out")));
             }
         }
@@ -155,12 +157,18 @@ impl Session {
             bad(format!("{error}; asked by: {shown}"))
         };
         let seat = self.seat_of_calls(&query);
-        let table = match self.held.as_mut().filter(|_| seat == self.seat) {
+        let table = match self
+            .connections
+            .current
+            .held
+            .as_mut()
+            .filter(|_| seat == self.connections.current.group)
+        {
             Some(held) => held.lease.connection_mut().table(&query).await,
             None => {
                 let taken = self
                     .core
-                    .take_from_primary(seat, &self.identity.pass, &self.state, false)
+                    .take_from_primary(seat, &self.user.identity.pass, &self.variables.state, false)
                     .await;
                 let lease = taken.map_err(|_| failed(&"no server connection could be had"))?;
                 lease.ask(&query).await
@@ -168,7 +176,7 @@ impl Session {
         };
         let table = table.map_err(|error| failed(&error))?;
         let row = table.rows.into_iter().next().unwrap_or_default();
-        let escapes = !self.mode.no_backslash_escapes;
+        let escapes = !self.variables.mode.no_backslash_escapes;
         let values: Option<Vec<String>> = row
             .into_iter()
             .map(|cell| literal(cell, self.is_utf8(), escapes))

@@ -21,14 +21,18 @@ impl Session {
         if shape.verb != Verb::LoadData {
             return None;
         }
-        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
-        let sql_mode = self.state.variable("sql_mode").unwrap_or_default();
+        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
+        let sql_mode = self
+            .variables
+            .state
+            .variable("sql_mode")
+            .unwrap_or_default();
         let sql_mode = String::from_utf8_lossy(sql_mode);
         let asked = Loading {
             sharding,
             home: &snapshot.home()?.name,
             database: &database,
-            mode: &self.mode,
+            mode: &self.variables.mode,
             zero_is_value: self.keeps_zeros(),
             strict: sql_mode.is_empty() || sql_mode.contains("STRICT_"),
         };

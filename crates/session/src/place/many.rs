@@ -97,7 +97,7 @@ impl Session {
     /// Does all of it in the client's transaction or in one of its own, or nothing, and answers the
     /// client.
     pub(super) async fn in_steps(&mut self, work: Work<'_>) -> Result<(), End> {
-        let alone = is_free(self.status);
+        let alone = is_free(self.variables.status);
         match self.steps(work, alone).await {
             Ok((tally, info)) => {
                 let mut ok = mysql_wire::reply::OkPacket::new(self.status_now());
@@ -200,7 +200,7 @@ impl Session {
     /// The rows of the query first, then they are inserted as if they were written out. True for an
     /// INSERT of rows with queries among their values.
     async fn insert_selected(&mut self, text: &[u8], tally: &mut Tally) -> Step<bool> {
-        let mode = self.mode;
+        let mode = self.variables.mode;
         let insert =
             sqltext::insert(text, &mode).ok_or(Stop::Refused("the INSERT is not understood"))?;
         let sqltext::Source::Query(at) = insert.source else {
@@ -268,7 +268,7 @@ impl Session {
         columns: &[usize],
     ) -> Step<Vec<u8>> {
         sheet
-            .literals(row, columns, &self.mode)
+            .literals(row, columns, &self.variables.mode)
             .ok_or(Stop::Refused(
                 "text in this character set cannot be written out: use SET NAMES utf8mb4",
             ))
@@ -277,10 +277,10 @@ impl Session {
     /// The table of a change, with its schema.
     fn changed_table(&self, text: &[u8], change: &Change) -> Step<std::sync::Arc<TableSchema>> {
         let name = |span: &Span| {
-            let name = sqltext::unquote(span.of(text), &self.mode);
+            let name = sqltext::unquote(span.of(text), &self.variables.mode);
             String::from_utf8_lossy(&name).into_owned()
         };
-        let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let session = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
         let database = change.database.as_ref().map(name);
         let database = database.as_deref().unwrap_or(&session);
         let snapshot = self.core.snapshot();
@@ -301,7 +301,7 @@ impl Session {
     /// UPDATE and DELETE … LIMIT: the keys of the rows first, in the statement's order. True for a
     /// DELETE.
     async fn change_limited(&mut self, text: &[u8], tally: &mut Tally) -> Step<bool> {
-        let mode = self.mode;
+        let mode = self.variables.mode;
         let change = sqltext::change(text, &mode).ok_or(Stop::Refused(
             "a LIMIT over several groups works in plain statements on one table only",
         ))?;
@@ -361,7 +361,7 @@ impl Session {
 
     /// UPDATE of the shard key: each row leaves its shard and comes to that of its new key.
     async fn move_rows(&mut self, text: &[u8], tally: &mut Tally) -> Step<()> {
-        let mode = self.mode;
+        let mode = self.variables.mode;
         let change = sqltext::change(text, &mode).ok_or(Stop::Refused(
             "a shard key is changed by plain statements on one table only",
         ))?;
@@ -429,7 +429,7 @@ impl Session {
     /// Rows that others refer to cannot leave for a moment: what refers to them might go with them.
     async fn refuse_referenced(&mut self, text: &[u8], change: &Change) -> Step<()> {
         let of = |span: &Span| {
-            let name = sqltext::unquote(span.of(text), &self.mode);
+            let name = sqltext::unquote(span.of(text), &self.variables.mode);
             String::from_utf8_lossy(&name)
                 .replace('\\', "\\\\")
                 .replace('\'', "''")

@@ -115,7 +115,7 @@ impl Session {
         let joined;
         let text = match job {
             Job::Execute(id) => self.statement_text(id),
-            Job::Prepare(_) => match &self.preparing {
+            Job::Prepare(_) => match &self.prepared.preparing {
                 Some((key, _)) => key.text.bytes(),
                 None => return Where::Stay,
             },
@@ -184,7 +184,7 @@ impl Session {
         let spans = match scanned && !self.client.is_split() {
             true => &scan.literals[..],
             false => {
-                let slots = sqltext::slots(text, &self.mode).into_iter();
+                let slots = sqltext::slots(text, &self.variables.mode).into_iter();
                 read = slots.map(|slot: Slot| slot.span).collect::<Vec<_>>();
                 &read[..]
             }
@@ -192,7 +192,7 @@ impl Session {
         let literals = Literals {
             text,
             spans,
-            mode: &self.mode,
+            mode: &self.variables.mode,
             utf8: self.is_utf8(),
         };
         self.spot(plan, text, &literals, sharding)
@@ -205,7 +205,7 @@ impl Session {
 
     /// The client's texts are in UTF-8.
     fn is_utf8(&self) -> bool {
-        let charset = self.state.variable("character_set_client");
+        let charset = self.variables.state.variable("character_set_client");
         charset.is_none_or(|name| name.starts_with(b"utf8"))
     }
 
@@ -242,7 +242,7 @@ impl Session {
             return None;
         };
         let snapshot = self.core.shared.published.load();
-        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
         let whose = Whose {
             sharding,
             home: &snapshot.home()?.name,
@@ -254,7 +254,7 @@ impl Session {
     fn statement_of<'a>(&'a self, text: &'a [u8], values: &'a dyn Values) -> Statement<'a> {
         Statement {
             text,
-            mode: &self.mode,
+            mode: &self.variables.mode,
             values,
             zero_is_value: self.keeps_zeros(),
         }
@@ -262,7 +262,11 @@ impl Session {
 
     /// A zero in an AUTO_INCREMENT column is stored as it is.
     fn keeps_zeros(&self) -> bool {
-        let mode = self.state.variable("sql_mode").unwrap_or_default();
+        let mode = self
+            .variables
+            .state
+            .variable("sql_mode")
+            .unwrap_or_default();
         let wanted = b"NO_AUTO_VALUE_ON_ZERO";
         mode.windows(wanted.len()).any(|it| it == wanted)
     }
@@ -307,7 +311,7 @@ impl Session {
                     return unwritable();
                 };
                 let turns = split::turns(&parts);
-                match split::rows(&text, &self.mode, &parts) {
+                match split::rows(&text, &self.variables.mode, &parts) {
                     Some(parts) => match writing(parts) {
                         Where::Parts(writing) => Where::Parts(Writing { turns, ..writing }),
                         other => other,
@@ -329,7 +333,7 @@ impl Session {
         let Some(mapped) = sharding.map(map) else {
             return Where::Stay;
         };
-        let here = self.group(snapshot).map(|group| &group.name);
+        let here = self.connections.group(snapshot).map(|group| &group.name);
         match here.is_some_and(|here| mapped.groups.contains(here)) {
             true => Where::Stay,
             false => group(&mapped.map.global_group, snapshot),
@@ -338,11 +342,11 @@ impl Session {
 
     /// A statement that names no table: on the current seat when the session's database is there.
     fn in_database(&self, snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        if self.held.is_some() {
+        if self.connections.current.held.is_some() {
             return Where::Stay;
         }
-        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
-        let here = self.group(snapshot).map(|group| &group.name);
+        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
+        let here = self.connections.group(snapshot).map(|group| &group.name);
         if let (Some(here), Some(there)) = (here, sharding.database(&database)) {
             let mut maps = sharding.maps().iter();
             let both = maps.any(|it| it.groups.contains(here) && it.groups.contains(there));
@@ -355,7 +359,7 @@ impl Session {
 
     /// The same; but what it calls is where its database is.
     fn without_tables(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        match own_call(text, &self.mode) {
+        match own_call(text, &self.variables.mode) {
             Some(call) => self.at_call(&call, snapshot, sharding),
             None => self.in_database(snapshot, sharding),
         }
@@ -363,7 +367,7 @@ impl Session {
 
     /// Where a routine or a sequence is.
     fn at_call(&self, call: &OwnCall, snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let session = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
         let database = call.database.as_deref().unwrap_or(&session);
         of_database(database, snapshot, sharding)
     }
@@ -403,7 +407,7 @@ impl Session {
             };
         }
         if shape.class == Class::Use {
-            return match sqltext::use_database(text, &self.mode) {
+            return match sqltext::use_database(text, &self.variables.mode) {
                 Some(name) => of_database(&String::from_utf8_lossy(&name), snapshot, sharding),
                 None => Where::Stay,
             };
@@ -422,10 +426,10 @@ impl Session {
 
     /// It names tables of which no group has all rows.
     fn names_shards(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> bool {
-        let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let session = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
         snapshot.home().is_some_and(|home| {
             let home = &home.name;
-            Tables { sharding, home }.names_shards(text, &session, &self.mode)
+            Tables { sharding, home }.names_shards(text, &session, &self.variables.mode)
         })
     }
 
@@ -437,9 +441,9 @@ impl Session {
             sharding,
             home: &home.name,
         };
-        let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let session = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
         let mut found = Names::None;
-        for name in sqltext::tables(text, &self.mode) {
+        for name in sqltext::tables(text, &self.variables.mode) {
             let database = name.database.as_deref().map(String::from_utf8_lossy);
             let database = database.as_deref().unwrap_or(&session);
             let global = |map: u32| {
@@ -482,11 +486,11 @@ impl Session {
         snapshot: &Snapshot,
         sharding: &Sharding,
     ) -> Option<std::rc::Rc<Plan>> {
-        let database = self.state.database().unwrap_or_default();
+        let database = self.variables.state.database().unwrap_or_default();
         let key = self
             .core
             .plans
-            .key(shape.hash, shape.folds, database, &self.mode);
+            .key(shape.hash, shape.folds, database, &self.variables.mode);
         if let Some(plan) = self.core.plans.get(&key, sharding) {
             return Some(plan);
         }
@@ -501,12 +505,12 @@ impl Session {
         snapshot: &Snapshot,
         sharding: &Sharding,
     ) -> Option<Plan> {
-        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
         let asked = Asked {
             sharding,
             home: &snapshot.home()?.name,
             database: &database,
-            mode: &self.mode,
+            mode: &self.variables.mode,
             writes: shape.class == Class::Write,
             locks: shape.facts.contains(Facts::LOCKING_READ),
         };
@@ -519,10 +523,16 @@ impl Session {
 
     /// The values of an EXECUTE; `None` when it is malformed, which the server says better.
     fn bound<'a>(&'a self, id: u32, text: &'a [u8]) -> Option<Bound<'a>> {
-        let statement = self.statements.get(&id)?;
+        let statement = self.prepared.statements.get(&id)?;
         let named = self.has_attributes();
         let execute = bound::execute(self.client.payload(), statement.params, named)?;
-        Bound::new(execute, statement, text, &self.mode, self.is_utf8())
+        Bound::new(
+            execute,
+            statement,
+            text,
+            &self.variables.mode,
+            self.is_utf8(),
+        )
     }
 
     /// The text of a statement with its parameters written out as literals.

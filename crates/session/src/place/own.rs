@@ -14,14 +14,14 @@ impl Session {
         let Ok(read) = std::str::from_utf8(&text) else {
             return Ok(Ok(text));
         };
-        let values = planner::session_values(read, &self.mode);
+        let values = planner::session_values(read, &self.variables.mode);
         if values.is_empty() {
             return Ok(Ok(text));
         }
         let asked: Vec<&str> = values.iter().map(|value| &*value.expression).collect();
         let question = format!("SELECT {}", asked.join(", "));
         let question = question.into_bytes();
-        let own = sqltext::identify(&question, &self.mode, self.handle.id);
+        let own = sqltext::identify(&question, &self.variables.mode, self.handle.id);
         let sheet = match self.inner(&own.unwrap_or(question)).await? {
             Heard::Rows(sheet) => sheet,
             Heard::Refused(refusal) => return Ok(Err(refusal)),
@@ -29,7 +29,7 @@ impl Session {
         };
         let row = sheet.rows.first().cloned().unwrap_or_default();
         let literals: Option<Vec<String>> = (0..values.len())
-            .map(|at| String::from_utf8(sheet.literals(&row, &[at], &self.mode)?).ok())
+            .map(|at| String::from_utf8(sheet.literals(&row, &[at], &self.variables.mode)?).ok())
             .collect();
         Ok(Ok(match literals {
             Some(literals) => planner::with_values(read, &values, &literals).into_bytes(),

@@ -24,7 +24,9 @@ impl Session {
         if ends && !self.await_views(&shape, job).await? {
             return Ok(());
         }
-        if (ends || self.crossing.is_some()) && Box::pin(self.open_ends(&shape, job)).await? {
+        if (ends || self.transaction.crossing.is_some())
+            && Box::pin(self.open_ends(&shape, job)).await?
+        {
             return Ok(());
         }
         let kept = self.begin_stint(&shape, job);
@@ -47,13 +49,15 @@ impl Session {
         match place {
             Where::Stay => {
                 let prepares = matches!(job, Job::Prepare(_));
-                let open = self.crossing.is_some() && !prepares;
+                let open = self.transaction.crossing.is_some() && !prepares;
                 if open && !Box::pin(self.admit_anywhere(&shape, job)).await? {
                     return Ok(());
                 }
             }
             // To prepare is not to run: it takes no group into a transaction.
-            Where::Group(group) if matches!(job, Job::Prepare(_)) => self.sit(&group),
+            Where::Group(group) if matches!(job, Job::Prepare(_)) => {
+                self.connections.switch_to(&group, &self.core)
+            }
             Where::Group(group) => {
                 if !self.admit(&group, &shape, job).await? {
                     return Ok(());
@@ -71,13 +75,13 @@ impl Session {
 
     /// The same on the current seat.
     pub(crate) async fn run_here(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        self.recording = None;
+        self.run.recording = None;
         let asks = matches!(job, Job::Frame(Expect::Results) | Job::Execute(_));
         if self.promises.row_cache && asks {
             if Box::pin(self.answer_by_row(&shape, job)).await? {
                 return Ok(());
             }
-            if self.point.is_some() {
+            if self.run.point.is_some() {
                 return self.run_on_servers(shape, job).await;
             }
         }
@@ -101,12 +105,12 @@ impl Session {
         }
         let sharded = self.core.shared.published.load().sharding.is_some();
         if shape.verb == Verb::Xa {
-            return match sharded || self.crossing.is_some() {
+            return match sharded || self.transaction.crossing.is_some() {
                 true => self.own_xa(shape, job).await,
                 false => Ok(false),
             };
         }
-        if shape.class != Class::Transaction || !(sharded || self.crossing.is_some()) {
+        if shape.class != Class::Transaction || !(sharded || self.transaction.crossing.is_some()) {
             return Ok(false);
         }
         self.transact(shape, job).await
@@ -183,12 +187,12 @@ impl Session {
         let (Some(sharding), Some(home)) = (&snapshot.sharding, snapshot.home()) else {
             return Err(refused("the farm has no shard maps any more".to_owned()));
         };
-        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
         let asked = planner::Asked {
             sharding,
             home: &home.name,
             database: &database,
-            mode: &self.mode,
+            mode: &self.variables.mode,
             scratch: &format!("h{}_", self.handle.id),
             changing: None,
         };

@@ -22,18 +22,22 @@ impl Session {
         snapshot: &Snapshot,
         sharding: &Sharding,
     ) -> Where {
-        let flags = self.identity.pass.profile().flags;
+        let flags = self.user.identity.pass.profile().flags;
         let allowed = flags.contains(Capabilities::MULTI_STATEMENTS);
         if !allowed || !matches!(job, Job::Frame(_)) {
             // To a server this is one statement, which is wrong.
             return Where::Stay;
         }
-        let xa = self.core.shape(text, &self.mode).facts.contains(Facts::XA);
-        if self.crossing.is_some() || xa {
+        let xa = self
+            .core
+            .shape(text, &self.variables.mode)
+            .facts
+            .contains(Facts::XA);
+        if self.transaction.crossing.is_some() || xa {
             return Where::Several;
         }
         let mut all = Where::Stay;
-        for span in sqltext::statements(text, &self.mode) {
+        for span in sqltext::statements(text, &self.variables.mode) {
             match (self.place_one(span.of(text), snapshot, sharding), &all) {
                 (Where::Stay, _) => {}
                 (first @ Where::Group(_), Where::Stay) => all = first,
@@ -46,19 +50,19 @@ impl Session {
 
     /// Where one of several statements goes.
     fn place_one(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        let shape = self.core.shape(text, &self.mode);
+        let shape = self.core.shape(text, &self.variables.mode);
         if !is_planned(&shape) {
             return self.place_by_names(text, &shape, snapshot, sharding);
         }
         let Some(plan) = self.make_plan(text, &shape, snapshot, sharding) else {
             return Where::Stay;
         };
-        let slots = sqltext::slots(text, &self.mode);
+        let slots = sqltext::slots(text, &self.variables.mode);
         let spans: Vec<_> = slots.iter().map(|slot| slot.span).collect();
         let literals = Literals {
             text,
             spans: &spans,
-            mode: &self.mode,
+            mode: &self.variables.mode,
             utf8: self.is_utf8(),
         };
         match plan.spot(&self.statement_of(text, &literals), sharding) {
@@ -71,7 +75,7 @@ impl Session {
     /// Runs the statements of the client's text one after the other, up to the first that fails.
     pub(super) async fn run_several(&mut self) -> Result<(), End> {
         let text = packet::joined(self.client.frame()).split_off(1);
-        let statements = sqltext::statements(&text, &self.mode);
+        let statements = sqltext::statements(&text, &self.variables.mode);
         let interrupted = self.client.begin_series();
         let mut done = Ok(());
         for (at, span) in statements.iter().enumerate() {

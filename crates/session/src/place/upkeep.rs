@@ -39,9 +39,9 @@ impl Session {
             sharding,
             home: &snapshot.home()?.name,
         };
-        let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
+        let session = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
         let mut all: Option<Vec<Arc<str>>> = None;
-        for name in sqltext::tables(text, &self.mode) {
+        for name in sqltext::tables(text, &self.variables.mode) {
             let database = name.database.as_deref().map(String::from_utf8_lossy);
             let database = database.as_deref().unwrap_or(&session);
             let table = String::from_utf8_lossy(&name.name);
