@@ -92,7 +92,8 @@ impl Session {
             self.set_state(Rc::new(state));
         }
         if let Some(role) = role {
-            self.set_state(Rc::new(self.variables.state.with_variable(ROLE, &role)));
+            let state = self.variables.state.with_variable(ROLE, &role);
+            self.set_state(Rc::new(state));
         }
         self.client.ok(self.status_now()).await
     }
@@ -165,7 +166,8 @@ impl Session {
         let stays = self.variables.mode.dialect == Dialect::MariaDb;
         if self.user.failed_changes >= FAILED_CHANGES_MAX {
             // MariaDB hears of no other account on this connection, whatever the password.
-            self.set_state(Rc::new(SessionState::new(self.variables.state.database())));
+            let state = SessionState::new(self.variables.state.database());
+            self.set_state(Rc::new(state));
             self.take_server_charsets().await;
             return self.client.error(&error::UNKNOWN_COMMAND, &[]).await;
         }

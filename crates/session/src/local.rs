@@ -52,7 +52,7 @@ impl Session {
         let by = format!("{user}@{}", self.user.peer.ip().to_canonical());
         operator.submit(words, &by, access, reply);
         match told.await {
-            Ok(Ok(answer)) => self.answer(answer).await,
+            Ok(Ok(answer)) => self.answer_rows(answer).await,
             Ok(Err(text)) => self.client.error(&error::COMMAND_REFUSED, &[&text]).await,
             Err(_) => self.client.error(&error::SHUTTING_DOWN, &[]).await,
         }
@@ -75,7 +75,7 @@ impl Session {
     }
 
     /// Sends an answer of rows.
-    pub(crate) async fn answer(&mut self, answer: Answer) -> Result<(), End> {
+    pub(crate) async fn answer_rows(&mut self, answer: Answer) -> Result<(), End> {
         let columns: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
         let rows: Vec<Vec<Option<Vec<u8>>>> = answer
             .rows
@@ -110,7 +110,7 @@ impl Session {
                     .push(vec![Some(name.to_owned()), Some(value.to_string())]);
             }
         }
-        self.answer(answer).await
+        self.answer_rows(answer).await
     }
 
     /// `HEDDLE EXPLAIN statement`: where the statement would go, and why.
@@ -125,7 +125,7 @@ impl Session {
             Some(Explained::Rows(mut answer)) => {
                 self.run.ruled = None;
                 Box::pin(self.estimate(&mut answer)).await;
-                return self.answer(answer).await;
+                return self.answer_rows(answer).await;
             }
             Some(Explained::Group(group)) => self.connections.switch_to(&group, &self.core),
             None => {}
@@ -160,7 +160,7 @@ impl Session {
             .into_iter()
             .map(|(name, cell)| (name.to_owned(), cell))
             .unzip();
-        self.answer(Answer {
+        self.answer_rows(Answer {
             columns,
             rows: vec![row],
         })

@@ -334,7 +334,7 @@ impl Session {
         for (part, taken) in fan.parts.iter().zip(taken) {
             runs.push(Box::pin(async move {
                 if let Some(lease) = &mut taken.lease {
-                    taken.prepared = prepared(lease, &part.text).await;
+                    taken.prepared = prepare_on(lease, &part.text).await;
                 }
             }));
         }
@@ -469,7 +469,7 @@ impl Session {
 }
 
 /// Prepares a text; `None` where the server does not.
-pub(super) async fn prepared(lease: &mut Lease, text: &[u8]) -> Option<u32> {
+pub(super) async fn prepare_on(lease: &mut Lease, text: &[u8]) -> Option<u32> {
     let commands = [(Command::StmtPrepare, text)];
     let outcome = lease.connection_mut().run(&commands).await.ok()?;
     outcome.prepared.map(|reply| reply.statement_id)
