@@ -483,15 +483,15 @@ impl Session {
 
     /// What the session began with.
     pub(crate) fn default_promises(&self) -> Consistency {
-        let user = &self.user.identity.pass.profile().user;
-        self.core.consistency_of(user, self.user.peer.ip())
+        let name = self.user.name();
+        self.core.consistency_of(name, self.user.peer.ip())
     }
 
     /// The session starts anew with the defaults of its account. What it has written and seen, its
     /// reads must have as before.
     pub(crate) fn renew_promises(&mut self) {
-        let user = &self.user.identity.pass.profile().user;
-        let mut renewed = self.core.promises_of(user, self.user.peer.ip());
+        let name = self.user.name();
+        let mut renewed = self.core.promises_of(name, self.user.peer.ip());
         renewed.wrote = self.promises.wrote;
         self.promises = renewed;
     }

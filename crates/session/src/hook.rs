@@ -106,7 +106,7 @@ impl Session {
         let asked = Asked {
             hook: Arc::as_ptr(hook) as usize,
             shape: shape.hash,
-            user: self.user.identity.pass.profile().user.clone(),
+            user: self.user.name().clone(),
             database: self.variables.state.database().map(Into::into),
             in_transaction: self.variables.status.contains(Status::IN_TRANS),
         };
@@ -172,7 +172,7 @@ impl Session {
             .and_then(|id| farm.server(id));
         let text = hook.sends_text.then(|| lossy(self.text(job)));
         json!({
-            "user": lossy(&self.user.identity.pass.profile().user),
+            "user": lossy(self.user.name()),
             "client": self.user.peer.ip().to_canonical().to_string(),
             "database": self.variables.state.database().map(lossy),
             "text": text,

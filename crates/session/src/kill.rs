@@ -110,7 +110,7 @@ impl Session {
             Victim::Id(id) => return self.kill(id, how).await,
             Victim::User { user, host } => return self.kill_user(&user, &host, how).await,
             Victim::CurrentUser => {
-                let user = self.user.identity.pass.profile().user.clone();
+                let user = self.user.name().clone();
                 return self.kill_user(&user, b"%", how).await;
             }
             Victim::Expression(span) if !span.of(&text).is_empty() => span.of(&text),
@@ -275,7 +275,7 @@ impl Session {
         if self.core.shared.peers.is_alone() {
             return (none, 0);
         }
-        let own = self.user.identity.pass.profile().user.clone();
+        let own = self.user.name().clone();
         let only = match self.has_right(Right::Kill).await {
             true => None,
             false => Some(String::from_utf8_lossy(&own).into_owned()),
@@ -342,7 +342,7 @@ impl Session {
     }
 
     fn is_own(&self, entry: &Entry) -> bool {
-        entry.user.as_bytes() == &*self.user.identity.pass.profile().user
+        entry.user.as_bytes() == &**self.user.name()
     }
 
     fn send_kill(&self, entry: &Entry, how: How) {

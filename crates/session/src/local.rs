@@ -48,11 +48,11 @@ impl Session {
         }
         let (tell, told) = futures_channel::oneshot::channel();
         let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
-        let user = String::from_utf8_lossy(&self.user.identity.pass.profile().user).into_owned();
-        let by = format!("{user}@{}", self.user.peer.ip().to_canonical());
+        let name = String::from_utf8_lossy(self.user.name()).into_owned();
+        let by = format!("{name}@{}", self.user.peer.ip().to_canonical());
         operator.submit(words, &by, access, reply);
         match told.await {
-            Ok(Ok(answer)) => self.answer_rows(answer).await,
+            Ok(Ok(answer)) => self.send_answer(answer).await,
             Ok(Err(text)) => self.client.error(&error::COMMAND_REFUSED, &[&text]).await,
             Err(_) => self.client.error(&error::SHUTTING_DOWN, &[]).await,
         }
@@ -66,8 +66,8 @@ impl Session {
         if needed != Access::Monitor {
             return Access::Public;
         }
-        let user = String::from_utf8_lossy(&self.user.identity.pass.profile().user).into_owned();
-        let named = self.core.shared.operator.monitors(&user);
+        let name = String::from_utf8_lossy(self.user.name()).into_owned();
+        let named = self.core.shared.operator.monitors(&name);
         match named || self.has_right(Right::See).await {
             true => Access::Monitor,
             false => Access::Public,
@@ -75,7 +75,7 @@ impl Session {
     }
 
     /// Sends an answer of rows.
-    pub(crate) async fn answer_rows(&mut self, answer: Answer) -> Result<(), End> {
+    pub(crate) async fn send_answer(&mut self, answer: Answer) -> Result<(), End> {
         let columns: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
         let rows: Vec<Vec<Option<Vec<u8>>>> = answer
             .rows
@@ -110,7 +110,7 @@ impl Session {
                     .push(vec![Some(name.to_owned()), Some(value.to_string())]);
             }
         }
-        self.answer_rows(answer).await
+        self.send_answer(answer).await
     }
 
     /// `HEDDLE EXPLAIN statement`: where the statement would go, and why.
@@ -125,7 +125,7 @@ impl Session {
             Some(Explained::Rows(mut answer)) => {
                 self.run.ruled = None;
                 Box::pin(self.estimate(&mut answer)).await;
-                return self.answer_rows(answer).await;
+                return self.send_answer(answer).await;
             }
             Some(Explained::Group(group)) => self.connections.switch_to(&group, &self.core),
             None => {}
@@ -160,7 +160,7 @@ impl Session {
             .into_iter()
             .map(|(name, cell)| (name.to_owned(), cell))
             .unzip();
-        self.answer_rows(Answer {
+        self.send_answer(Answer {
             columns,
             rows: vec![row],
         })

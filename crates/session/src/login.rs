@@ -2,6 +2,7 @@
 //! conversations. Whether the client is who it says is decided in [`crate::prove`].
 
 use std::net::SocketAddr;
+use std::rc::Rc;
 
 use backend::Pass;
 use farm::error;
@@ -57,6 +58,11 @@ impl SessionUser {
             mode: None,
             failed_changes: 0,
         }
+    }
+
+    /// The account's name.
+    pub fn name(&self) -> &Rc<[u8]> {
+        &self.identity.pass.profile().user
     }
 }
 

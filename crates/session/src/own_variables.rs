@@ -90,8 +90,8 @@ impl Session {
     pub(crate) fn follow_defaults(&mut self) {
         let version = self.core.heed_settings();
         let defaults = self.default_promises();
-        let user = &self.user.identity.pass.profile().user;
-        let marks = self.core.marks_of(user, self.user.peer.ip());
+        let name = self.user.name();
+        let marks = self.core.marks_of(name, self.user.peer.ip());
         let promises = &mut self.promises;
         promises.version = version;
         promises.marks = marks;

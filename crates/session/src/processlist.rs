@@ -88,10 +88,10 @@ impl Session {
                 Err(why) => silent.push(Silent { id, router, why }),
             }
         }
-        let user = self.user.identity.pass.profile().user.clone();
-        let foreign = views.iter().any(|view| *view.user != *user);
+        let name = self.user.name().clone();
+        let foreign = views.iter().any(|view| *view.user != *name);
         if foreign && !self.has_right(Right::See).await {
-            views.retain(|view| *view.user == *user);
+            views.retain(|view| *view.user == *name);
         }
         Seen { views, silent }
     }

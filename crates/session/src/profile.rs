@@ -160,7 +160,7 @@ impl Session {
             "hold_us",
             "total_us",
         ];
-        self.answer_rows(Answer {
+        self.send_answer(Answer {
             columns: columns.map(str::to_owned).to_vec(),
             rows: row.into_iter().collect(),
         })

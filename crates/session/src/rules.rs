@@ -150,7 +150,7 @@ impl Session {
     /// What the rules want done with a text of this session.
     pub(crate) fn decide(&self, rules: &Rules, text: &[u8], shape: &Shape) -> Option<Decision> {
         let mut question = Question::new(text, &self.variables.mode, self.user.peer.ip());
-        question.user = &self.user.identity.pass.profile().user;
+        question.user = self.user.name();
         question.database = self.variables.state.database();
         question.class = shape.class;
         question.digest = Some(self.core.digests.of(shape.hash, text, &self.variables.mode));

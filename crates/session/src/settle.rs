@@ -196,14 +196,14 @@ impl Session {
     /// Keeps the connection until somebody needs it more.
     fn put_aside(&self, lease: Lease, shape: &Shape) {
         count(&self.core.counters.holds_diagnostics);
-        let variables = self.variables.user_variables.as_ref();
+        let own = self.variables.user_variables.as_ref();
         let kept = Kept {
             lease,
             since_s: self.core.now_s.get(),
             questions: Questions {
                 warnings: self.variables.diagnostics.unasked(),
                 found_rows: self.variables.diagnostics.counted(shape),
-                variables: variables.map_or_else(Default::default, |own| own.unfetched().clone()),
+                variables: own.map_or_else(Default::default, |own| own.unfetched().clone()),
             },
             firm: self.variables.gets_diagnostics,
         };

@@ -3,6 +3,8 @@
 
 #[path = "house_rules/counted.rs"]
 mod counted;
+#[path = "house_rules/coupling.rs"]
+mod coupling;
 #[path = "house_rules/links.rs"]
 mod links;
 #[path = "house_rules/rules.rs"]
@@ -162,6 +164,13 @@ fn settings_are_read() {
         declared.len()
     );
     assert_none(&settings::unread(&declared, &sources));
+}
+
+#[test]
+fn types_and_folders_stay_small() {
+    let root = workspace::root();
+    let sources = workspace::sources(&root, &workspace::files(&root));
+    assert_none(&coupling::excess(&sources, coupling::KNOWN));
 }
 
 // From here on: the rules themselves, on bad snippets.
@@ -407,6 +416,73 @@ fn rule_settings() {
     assert_eq!(obeys("fn f() { s.c == s.d; }\n"), []);
     assert_eq!(obeys("fn f() { let Settings { c, .. } = s; }\n"), [4]);
     assert_eq!(obeys("fn f() { s.c(); s.d = 1; }\n"), [3, 4]);
+}
+
+#[test]
+fn rule_coupling() {
+    let file = |path: &str, text: &str| Source::new(&format!("crates/farm/src/{path}"), text);
+    let broken = |sources: &[Source], known: &[(&str, &str, usize)]| -> Vec<String> {
+        let found = coupling::excess(sources, known);
+        found.into_iter().map(|it| it.rule).collect()
+    };
+    let methods = |many: usize| "    fn a() {\n    }\n".repeat(many);
+    let of_type = |many: usize| format!("impl Farm {{\n{}}}\n", methods(many));
+    let max = coupling::METHODS_MAX;
+    assert!(broken(&[file("a.rs", &of_type(max))], &[]).is_empty());
+    let many = [file("a.rs", &of_type(max)), file("b.rs", &of_type(1))];
+    let what = format!("farm::Farm {} methods, {max} at most", max + 1);
+    assert_eq!(broken(&many, &[]), [what]);
+    assert!(broken(&many, &[("methods", "farm::Farm", max + 1)]).is_empty());
+    // What has shrunk shrinks in the list, too, and what is gone goes.
+    assert_eq!(
+        broken(&many, &[("methods", "farm::Farm", max + 2)]).len(),
+        1
+    );
+    assert_eq!(broken(&[], &[("methods", "farm::Farm", max)]).len(), 1);
+
+    let spread = |many: usize| -> Vec<Source> {
+        let path = |at: usize| format!("{}/{at}.rs", at % 2);
+        (0..many).map(|at| file(&path(at), &of_type(1))).collect()
+    };
+    assert!(broken(&spread(coupling::FILES_OF_TYPE_MAX), &[]).is_empty());
+    assert_eq!(
+        broken(&spread(coupling::FILES_OF_TYPE_MAX + 1), &[]).len(),
+        1
+    );
+
+    let fields = |many: usize| format!("struct A {{\n{}}}\n", "    pub a: u8,\n".repeat(many));
+    assert!(broken(&[file("a.rs", &fields(coupling::FIELDS_MAX))], &[]).is_empty());
+    assert_eq!(
+        broken(&[file("a.rs", &fields(coupling::FIELDS_MAX + 1))], &[]).len(),
+        1
+    );
+
+    let flat = |many: usize| -> Vec<Source> {
+        (0..many).map(|at| file(&format!("{at}.rs"), "")).collect()
+    };
+    assert!(broken(&flat(coupling::FILES_FLAT_MAX), &[]).is_empty());
+    assert_eq!(broken(&flat(coupling::FILES_FLAT_MAX + 1), &[]).len(), 1);
+
+    let circle = |many: usize| -> Vec<Source> {
+        let next = |at: usize| (at + 1) % many;
+        let one = |at: usize| {
+            file(
+                &format!("m{at}.rs"),
+                &format!("use crate::m{}::A;\n", next(at)),
+            )
+        };
+        (0..many).map(one).collect()
+    };
+    assert!(broken(&circle(coupling::CIRCLE_MAX), &[]).is_empty());
+    let found = broken(&circle(coupling::CIRCLE_MAX + 1), &[]);
+    assert_eq!(
+        found,
+        [format!(
+            "farm {} files in a circle, {} at most",
+            coupling::CIRCLE_MAX + 1,
+            coupling::CIRCLE_MAX
+        )]
+    );
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Session {
         let row = |it: Position| vec![Some(it.group), Some(it.server), it.gtid, it.file, it.offset];
         let rows = self.positions().await.into_iter().map(row).collect();
         let columns = ["group", "server", "gtid", "file", "position"];
-        self.answer_rows(Answer {
+        self.send_answer(Answer {
             columns: columns.map(str::to_owned).to_vec(),
             rows,
         })
@@ -80,7 +80,7 @@ impl Session {
             return Ok(false);
         };
         let column = String::from_utf8_lossy(&column).into_owned();
-        self.answer_rows(Answer {
+        self.send_answer(Answer {
             columns: vec![column],
             rows: vec![vec![Some(all)]],
         })

@@ -31,9 +31,9 @@ impl Session {
     /// The terms of this session: what it has chosen itself, its user's, or the farm's.
     pub(crate) fn cross_terms(&self) -> CrossTerms {
         let mut terms = self.core.settings().crossings;
-        let user = &self.user.identity.pass.profile().user;
+        let name = self.user.name();
         let own = self.promises.atomic;
-        let own = own.or_else(|| self.core.atomic_of(user, self.user.peer.ip()));
+        let own = own.or_else(|| self.core.atomic_of(name, self.user.peer.ip()));
         terms.atomic = own.unwrap_or(terms.atomic);
         terms
     }

@@ -401,8 +401,8 @@ impl Session {
         let (tell, told) = futures_channel::oneshot::channel();
         let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
         let operator = Arc::clone(&self.core.shared.operator);
-        let user = String::from_utf8_lossy(&self.user.identity.pass.profile().user).into_owned();
-        let by = format!("{user}@{}", self.user.peer.ip().to_canonical());
+        let name = String::from_utf8_lossy(self.user.name()).into_owned();
+        let by = format!("{name}@{}", self.user.peer.ip().to_canonical());
         operator.submit(all, &by, Access::Admin, reply);
         match told.await {
             Ok(answer) => answer,

@@ -19,7 +19,7 @@ use super::bench::Bench;
 use super::feed::{Event, Feed, Order};
 use super::feeds::Feeds;
 use super::load::Loader;
-use super::parts::{Done, prepared};
+use super::parts::{Done, prepare_on};
 use super::reduce::Known;
 use super::rows::Trouble;
 use super::sheet::{Described, Form, Sheet};
@@ -325,7 +325,7 @@ impl Session {
             return Ok(Step::Answered);
         }
         let prepared = match self.wants_digits(run.job) {
-            true => prepared(&mut lease, scratch.text.as_bytes()).await,
+            true => prepare_on(&mut lease, scratch.text.as_bytes()).await,
             false => None,
         };
         self.begin_attempt(lease.connection(), run);
