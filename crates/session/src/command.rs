@@ -102,9 +102,10 @@ impl Session {
     /// cannot be asked leaves those of the login.
     async fn take_server_charsets(&mut self) {
         let mut state = SessionState::new(self.variables.state.database());
-        let (core, pass) = (self.core.clone(), self.user.identity.pass.clone());
-        if let Ok(mut lease) = core
-            .take_from_primary(HOME, &pass, &self.variables.state, false)
+        let pass = &self.user.identity.pass;
+        if let Ok(mut lease) = self
+            .core
+            .take_from_primary(HOME, pass, &self.variables.state, false)
             .await
         {
             let asking = lease.connection_mut().ask_reset_state(state.database());
