@@ -11,9 +11,10 @@ use futures_channel::oneshot;
 use mysql_wire::command::Command;
 use sqltext::{Facts, Verb};
 
+use crate::client::Client;
 use crate::exec::Shape;
-use crate::per_core::Shared;
-use crate::session::Session;
+use crate::login::SessionUser;
+use crate::per_core::{Core, Shared};
 
 /// How many changes of accounts went through this router, and how many of them the accounts that are
 /// published show.
@@ -84,37 +85,47 @@ impl Shared {
     }
 }
 
-impl Session {
-    /// After a statement: takes note of what it may have changed of accounts, and of databases.
-    pub(crate) fn note_accounts(&mut self, shape: &Shape, failed: bool) {
-        if shape.facts.intersects(Facts::ACCOUNTS | Facts::DATABASE) {
-            self.core.shared.defaults.database_changed();
-        }
-        if shape.facts.contains(Facts::ACCOUNTS) {
-            self.core.shared.accounts_changed();
-            if !failed {
-                self.unlock_accounts(shape.verb, None);
-            }
-            self.user.sandboxed &= failed;
-        }
+/// After a statement: takes note of what it may have changed of accounts, and of databases.
+pub(crate) fn note_accounts(
+    core: &Core,
+    user: &mut SessionUser,
+    client: &Client,
+    shape: &Shape,
+    failed: bool,
+) {
+    if shape.facts.intersects(Facts::ACCOUNTS | Facts::DATABASE) {
+        core.shared.defaults.database_changed();
     }
-
-    /// A statement that may change accounts has been done, the client's own where no text is given. Accounts
-    /// that wrong passwords locked count anew: all of them after FLUSH PRIVILEGES, those that an
-    /// administrator names after another statement. What others do to their own accounts unlocks nothing.
-    pub(crate) fn unlock_accounts(&self, verb: Verb, text: Option<&[u8]>) {
-        let own = || match self.client.payload().split_first() {
-            Some((&command, text)) if command == Command::Query as u8 => Some(text),
-            _ => None,
-        };
-        let (locks, admin) = (&self.core.shared.locks, self.user.identity.admin);
-        match text.or_else(own) {
-            Some(text) if verb == Verb::Flush && names_privileges(text) => locks.unlock_all(),
-            Some(text) if admin => locks.unlock_named(text),
-            // A prepared statement, whose text is elsewhere.
-            None if admin => locks.unlock_all(),
-            _ => {}
+    if shape.facts.contains(Facts::ACCOUNTS) {
+        core.shared.accounts_changed();
+        if !failed {
+            unlock_accounts(core, user, client, shape.verb, None);
         }
+        user.sandboxed &= failed;
+    }
+}
+
+/// A statement that may change accounts has been done, the client's own where no text is given. Accounts
+/// that wrong passwords locked count anew: all of them after FLUSH PRIVILEGES, those that an
+/// administrator names after another statement. What others do to their own accounts unlocks nothing.
+pub(crate) fn unlock_accounts(
+    core: &Core,
+    user: &SessionUser,
+    client: &Client,
+    verb: Verb,
+    text: Option<&[u8]>,
+) {
+    let own = || match client.payload().split_first() {
+        Some((&command, text)) if command == Command::Query as u8 => Some(text),
+        _ => None,
+    };
+    let (locks, admin) = (&core.shared.locks, user.identity.admin);
+    match text.or_else(own) {
+        Some(text) if verb == Verb::Flush && names_privileges(text) => locks.unlock_all(),
+        Some(text) if admin => locks.unlock_named(text),
+        // A prepared statement, whose text is elsewhere.
+        None if admin => locks.unlock_all(),
+        _ => {}
     }
 }
 

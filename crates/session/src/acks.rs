@@ -21,9 +21,11 @@ use crate::changes::Changes;
 use crate::consistency::executed;
 use crate::counters::count;
 use crate::group_connections::group_of;
-use crate::per_core::Core;
+use crate::login::SessionUser;
+use crate::per_core::{Core, Handle};
 use crate::session::Session;
 use crate::target::target;
+use crate::transaction::Transaction;
 
 /// A replica that does not have what is asked for says so after this time, and how far it is.
 const ASK_MS: u64 = 50;
@@ -273,16 +275,6 @@ impl Core {
 }
 
 impl Session {
-    /// What tells whether this session's commits are safe.
-    pub(crate) fn copies(&self) -> Copies {
-        Copies {
-            core: self.core.clone(),
-            session: self.handle.id,
-            pass: self.user.identity.pass.clone(),
-            writes: Arc::clone(&self.transaction.writes),
-        }
-    }
-
     /// Before the OK of what this connection has committed goes to the client: waits until a replica
     /// has it, where that is the router's task. False when the primary was cut off meanwhile, or the
     /// session killed: nobody knows what will become of the commit.
@@ -299,8 +291,11 @@ impl Session {
         .is_some();
         if holds
             && !Box::pin(
-                self.copies()
-                    .await_copy(self.connections.current.group, connection, gtid),
+                copies(&self.core, &self.handle, &self.user, &self.transaction).await_copy(
+                    self.connections.current.group,
+                    connection,
+                    gtid,
+                ),
             )
             .await
         {
@@ -309,5 +304,20 @@ impl Session {
         changes.held = gtid.len();
         self.core
             .note_acknowledged(connection, gtid, &self.transaction.writes)
+    }
+}
+
+/// What tells whether this session's commits are safe.
+pub(crate) fn copies(
+    core: &Rc<Core>,
+    handle: &Handle,
+    user: &SessionUser,
+    transaction: &Transaction,
+) -> Copies {
+    Copies {
+        core: core.clone(),
+        session: handle.id,
+        pass: user.identity.pass.clone(),
+        writes: Arc::clone(&transaction.writes),
     }
 }

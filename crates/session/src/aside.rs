@@ -12,10 +12,11 @@ use backend::{Key, Lease, Questions, Residue, SessionState, Variable};
 use farm::ServerId;
 use futures_channel::oneshot;
 
-use crate::group_connections::Held;
+use crate::group_connections::{GroupConnections, Held};
 use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
-use crate::session::Session;
+use crate::session_variables::SessionVariables;
+use crate::settle;
 
 /// A connection is given back after this time without a statement.
 const ASIDE_S_MAX: u64 = 30;
@@ -169,86 +170,101 @@ impl Aside {
     }
 }
 
-impl Session {
-    /// Takes up what the connection said that was put aside. Waits for it, if need be.
-    pub(crate) async fn hear_aside(&mut self) {
-        if !self.handle.aside.borrow().is_asked() {
-            return;
-        }
-        let Aside::Asked(told) = self.handle.aside.take() else {
-            return;
-        };
-        let gone = Asked {
-            residue: None,
-            lease: None,
-        };
-        self.hear(told.await.unwrap_or(gone));
+/// Takes up what the connection said that was put aside. Waits for it, if need be.
+pub(crate) async fn hear_aside(
+    core: &Core,
+    handle: &Handle,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+) {
+    if !handle.aside.borrow().is_asked() {
+        return;
     }
+    let Aside::Asked(told) = handle.aside.take() else {
+        return;
+    };
+    let gone = Asked {
+        residue: None,
+        lease: None,
+    };
+    hear(core, variables, connections, told.await.unwrap_or(gone));
+}
 
-    fn hear(&mut self, asked: Asked) {
-        match asked.residue {
-            Some(mut residue) => {
-                self.variables.diagnostics.learn(&mut residue);
-                if let Some(own) = &mut self.variables.user_variables {
-                    own.learn(residue);
-                }
+fn hear(
+    core: &Core,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    asked: Asked,
+) {
+    match asked.residue {
+        Some(mut residue) => {
+            variables.diagnostics.learn(&mut residue);
+            if let Some(own) = &mut variables.user_variables {
+                own.learn(residue);
             }
-            None => {
-                if let Some(own) = &mut self.variables.user_variables {
-                    own.lose_silently();
-                }
+        }
+        None => {
+            if let Some(own) = &mut variables.user_variables {
+                own.lose_silently();
             }
         }
-        if let Some(lease) = asked.lease {
-            let pins = Pins::USER_VARIABLE;
-            pins.count_new(Pins::empty(), &self.core.counters);
-            self.connections.current.held = Some(Held { lease, pins });
-        }
     }
+    if let Some(lease) = asked.lease {
+        let pins = Pins::USER_VARIABLE;
+        pins.count_new(Pins::empty(), &core.counters);
+        connections.current.held = Some(Held { lease, pins });
+    }
+}
 
-    /// The connection that was put aside, if it is one of this pool and in the session's state;
-    /// otherwise it is given back, or held.
-    pub(crate) async fn take_up(&mut self, kept: Kept, key: Key) -> Option<Lease> {
-        let Kept {
-            mut lease,
-            since_s,
-            mut questions,
-            ..
-        } = kept;
-        let connection = lease.connection_mut();
-        let fresh = since_s + FIRM_S >= self.core.now_s.get();
-        let alive = fresh || connection.is_quiet();
-        let same = SessionState::same(connection.state(), &self.variables.state);
-        if alive && same && lease.key() == key {
-            return Some(lease);
-        }
-        // The next statement takes the place of the one whose warnings they are.
-        (questions.warnings, questions.found_rows) = (false, false);
-        let residue = match questions.is_empty() {
-            true => Some(Residue::default()),
-            false => Asked::ask(&mut lease, &questions).await,
-        };
-        let large = residue.as_ref().is_some_and(too_large);
-        let broken = residue.is_none() || !alive;
-        let mut asked = Asked {
-            residue,
-            lease: None,
-        };
-        if large {
-            // It cannot be left behind: the session is held there.
-            asked.lease = Some(lease);
-        } else if !broken {
-            self.give_back(lease);
-        }
-        self.hear(asked);
-        None
+/// The connection that was put aside, if it is one of this pool and in the session's state;
+/// otherwise it is given back, or held.
+pub(crate) async fn take_up(
+    core: &Core,
+    handle: &Handle,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    kept: Kept,
+    key: Key,
+) -> Option<Lease> {
+    let Kept {
+        mut lease,
+        since_s,
+        mut questions,
+        ..
+    } = kept;
+    let connection = lease.connection_mut();
+    let fresh = since_s + FIRM_S >= core.now_s.get();
+    let alive = fresh || connection.is_quiet();
+    let same = SessionState::same(connection.state(), &variables.state);
+    if alive && same && lease.key() == key {
+        return Some(lease);
     }
+    // The next statement takes the place of the one whose warnings they are.
+    (questions.warnings, questions.found_rows) = (false, false);
+    let residue = match questions.is_empty() {
+        true => Some(Residue::default()),
+        false => Asked::ask(&mut lease, &questions).await,
+    };
+    let large = residue.as_ref().is_some_and(too_large);
+    let broken = residue.is_none() || !alive;
+    let mut asked = Asked {
+        residue,
+        lease: None,
+    };
+    if large {
+        // It cannot be left behind: the session is held there.
+        asked.lease = Some(lease);
+    } else if !broken {
+        settle::give_back(handle, lease);
+    }
+    hear(core, variables, connections, asked);
+    None
+}
 
-    /// Values of variables may stand on a connection that is no other's.
-    pub(crate) fn unfetched(&self) -> bool {
-        let own = self.variables.user_variables.as_ref();
-        own.is_some_and(|own| !own.unfetched().is_empty())
-    }
+/// Values of variables may stand on a connection that is no other's.
+pub(crate) fn unfetched(variables: &SessionVariables) -> bool {
+    let own = variables.user_variables.as_ref();
+    own.is_some_and(|own| !own.unfetched().is_empty())
 }
 
 /// Something there must stay on its connection.

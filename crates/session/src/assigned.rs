@@ -10,8 +10,10 @@ use mysql_wire::command::Command;
 use sqltext::{Class, Facts, Mode, Scope, Verb};
 
 use crate::changes::Changes;
+use crate::client::Client;
 use crate::exec::{Job, Shape};
-use crate::session::Session;
+use crate::prepared::PreparedStatements;
+use crate::session_variables::SessionVariables;
 
 /// Each changes the other one.
 const COLLATION: [&str; 2] = ["character_set_connection", "collation_connection"];
@@ -38,86 +40,7 @@ pub(crate) fn switched(text: &[u8], name: &str, mode: &Mode) -> Option<Option<bo
     })
 }
 
-impl Session {
-    /// After a text with a SET ROLE, which the server does not report. The session stays where the
-    /// server cannot be asked, and where its database is closed to it now.
-    pub(crate) async fn learn_role(&mut self, connection: &mut Connection, changes: &mut Changes) {
-        let state = changes.state.as_ref().unwrap_or(connection.state()).clone();
-        match connection.ask_role(&state).await {
-            Ok(Some(state)) => changes.state = Some(state),
-            Ok(None) | Err(_) => changes.pins = true,
-        }
-    }
-
-    /// Completes what a reply said about the session's state. On an error the connection is broken.
-    pub(crate) async fn learn_assigned(
-        &mut self,
-        connection: &mut Connection,
-        shape: &Shape,
-        job: Job,
-        changes: &mut Changes,
-    ) -> Result<(), ConnectionError> {
-        if shape.verb == Verb::SetStatement {
-            // What was changed is changed back; the next reply, whoever gets it, would say so.
-            *changes = Changes::default();
-            return connection.run(&[(Command::Query, b"DO 1")]).await.map(drop);
-        }
-        let text = match job {
-            Job::Execute(id) => self.statement_text(id),
-            _ => self.client.payload().get(1..).unwrap_or_default(),
-        };
-        let names = self.assigned(text, shape);
-        let mut ask: Vec<String> = Vec::new();
-        for name in names {
-            let told = changes.told.contains(&name);
-            match connection.classify(&name) {
-                // Reported, it may stand for another switch; named, it marks what the session writes.
-                Tracked::Ignored => changes.pins |= name == "skip_replication",
-                _ if told || ask.contains(&name) => {}
-                Tracked::Pins => changes.pins = true,
-                Tracked::State if ONE_SHOT.contains(&&*name) => {
-                    changes.one_shot |= !other_name_told(changes, &name)
-                }
-                Tracked::State => ask.push(name),
-            }
-        }
-        if COLLATION
-            .iter()
-            .any(|&name| ask.iter().chain(&changes.told).any(|n| n == name))
-        {
-            ask.retain(|name| !COLLATION.contains(&&**name));
-            ask.extend(COLLATION.map(str::to_owned));
-        }
-        if ask.is_empty() {
-            return Ok(());
-        }
-        let items: Vec<String> = ask.iter().map(|name| format!("@@session.{name}")).collect();
-        let query = format!("SELECT {}", items.join(", "));
-        match connection.ask(query.as_bytes()).await {
-            Ok(values) => {
-                for (name, value) in ask.iter().zip(values) {
-                    let state = changes.state.as_ref().unwrap_or(connection.state());
-                    changes.state = Some(state.with_variable(name, &value));
-                }
-                changes.told.extend(ask);
-                Ok(())
-            }
-            // A name that cannot be asked for, such as one in a text that only looked like a SET.
-            Err(ConnectionError::Refused { .. }) => {
-                changes.pins = true;
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// True for texts that may assign session variables.
-    pub(crate) fn may_assign(shape: &Shape) -> bool {
-        shape.class == Class::Set
-            || shape.verb == Verb::SetStatement
-            || shape.facts.contains(Facts::MULTIPLE)
-    }
-
+impl SessionVariables {
     /// The session variables that the text assigns, in lower case.
     fn assigned(&self, text: &[u8], shape: &Shape) -> Vec<String> {
         let mut names = self.assigned_first(text);
@@ -143,7 +66,7 @@ impl Session {
     /// Of the first statement.
     fn assigned_first(&self, text: &[u8]) -> Vec<String> {
         let mut names = Vec::new();
-        for item in sqltext::assignments(text, &self.variables.mode) {
+        for item in sqltext::assignments(text, &self.mode) {
             match item.scope {
                 Scope::Default | Scope::Session if !item.name.contains('.') => {
                     names.push(item.name.into_owned());
@@ -154,6 +77,87 @@ impl Session {
         }
         names
     }
+}
+
+/// After a text with a SET ROLE, which the server does not report. The session stays where the
+/// server cannot be asked, and where its database is closed to it now.
+pub(crate) async fn learn_role(connection: &mut Connection, changes: &mut Changes) {
+    let state = changes.state.as_ref().unwrap_or(connection.state()).clone();
+    match connection.ask_role(&state).await {
+        Ok(Some(state)) => changes.state = Some(state),
+        Ok(None) | Err(_) => changes.pins = true,
+    }
+}
+
+/// Completes what a reply said about the session's state. On an error the connection is broken.
+pub(crate) async fn learn_assigned(
+    client: &Client,
+    variables: &SessionVariables,
+    prepared: &PreparedStatements,
+    connection: &mut Connection,
+    shape: &Shape,
+    job: Job,
+    changes: &mut Changes,
+) -> Result<(), ConnectionError> {
+    if shape.verb == Verb::SetStatement {
+        // What was changed is changed back; the next reply, whoever gets it, would say so.
+        *changes = Changes::default();
+        return connection.run(&[(Command::Query, b"DO 1")]).await.map(drop);
+    }
+    let text = match job {
+        Job::Execute(id) => prepared.statement_text(id),
+        _ => client.payload().get(1..).unwrap_or_default(),
+    };
+    let names = variables.assigned(text, shape);
+    let mut ask: Vec<String> = Vec::new();
+    for name in names {
+        let told = changes.told.contains(&name);
+        match connection.classify(&name) {
+            // Reported, it may stand for another switch; named, it marks what the session writes.
+            Tracked::Ignored => changes.pins |= name == "skip_replication",
+            _ if told || ask.contains(&name) => {}
+            Tracked::Pins => changes.pins = true,
+            Tracked::State if ONE_SHOT.contains(&&*name) => {
+                changes.one_shot |= !other_name_told(changes, &name)
+            }
+            Tracked::State => ask.push(name),
+        }
+    }
+    if COLLATION
+        .iter()
+        .any(|&name| ask.iter().chain(&changes.told).any(|n| n == name))
+    {
+        ask.retain(|name| !COLLATION.contains(&&**name));
+        ask.extend(COLLATION.map(str::to_owned));
+    }
+    if ask.is_empty() {
+        return Ok(());
+    }
+    let items: Vec<String> = ask.iter().map(|name| format!("@@session.{name}")).collect();
+    let query = format!("SELECT {}", items.join(", "));
+    match connection.ask(query.as_bytes()).await {
+        Ok(values) => {
+            for (name, value) in ask.iter().zip(values) {
+                let state = changes.state.as_ref().unwrap_or(connection.state());
+                changes.state = Some(state.with_variable(name, &value));
+            }
+            changes.told.extend(ask);
+            Ok(())
+        }
+        // A name that cannot be asked for, such as one in a text that only looked like a SET.
+        Err(ConnectionError::Refused { .. }) => {
+            changes.pins = true;
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// True for texts that may assign session variables.
+pub(crate) fn may_assign(shape: &Shape) -> bool {
+    shape.class == Class::Set
+        || shape.verb == Verb::SetStatement
+        || shape.facts.contains(Facts::MULTIPLE)
 }
 
 /// Character sets and collations change one another, and are known to be set as they are reported.

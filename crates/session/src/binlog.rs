@@ -17,14 +17,17 @@ use mysql_wire::binlog::{Events, acknowledgements};
 use mysql_wire::packet::HEADER_BYTES;
 use mysql_wire::relay::Expect;
 
-use crate::attempt::make_room;
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::group_connections::Held;
 use crate::pin::Pins;
-use crate::session::Session;
+use crate::relayed::make_room;
+use crate::session::{self, Session};
+use crate::settle;
 use crate::stall::{Progress, Wait};
+use crate::variables;
+use crate::without;
 
 /// Receive room for what a client says within a stream: acknowledgements are short.
 const CLIENT_BYTES: usize = 1024;
@@ -80,7 +83,8 @@ impl Session {
             .running
             .set(Some((connection.server, connection.thread_id)));
         let mut moved = Ok(());
-        if self.variables_differ(connection, &Shape::command()) {
+        if variables::variables_differ(&self.handle, &self.variables, connection, &Shape::command())
+        {
             let job = Job::Frame(Expect::Single);
             moved = self
                 .move_variables(connection, &Shape::command(), job)
@@ -137,8 +141,10 @@ impl Session {
             }
             Over::ClientGone if !self.handle.killed.get() => return Err(End::Gone),
             _ if sequence.is_none() => return Err(End::TornResult),
-            Over::ClientGone => return Err(self.last_word().await),
-            Over::ServerGone if self.handle.killed.get() => return Err(self.last_word().await),
+            Over::ClientGone => return Err(session::last_word(&self.core, &mut self.client).await),
+            Over::ServerGone if self.handle.killed.get() => {
+                return Err(session::last_word(&self.core, &mut self.client).await);
+            }
             Over::ServerGone => {
                 count(&self.core.counters.servers_lost);
                 let server = self.core.snapshot();
@@ -169,7 +175,14 @@ impl Session {
             };
             match self.checkout(&plan, &target, &shape).await {
                 Ok(taken) => break taken,
-                Err(error) if self.does_without(&error) => {}
+                Err(error)
+                    if without::does_without(
+                        &self.core,
+                        &self.handle,
+                        &self.user,
+                        &mut self.variables,
+                        &error,
+                    ) => {}
                 Err(error) => {
                     let told = self.client.pool_error(&error, &target).await;
                     return told.map(|()| false);
@@ -177,8 +190,15 @@ impl Session {
             }
         };
         if self.handle.killed.get() {
-            self.give_back_after_error(lease, pins);
-            return Err(self.last_word().await);
+            settle::give_back_after_error(
+                &self.core,
+                &self.handle,
+                &self.variables,
+                &mut self.connections,
+                lease,
+                pins,
+            );
+            return Err(session::last_word(&self.core, &mut self.client).await);
         }
         if !pins.contains(Pins::REPLICATION) {
             count(&self.core.counters.pins_replication);

@@ -19,11 +19,18 @@ use routing::Level;
 use rustc_hash::FxHashMap;
 use sqltext::Class;
 
+use crate::client::Client;
+use crate::consistency::Promises;
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::point::Vouched;
+use crate::group_connections::GroupConnections;
+use crate::login::SessionUser;
+use crate::per_core::Core;
+use crate::point::{self, Vouched};
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
+use crate::statement_run::StatementRun;
 
 /// Longer replies are not kept.
 pub(crate) const REPLY_BYTES_MAX: usize = 262_144;
@@ -172,46 +179,16 @@ impl<K: Clone + Eq + Hash> Cache<K> {
 }
 
 impl Session {
-    /// For how long the reply to this statement may be kept, in seconds; 0 for not at all.
-    fn cache_ttl_s(&self, shape: &Shape) -> u32 {
-        let asked = match shape.cache_ttl_s {
-            0 => self.promises.cache_ttl_s,
-            asked => asked,
-        };
-        let eventual = matches!(self.level_of(shape), Level::Eventual { .. });
-        if eventual && shape.class == Class::Read && self.connections.current.held.is_none() {
-            asked
-        } else {
-            0
-        }
-    }
-
-    pub(crate) fn cache_key(&self) -> Key {
-        self.cache_key_of(&self.client.payload()[1..])
-    }
-
-    pub(crate) fn cache_key_of(&self, text: &[u8]) -> Key {
-        let pools = &self.core.pools;
-        Key {
-            text: text.into(),
-            profile: pools.key(ServerId(0), true, &self.user.identity.pass),
-            state: Rc::clone(&self.variables.state),
-            capabilities: self.client.capabilities.bits(),
-        }
-    }
-
-    /// True for a command whose reply may come from the cache.
-    pub(crate) fn may_be_cached(&self, shape: &Shape, job: Job) -> bool {
-        let text = job == Job::Frame(Expect::Results) && !self.client.has_more();
-        text && self.cache_ttl_s(shape) > 0
-    }
-
     /// Before such a command is run: answers it from the cache, or has its reply recorded. True when
     /// it was answered.
     pub(crate) async fn answer_from_cache(&mut self, shape: &Shape) -> Result<bool, End> {
-        let ttl_s = self.cache_ttl_s(shape);
+        let ttl_s = cache_ttl_s(&self.connections, &self.promises, shape);
         let (ttl_us, now_us) = (u64::from(ttl_s) * 1_000_000, self.core.now_us());
-        let found = self.core.cache.get(&self.cache_key(), ttl_us, now_us);
+        let found = self.core.cache.get(
+            &cache_key(&self.core, &self.user, &self.client, &self.variables),
+            ttl_us,
+            now_us,
+        );
         let Some((reply, outcome)) = found else {
             count(&self.core.counters.cache_misses);
             self.run.recording = Some(Vec::new());
@@ -239,18 +216,6 @@ impl Session {
         sent.map_err(|_| End::Gone)
     }
 
-    /// A part of a reply goes to the client.
-    pub(crate) fn record(&mut self, part: &[u8]) {
-        let Some(recording) = &mut self.run.recording else {
-            return;
-        };
-        if recording.len() + part.len() > REPLY_BYTES_MAX {
-            self.run.recording = None;
-        } else {
-            recording.extend_from_slice(part);
-        }
-    }
-
     /// After a complete reply: keeps it if it may be.
     pub(crate) fn keep_reply(&mut self, outcome: &Outcome, server: ServerId) {
         let point = self.run.point.take();
@@ -263,7 +228,7 @@ impl Session {
         }
         if let Some(point) = point {
             let entry = entry_of(point.kept_as(), &reply, outcome, 0);
-            return self.keep_point(*point, server, &reply, entry);
+            return point::keep_point(&self.core, &self.client, *point, server, &reply, entry);
         }
         let snapshot = self.core.shared.published.load();
         let Some(server) = snapshot.server(server) else {
@@ -277,10 +242,75 @@ impl Session {
         if complete_us == 0 {
             return;
         }
-        let key = self.cache_key();
+        let key = cache_key(&self.core, &self.user, &self.client, &self.variables);
         let entry = entry_of(&key, &reply, outcome, complete_us);
         self.core.cache.put(key, entry, bytes_max);
     }
+}
+
+impl StatementRun {
+    /// A part of a reply goes to the client.
+    pub(crate) fn record(&mut self, part: &[u8]) {
+        let Some(recording) = &mut self.recording else {
+            return;
+        };
+        if recording.len() + part.len() > REPLY_BYTES_MAX {
+            self.recording = None;
+        } else {
+            recording.extend_from_slice(part);
+        }
+    }
+}
+
+/// For how long the reply to this statement may be kept, in seconds; 0 for not at all.
+fn cache_ttl_s(connections: &GroupConnections, promises: &Promises, shape: &Shape) -> u32 {
+    let asked = match shape.cache_ttl_s {
+        0 => promises.cache_ttl_s,
+        asked => asked,
+    };
+    let eventual = matches!(promises.level_of(shape), Level::Eventual { .. });
+    if eventual && shape.class == Class::Read && connections.current.held.is_none() {
+        asked
+    } else {
+        0
+    }
+}
+
+pub(crate) fn cache_key(
+    core: &Core,
+    user: &SessionUser,
+    client: &Client,
+    variables: &SessionVariables,
+) -> Key {
+    cache_key_of(core, user, client, variables, &client.payload()[1..])
+}
+
+pub(crate) fn cache_key_of(
+    core: &Core,
+    user: &SessionUser,
+    client: &Client,
+    variables: &SessionVariables,
+    text: &[u8],
+) -> Key {
+    let pools = &core.pools;
+    Key {
+        text: text.into(),
+        profile: pools.key(ServerId(0), true, &user.identity.pass),
+        state: Rc::clone(&variables.state),
+        capabilities: client.capabilities.bits(),
+    }
+}
+
+/// True for a command whose reply may come from the cache.
+pub(crate) fn may_be_cached(
+    client: &Client,
+    connections: &GroupConnections,
+    promises: &Promises,
+    shape: &Shape,
+    job: Job,
+) -> bool {
+    let text = job == Job::Frame(Expect::Results) && !client.has_more();
+    text && cache_ttl_s(connections, promises, shape) > 0
 }
 
 fn entry_of(key: &Key, reply: &[u8], outcome: &Outcome, complete_us: u64) -> Entry {

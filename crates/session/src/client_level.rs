@@ -13,12 +13,17 @@ use mysql_wire::relay::Expect;
 use routing::Level;
 use sqltext::{Class, Facts, Verb};
 
+use crate::consistency::{self, Promises};
 use crate::exec::{Job, Shape};
+use crate::group_connections::GroupConnections;
 use crate::lane::{NOWHERE, Own, is_own};
 use crate::login::Identity;
 use crate::per_core::Core;
 use crate::query::calls_only_quiet;
+use crate::reads;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
+use crate::transaction::Transaction;
 
 /// All lanes of Heddle's own account are one client, and stay it whatever the setting says.
 const OF_OWN: ClientScope = ClientScope::Address;
@@ -45,108 +50,146 @@ impl Core {
 }
 
 impl Session {
-    /// Before a read: at the level client what the client's connections have had acknowledged joins the
-    /// floor. Costs one look at a number while nothing was.
-    pub(crate) fn heed_client(&mut self, shape: &Shape) {
-        let free = self.connections.current.held.is_none() && self.level_of(shape) == Level::Client;
-        if free
-            && (shape.class == Class::Read || self.begins_reading(shape))
-            && self.connections.current.seen.client_version != self.transaction.writes.version()
-        {
-            self.take_client_writes();
-        }
-    }
-
-    #[inline(never)]
-    fn take_client_writes(&mut self) {
-        let snapshot = self.core.shared.published.load();
-        let Some(group) = self.connections.group(&snapshot) else {
-            return;
-        };
-        let required = self.transaction.writes.required(group);
-        let seen = &mut self.connections.current.seen;
-        seen.client_version = required.version;
-        seen.client_doubts = required.doubts;
-        seen.unproved |= required.doubts > 0;
-        seen.unlogged |= required.unlogged;
-        if let Some(position) = required.position {
-            self.require(position);
-        }
-    }
-
-    /// Something was committed in the current seat's group, at this position where it is known, and the
-    /// client is about to hear of it.
-    pub(crate) fn tell_client(&self, position: Option<&Position>) {
-        let snapshot = self.core.shared.published.load();
-        let Some(group) = self.connections.group(&snapshot) else {
-            return;
-        };
-        match position {
-            Some(position) => self.transaction.writes.note(group, position),
-            None => self.transaction.writes.doubt(group),
-        }
-    }
-
-    /// The same in groups of which nothing is known.
-    pub(crate) fn tell_client_everywhere(&self) {
-        for group in &self.core.shared.published.load().groups {
-            self.transaction.writes.doubt(group);
-        }
-    }
-
-    /// The same of what no GTID tells of.
-    #[cold]
-    pub(crate) fn tell_client_unlogged(&self) {
-        let snapshot = self.core.shared.published.load();
-        if let Some(group) = self.connections.group(&snapshot) {
-            self.transaction.writes.note_unlogged(group);
-        }
-    }
-
-    /// The primary has this position, and was asked after the client's writes were last looked at.
-    pub(crate) fn prove_to_client(&self, position: &Position) {
-        let doubts = self.connections.current.seen.client_doubts;
-        let snapshot = self.core.shared.published.load();
-        if let Some(group) = self.connections.group(&snapshot).filter(|_| doubts > 0) {
-            self.transaction.writes.prove(group, doubts, position);
-        }
-    }
-
     /// No replica is known to have the floor: what of it this read needs, where that is known to be less.
     pub(crate) fn need_of(&self, shape: &Shape, job: Job) -> Option<Position> {
         match job {
             Job::Frame(Expect::Results) if self.client.is_split() => None,
-            Job::Frame(Expect::Results) | Job::Execute(_) => {
-                self.need_of_text(shape, self.text(job))
-            }
+            Job::Frame(Expect::Results) | Job::Execute(_) => need_of_text(
+                &self.core,
+                &self.variables,
+                &self.connections,
+                &self.promises,
+                shape,
+                self.text(job),
+            ),
             Job::Frame(_) | Job::Prepare(_) => None,
         }
     }
+}
 
-    /// The same of this text.
-    pub(crate) fn need_of_text(&self, shape: &Shape, text: &[u8]) -> Option<Position> {
-        let plain = shape.class == Class::Read && shape.verb == Verb::Select;
-        let seen = &self.connections.current.seen;
-        if !plain || !self.level_of(shape).has_floor() || seen.unproved || seen.unlogged {
-            return None;
-        }
-        let floor = seen.floor.as_deref()?;
-        let snapshot = self.core.shared.published.load();
-        let clock = snapshot.clocks.of(&self.connections.group(&snapshot)?.name);
-        clock.want(self.core.now_us());
-        let need = clock.narrowed(floor, &self.tables_read(shape, text)?)?;
-        (!need.covers(floor)).then_some(need)
-    }
-
+impl SessionVariables {
     /// The tables that a SELECT reads; `None` where a function, or what is not understood, may read others.
     fn tables_read(&self, shape: &Shape, text: &[u8]) -> Option<Vec<u64>> {
         if shape.facts.contains(Facts::SERVER_SCHEMA) || !calls_only_quiet(text) {
             return None;
         }
-        let tables = sqltext::read_tables(text, &self.variables.mode)?;
+        let tables = sqltext::read_tables(text, &self.mode)?;
         tables
             .iter()
             .map(|table| table_number(&table.name))
             .collect()
     }
+}
+
+/// Before a read: at the level client what the client's connections have had acknowledged joins the
+/// floor. Costs one look at a number while nothing was.
+pub(crate) fn heed_client(
+    core: &Core,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    promises: &Promises,
+    shape: &Shape,
+) {
+    let free = connections.current.held.is_none() && promises.level_of(shape) == Level::Client;
+    if free
+        && (shape.class == Class::Read || reads::begins_reading(core, shape))
+        && connections.current.seen.client_version != transaction.writes.version()
+    {
+        take_client_writes(core, connections, transaction);
+    }
+}
+
+#[inline(never)]
+fn take_client_writes(
+    core: &Core,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+) {
+    let snapshot = core.shared.published.load();
+    let Some(group) = connections.group(&snapshot) else {
+        return;
+    };
+    let required = transaction.writes.required(group);
+    let seen = &mut connections.current.seen;
+    seen.client_version = required.version;
+    seen.client_doubts = required.doubts;
+    seen.unproved |= required.doubts > 0;
+    seen.unlogged |= required.unlogged;
+    if let Some(position) = required.position {
+        consistency::require(core, connections, position);
+    }
+}
+
+/// Something was committed in the current seat's group, at this position where it is known, and the
+/// client is about to hear of it.
+pub(crate) fn tell_client(
+    core: &Core,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+    position: Option<&Position>,
+) {
+    let snapshot = core.shared.published.load();
+    let Some(group) = connections.group(&snapshot) else {
+        return;
+    };
+    match position {
+        Some(position) => transaction.writes.note(group, position),
+        None => transaction.writes.doubt(group),
+    }
+}
+
+/// The same in groups of which nothing is known.
+pub(crate) fn tell_client_everywhere(core: &Core, transaction: &Transaction) {
+    for group in &core.shared.published.load().groups {
+        transaction.writes.doubt(group);
+    }
+}
+
+/// The same of what no GTID tells of.
+#[cold]
+pub(crate) fn tell_client_unlogged(
+    core: &Core,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+) {
+    let snapshot = core.shared.published.load();
+    if let Some(group) = connections.group(&snapshot) {
+        transaction.writes.note_unlogged(group);
+    }
+}
+
+/// The primary has this position, and was asked after the client's writes were last looked at.
+pub(crate) fn prove_to_client(
+    core: &Core,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+    position: &Position,
+) {
+    let doubts = connections.current.seen.client_doubts;
+    let snapshot = core.shared.published.load();
+    if let Some(group) = connections.group(&snapshot).filter(|_| doubts > 0) {
+        transaction.writes.prove(group, doubts, position);
+    }
+}
+
+/// The same of this text.
+pub(crate) fn need_of_text(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    promises: &Promises,
+    shape: &Shape,
+    text: &[u8],
+) -> Option<Position> {
+    let plain = shape.class == Class::Read && shape.verb == Verb::Select;
+    let seen = &connections.current.seen;
+    if !plain || !promises.level_of(shape).has_floor() || seen.unproved || seen.unlogged {
+        return None;
+    }
+    let floor = seen.floor.as_deref()?;
+    let snapshot = core.shared.published.load();
+    let clock = snapshot.clocks.of(&connections.group(&snapshot)?.name);
+    clock.want(core.now_us());
+    let need = clock.narrowed(floor, &variables.tables_read(shape, text)?)?;
+    (!need.covers(floor)).then_some(need)
 }

@@ -15,15 +15,22 @@ use std::time::Duration;
 
 use crate::aside::Aside;
 use crate::berths::Berth;
+use crate::consistency;
+use crate::defaults;
 use crate::diagnostics::Diagnostics;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::expired;
 use crate::group_connections::HOME;
+use crate::login::SessionUser;
 use crate::offer::PASSED_ON;
+use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
 use crate::prove::{Claim, Offer};
-use crate::rights::Right;
-use crate::session::Session;
+use crate::rights::{self, Right};
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::settle;
 
 /// Refusals that are about an account or what it may use, and not about its client.
 const OF_ACCOUNTS: [ClientError; 9] = [
@@ -73,7 +80,15 @@ impl Session {
 
     /// COM_SHUTDOWN and SHUTDOWN: through one address nobody can say which server of the farm is meant.
     pub(crate) async fn refuse_shutdown(&mut self) -> Result<(), End> {
-        if !self.has_right(Right::Shutdown).await {
+        if !rights::has_right(
+            &self.core,
+            &self.user,
+            &self.variables,
+            &mut self.connections,
+            Right::Shutdown,
+        )
+        .await
+        {
             return self.client.error(&error::SHUTDOWN_DENIED, &[]).await;
         }
         self.client.error(&error::SHUTDOWN_REFUSED, &[]).await
@@ -86,35 +101,30 @@ impl Session {
         let role = self.variables.state.variable(ROLE).map(<[u8]>::to_vec);
         self.forget_everything().await;
         if self.variables.mode.dialect == Dialect::MySql {
-            self.take_server_charsets().await;
+            take_server_charsets(&self.core, &self.handle, &self.user, &mut self.variables).await;
         } else {
             let state = SessionState::new(self.variables.state.database());
-            self.set_state(Rc::new(state));
+            session::set_state(
+                &self.core,
+                &self.handle,
+                &self.user,
+                &mut self.variables,
+                Rc::new(state),
+            );
         }
         if let Some(role) = role {
             let state = self.variables.state.with_variable(ROLE, &role);
-            self.set_state(Rc::new(state));
+            session::set_state(
+                &self.core,
+                &self.handle,
+                &self.user,
+                &mut self.variables,
+                Rc::new(state),
+            );
         }
-        self.client.ok(self.status_now()).await
-    }
-
-    /// The session is as after login, but its character sets are the servers' own. A server that
-    /// cannot be asked leaves those of the login.
-    async fn take_server_charsets(&mut self) {
-        let mut state = SessionState::new(self.variables.state.database());
-        let pass = &self.user.identity.pass;
-        if let Ok(mut lease) = self
-            .core
-            .take_from_primary(HOME, pass, &self.variables.state, false)
+        self.client
+            .ok(session::status_now(&self.variables, &self.transaction))
             .await
-        {
-            let asking = lease.connection_mut().ask_reset_state(state.database());
-            if let Ok(asked) = asking.await {
-                state = asked;
-                lease.release();
-            }
-        }
-        self.set_state(Rc::new(state));
     }
 
     /// Ends what belongs to the session so far. A held connection is renewed first, so that its locks
@@ -123,7 +133,7 @@ impl Session {
     async fn forget_everything(&mut self) {
         Box::pin(self.leave_crossing()).await;
         for held in self.connections.take_all_held() {
-            self.end_hold(held).await;
+            expired::end_hold(&self.handle, &mut self.connections, held).await;
         }
         self.connections.keep_required(&self.core);
         self.variables.lasting = Vec::new();
@@ -131,7 +141,7 @@ impl Session {
         self.prepared.texts = None;
         let aside = self.handle.aside.take();
         if let Aside::Kept(kept) = aside {
-            self.give_back(kept.lease);
+            settle::give_back(&self.handle, kept.lease);
         }
         self.transaction.unfinished.clear();
         self.variables.user_variables = None;
@@ -139,9 +149,9 @@ impl Session {
         self.prepared.statements.clear();
         self.prepared.keys.clear();
         self.variables.tracking = None;
-        self.take_defaults();
+        defaults::take_defaults(&self.core, &mut self.variables);
         self.variables.status = Status::AUTOCOMMIT;
-        self.renew_promises();
+        consistency::renew_promises(&self.core, &self.user, &mut self.promises);
         self.variables.gets_diagnostics = false;
         self.variables.diagnostics = Diagnostics::default();
         self.variables.insert_id.value = 0;
@@ -168,8 +178,14 @@ impl Session {
         if self.user.failed_changes >= FAILED_CHANGES_MAX {
             // MariaDB hears of no other account on this connection, whatever the password.
             let state = SessionState::new(self.variables.state.database());
-            self.set_state(Rc::new(state));
-            self.take_server_charsets().await;
+            session::set_state(
+                &self.core,
+                &self.handle,
+                &self.user,
+                &mut self.variables,
+                Rc::new(state),
+            );
+            take_server_charsets(&self.core, &self.handle, &self.user, &mut self.variables).await;
             return self.client.error(&error::UNKNOWN_COMMAND, &[]).await;
         }
         // The client gives its place up and needs one again, perhaps of the same account.
@@ -179,28 +195,18 @@ impl Session {
         let changed = self.become_user(change).await;
         match changed {
             Err(End::Refused(why)) if stays && OF_ACCOUNTS.contains(&why) => {
-                let (berth, database) = (self.berth_again(&pass).await, database.as_deref());
+                let (berth, database) = (berth_again(&self.core, &pass).await, database.as_deref());
                 let Some(berth) = berth else {
                     return Err(End::Refused(why));
                 };
                 self.user.failed_changes += 1;
                 self.take_identity(pass, database, admin, berth);
-                self.take_server_charsets().await;
+                take_server_charsets(&self.core, &self.handle, &self.user, &mut self.variables)
+                    .await;
                 Ok(())
             }
             other => other,
         }
-    }
-
-    /// A place for the account that the session had.
-    async fn berth_again(&self, pass: &Pass) -> Option<Berth> {
-        let shared = &self.core.shared;
-        let accounts = shared.published.load().accounts.clone();
-        let entitlement = &pass.profile().entitlement;
-        let account = accounts.exactly(&entitlement.user, &entitlement.host)?;
-        let connections_max = self.core.settings().user_connections_max;
-        let taken = shared.berths.take(account, connections_max, &*shared.peers);
-        taken.await.ok()
     }
 
     /// Proves the new user and begins as it. The client has been told when this fails.
@@ -241,12 +247,18 @@ impl Session {
         *self.handle.user.borrow_mut() = pass.profile().user.clone();
         let registry = &self.core.shared.registry;
         registry.rename(self.handle.id, &pass.profile().user);
-        self.set_state(Rc::new(SessionState::new(database)));
+        session::set_state(
+            &self.core,
+            &self.handle,
+            &self.user,
+            &mut self.variables,
+            Rc::new(SessionState::new(database)),
+        );
         self.user.identity.database = database.map(<[u8]>::to_vec);
         self.user.identity.admin = admin;
         self.user.identity.berth = Some(berth);
-        self.set_pass(pass);
-        self.renew_promises();
+        session::set_pass(&self.core, &self.handle, &mut self.user, pass);
+        consistency::renew_promises(&self.core, &self.user, &mut self.promises);
         self.transaction.writes = self
             .core
             .writes_of(&self.user.identity, self.user.peer.ip());
@@ -261,9 +273,17 @@ impl Session {
         };
         let mut profile = self.user.identity.pass.profile().clone();
         profile.flags.set(Capabilities::MULTI_STATEMENTS, allowed);
-        self.set_pass(self.core.pools.pass(profile));
+        session::set_pass(
+            &self.core,
+            &self.handle,
+            &mut self.user,
+            self.core.pools.pass(profile),
+        );
         if self.connections.current.held.is_none() {
-            return self.client.eof(self.status_now()).await;
+            return self
+                .client
+                .eof(session::status_now(&self.variables, &self.transaction))
+                .await;
         }
         self.run_command(Shape::command(), Job::Frame(Expect::Rows))
             .await?;
@@ -274,4 +294,38 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// The session is as after login, but its character sets are the servers' own. A server that
+/// cannot be asked leaves those of the login.
+async fn take_server_charsets(
+    core: &Core,
+    handle: &Handle,
+    user: &SessionUser,
+    variables: &mut SessionVariables,
+) {
+    let mut state = SessionState::new(variables.state.database());
+    let pass = &user.identity.pass;
+    if let Ok(mut lease) = core
+        .take_from_primary(HOME, pass, &variables.state, false)
+        .await
+    {
+        let asking = lease.connection_mut().ask_reset_state(state.database());
+        if let Ok(asked) = asking.await {
+            state = asked;
+            lease.release();
+        }
+    }
+    session::set_state(core, handle, user, variables, Rc::new(state));
+}
+
+/// A place for the account that the session had.
+async fn berth_again(core: &Core, pass: &Pass) -> Option<Berth> {
+    let shared = &core.shared;
+    let accounts = shared.published.load().accounts.clone();
+    let entitlement = &pass.profile().entitlement;
+    let account = accounts.exactly(&entitlement.user, &entitlement.host)?;
+    let connections_max = core.settings().user_connections_max;
+    let taken = shared.berths.take(account, connections_max, &*shared.peers);
+    taken.await.ok()
 }

@@ -12,16 +12,20 @@ use std::rc::Rc;
 use backend::Connection;
 use engine::heartbeat;
 use farm::crossing::Atomic;
-use farm::{ClientScope, Position, Server, ServerId, error};
+use farm::{ClientScope, Position, Server, ServerId};
 use routing::{LastRead, Level, Need};
-use sqltext::{Class, Hints, MsHint, Verb};
+use sqltext::{Class, Verb};
 
 use crate::changes::Changes;
-use crate::end::End;
+use crate::client_level;
 use crate::exec::Shape;
+use crate::group_connections::GroupConnections;
+use crate::login::SessionUser;
 use crate::own_variables::Own;
 use crate::per_core::Core;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
+use crate::transaction::Transaction;
 
 /// A bound of this many milliseconds is none.
 pub const UNBOUNDED_MS: u64 = u32::MAX as u64;
@@ -181,103 +185,11 @@ impl Seen {
     }
 }
 
-/// What the hints of a text ask of a read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
-    pub level: Option<Level>,
-    /// The reply may come from the cache; 0 is not asked.
-    pub cache_ttl_s: u32,
-    /// The shard that it is for.
-    pub shard: bool,
-}
-
-/// What the hints of a text ask of a read; an error is a hint that cannot be followed.
-pub(crate) fn hinted(hints: &Hints, text: &[u8]) -> Result<Asked, String> {
-    let eventual = Level::Eventual { max_lag_us: None };
-    let mut level = match hints.ms {
-        Some(MsHint::Eventual) => Some(eventual),
-        Some(MsHint::Session) => Some(Level::Session),
-        Some(MsHint::Client) => Some(Level::Client),
-        Some(MsHint::Strong) => Some(Level::Strong),
-        _ => None,
-    };
-    if hints.heddle.is_empty() && hints.malformed.is_none() {
-        return Ok(Asked {
-            level,
-            ..Asked::default()
-        });
-    }
-    if let Some(word) = hints.malformed {
-        let word = String::from_utf8_lossy(word.of(text)).into_owned();
-        return Err(format!("the hint '{word}' is no key=value"));
-    }
-    if let Some(name) = hints.get(text, "consistency") {
-        level = Some(Level::named(name).ok_or_else(|| {
-            let (name, names) = (String::from_utf8_lossy(name), Level::NAMES);
-            format!("the hint consistency={name} is none of {names}")
-        })?);
-    }
-    let wrong = |name: &str, value: &[u8], what: &str| {
-        let value = String::from_utf8_lossy(value);
-        format!("the hint {name}={value} is no number of {what}")
-    };
-    let lag = hints.get(text, "max_lag_ms");
-    let ttl = hints.get(text, "cache_ttl_s");
-    if let Some(name) = lag.map(|_| "max_lag_ms").or(ttl.map(|_| "cache_ttl_s"))
-        && !matches!(level.get_or_insert(eventual), Level::Eventual { .. })
-    {
-        let level = level.map_or("", Level::name);
-        return Err(format!("the hint {name} has no meaning at level {level}"));
-    }
-    if let Some(lag) = lag {
-        let given = milliseconds(lag).ok_or_else(|| wrong("max_lag_ms", lag, "milliseconds"))?;
-        level = Some(Level::Eventual {
-            max_lag_us: bound_us(given),
-        });
-    }
-    let cache_ttl_s = match ttl {
-        Some(ttl) => seconds(ttl).ok_or_else(|| wrong("cache_ttl_s", ttl, "seconds"))?,
-        None => 0,
-    };
-    let names = ["shard_key", "shard_table", "global_table"];
-    Ok(Asked {
-        level,
-        cache_ttl_s,
-        shard: names.iter().any(|name| hints.get(text, name).is_some()),
-    })
-}
-
-/// A number of seconds, up to a day.
-pub(crate) fn seconds(text: &[u8]) -> Option<u32> {
-    let number: u32 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    (number <= 86_400).then_some(number)
-}
-
-/// A number of milliseconds up to [`UNBOUNDED_MS`].
-pub(crate) fn milliseconds(text: &[u8]) -> Option<u64> {
-    let number: u64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    (number <= UNBOUNDED_MS).then_some(number)
-}
-
 impl Session {
-    /// The level that this statement is asked to have, if it is a read: its own, or the session's.
-    pub(crate) fn level_of(&self, shape: &Shape) -> Level {
-        shape.level.unwrap_or(self.promises.level)
-    }
-
-    /// The session has this of the current group from now on.
-    pub(crate) fn require(&mut self, position: Position) {
-        let snapshot = self.core.shared.published.load();
-        if let Some(group) = self.connections.group(&snapshot) {
-            self.connections.current.seen.turn(group.timeline());
-        }
-        self.connections.current.seen.raise(position);
-    }
-
     /// What this statement needs, if it is a read.
     pub(crate) fn need(&self, shape: &Shape, now_us: u64) -> Need<'_> {
         let (promises, seen) = (&self.promises, &self.connections.current.seen);
-        let level = match self.level_of(shape) {
+        let level = match self.promises.level_of(shape) {
             Level::Eventual { max_lag_us: None } => Level::Eventual {
                 max_lag_us: bound_us(promises.max_lag_ms),
             },
@@ -309,7 +221,7 @@ impl Session {
         if let Some(gtid) = &changes.gtid {
             let text = String::from_utf8_lossy(gtid);
             match Position::parse(connection.engine(), &text) {
-                Some(position) => self.require(position),
+                Some(position) => require(&self.core, &mut self.connections, position),
                 None => (self.connections.current.seen.unproved, doubt) = (true, true),
             }
         }
@@ -337,43 +249,6 @@ impl Session {
         doubt
     }
 
-    /// Answers a statement whose hints cannot be followed.
-    pub(crate) async fn refuse_hint(&mut self) -> Result<(), End> {
-        let reason = {
-            let mut scan = self.core.scan.borrow_mut();
-            let text = &self.client.payload()[1..];
-            scan.read(text, &self.variables.mode);
-            hinted(&scan.hint, text).err().unwrap_or_default()
-        };
-        self.client.error(&error::HINT_INVALID, &[&reason]).await
-    }
-
-    /// A statement was sent and nobody knows what became of it.
-    pub(crate) fn note_committed(&mut self, gtid: &str) {
-        let snapshot = self.core.shared.published.load();
-        let primary = self
-            .connections
-            .group(&snapshot)
-            .and_then(|group| group.primary());
-        let engine = primary.map(|server| server.engine);
-        match engine.and_then(|engine| Position::parse(engine, gtid)) {
-            Some(position) => {
-                self.tell_client(Some(&position));
-                self.require(position);
-            }
-            None => {
-                self.tell_client(None);
-                self.connections.current.seen.unproved = true;
-            }
-        }
-        self.promises.wrote = true;
-    }
-
-    /// What the session wrote may be more than it was told.
-    pub(crate) fn lose_proof(&mut self) {
-        self.connections.current.seen.unproved = true;
-    }
-
     /// Before a read: asks the primary how far it is, where the session may have written more than
     /// it was told. Without an answer the session's reads stay on the primary.
     pub(crate) async fn prove_writes(&mut self) {
@@ -394,107 +269,184 @@ impl Session {
         };
         lease.release();
         if writable {
-            self.prove_to_client(&position);
-            self.require(position);
+            client_level::prove_to_client(
+                &self.core,
+                &self.connections,
+                &self.transaction,
+                &position,
+            );
+            require(&self.core, &mut self.connections, position);
             self.connections.current.seen.unproved = false;
         }
     }
 
-    /// True when [`Session::prove_writes`] may let a replica serve this statement.
-    pub(crate) fn may_prove(&self, shape: &Shape) -> bool {
-        self.connections.current.seen.unproved
-            && !self.connections.current.seen.unlogged
-            && shape.class == Class::Read
-            && self.connections.current.held.is_none()
-            && self.level_of(shape).has_floor()
-    }
-
-    /// True when the server of the last read has served too much, and asking it for its position may
-    /// let another one serve. Looks of the control plane seldom come between two reads of a session
-    /// that reads without a pause.
-    pub(crate) fn may_ask_to_move(&self, shape: &Shape) -> bool {
-        let Some(last) = self.connections.current.seen.last_read else {
-            return false;
-        };
-        shape.class == Class::Read
-            && self.promises.monotonic
-            && self.promises.counts
-            && self.connections.current.held.is_none()
-            && self.core.balance.borrow().overdrawn(last.server)
-            && self
-                .core
-                .now_us()
-                .saturating_sub(self.connections.current.seen.asked_us)
-                > ASK_EVERY_US
-    }
-
     /// Asks what lets a replica, or another one, serve this read.
     pub(crate) async fn ask_before_read(&mut self, shape: &Shape) {
-        match self.may_prove(shape) {
+        match may_prove(&self.connections, &self.promises, shape) {
             true => self.prove_writes().await,
-            false => self.ask_to_move().await,
+            false => {
+                ask_to_move(
+                    &self.core,
+                    &self.user,
+                    &self.variables,
+                    &mut self.connections,
+                )
+                .await
+            }
         }
     }
+}
 
-    /// Asks the server of the last read for its position.
-    async fn ask_to_move(&mut self) {
-        self.connections.current.seen.asked_us = self.core.now_us();
-        let snapshot = self.core.snapshot();
-        let last = self
-            .connections
-            .current
-            .seen
-            .last_read
-            .map(|last| last.server);
-        if let Some(server) = last.and_then(|id| snapshot.server(id)) {
-            self.ask_position(server).await;
+impl Promises {
+    /// The level that this statement is asked to have, if it is a read: its own, or the session's.
+    pub(crate) fn level_of(&self, shape: &Shape) -> Level {
+        shape.level.unwrap_or(self.level)
+    }
+}
+
+impl GroupConnections {
+    /// What the session wrote may be more than it was told.
+    pub(crate) fn lose_proof(&mut self) {
+        self.current.seen.unproved = true;
+    }
+}
+
+/// The session has this of the current group from now on.
+pub(crate) fn require(core: &Core, connections: &mut GroupConnections, position: Position) {
+    let snapshot = core.shared.published.load();
+    if let Some(group) = connections.group(&snapshot) {
+        connections.current.seen.turn(group.timeline());
+    }
+    connections.current.seen.raise(position);
+}
+
+/// A statement was sent and nobody knows what became of it.
+pub(crate) fn note_committed(
+    core: &Core,
+    connections: &mut GroupConnections,
+    transaction: &Transaction,
+    promises: &mut Promises,
+    gtid: &str,
+) {
+    let snapshot = core.shared.published.load();
+    let primary = connections
+        .group(&snapshot)
+        .and_then(|group| group.primary());
+    let engine = primary.map(|server| server.engine);
+    match engine.and_then(|engine| Position::parse(engine, gtid)) {
+        Some(position) => {
+            client_level::tell_client(core, connections, transaction, Some(&position));
+            require(core, connections, position);
+        }
+        None => {
+            client_level::tell_client(core, connections, transaction, None);
+            connections.current.seen.unproved = true;
         }
     }
+    promises.wrote = true;
+}
 
-    /// A position that the server of a read has had since.
-    pub(crate) async fn position_after(
-        &self,
-        server: Option<&Server>,
-        last: &LastRead,
-    ) -> Option<Position> {
-        let server = server?;
-        if let Some(known) = server.fresh.known()
-            && known.asked_us > last.ended_us
-        {
-            return Some(known.position.clone());
-        }
-        self.ask_position(server).await
-    }
+/// True when [`Session::prove_writes`] may let a replica serve this statement.
+pub(crate) fn may_prove(
+    connections: &GroupConnections,
+    promises: &Promises,
+    shape: &Shape,
+) -> bool {
+    connections.current.seen.unproved
+        && !connections.current.seen.unlogged
+        && shape.class == Class::Read
+        && connections.current.held.is_none()
+        && promises.level_of(shape).has_floor()
+}
 
-    /// Asks a server for its position, on a connection of this session's account.
-    pub(crate) async fn ask_position(&self, server: &Server) -> Option<Position> {
-        let snapshot = self.core.snapshot();
-        let target = crate::target::target(&snapshot, server.id, !server.serves_writes())?;
-        let pools = &self.core.pools;
-        let key = pools.key(server.id, target.read_only, &self.user.identity.pass);
-        let state = Rc::clone(&self.variables.state);
-        let mut lease = pools.take(&target, key, &state, 0).await.ok()?;
-        let asked_us = self.core.now_us();
-        let position = executed(lease.connection_mut()).await?;
-        lease.release();
-        server.fresh.learn(position.clone(), asked_us);
-        Some(position)
-    }
+/// True when the server of the last read has served too much, and asking it for its position may
+/// let another one serve. Looks of the control plane seldom come between two reads of a session
+/// that reads without a pause.
+pub(crate) fn may_ask_to_move(
+    core: &Core,
+    connections: &GroupConnections,
+    promises: &Promises,
+    shape: &Shape,
+) -> bool {
+    let Some(last) = connections.current.seen.last_read else {
+        return false;
+    };
+    shape.class == Class::Read
+        && promises.monotonic
+        && promises.counts
+        && connections.current.held.is_none()
+        && core.balance.borrow().overdrawn(last.server)
+        && core
+            .now_us()
+            .saturating_sub(connections.current.seen.asked_us)
+            > ASK_EVERY_US
+}
 
-    /// What the session began with.
-    pub(crate) fn default_promises(&self) -> Consistency {
-        let name = self.user.name();
-        self.core.consistency_of(name, self.user.peer.ip())
+/// Asks the server of the last read for its position.
+async fn ask_to_move(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+) {
+    connections.current.seen.asked_us = core.now_us();
+    let snapshot = core.snapshot();
+    let last = connections.current.seen.last_read.map(|last| last.server);
+    if let Some(server) = last.and_then(|id| snapshot.server(id)) {
+        ask_position(core, user, variables, server).await;
     }
+}
 
-    /// The session starts anew with the defaults of its account. What it has written and seen, its
-    /// reads must have as before.
-    pub(crate) fn renew_promises(&mut self) {
-        let name = self.user.name();
-        let mut renewed = self.core.promises_of(name, self.user.peer.ip());
-        renewed.wrote = self.promises.wrote;
-        self.promises = renewed;
+/// A position that the server of a read has had since.
+pub(crate) async fn position_after(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    server: Option<&Server>,
+    last: &LastRead,
+) -> Option<Position> {
+    let server = server?;
+    if let Some(known) = server.fresh.known()
+        && known.asked_us > last.ended_us
+    {
+        return Some(known.position.clone());
     }
+    ask_position(core, user, variables, server).await
+}
+
+/// Asks a server for its position, on a connection of this session's account.
+pub(crate) async fn ask_position(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    server: &Server,
+) -> Option<Position> {
+    let snapshot = core.snapshot();
+    let target = crate::target::target(&snapshot, server.id, !server.serves_writes())?;
+    let pools = &core.pools;
+    let key = pools.key(server.id, target.read_only, &user.identity.pass);
+    let state = Rc::clone(&variables.state);
+    let mut lease = pools.take(&target, key, &state, 0).await.ok()?;
+    let asked_us = core.now_us();
+    let position = executed(lease.connection_mut()).await?;
+    lease.release();
+    server.fresh.learn(position.clone(), asked_us);
+    Some(position)
+}
+
+/// What the session began with.
+pub(crate) fn default_promises(core: &Core, user: &SessionUser) -> Consistency {
+    let name = user.name();
+    core.consistency_of(name, user.peer.ip())
+}
+
+/// The session starts anew with the defaults of its account. What it has written and seen, its
+/// reads must have as before.
+pub(crate) fn renew_promises(core: &Core, user: &SessionUser, promises: &mut Promises) {
+    let name = user.name();
+    let mut renewed = core.promises_of(name, user.peer.ip());
+    renewed.wrote = promises.wrote;
+    *promises = renewed;
 }
 
 impl Core {
@@ -517,68 +469,4 @@ pub(crate) async fn executed(connection: &mut Connection) -> Option<Position> {
     let ask = format!("SELECT {}", heartbeat::executed(engine));
     let answer = connection.ask(ask.as_bytes()).await.ok()?;
     Position::parse(engine, &String::from_utf8_lossy(answer.first()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use sqltext::{Dialect, Mode, Scan};
-
-    fn level(text: &str) -> Result<Option<Level>, String> {
-        let mut scan = Scan::new();
-        scan.read(text.as_bytes(), &Mode::new(Dialect::MariaDb, 101_100));
-        hinted(&scan.hint, text.as_bytes()).map(|asked| asked.level)
-    }
-
-    #[test]
-    fn hints_ask_for_levels() {
-        let eventual = |max_lag_us| Ok(Some(Level::Eventual { max_lag_us }));
-        assert_eq!(level("SELECT 1"), Ok(None));
-        assert_eq!(level("/*ms=master*/ SELECT 1"), Ok(None));
-        assert_eq!(level("/*ms=strong*/ SELECT 1"), Ok(Some(Level::Strong)));
-        assert_eq!(level("/*ms=eventual*/ SELECT 1"), eventual(None));
-        assert_eq!(
-            level("/*heddle consistency=Session*/ SELECT 1"),
-            Ok(Some(Level::Session))
-        );
-        assert_eq!(level("/*ms=client*/ SELECT 1"), Ok(Some(Level::Client)));
-        assert_eq!(
-            level("/*heddle consistency=client*/ SELECT 1"),
-            Ok(Some(Level::Client))
-        );
-        assert_eq!(
-            level("/*heddle max_lag_ms=50*/ SELECT 1"),
-            eventual(Some(50_000))
-        );
-        assert_eq!(
-            level("/*heddle consistency='eventual' max_lag_ms=0*/ SELECT 1"),
-            eventual(Some(0))
-        );
-    }
-
-    #[test]
-    fn hints_that_cannot_be_followed_say_why() {
-        for (hint, why) in [
-            (
-                "consistency=best",
-                "the hint consistency=best is none of eventual, session, client or strong",
-            ),
-            (
-                "max_lag_ms=-1",
-                "the hint max_lag_ms=-1 is no number of milliseconds",
-            ),
-            (
-                "max_lag_ms=5s",
-                "the hint max_lag_ms=5s is no number of milliseconds",
-            ),
-            (
-                "consistency=strong max_lag_ms=5",
-                "the hint max_lag_ms has no meaning at level strong",
-            ),
-            ("strong", "the hint 'strong' is no key=value"),
-        ] {
-            let text = format!("/*heddle {hint}*/ SELECT 1");
-            assert_eq!(level(&text), Err(why.to_owned()));
-        }
-    }
 }

@@ -10,12 +10,15 @@ use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::group_connections::Held;
 use crate::pin::Pins;
-use crate::session::Session;
+use crate::prepared;
+use crate::prepared_packets;
+use crate::session::{self, Session};
+use crate::settle;
 
 impl Session {
     /// COM_STMT_SEND_LONG_DATA has no reply; what fails here is said by the EXECUTE.
     pub(crate) async fn long_data(&mut self) -> Result<(), End> {
-        let id = self.named_statement();
+        let id = prepared::named_statement(&self.client, &self.prepared);
         let param = match self.client.payload().get(5..7) {
             Some(param) => u16::from_le_bytes([param[0], param[1]]),
             None => return Ok(()),
@@ -54,9 +57,22 @@ impl Session {
             return false;
         };
         let connection = lease.connection_mut();
-        let sent = match self.ready_statement(connection, id).await {
+        let sent = match prepared::ready_statement(
+            &self.core,
+            &self.promises,
+            &self.prepared,
+            connection,
+            id,
+        )
+        .await
+        {
             Ok(()) => {
-                self.address_statement(connection, id);
+                prepared_packets::address_statement(
+                    &mut self.client,
+                    &self.prepared,
+                    connection,
+                    id,
+                );
                 if let Some(statement) = self.prepared.statements.get(&id) {
                     connection.tie(&statement.key, true);
                 }
@@ -80,7 +96,7 @@ impl Session {
     /// COM_STMT_CLOSE has no reply. The connections keep the statement for whoever needs it next,
     /// but a cursor ends now.
     pub(crate) async fn close_statement(&mut self) -> Result<(), End> {
-        let id = self.named_statement();
+        let id = prepared::named_statement(&self.client, &self.prepared);
         let Some(statement) = self.prepared.statements.remove(&id) else {
             return Ok(());
         };
@@ -102,9 +118,15 @@ impl Session {
 
     /// COM_STMT_RESET: forgets long data and closes the cursor.
     pub(crate) async fn reset_statement(&mut self) -> Result<(), End> {
-        let id = self.named_statement();
+        let id = prepared::named_statement(&self.client, &self.prepared);
         let Some(statement) = self.prepared.statements.get_mut(&id) else {
-            return self.unknown_statement(id, "mysqld_stmt_reset").await;
+            return prepared::unknown_statement(
+                &mut self.client,
+                &self.variables,
+                id,
+                "mysqld_stmt_reset",
+            )
+            .await;
         };
         let at_server = statement.cursor || statement.long_data;
         (statement.cursor, statement.long_data) = (false, false);
@@ -121,13 +143,17 @@ impl Session {
                 self.run_command(Shape::command(), Job::Frame(Expect::Single))
                     .await
             }
-            _ => self.client.ok(self.status_now()).await,
+            _ => {
+                self.client
+                    .ok(session::status_now(&self.variables, &self.transaction))
+                    .await
+            }
         }
     }
 
     /// COM_STMT_FETCH: more rows of an open cursor.
     pub(crate) async fn fetch(&mut self) -> Result<(), End> {
-        let id = self.named_statement();
+        let id = prepared::named_statement(&self.client, &self.prepared);
         let key = self
             .prepared
             .statements
@@ -140,7 +166,13 @@ impl Session {
         };
         let Some(known) = known else {
             if !self.prepared.statements.contains_key(&id) {
-                return self.unknown_statement(id, "mysqld_stmt_fetch").await;
+                return prepared::unknown_statement(
+                    &mut self.client,
+                    &self.variables,
+                    id,
+                    "mysqld_stmt_fetch",
+                )
+                .await;
             }
             let end = match self.variables.mode.dialect {
                 Dialect::MariaDb => "",
@@ -169,8 +201,15 @@ impl Session {
         let Some(Held { lease, mut pins }) = self.connections.current.held.take() else {
             return;
         };
-        pins.set(Pins::STATEMENT, self.has_ties());
-        self.give_back_after_error(lease, pins);
+        pins.set(Pins::STATEMENT, self.prepared.has_ties());
+        settle::give_back_after_error(
+            &self.core,
+            &self.handle,
+            &self.variables,
+            &mut self.connections,
+            lease,
+            pins,
+        );
     }
 
     /// A connection for a command without a reply.

@@ -13,8 +13,12 @@ use mysql_wire::relay::Outcome;
 use sqltext::{Facts, Scope, Verb};
 use std::rc::Rc;
 
+use crate::assigned;
 use crate::exec::{Job, Run, Shape};
-use crate::session::Session;
+use crate::login::SessionUser;
+use crate::per_core::{Core, Handle};
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
 
 /// Both are set by SET GLOBAL TRANSACTION; a server has them under one of the names at least.
 const TRANSACTION: [&str; 4] = [
@@ -38,11 +42,6 @@ const OF_LOGIN: [&str; 6] = [
 ];
 
 impl Session {
-    /// True for a text that may set global variables.
-    pub(crate) fn may_set_globals(shape: &Shape) -> bool {
-        shape.facts.contains(Facts::GLOBAL_SETTING) && Session::may_assign(shape)
-    }
-
     /// What the global variables are that the text is about to set.
     pub(crate) async fn ask_globals(
         &self,
@@ -92,53 +91,75 @@ impl Session {
         }
         names
     }
+}
 
-    /// After a statement that may have set global variables of this server.
-    pub(crate) fn note_globals(&self, run: &Run, outcome: &Outcome, server: ServerId) {
-        let several = run.shape.facts.contains(Facts::MULTIPLE);
-        if outcome.error.is_none() || several {
-            let defaults = &self.core.shared.defaults;
-            defaults.globals_changed(server, &run.globals);
+/// True for a text that may set global variables.
+pub(crate) fn may_set_globals(shape: &Shape) -> bool {
+    shape.facts.contains(Facts::GLOBAL_SETTING) && assigned::may_assign(shape)
+}
+
+/// After a statement that may have set global variables of this server.
+pub(crate) fn note_globals(core: &Core, run: &Run, outcome: &Outcome, server: ServerId) {
+    let several = run.shape.facts.contains(Facts::MULTIPLE);
+    if outcome.error.is_none() || several {
+        let defaults = &core.shared.defaults;
+        defaults.globals_changed(server, &run.globals);
+    }
+}
+
+/// Takes what was changed since among the session's own variables.
+#[cold]
+pub(crate) fn keep_defaults(
+    core: &Core,
+    handle: &Handle,
+    user: &SessionUser,
+    variables: &mut SessionVariables,
+) {
+    let defaults = core.shared.defaults.clone();
+    let (then, now) = (variables.defaults, defaults.globals());
+    let mut state = (*variables.state).clone();
+    for Global { name, value } in defaults.since(then) {
+        if state.variable(&name).is_none() && !TRACKING.contains(&&*name) {
+            state = state.with_variable(&name, &value);
         }
     }
+    variables.defaults = now;
+    session::set_state(core, handle, user, variables, Rc::new(state));
+}
 
-    /// Takes what was changed since among the session's own variables.
-    #[cold]
-    pub(crate) fn keep_defaults(&mut self) {
-        let defaults = self.core.shared.defaults.clone();
-        let (then, now) = (self.variables.defaults, defaults.globals());
-        let mut state = (*self.variables.state).clone();
-        for Global { name, value } in defaults.since(then) {
-            if state.variable(&name).is_none() && !TRACKING.contains(&&*name) {
-                state = state.with_variable(&name, &value);
-            }
-        }
-        self.variables.defaults = now;
-        self.set_state(Rc::new(state));
-    }
+/// The session begins, or begins anew: it has what servers have now.
+pub(crate) fn take_defaults(core: &Core, variables: &mut SessionVariables) {
+    variables.defaults = core.shared.defaults.globals();
+}
 
-    /// The session begins, or begins anew: it has what servers have now.
-    pub(crate) fn take_defaults(&mut self) {
-        self.variables.defaults = self.core.shared.defaults.globals();
+/// Goes on with what a connection has become, where its server did not set all of the state.
+#[inline]
+pub(crate) fn accept(
+    core: &Core,
+    handle: &Handle,
+    user: &SessionUser,
+    variables: &mut SessionVariables,
+    connection: &Connection,
+) {
+    if !SessionState::same(connection.state(), &variables.state) {
+        session::set_state(core, handle, user, variables, connection.state().clone());
     }
+}
 
-    /// Goes on with what a connection has become, where its server did not set all of the state.
-    #[inline]
-    pub(crate) fn accept(&mut self, connection: &Connection) {
-        if !SessionState::same(connection.state(), &self.variables.state) {
-            self.set_state(connection.state().clone());
-        }
-    }
-
-    /// After a server refused to set some of the session's variables: it goes on without them, as it
-    /// would where nobody may set them. False when it was not that.
-    pub(crate) fn does_without_variables(&mut self, error: &PoolError) -> bool {
-        let PoolError::Connection(ConnectionError::Variables { names }) = error else {
-            return false;
-        };
-        let state = self.variables.state.without_variables(names);
-        let fewer = state != *self.variables.state;
-        self.set_state(Rc::new(state));
-        fewer
-    }
+/// After a server refused to set some of the session's variables: it goes on without them, as it
+/// would where nobody may set them. False when it was not that.
+pub(crate) fn does_without_variables(
+    core: &Core,
+    handle: &Handle,
+    user: &SessionUser,
+    variables: &mut SessionVariables,
+    error: &PoolError,
+) -> bool {
+    let PoolError::Connection(ConnectionError::Variables { names }) = error else {
+        return false;
+    };
+    let state = variables.state.without_variables(names);
+    let fewer = state != *variables.state;
+    session::set_state(core, handle, user, variables, Rc::new(state));
+    fewer
 }

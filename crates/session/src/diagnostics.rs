@@ -13,9 +13,16 @@ use mysql_wire::result::{ColumnKind, Value, ValueKind, encode_binary_row, encode
 use mysql_wire::status::Status;
 use sqltext::{Ask, Class, Dialect, Facts, ShowDiagnostics, Verb};
 
+use crate::client::Client;
 use crate::end::End;
-use crate::exec::{Job, Shape};
-use crate::session::Session;
+use crate::exec::{self, Job, Shape};
+use crate::per_core::Handle;
+use crate::servers_tried;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::statement_run::StatementRun;
+use crate::transaction::Transaction;
+use crate::variables;
 
 /// Leaves no warnings on either engine: it has a table, though an empty one.
 const FORGET_WARNINGS: &[u8] = b"SELECT 1 FROM (SELECT 1) one LIMIT 0";
@@ -166,69 +173,6 @@ fn keeps_found_rows(shape: &Shape) -> bool {
 }
 
 impl Session {
-    /// Takes note of the reply to the current command.
-    pub(crate) fn note_diagnostics(&mut self, shape: &Shape, outcome: &Outcome) {
-        let dialect = self.variables.mode.dialect;
-        match self.uses_tables(shape) {
-            true => self.variables.diagnostics.note(shape, outcome, dialect),
-            false => {
-                let diagnostics = &mut self.variables.diagnostics;
-                diagnostics.note_without_tables(shape, outcome, dialect);
-            }
-        }
-    }
-
-    /// False when the current command surely uses no table. It is known of those only that run between others all
-    /// the time: SET, USE, and what begins and ends transactions.
-    fn uses_tables(&self, shape: &Shape) -> bool {
-        if shape.facts.contains(Facts::MULTIPLE) {
-            return true;
-        }
-        match shape.class {
-            Class::Use | Class::Transaction | Class::Empty => false,
-            Class::Set => {
-                let text = self.client.payload();
-                let word = |part: &[u8]| part.eq_ignore_ascii_case(b"select");
-                text.first() != Some(&(Command::Query as u8)) || text.windows(6).any(word)
-            }
-            _ => true,
-        }
-    }
-
-    /// True when the connection cannot answer a question about the session's last statement. Even
-    /// the right one cannot when that left no warnings and those before are another session's.
-    pub(crate) fn must_recall(&self, connection: &Connection, shape: &Shape) -> bool {
-        let nothing = shape.facts.contains(Facts::WARNINGS)
-            && shape.verb != Verb::GetDiagnostics
-            && !self.variables.diagnostics.any
-            && ![0, self.handle.id].contains(&connection.owner.warned);
-        let told = self.variables.diagnostics.told()
-            && shape.facts.contains(Facts::WARNINGS)
-            && shape.verb != Verb::GetDiagnostics;
-        nothing || told || !self.still_knows(connection)
-    }
-
-    /// Makes a connection say what the last statement left when that was nothing. False when
-    /// there was something, or when other values are asked for too.
-    pub(crate) async fn leave_nothing(&self, lease: &mut Lease, shape: &Shape) -> bool {
-        let numbers = Facts::FOUND_ROWS | Facts::ROW_COUNT;
-        let barred = self.handle.killed.get()
-            || self
-                .variables
-                .user_variables
-                .as_ref()
-                .is_some_and(|own| own.lost())
-            || shape.facts.intersects(numbers)
-            || self.variables.diagnostics.any;
-        if barred {
-            return false;
-        }
-        let connection = lease.connection_mut();
-        let forgotten = connection.run(&[(Command::Query, FORGET_WARNINGS)]).await;
-        connection.owner.warned = 0;
-        forgotten.is_ok()
-    }
-
     /// Runs a statement that asks for diagnostics whose connection is gone.
     pub(crate) async fn recall(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         self.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
@@ -241,7 +185,15 @@ impl Session {
             let rows = chosen(&all.rows, &show);
             if !show.count {
                 let columns = all.columns.clone();
-                return self.say_diagnostics(columns, rows, job).await;
+                return say_diagnostics(
+                    &mut self.client,
+                    &self.variables,
+                    &self.transaction,
+                    columns,
+                    rows,
+                    job,
+                )
+                .await;
             }
             let (what, ask) = match show.errors {
                 true => ("error", Ask::ErrorCount),
@@ -261,13 +213,8 @@ impl Session {
         let text = sqltext::replace(text, &self.variables.mode, value);
         match text.filter(|_| all) {
             Some(text) => self.run_recalled(shape, job, text).await,
-            None => self.say_gone().await,
+            None => say_gone(&mut self.client).await,
         }
-    }
-
-    async fn say_gone(&mut self) -> Result<(), End> {
-        let details = ["the diagnostics"];
-        self.client.error(&error::DIAGNOSTICS_GONE, &details).await
     }
 
     /// Runs a statement with another text.
@@ -280,7 +227,7 @@ impl Session {
             false => (false, None),
         };
         shape.facts -= Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS;
-        self.leave_text(&mut shape, self.text(job));
+        variables::leave_text(&self.core, &self.variables, &mut shape, self.text(job));
         let done = match job {
             Job::Frame(_) if !self.client.is_split() => {
                 self.client.replace_text(&text);
@@ -288,14 +235,14 @@ impl Session {
             }
             Job::Execute(id) => {
                 let text = self.core.text(&text);
-                let own = self.exchange_text(id, text);
+                let own = self.prepared.exchange_text(id, text);
                 let done = Box::pin(self.run_free(shape, job)).await;
                 if let Some(own) = own {
-                    self.exchange_text(id, own);
+                    self.prepared.exchange_text(id, own);
                 }
                 done
             }
-            _ => self.say_gone().await,
+            _ => say_gone(&mut self.client).await,
         };
         if before.0 && !self.variables.diagnostics.any {
             (
@@ -305,18 +252,103 @@ impl Session {
         }
         done
     }
+}
 
-    async fn say_diagnostics(
-        &mut self,
-        columns: Vec<Box<[u8]>>,
-        rows: Vec<Warning>,
-        job: Job,
-    ) -> Result<(), End> {
-        let status = self.status_now();
-        let binary = matches!(job, Job::Execute(_));
-        let rows: Vec<_> = rows.iter().map(|row| encoded(row, binary)).collect();
-        self.client.raw_rows(&columns, &rows, status).await
+/// Takes note of the reply to the current command.
+pub(crate) fn note_diagnostics(
+    client: &Client,
+    variables: &mut SessionVariables,
+    shape: &Shape,
+    outcome: &Outcome,
+) {
+    let dialect = variables.mode.dialect;
+    match uses_tables(client, shape) {
+        true => variables.diagnostics.note(shape, outcome, dialect),
+        false => {
+            let diagnostics = &mut variables.diagnostics;
+            diagnostics.note_without_tables(shape, outcome, dialect);
+        }
     }
+}
+
+/// False when the current command surely uses no table. It is known of those only that run between others all
+/// the time: SET, USE, and what begins and ends transactions.
+fn uses_tables(client: &Client, shape: &Shape) -> bool {
+    if shape.facts.contains(Facts::MULTIPLE) {
+        return true;
+    }
+    match shape.class {
+        Class::Use | Class::Transaction | Class::Empty => false,
+        Class::Set => {
+            let text = client.payload();
+            let word = |part: &[u8]| part.eq_ignore_ascii_case(b"select");
+            text.first() != Some(&(Command::Query as u8)) || text.windows(6).any(word)
+        }
+        _ => true,
+    }
+}
+
+/// True when the connection cannot answer a question about the session's last statement. Even
+/// the right one cannot when that left no warnings and those before are another session's.
+pub(crate) fn must_recall(
+    handle: &Handle,
+    variables: &SessionVariables,
+    run: &StatementRun,
+    connection: &Connection,
+    shape: &Shape,
+) -> bool {
+    let nothing = shape.facts.contains(Facts::WARNINGS)
+        && shape.verb != Verb::GetDiagnostics
+        && !variables.diagnostics.any
+        && ![0, handle.id].contains(&connection.owner.warned);
+    let told = variables.diagnostics.told()
+        && shape.facts.contains(Facts::WARNINGS)
+        && shape.verb != Verb::GetDiagnostics;
+    nothing || told || !servers_tried::still_knows(handle, run, connection)
+}
+
+/// Makes a connection say what the last statement left when that was nothing. False when
+/// there was something, or when other values are asked for too.
+pub(crate) async fn leave_nothing(
+    handle: &Handle,
+    variables: &SessionVariables,
+    lease: &mut Lease,
+    shape: &Shape,
+) -> bool {
+    let numbers = Facts::FOUND_ROWS | Facts::ROW_COUNT;
+    let barred = handle.killed.get()
+        || variables
+            .user_variables
+            .as_ref()
+            .is_some_and(|own| own.lost())
+        || shape.facts.intersects(numbers)
+        || variables.diagnostics.any;
+    if barred {
+        return false;
+    }
+    let connection = lease.connection_mut();
+    let forgotten = connection.run(&[(Command::Query, FORGET_WARNINGS)]).await;
+    connection.owner.warned = 0;
+    forgotten.is_ok()
+}
+
+async fn say_gone(client: &mut Client) -> Result<(), End> {
+    let details = ["the diagnostics"];
+    client.error(&error::DIAGNOSTICS_GONE, &details).await
+}
+
+async fn say_diagnostics(
+    client: &mut Client,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    columns: Vec<Box<[u8]>>,
+    rows: Vec<Warning>,
+    job: Job,
+) -> Result<(), End> {
+    let status = session::status_now(variables, transaction);
+    let binary = matches!(job, Job::Execute(_));
+    let rows: Vec<_> = rows.iter().map(|row| encoded(row, binary)).collect();
+    client.raw_rows(&columns, &rows, status).await
 }
 
 /// A row as the client's protocol has it.

@@ -4,30 +4,40 @@
 //! Nothing is retried that may have had an effect: only reads outside transactions, and only while
 //! the client has not seen a byte of the reply.
 
-use std::rc::Rc;
-
-use backend::{
-    Connection, ConnectionError, Global, Lease, NO_ROLE, PoolError, ROLE, TOO_MANY_STATEMENTS,
-    Target,
-};
+use backend::{Connection, ConnectionError, Global, Lease, PoolError, TOO_MANY_STATEMENTS, Target};
 use farm::{ServerId, error};
 use mysql_wire::relay::{Expect, Outcome};
 use routing::{Level, Plan};
 use sqltext::{Class, Facts, MsHint, Verb};
 
-use crate::aside::Aside;
+use crate::aside::{self, Aside};
 use crate::changes::Changes;
+use crate::client::Client;
+use crate::client_level;
+use crate::consistency;
 use crate::counters::count;
+use crate::defaults;
+use crate::diagnostics;
 use crate::end::End;
+use crate::floor_waits;
+use crate::hedge;
 use crate::hold::Hold;
-use crate::outcome::LostOn;
+use crate::loss;
+use crate::outcome::{self, LostOn};
+use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
+use crate::prepared;
 use crate::profile::Step;
-use crate::reads::Transient;
+use crate::reads::{self, Transient};
 use crate::refuse::ServerRefusal;
 use crate::resume::{Resume, Sent};
-use crate::session::Session;
-use crate::train::Train;
+use crate::servers_tried;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::settle;
+use crate::statement_run::StatementRun;
+use crate::train::{self, Train};
+use crate::without;
 
 /// What the tokenizer said of a text, or what stands for it where there is none.
 #[derive(Clone, Copy, Debug)]
@@ -255,11 +265,26 @@ impl Loss {
 impl Session {
     /// Runs a command that only a server of the current seat can answer.
     pub(crate) async fn run_on_servers(&mut self, shape: Shape, job: Job) -> Result<(), End> {
-        let mut run = self.new_run(shape, job);
+        let mut run = reads::new_run(
+            &self.core,
+            &mut self.client,
+            &self.variables,
+            &mut self.run,
+            shape,
+            job,
+        );
         // Servers that have failed this statement. Each is tried once, so the loop ends.
         let mut avoid = Vec::new();
-        self.heed_client(&shape);
-        if self.may_prove(&shape) || self.may_ask_to_move(&shape) {
+        client_level::heed_client(
+            &self.core,
+            &mut self.connections,
+            &mut self.transaction,
+            &self.promises,
+            &shape,
+        );
+        if consistency::may_prove(&self.connections, &self.promises, &shape)
+            || consistency::may_ask_to_move(&self.core, &self.connections, &self.promises, &shape)
+        {
             Box::pin(self.ask_before_read(&shape)).await;
         }
         while self.try_server(&mut run, &mut avoid).await? {}
@@ -273,18 +298,31 @@ impl Session {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.hold_refused(run, avoid, refusal)).await,
         };
-        self.run.profile.chosen(plan, self.level_of(&run.shape));
+        self.run
+            .profile
+            .chosen(plan, self.promises.level_of(&run.shape));
         // Until the reply begins, a read that nothing holds may go to another server.
-        let free = self.may_move(&run.shape) && !avoid.contains(&plan.server);
+        let free = reads::may_move(&self.core, &self.connections, &run.shape)
+            && !avoid.contains(&plan.server);
         run.alone = self.connections.current.held.is_none();
         let (mut lease, pins) = match self.checkout(&plan, &target, &run.shape).await {
             Ok(taken) => taken,
-            Err(error) if free && elsewhere_may_help(&error, plan.read_only) => {
-                self.suspect_refusal(plan.server, &error);
-                self.pass_over(plan.server, avoid);
+            Err(error) if free && servers_tried::elsewhere_may_help(&error, plan.read_only) => {
+                loss::suspect_refusal(&self.core, &self.handle, plan.server, &error);
+                reads::pass_over(&self.core, &self.connections, plan.server, avoid);
                 return Ok(true);
             }
-            Err(error) if self.does_without(&error) => return Ok(true),
+            Err(error)
+                if without::does_without(
+                    &self.core,
+                    &self.handle,
+                    &self.user,
+                    &mut self.variables,
+                    &error,
+                ) =>
+            {
+                return Ok(true);
+            }
             Err(error) => {
                 let tried = Tried { plan, target, free };
                 return Box::pin(self.hold_failed(run, avoid, &tried, error)).await;
@@ -292,19 +330,48 @@ impl Session {
         };
         self.run.profile.lap(Step::Connect);
         run.pins = pins;
-        let barred = self.is_barred(lease.connection(), &run.shape);
-        if barred && !Box::pin(self.leave_nothing(&mut lease, &run.shape)).await {
-            self.give_back_after_error(lease, pins);
-            self.place_error(run)?;
+        let barred = servers_tried::is_barred(
+            &self.handle,
+            &self.variables,
+            &self.run,
+            lease.connection(),
+            &run.shape,
+        );
+        if barred
+            && !Box::pin(diagnostics::leave_nothing(
+                &self.handle,
+                &self.variables,
+                &mut lease,
+                &run.shape,
+            ))
+            .await
+        {
+            settle::give_back_after_error(
+                &self.core,
+                &self.handle,
+                &self.variables,
+                &mut self.connections,
+                lease,
+                pins,
+            );
+            loss::place_error(&mut self.client, run)?;
             let turning = Box::pin(self.turn_away(run.shape, run.job));
             return turning.await.map(|()| false);
         }
-        if plan.wait && !Box::pin(self.await_floor(&mut lease)).await {
+        if plan.wait
+            && !Box::pin(floor_waits::await_floor(
+                &self.core,
+                &self.connections,
+                &self.promises,
+                &mut lease,
+            ))
+            .await
+        {
             avoid.push(plan.server);
-            self.give_back(lease);
+            settle::give_back(&self.handle, lease);
             return Ok(true);
         }
-        let answer = match self.hedges(&plan, run) {
+        let answer = match hedge::hedges(&self.core, &self.client, &self.connections, &plan, run) {
             true => Box::pin(self.attempt_hedged(&mut lease, run, &plan)).await?,
             false => self.attempt(&mut lease, run, plan.guards()).await?,
         };
@@ -330,26 +397,54 @@ impl Session {
         match answer {
             Answer::Done(_) => return Ok(false),
             Answer::Refused(refusal) => {
-                self.give_back_after_error(lease, run.pins);
-                self.place_error(run)?;
-                self.note_failure(Some(refusal.number));
+                settle::give_back_after_error(
+                    &self.core,
+                    &self.handle,
+                    &self.variables,
+                    &mut self.connections,
+                    lease,
+                    run.pins,
+                );
+                loss::place_error(&mut self.client, run)?;
+                self.transaction.note_failure(Some(refusal.number));
                 self.client.pass_refusal(&refusal).await?;
                 return Ok(false);
             }
             Answer::Again => {
                 run.again = true;
-                self.make_room_for_statement(lease.connection_mut(), run.job)
-                    .await;
-                self.give_back_after_error(lease, run.pins);
+                prepared::make_room_for_statement(
+                    &self.core,
+                    &self.prepared,
+                    lease.connection_mut(),
+                    run.job,
+                )
+                .await;
+                settle::give_back_after_error(
+                    &self.core,
+                    &self.handle,
+                    &self.variables,
+                    &mut self.connections,
+                    lease,
+                    run.pins,
+                );
             }
             Answer::Transient => {
-                self.give_back_after_error(lease, run.pins);
-                self.pause_before_retry(run).await;
+                settle::give_back_after_error(
+                    &self.core,
+                    &self.handle,
+                    &self.variables,
+                    &mut self.connections,
+                    lease,
+                    run.pins,
+                );
+                reads::pause_before_retry(&self.core, run).await;
             }
-            Answer::WritesOnReplica => self.correct(run, lease),
+            Answer::WritesOnReplica => {
+                correct(&self.core, &self.handle, &mut self.client, run, lease)
+            }
             Answer::ReadOnly(refusal) => {
                 lease.connection_mut().owner.statement = 0;
-                self.give_back(lease);
+                settle::give_back(&self.handle, lease);
                 return self.hold_declined(run, avoid, tried, &refusal).await;
             }
             Answer::Differs => {
@@ -357,7 +452,13 @@ impl Session {
                 return self.tell_difference(run, tried).await.map(|()| false);
             }
             Answer::Lost(loss) => {
-                run.lost_on = Some(self.lost_on(lease.connection(), run));
+                run.lost_on = Some(outcome::lost_on(
+                    &self.core,
+                    &mut self.connections,
+                    &self.promises,
+                    lease.connection(),
+                    run,
+                ));
                 drop(lease);
                 return self.after_loss(run, avoid, tried, loss).await;
             }
@@ -365,65 +466,11 @@ impl Session {
         Ok(true)
     }
 
-    /// After a replica refused what looked like a read: it goes to the primary.
-    fn correct(&mut self, run: &mut Run, lease: Lease) {
-        if !self.leave_train(run) {
-            self.give_back(lease);
-        }
-        self.core.learn_writer(run.shape.hash);
-        count(&self.core.counters.reads_corrected);
-        (run.shape.class, run.shape.writes) = (Class::Other, true);
-    }
-
-    /// After a server refused the session's state: it goes on with less of it. False when there is
-    /// nothing that it could do without.
-    pub(crate) fn does_without(&mut self, error: &PoolError) -> bool {
-        self.does_without_database(error)
-            || self.does_without_role(error)
-            || self.does_without_variables(error)
-    }
-
-    /// After a server refused the session's database, which somebody dropped: the session goes on
-    /// without one, as it would have to on a connection of its own. False when it was not that.
-    fn does_without_database(&mut self, error: &PoolError) -> bool {
-        let dropped = database_refused(error) && self.variables.state.database().is_some();
-        if dropped {
-            self.set_state(Rc::new(self.variables.state.with_database(None)));
-        }
-        dropped
-    }
-
-    /// After a server refused the session's role, which was taken from its account: the session goes
-    /// on without one, which gives it as little. False when it was not that.
-    fn does_without_role(&mut self, error: &PoolError) -> bool {
-        let taken = role_refused(error)
-            && self
-                .variables
-                .state
-                .variable(ROLE)
-                .is_some_and(|r| r != NO_ROLE);
-        if taken {
-            self.set_state(Rc::new(self.variables.state.with_variable(ROLE, NO_ROLE)));
-        }
-        taken
-    }
-
-    /// The statement cannot run on this connection as it is, or not at all.
-    fn is_barred(&self, connection: &Connection, shape: &Shape) -> bool {
-        self.handle.killed.get()
-            || self
-                .variables
-                .user_variables
-                .as_ref()
-                .is_some_and(|own| own.lost())
-            || (shape.asks_back() && self.must_recall(connection, shape))
-    }
-
     /// Answers a statement that is not run as it is: its session was killed meanwhile, values of
     /// its variables are lost, or it asks for what this connection does not know.
     async fn turn_away(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         if self.handle.killed.get() {
-            return Err(self.last_word().await);
+            return Err(session::last_word(&self.core, &mut self.client).await);
         }
         if self
             .variables
@@ -437,13 +484,6 @@ impl Session {
         self.recall(shape, job).await
     }
 
-    pub(crate) fn is_known_writer(&self, shape: &Shape) -> bool {
-        shape.class == Class::Read && {
-            let writers = self.core.writers.borrow();
-            !writers.is_empty() && writers.contains(&shape.hash)
-        }
-    }
-
     /// A connection of the planned server in the session's state: the held one with its pins, the
     /// one that was put aside for diagnostics, or one from the pool.
     pub(crate) async fn checkout(
@@ -453,7 +493,13 @@ impl Session {
         shape: &Shape,
     ) -> Result<(Lease, Pins), PoolError> {
         if self.handle.aside.borrow().is_asked() {
-            Box::pin(self.hear_aside()).await;
+            Box::pin(aside::hear_aside(
+                &self.core,
+                &self.handle,
+                &mut self.variables,
+                &mut self.connections,
+            ))
+            .await;
         }
         if let Some(held) = self.connections.take_held(&self.variables.state).await? {
             return Ok((held.lease, held.pins));
@@ -464,7 +510,15 @@ impl Session {
             .key(plan.server, plan.read_only, &self.user.identity.pass);
         let aside = self.handle.aside.take();
         if let Aside::Kept(kept) = aside
-            && let Some(lease) = Box::pin(self.take_up(*kept, key)).await
+            && let Some(lease) = Box::pin(aside::take_up(
+                &self.core,
+                &self.handle,
+                &mut self.variables,
+                &mut self.connections,
+                *kept,
+                key,
+            ))
+            .await
         {
             return Ok((lease, Pins::empty()));
         }
@@ -472,7 +526,7 @@ impl Session {
             return Ok((held.lease, held.pins));
         }
         if self.variables.defaults != self.core.shared.defaults.globals() {
-            self.keep_defaults();
+            defaults::keep_defaults(&self.core, &self.handle, &self.user, &mut self.variables);
         }
         let back = shape.asks_back() || shape.facts.contains(Facts::LAST_INSERT_ID);
         let prefer = match &self.variables.user_variables {
@@ -489,54 +543,27 @@ impl Session {
             count(&self.core.counters.pool_waits_failed);
         }
         let mut lease = taken?;
-        self.accept(lease.connection());
+        defaults::accept(
+            &self.core,
+            &self.handle,
+            &self.user,
+            &mut self.variables,
+            lease.connection(),
+        );
         let pins = match self.variables.lasting.is_empty() {
             true => Pins::empty(),
-            false => Box::pin(self.bring_lasting(lease.connection_mut())).await?,
+            false => Box::pin(self.variables.bring_lasting(lease.connection_mut())).await?,
         };
         Ok((lease, pins))
     }
+}
 
-    /// True when the connection's last statement was this session's last statement.
-    pub(crate) fn still_knows(&self, connection: &Connection) -> bool {
-        let owner = connection.owner;
-        owner.session == self.handle.id && owner.statement == self.run.number
+/// After a replica refused what looked like a read: it goes to the primary.
+fn correct(core: &Core, handle: &Handle, client: &mut Client, run: &mut Run, lease: Lease) {
+    if !train::leave_train(client, run) {
+        settle::give_back(handle, lease);
     }
-}
-
-/// True for failures that say nothing about the session: another server may do better. So may a
-/// replica's refusal of a database or an account that it does not have yet.
-fn elsewhere_may_help(error: &PoolError, replica: bool) -> bool {
-    let refused = |number| matches!(number, 1040 | 1203 | 1226 | 1053);
-    match error {
-        PoolError::Connection(ConnectionError::Refused { number, .. }) => {
-            let missing = *number == 1045 || database_refused(error) || role_refused(error);
-            refused(*number) || (replica && missing)
-        }
-        _ => true,
-    }
-}
-
-/// The session's role is not there, or not granted any more (ER_INVALID_ROLE of MariaDB,
-/// ER_ROLE_NOT_GRANTED of MySQL).
-fn role_refused(error: &PoolError) -> bool {
-    matches!(
-        error,
-        PoolError::Connection(ConnectionError::Refused {
-            number: 1959 | 3530,
-            ..
-        })
-    )
-}
-
-/// The session's database is not there (ER_BAD_DB_ERROR), or not for this account any more
-/// (ER_DBACCESS_DENIED_ERROR).
-fn database_refused(error: &PoolError) -> bool {
-    matches!(
-        error,
-        PoolError::Connection(ConnectionError::Refused {
-            number: 1049 | 1044,
-            ..
-        })
-    )
+    core.learn_writer(run.shape.hash);
+    count(&core.counters.reads_corrected);
+    (run.shape.class, run.shape.writes) = (Class::Other, true);
 }

@@ -12,33 +12,31 @@ use mysql_wire::relay::Expect;
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::group_connections::Held;
+use crate::group_connections::{GroupConnections, Held};
+use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
+use crate::query;
 use crate::renew::renew;
-use crate::session::Session;
+use crate::session::{self, Session};
 
 impl Session {
-    /// Keeps the connection of a login with an expired password.
-    pub(crate) fn stay_on(&mut self, lease: Lease) {
-        let pins = Pins::PASSWORD;
-        pins.count_new(Pins::empty(), &self.core.counters);
-        self.connections.current.last_server = Some(lease.connection().server);
-        self.connections.current.held = Some(Held { lease, pins });
-    }
-
     /// One command while the password has not been changed. Nothing is answered here that the
     /// server would refuse.
     pub(crate) async fn in_sandbox(&mut self, command: Command) -> Result<(), End> {
         match command {
             Command::Query => {
-                if self.has_attributes() && self.client.take_attributes().is_err() {
-                    return self.malformed_attributes().await;
+                if query::has_attributes(&self.client) && self.client.take_attributes().is_err() {
+                    return query::malformed_attributes(&mut self.client).await;
                 }
-                let shape = self.query_shape();
+                let shape = query::query_shape(&self.core, &self.client, &self.variables);
                 self.run_command(shape, Job::Frame(Expect::Results)).await
             }
             Command::Quit => Err(End::Quit),
-            Command::Ping => self.client.ok(self.status_now()).await,
+            Command::Ping => {
+                self.client
+                    .ok(session::status_now(&self.variables, &self.transaction))
+                    .await
+            }
             Command::StmtPrepare => self.prepare().await,
             Command::StmtExecute => self.execute().await,
             Command::StmtClose => self.close_statement().await,
@@ -49,18 +47,26 @@ impl Session {
             }
         }
     }
+}
 
-    /// Ends what belongs to the session on the connection that it held. One that cannot be had
-    /// again is kept.
-    pub(crate) async fn end_hold(&mut self, mut held: Held) {
-        if !held.pins.contains(Pins::PASSWORD) {
-            renew(&self.handle, held).await;
-            return;
-        }
-        let reset = [(Command::ResetConnection, &b""[..])];
-        if held.lease.connection_mut().run(&reset).await.is_ok() {
-            held.pins = Pins::PASSWORD;
-            self.connections.current.held = Some(held);
-        }
+/// Keeps the connection of a login with an expired password.
+pub(crate) fn stay_on(core: &Core, connections: &mut GroupConnections, lease: Lease) {
+    let pins = Pins::PASSWORD;
+    pins.count_new(Pins::empty(), &core.counters);
+    connections.current.last_server = Some(lease.connection().server);
+    connections.current.held = Some(Held { lease, pins });
+}
+
+/// Ends what belongs to the session on the connection that it held. One that cannot be had
+/// again is kept.
+pub(crate) async fn end_hold(handle: &Handle, connections: &mut GroupConnections, mut held: Held) {
+    if !held.pins.contains(Pins::PASSWORD) {
+        renew(handle, held).await;
+        return;
+    }
+    let reset = [(Command::ResetConnection, &b""[..])];
+    if held.lease.connection_mut().run(&reset).await.is_ok() {
+        held.pins = Pins::PASSWORD;
+        connections.current.held = Some(held);
     }
 }

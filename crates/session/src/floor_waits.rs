@@ -10,8 +10,10 @@ use engine::heartbeat::wait_for;
 use farm::{Position, ServerId};
 use futures_channel::oneshot;
 
+use crate::consistency::Promises;
 use crate::counters::count;
-use crate::session::Session;
+use crate::group_connections::GroupConnections;
+use crate::per_core::Core;
 
 /// The questions that are under way.
 #[derive(Default)]
@@ -85,44 +87,47 @@ impl Drop for Question<'_> {
     }
 }
 
-impl Session {
-    /// Waits on a replica until it has what the session's reads need; false when it has not come in
-    /// time, or the connection broke and is to be closed.
-    pub(crate) async fn await_floor(&self, lease: &mut Lease) -> bool {
-        let Some(floor) = self.promises.required(&self.connections.current.seen) else {
-            return true;
-        };
-        count(&self.core.counters.reads_waited);
-        let connection = lease.connection_mut();
-        let joined = self.core.floor_waits.join(connection.server, floor).await;
-        let came = match joined {
-            Some(came) => came,
-            None => self.ask_for_floor(connection, floor).await,
-        };
-        if !came {
-            count(&self.core.counters.reads_waited_in_vain);
-        }
-        came
+/// Waits on a replica until it has what the session's reads need; false when it has not come in
+/// time, or the connection broke and is to be closed.
+pub(crate) async fn await_floor(
+    core: &Core,
+    connections: &GroupConnections,
+    promises: &Promises,
+    lease: &mut Lease,
+) -> bool {
+    let Some(floor) = promises.required(&connections.current.seen) else {
+        return true;
+    };
+    count(&core.counters.reads_waited);
+    let connection = lease.connection_mut();
+    let joined = core.floor_waits.join(connection.server, floor).await;
+    let came = match joined {
+        Some(came) => came,
+        None => ask_for_floor(core, connection, floor).await,
+    };
+    if !came {
+        count(&core.counters.reads_waited_in_vain);
     }
+    came
+}
 
-    /// Has a replica wait until it has this; false when it has not come in time.
-    async fn ask_for_floor(&self, connection: &mut Connection, floor: &Position) -> bool {
-        let server = connection.server;
-        let question = self.core.floor_waits.ask(server, floor.clone());
-        let wait_ms = self.core.settings().consistency.wait_ms;
-        let wait = wait_for(connection.engine(), &floor.to_string(), wait_ms);
-        let ask = format!("SELECT {wait}");
-        let Ok(answer) = connection.ask(ask.as_bytes()).await else {
-            connection.condemn();
-            return false;
-        };
-        let came = answer.first().is_some_and(|value| value == b"0");
-        if came && let Some(server) = self.core.shared.published.load().server(server) {
-            server.fresh.raise(floor);
-        }
-        question.answer(came);
-        came
+/// Has a replica wait until it has this; false when it has not come in time.
+async fn ask_for_floor(core: &Core, connection: &mut Connection, floor: &Position) -> bool {
+    let server = connection.server;
+    let question = core.floor_waits.ask(server, floor.clone());
+    let wait_ms = core.settings().consistency.wait_ms;
+    let wait = wait_for(connection.engine(), &floor.to_string(), wait_ms);
+    let ask = format!("SELECT {wait}");
+    let Ok(answer) = connection.ask(ask.as_bytes()).await else {
+        connection.condemn();
+        return false;
+    };
+    let came = answer.first().is_some_and(|value| value == b"0");
+    if came && let Some(server) = core.shared.published.load().server(server) {
+        server.fresh.raise(floor);
     }
+    question.answer(came);
+    came
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use farm::{Group, ServerId, Snapshot};
 use crate::consistency::Seen;
 use crate::per_core::Core;
 use crate::pin::Pins;
-use crate::replay::Log;
+use crate::replay_log::Log;
 use crate::ties::Ties;
 
 /// The number of a seat that was never left: that of the home group, whichever it is.

@@ -14,28 +14,22 @@ use backend::{Connection, Lease};
 use mysql_wire::relay::Expect;
 use routing::Plan;
 
-use crate::attempt::{Pipe, make_room};
+use crate::attempt::{self, Pipe};
+use crate::client::Client;
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Answer, Job, Run};
+use crate::group_connections::GroupConnections;
+use crate::per_core::Core;
+use crate::query;
+use crate::reads;
+use crate::relayed::make_room;
 use crate::session::Session;
 
 /// What one receive gives.
 type Received = (io::Result<usize>, Vec<u8>);
 
 impl Session {
-    /// True for a read that may be run twice: plain text, alone, on a replica.
-    pub(crate) fn hedges(&self, plan: &Plan, run: &Run) -> bool {
-        self.core.settings().reads.hedge_ms > 0
-            && plan.guards()
-            && run.job == Job::Frame(Expect::Results)
-            && run.shape.facts.is_empty()
-            && self.may_move(&run.shape)
-            && !self.client.has_more()
-            && !self.client.is_split()
-            && !self.has_attributes()
-    }
-
     /// Runs the read on this connection, and on another replica's when the answer is late. The lease
     /// is then that of the replica which answered.
     pub(crate) async fn attempt_hedged(
@@ -59,17 +53,17 @@ impl Session {
             }
             (Err(_), _) => Ok(Answer::LOST),
         };
-        self.end_attempt();
+        attempt::end_attempt(&self.handle, &mut self.run);
         answer
     }
 
     /// Sends the read and receives the beginning of its reply, from whoever begins.
     async fn first_bytes(&mut self, lease: &mut Lease, run: &Run, plan: &Plan) -> Received {
-        if let Err(error) = self.send_copy(lease.connection_mut()).await {
+        if let Err(error) = send_copy(&self.client, lease.connection_mut()).await {
             return (Err(error), Vec::new());
         }
         let limit = Duration::from_millis(self.core.settings().reads.hedge_ms);
-        let buffer = self.room();
+        let buffer = room(&self.core);
         let (received, mut other, other_won) = {
             let mut one = Box::pin(lease.connection_mut().recv(buffer));
             if let Some(received) = reactor::timeout(limit, one.as_mut()).await {
@@ -79,7 +73,7 @@ impl Session {
                 return one.await;
             };
             count(&self.core.counters.reads_hedged);
-            let buffer = self.room();
+            let buffer = room(&self.core);
             let mut two = Box::pin(other.connection_mut().recv(buffer));
             let (received, other_won) = match first(one.as_mut(), two.as_mut()).await {
                 // Who broke off has not answered.
@@ -109,21 +103,39 @@ impl Session {
         let key = pools.key(other.server, other.read_only, &self.user.identity.pass);
         let taking = Box::pin(pools.take(&target, key, &self.variables.state, 0));
         let mut lease = reactor::timeout(limit, taking).await?.ok()?;
-        self.send_copy(lease.connection_mut()).await.ok()?;
+        send_copy(&self.client, lease.connection_mut()).await.ok()?;
         Some(lease)
     }
+}
 
-    async fn send_copy(&self, connection: &mut Connection) -> io::Result<()> {
-        let frame = self.client.frame().to_vec();
-        let bytes = frame.len();
-        connection.send(frame, 0..bytes).await.0
-    }
+/// True for a read that may be run twice: plain text, alone, on a replica.
+pub(crate) fn hedges(
+    core: &Core,
+    client: &Client,
+    connections: &GroupConnections,
+    plan: &Plan,
+    run: &Run,
+) -> bool {
+    core.settings().reads.hedge_ms > 0
+        && plan.guards()
+        && run.job == Job::Frame(Expect::Results)
+        && run.shape.facts.is_empty()
+        && reads::may_move(core, connections, &run.shape)
+        && !client.has_more()
+        && !client.is_split()
+        && !query::has_attributes(client)
+}
 
-    fn room(&self) -> Vec<u8> {
-        let mut buffer = self.core.take_buffer();
-        make_room(&mut buffer, 0, false);
-        buffer
-    }
+async fn send_copy(client: &Client, connection: &mut Connection) -> io::Result<()> {
+    let frame = client.frame().to_vec();
+    let bytes = frame.len();
+    connection.send(frame, 0..bytes).await.0
+}
+
+fn room(core: &Core) -> Vec<u8> {
+    let mut buffer = core.take_buffer();
+    make_room(&mut buffer, 0, false);
+    buffer
 }
 
 /// The first of two to be ready; `true` for the second.

@@ -17,13 +17,15 @@ use farm::{Group, GroupKind, Snapshot, error};
 use futures_channel::oneshot;
 use rustc_hash::{FxHashMap, FxHasher};
 
+use crate::attempt;
 use crate::counters::{Counters, count};
 use crate::end::End;
 use crate::exec::Run;
 use crate::group_connections::{HOME, group_of};
+use crate::loss;
 use crate::per_core::{Core, Handle};
 use crate::profile::Step;
-use crate::session::{Session, is_free};
+use crate::session::{self, Session, is_free};
 use crate::target::target;
 
 /// Time between two looks at the snapshot while somebody waits.
@@ -369,7 +371,7 @@ impl Session {
                 return Ok(Turn::Answered);
             }
             count(&self.core.counters.statements_held);
-            self.start_clock(&run.shape);
+            attempt::start_clock(&self.core, &self.handle, &mut self.run, &run.shape);
         }
         let hold = run.hold.get_or_insert(Box::new(Hold::new(began_us)));
         let left_us = (hold.began_us + limit_us).saturating_sub(began_us);
@@ -390,12 +392,12 @@ impl Session {
             .fetch_add(now_us - began_us, Relaxed);
         self.run.profile.lap(Step::Hold);
         if self.handle.killed.get() || self.core.is_draining() {
-            self.place_error(run)?;
-            return Err(self.last_word().await);
+            loss::place_error(&mut self.client, run)?;
+            return Err(session::last_word(&self.core, &mut self.client).await);
         }
         if wake == Wake::Interrupted {
             self.handle.started.set(None);
-            self.place_error(run)?;
+            loss::place_error(&mut self.client, run)?;
             self.client.error(&error::QUERY_KILLED, &[]).await?;
             return Ok(Turn::Answered);
         }

@@ -8,8 +8,11 @@ use backend::{Connection, ConnectionError};
 use mysql_wire::command::Command;
 use sqltext::{Class, Facts};
 
+use crate::client::Client;
 use crate::exec::{Job, Shape};
-use crate::session::Session;
+use crate::per_core::Handle;
+use crate::prepared::PreparedStatements;
+use crate::session_variables::SessionVariables;
 
 /// What LAST_INSERT_ID() is.
 #[derive(Debug, Default)]
@@ -23,85 +26,99 @@ pub(crate) struct InsertId {
 
 const ASK: &[u8] = b"SELECT LAST_INSERT_ID()";
 
-impl Session {
-    /// True for a statement that must find the session's value on its connection: it asks for it,
-    /// or keeps the connection and may change the value without saying so.
-    pub(crate) fn needs_insert_id(shape: &Shape) -> bool {
-        let hidden = Facts::LAST_INSERT_ID | Facts::COMPOUND | Facts::TEXT_PREPARE;
-        shape.class == Class::Call || shape.facts.intersects(hidden)
-    }
+/// True for a statement that must find the session's value on its connection: it asks for it,
+/// or keeps the connection and may change the value without saying so.
+pub(crate) fn needs_insert_id(shape: &Shape) -> bool {
+    let hidden = Facts::LAST_INSERT_ID | Facts::COMPOUND | Facts::TEXT_PREPARE;
+    shape.class == Class::Call || shape.facts.intersects(hidden)
+}
 
-    /// After an OK that reports an id.
-    pub(crate) fn note_insert_id(&mut self, connection: &mut Connection, id: u64) {
-        let knew = self.has_insert_id(connection);
-        if !knew {
-            self.variables.insert_id.before = self.variables.insert_id.value;
+/// After an OK that reports an id.
+pub(crate) fn note_insert_id(
+    handle: &Handle,
+    variables: &mut SessionVariables,
+    connection: &mut Connection,
+    id: u64,
+) {
+    let knew = has_insert_id(handle, variables, connection);
+    if !knew {
+        variables.insert_id.before = variables.insert_id.value;
+    }
+    let sure = knew && connection.owner.insert_id_sure;
+    variables.insert_id.value = id;
+    variables.insert_id.version += 1;
+    own_insert_id(handle, variables, connection, sure);
+}
+
+/// Brings the session's value to the connection.
+pub(crate) async fn move_insert_id(
+    handle: &Handle,
+    variables: &mut SessionVariables,
+    connection: &mut Connection,
+) -> Result<(), ConnectionError> {
+    if has_insert_id(handle, variables, connection) {
+        if connection.owner.insert_id_sure {
+            return Ok(());
         }
-        let sure = knew && connection.owner.insert_id_sure;
-        self.variables.insert_id.value = id;
-        self.variables.insert_id.version += 1;
-        self.own_insert_id(connection, sure);
-    }
-
-    /// Brings the session's value to the connection.
-    pub(crate) async fn move_insert_id(
-        &mut self,
-        connection: &mut Connection,
-    ) -> Result<(), ConnectionError> {
-        if self.has_insert_id(connection) {
-            if connection.owner.insert_id_sure {
-                return Ok(());
-            }
-            if fetch(connection).await? == self.variables.insert_id.value {
-                self.own_insert_id(connection, true);
-                return Ok(());
-            }
-            self.variables.insert_id.value = self.variables.insert_id.before;
-            self.variables.insert_id.version += 1;
+        if fetch(connection).await? == variables.insert_id.value {
+            own_insert_id(handle, variables, connection, true);
+            return Ok(());
         }
-        let set = format!("SET last_insert_id = {}", self.variables.insert_id.value);
-        connection.run(&[(Command::Query, set.as_bytes())]).await?;
-        self.own_insert_id(connection, true);
-        Ok(())
+        variables.insert_id.value = variables.insert_id.before;
+        variables.insert_id.version += 1;
     }
+    let set = format!("SET last_insert_id = {}", variables.insert_id.value);
+    connection.run(&[(Command::Query, set.as_bytes())]).await?;
+    own_insert_id(handle, variables, connection, true);
+    Ok(())
+}
 
-    /// After a statement that gave the function a value by naming it (`LAST_INSERT_ID(5)`, SET),
-    /// which no OK reports.
-    pub(crate) async fn learn_insert_id(
-        &mut self,
-        connection: &mut Connection,
-    ) -> Result<(), ConnectionError> {
-        self.variables.insert_id.value = fetch(connection).await?;
-        self.variables.insert_id.version += 1;
-        self.own_insert_id(connection, true);
-        Ok(())
-    }
+/// After a statement that gave the function a value by naming it (`LAST_INSERT_ID(5)`, SET),
+/// which no OK reports.
+pub(crate) async fn learn_insert_id(
+    handle: &Handle,
+    variables: &mut SessionVariables,
+    connection: &mut Connection,
+) -> Result<(), ConnectionError> {
+    variables.insert_id.value = fetch(connection).await?;
+    variables.insert_id.version += 1;
+    own_insert_id(handle, variables, connection, true);
+    Ok(())
+}
 
-    /// True when the text may assign the value: anything but the bare function and `@@` variables
-    /// that are only read.
-    pub(crate) fn assigns_insert_id(&self, shape: &Shape, job: Job) -> bool {
-        if !shape.facts.contains(Facts::LAST_INSERT_ID) {
-            return false;
-        }
-        let text = match job {
-            Job::Execute(id) => self.statement_text(id),
-            _ => self.client.payload().get(1..).unwrap_or_default(),
-        };
-        shape.class == Class::Set || has_argument(text)
+/// True when the text may assign the value: anything but the bare function and `@@` variables
+/// that are only read.
+pub(crate) fn assigns_insert_id(
+    client: &Client,
+    prepared: &PreparedStatements,
+    shape: &Shape,
+    job: Job,
+) -> bool {
+    if !shape.facts.contains(Facts::LAST_INSERT_ID) {
+        return false;
     }
+    let text = match job {
+        Job::Execute(id) => prepared.statement_text(id),
+        _ => client.payload().get(1..).unwrap_or_default(),
+    };
+    shape.class == Class::Set || has_argument(text)
+}
 
-    /// The connection's value is the session's, or was reported as such.
-    fn has_insert_id(&self, connection: &Connection) -> bool {
-        let owner = connection.owner;
-        owner.insert_id_session == self.handle.id
-            && owner.insert_id_version == self.variables.insert_id.version
-    }
+/// The connection's value is the session's, or was reported as such.
+fn has_insert_id(handle: &Handle, variables: &SessionVariables, connection: &Connection) -> bool {
+    let owner = connection.owner;
+    owner.insert_id_session == handle.id && owner.insert_id_version == variables.insert_id.version
+}
 
-    fn own_insert_id(&self, connection: &mut Connection, sure: bool) {
-        connection.owner.insert_id_session = self.handle.id;
-        connection.owner.insert_id_version = self.variables.insert_id.version;
-        connection.owner.insert_id_sure = sure;
-    }
+fn own_insert_id(
+    handle: &Handle,
+    variables: &SessionVariables,
+    connection: &mut Connection,
+    sure: bool,
+) {
+    connection.owner.insert_id_session = handle.id;
+    connection.owner.insert_id_version = variables.insert_id.version;
+    connection.owner.insert_id_sure = sure;
 }
 
 async fn fetch(connection: &mut Connection) -> Result<u64, ConnectionError> {

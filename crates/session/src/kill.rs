@@ -16,14 +16,21 @@ use mysql_wire::status::Status;
 use sqltext::{Dialect, Facts, Victim};
 
 use crate::Message;
+use crate::client::Client;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::group_connections::GroupConnections;
+use crate::login::SessionUser;
 use crate::per_core::{Core, Handle};
+use crate::prepared::PreparedStatements;
+use crate::query;
 use crate::registry::Entry;
-use crate::rights::Right;
+use crate::rights::{self, Right};
 use crate::scratch::SCRATCH;
-use crate::session::Session;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
 use crate::target::target;
+use crate::transaction::Transaction;
 
 /// The expression reads a table or a sequence, which MariaDB does not allow there.
 fn uses_tables(expression: &[u8], shape: &Shape) -> bool {
@@ -102,7 +109,7 @@ impl Session {
             return self.kill_ahead(&text, shape, job).await;
         }
         let Some(kill) = sqltext::kill(&text, &self.variables.mode) else {
-            return self.refuse_kill().await;
+            return refuse_kill(&mut self.client).await;
         };
         let (query, soft) = (kill.query, kill.soft);
         let how = How { query, soft };
@@ -134,45 +141,12 @@ impl Session {
                 None => return Ok(()),
             }
         } else {
-            match self.only_parameter(job).filter(|_| expression == b"?") {
+            match only_parameter(&self.client, &self.prepared, job).filter(|_| expression == b"?") {
                 Some(id) => id,
-                None => return self.refuse_kill().await,
+                None => return refuse_kill(&mut self.client).await,
             }
         };
         self.kill(id, how).await
-    }
-
-    /// The value of the only parameter of the current EXECUTE, as a number.
-    fn only_parameter(&self, job: Job) -> Option<u64> {
-        let Job::Execute(id) = job else { return None };
-        let statement = self.prepared.statements.get(&id).filter(|s| !s.long_data)?;
-        let body = self.client.payload().get(1..)?;
-        let execute = Execute::decode(body, statement.params, self.has_attributes()).ok()?;
-        let &[column, flags, ..] = &statement.types[..] else {
-            return None;
-        };
-        if execute.params != 1 {
-            return None;
-        }
-        if execute
-            .null_bitmap
-            .first()
-            .is_some_and(|bits| bits & 1 == 1)
-        {
-            return Some(0);
-        }
-        let kind = ValueKind {
-            column: column.try_into().ok()?,
-            unsigned: flags & 0x80 != 0,
-        };
-        Some(
-            match Value::read(&mut Reader::new(execute.values), kind).ok()? {
-                Value::Int(id) => u64::try_from(id).unwrap_or(0),
-                Value::UInt(id) => id,
-                Value::Bytes(text) => number(text),
-                _ => 0,
-            },
-        )
     }
 
     /// KILLs at the beginning of a text of several statements. They are carried out here; then the
@@ -195,7 +169,7 @@ impl Session {
                         None => return Ok(()),
                     }
                 }
-                _ => return self.refuse_kill().await,
+                _ => return refuse_kill(&mut self.client).await,
             };
             kills.push((id, How { query, soft }));
             at = text.len().min(at + kill.end + 1);
@@ -203,7 +177,7 @@ impl Session {
         let rest = &text[at..];
         let later = self.core.shape(rest, &self.variables.mode).facts;
         if kills.is_empty() || later.contains(Facts::KILL) {
-            return self.refuse_kill().await;
+            return refuse_kill(&mut self.client).await;
         }
         for (done, (id, how)) in kills.iter().copied().enumerate() {
             let verdict = self.try_kill(id, how).await;
@@ -211,20 +185,24 @@ impl Session {
                 continue;
             }
             for _ in 0..done {
-                let status = self.status_now() | Status::MORE_RESULTS;
+                let status =
+                    session::status_now(&self.variables, &self.transaction) | Status::MORE_RESULTS;
                 self.client.ok(status).await?;
             }
-            return self.answer_kill(verdict, id, how).await;
+            return answer_kill(
+                &mut self.client,
+                &self.variables,
+                &self.transaction,
+                verdict,
+                id,
+                how,
+            )
+            .await;
         }
         let text = [STAND_IN.repeat(kills.len()).as_bytes(), rest].concat();
         self.client.replace_text(&text);
-        let shape = self.query_shape();
+        let shape = query::query_shape(&self.core, &self.client, &self.variables);
         Box::pin(self.run_query(shape)).await
-    }
-
-    async fn refuse_kill(&mut self) -> Result<(), End> {
-        let client = &mut self.client;
-        client.error(&error::COMMAND_REFUSED, &[UNCARRIED]).await
     }
 
     /// The id that an expression gives. `None`: the client has been told why there is none.
@@ -245,7 +223,15 @@ impl Session {
 
     async fn kill(&mut self, id: u64, how: How) -> Result<(), End> {
         let verdict = self.try_kill(id, how).await;
-        self.answer_kill(verdict, id, how).await
+        answer_kill(
+            &mut self.client,
+            &self.variables,
+            &self.transaction,
+            verdict,
+            id,
+            how,
+        )
+        .await
     }
 
     async fn try_kill(&mut self, id: u64, how: How) -> Verdict {
@@ -253,58 +239,34 @@ impl Session {
             return Verdict::Refused(error::UNKNOWN_THREAD);
         };
         let Some(entry) = self.core.shared.registry.find(id) else {
-            return self.try_kill_elsewhere(Ended::Session(id), how).await.0;
+            return try_kill_elsewhere(
+                &self.core,
+                &self.user,
+                &self.variables,
+                &mut self.connections,
+                Ended::Session(id),
+                how,
+            )
+            .await
+            .0;
         };
-        if !self.is_own(&entry) && !self.has_right(Right::Kill).await {
+        if !self.user.is_own(&entry)
+            && !rights::has_right(
+                &self.core,
+                &self.user,
+                &self.variables,
+                &mut self.connections,
+                Right::Kill,
+            )
+            .await
+        {
             return Verdict::Refused(error::NOT_YOUR_THREAD);
         }
         if entry.id == self.handle.id {
             return Verdict::Own;
         }
-        self.send_kill(&entry, how);
+        send_kill(&self.core, &entry, how);
         Verdict::Sent
-    }
-
-    /// KILL for sessions of other routers, and how many of them were ended.
-    async fn try_kill_elsewhere(&mut self, victim: Ended, how: How) -> (Verdict, u32) {
-        let single = matches!(victim, Ended::Session(_));
-        let none = match single {
-            true => Verdict::Refused(error::UNKNOWN_THREAD),
-            false => Verdict::Sent,
-        };
-        if self.core.shared.peers.is_alone() {
-            return (none, 0);
-        }
-        let own = self.user.name().clone();
-        let only = match self.has_right(Right::Kill).await {
-            true => None,
-            false => Some(String::from_utf8_lossy(&own).into_owned()),
-        };
-        let kill = farm::Kill {
-            victim,
-            query: how.query,
-            soft: how.soft,
-            only,
-        };
-        match self.core.kill_elsewhere(kill).await {
-            Ok(Killed::Sessions(0)) => (none, 0),
-            Ok(Killed::Sessions(ended)) => (Verdict::Sent, ended),
-            Ok(Killed::Foreign(id)) => (Verdict::Foreign(id), 0),
-            Err(why) => (Verdict::Unsure(why), 0),
-        }
-    }
-
-    async fn answer_kill(&mut self, verdict: Verdict, id: u64, how: How) -> Result<(), End> {
-        match verdict {
-            Verdict::Sent => self.client.ok(self.status_now()).await,
-            Verdict::Own => self.kill_self(how).await,
-            Verdict::Refused(error) => self.client.error(&error, &[&id.to_string()]).await,
-            Verdict::Foreign(id) => {
-                let details = [&*id.to_string()];
-                self.client.error(&error::NOT_YOUR_THREAD, &details).await
-            }
-            Verdict::Unsure(why) => self.client.error(&error::ROUTER_SILENT, &[&why]).await,
-        }
     }
 
     /// KILL USER: the sessions of a user, from addresses that fit the host. All of them or none.
@@ -314,53 +276,188 @@ impl Session {
             host: String::from_utf8_lossy(host).into_owned(),
         };
         let victims = self.core.shared.registry.victims(&victim);
-        let foreign = victims.iter().find(|entry| !self.is_own(entry));
+        let foreign = victims.iter().find(|entry| !self.user.is_own(entry));
         if let Some(id) = foreign.map(|entry| entry.id)
-            && !self.has_right(Right::Kill).await
+            && !rights::has_right(
+                &self.core,
+                &self.user,
+                &self.variables,
+                &mut self.connections,
+                Right::Kill,
+            )
+            .await
         {
             let verdict = Verdict::Foreign(id);
-            return self.answer_kill(verdict, id.into(), how).await;
+            return answer_kill(
+                &mut self.client,
+                &self.variables,
+                &self.transaction,
+                verdict,
+                id.into(),
+                how,
+            )
+            .await;
         }
         // The same user's sessions may be ended everywhere or nowhere, so nobody is ended in vain.
-        let (verdict, elsewhere) = self.try_kill_elsewhere(victim, how).await;
+        let (verdict, elsewhere) = try_kill_elsewhere(
+            &self.core,
+            &self.user,
+            &self.variables,
+            &mut self.connections,
+            victim,
+            how,
+        )
+        .await;
         if matches!(verdict, Verdict::Foreign(_)) {
-            return self.answer_kill(verdict, 0, how).await;
+            return answer_kill(
+                &mut self.client,
+                &self.variables,
+                &self.transaction,
+                verdict,
+                0,
+                how,
+            )
+            .await;
         }
         let own_id = self.handle.id;
         for entry in victims.iter().filter(|entry| entry.id != own_id) {
-            self.send_kill(entry, how);
+            send_kill(&self.core, entry, how);
         }
         if victims.iter().any(|entry| entry.id == own_id) {
-            return self.kill_self(how).await;
+            return kill_self(&mut self.client, &self.variables, how).await;
         }
         if matches!(verdict, Verdict::Unsure(_)) {
-            return self.answer_kill(verdict, 0, how).await;
+            return answer_kill(
+                &mut self.client,
+                &self.variables,
+                &self.transaction,
+                verdict,
+                0,
+                how,
+            )
+            .await;
         }
-        let mut ok = OkPacket::new(self.status_now());
+        let mut ok = OkPacket::new(session::status_now(&self.variables, &self.transaction));
         ok.affected_rows = victims.len() as u64 + u64::from(elsewhere);
         self.client.ok_with(&ok).await
     }
+}
 
+impl SessionUser {
     fn is_own(&self, entry: &Entry) -> bool {
-        entry.user.as_bytes() == &**self.user.name()
+        entry.user.as_bytes() == &**self.name()
     }
+}
 
-    fn send_kill(&self, entry: &Entry, how: How) {
-        let id = entry.id;
-        self.core.dealer.send(entry.core, Message::Kill { id, how });
+/// The value of the only parameter of the current EXECUTE, as a number.
+fn only_parameter(client: &Client, prepared: &PreparedStatements, job: Job) -> Option<u64> {
+    let Job::Execute(id) = job else { return None };
+    let statement = prepared.statements.get(&id).filter(|s| !s.long_data)?;
+    let body = client.payload().get(1..)?;
+    let execute = Execute::decode(body, statement.params, query::has_attributes(client)).ok()?;
+    let &[column, flags, ..] = &statement.types[..] else {
+        return None;
+    };
+    if execute.params != 1 {
+        return None;
     }
+    if execute
+        .null_bitmap
+        .first()
+        .is_some_and(|bits| bits & 1 == 1)
+    {
+        return Some(0);
+    }
+    let kind = ValueKind {
+        column: column.try_into().ok()?,
+        unsigned: flags & 0x80 != 0,
+    };
+    Some(
+        match Value::read(&mut Reader::new(execute.values), kind).ok()? {
+            Value::Int(id) => u64::try_from(id).unwrap_or(0),
+            Value::UInt(id) => id,
+            Value::Bytes(text) => number(text),
+            _ => 0,
+        },
+    )
+}
 
-    /// A session that ends itself, or the KILL that it runs.
-    async fn kill_self(&mut self, how: How) -> Result<(), End> {
-        let error = match (how.query, self.variables.mode.dialect) {
-            (false, Dialect::MariaDb) => error::CONNECTION_KILLED,
-            _ => error::QUERY_KILLED,
-        };
-        self.client.error(&error, &[]).await?;
-        match how.query {
-            true => Ok(()),
-            false => Err(End::Killed),
+async fn refuse_kill(client: &mut Client) -> Result<(), End> {
+    let client = &mut *client;
+    client.error(&error::COMMAND_REFUSED, &[UNCARRIED]).await
+}
+
+/// KILL for sessions of other routers, and how many of them were ended.
+async fn try_kill_elsewhere(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    victim: Ended,
+    how: How,
+) -> (Verdict, u32) {
+    let single = matches!(victim, Ended::Session(_));
+    let none = match single {
+        true => Verdict::Refused(error::UNKNOWN_THREAD),
+        false => Verdict::Sent,
+    };
+    if core.shared.peers.is_alone() {
+        return (none, 0);
+    }
+    let own = user.name().clone();
+    let only = match rights::has_right(core, user, variables, connections, Right::Kill).await {
+        true => None,
+        false => Some(String::from_utf8_lossy(&own).into_owned()),
+    };
+    let kill = farm::Kill {
+        victim,
+        query: how.query,
+        soft: how.soft,
+        only,
+    };
+    match core.kill_elsewhere(kill).await {
+        Ok(Killed::Sessions(0)) => (none, 0),
+        Ok(Killed::Sessions(ended)) => (Verdict::Sent, ended),
+        Ok(Killed::Foreign(id)) => (Verdict::Foreign(id), 0),
+        Err(why) => (Verdict::Unsure(why), 0),
+    }
+}
+
+async fn answer_kill(
+    client: &mut Client,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    verdict: Verdict,
+    id: u64,
+    how: How,
+) -> Result<(), End> {
+    match verdict {
+        Verdict::Sent => client.ok(session::status_now(variables, transaction)).await,
+        Verdict::Own => kill_self(client, variables, how).await,
+        Verdict::Refused(error) => client.error(&error, &[&id.to_string()]).await,
+        Verdict::Foreign(id) => {
+            let details = [&*id.to_string()];
+            client.error(&error::NOT_YOUR_THREAD, &details).await
         }
+        Verdict::Unsure(why) => client.error(&error::ROUTER_SILENT, &[&why]).await,
+    }
+}
+
+fn send_kill(core: &Core, entry: &Entry, how: How) {
+    let id = entry.id;
+    core.dealer.send(entry.core, Message::Kill { id, how });
+}
+
+/// A session that ends itself, or the KILL that it runs.
+async fn kill_self(client: &mut Client, variables: &SessionVariables, how: How) -> Result<(), End> {
+    let error = match (how.query, variables.mode.dialect) {
+        (false, Dialect::MariaDb) => error::CONNECTION_KILLED,
+        _ => error::QUERY_KILLED,
+    };
+    client.error(&error, &[]).await?;
+    match how.query {
+        true => Ok(()),
+        false => Err(End::Killed),
     }
 }
 

@@ -23,6 +23,7 @@ use reactor::Sock;
 use routing::LastRead;
 
 use crate::client::Client;
+use crate::consistency;
 use crate::group_connections::{HOME, group_of};
 use crate::login::Identity;
 use crate::per_core::Core;
@@ -313,7 +314,7 @@ impl Lane {
                 }
             }
             if let Some(position) = &one.position {
-                session.require(position.clone());
+                consistency::require(&session.core, &mut session.connections, position.clone());
             }
             session.connections.current.seen.unproved |= one.more;
             if let Some(here) = here {

@@ -17,9 +17,13 @@ use sqltext::{Facts, Listing};
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::processlist::{Row, row};
+use crate::processlist::{self, Row, row};
+use crate::rights;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
+use crate::shown;
 use crate::target::nowhere;
+use crate::variables;
 
 /// More sessions than fit into so much text are not listed within a statement.
 const TEXT_BYTES_MAX: usize = 8 << 20;
@@ -48,16 +52,6 @@ enum Listed {
 }
 
 impl Session {
-    /// The current text may name a table that lists connections.
-    #[inline]
-    pub(crate) fn may_list(&self, shape: &Shape) -> bool {
-        let inside = || {
-            let database = self.variables.state.database();
-            database.is_some_and(|name| name.eq_ignore_ascii_case(b"information_schema"))
-        };
-        shape.facts.contains(Facts::SERVER_SCHEMA) || inside()
-    }
-
     /// Puts the clients of the farm into the current text of a COM_QUERY where it lists connections.
     /// False: the client has been told why that is not possible.
     #[cold]
@@ -70,7 +64,7 @@ impl Session {
             Listed::AsItWas => Ok(true),
             Listed::Told => Ok(false),
             Listed::Text(listed) => {
-                self.leave_text(shape, &text);
+                variables::leave_text(&self.core, &self.variables, shape, &text);
                 self.client.replace_text(&listed);
                 Ok(true)
             }
@@ -84,21 +78,21 @@ impl Session {
         id: u32,
         mut shape: Shape,
     ) -> Option<Result<(), End>> {
-        let text = self.statement_text(id).to_vec();
+        let text = self.prepared.statement_text(id).to_vec();
         let listed = match self.with_clients(&text, &shape).await {
             Ok(Listed::Text(listed)) => self.core.text(&listed),
             Ok(Listed::AsItWas) => return None,
             Ok(Listed::Told) => return Some(Ok(())),
             Err(end) => return Some(Err(end)),
         };
-        self.leave_text(&mut shape, &text);
+        variables::leave_text(&self.core, &self.variables, &mut shape, &text);
         // A cursor would be fetched from under the other text.
         let flags = self.client.payload().get(FLAGS_AT).copied().unwrap_or(0);
         self.client.patch(FLAGS_AT, &[flags & PARAMETERS_COUNTED]);
-        let own = self.exchange_text(id, listed);
+        let own = self.prepared.exchange_text(id, listed);
         let done = Box::pin(self.run_command(shape, Job::Execute(id))).await;
         if let Some(own) = own {
-            self.exchange_text(id, own);
+            self.prepared.exchange_text(id, own);
         }
         Some(done)
     }
@@ -145,7 +139,15 @@ impl Session {
         text: &[u8],
     ) -> Result<Option<String>, PoolError> {
         let asked = format!("SHOW FULL COLUMNS FROM {}", listing.name());
-        let columns = match self.ask_table(asked.as_bytes()).await {
+        let columns = match rights::ask_table(
+            &self.core,
+            &self.user,
+            &self.variables,
+            &mut self.connections,
+            asked.as_bytes(),
+        )
+        .await
+        {
             Ok(table) => columns(&table),
             Err(PoolError::Connection(ConnectionError::Refused { .. })) => return Ok(None),
             Err(error) => return Err(error),
@@ -154,16 +156,22 @@ impl Session {
             return Ok(None);
         }
         if !listing.lists_processes() && listing != Listing::Threads {
-            return Ok(Some(self.own_values_of(listing)));
+            return Ok(Some(shown::own_values_of(&self.client, listing)));
         }
         if listing == Listing::Threads {
             let host = self.user.peer.ip().to_canonical().to_string();
             return Ok(Some(own_thread(&columns, self.handle.id, &host)));
         }
         let names: Vec<(String, ValueKind)> = columns.iter().map(Column::as_shown).collect();
-        let seen = self.seen().await;
+        let seen = processlist::seen(
+            &self.core,
+            &self.user,
+            &self.variables,
+            &mut self.connections,
+        )
+        .await;
         let all = format!("SELECT * FROM {}", listing.name());
-        let said = self.said(&seen.views, all.as_bytes()).await;
+        let said = processlist::said(&self.core, &self.user, &seen.views, all.as_bytes()).await;
         let mut rows: Vec<Row> = Vec::new();
         for view in &seen.views {
             let known = view.running.and_then(|place| said.get(&place));
@@ -173,6 +181,16 @@ impl Session {
         rows.extend(seen.silent.iter().map(|silent| silent.row(&names)));
         Ok(Some(constant(listing, &columns, &rows)))
     }
+}
+
+/// The current text may name a table that lists connections.
+#[inline]
+pub(crate) fn may_list(variables: &SessionVariables, shape: &Shape) -> bool {
+    let inside = || {
+        let database = variables.state.database();
+        database.is_some_and(|name| name.eq_ignore_ascii_case(b"information_schema"))
+    };
+    shape.facts.contains(Facts::SERVER_SCHEMA) || inside()
 }
 
 /// What SHOW FULL COLUMNS says.

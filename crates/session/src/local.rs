@@ -5,12 +5,19 @@ use std::sync::Arc;
 use farm::{Access, error};
 use sqltext::{Facts, Verb};
 
+use crate::client::Client;
 use crate::end::End;
 use crate::exec::Shape;
+use crate::group_connections::GroupConnections;
+use crate::login::SessionUser;
 use crate::operator::{Answer, Reply};
-use crate::place::Explained;
-use crate::rights::Right;
-use crate::session::Session;
+use crate::per_core::Core;
+use crate::place::{Explained, estimate};
+use crate::rights::{self, Right};
+use crate::rules;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::transaction::Transaction;
 
 impl Session {
     /// `HEDDLE …`.
@@ -23,7 +30,16 @@ impl Session {
             .map(|word| word.to_ascii_lowercase())
             .as_deref()
         {
-            Some("status") => self.show_status(&words[1..]).await,
+            Some("status") => {
+                show_status(
+                    &self.core,
+                    &mut self.client,
+                    &self.variables,
+                    &self.transaction,
+                    &words[1..],
+                )
+                .await
+            }
             Some("explain") => self.explain(&words).await,
             Some("snapshot") => self.show_snapshot().await,
             Some("profile") => self.show_profile(&words[1..]).await,
@@ -38,7 +54,14 @@ impl Session {
         }
         let operator = Arc::clone(&self.core.shared.operator);
         let needed = operator.needs(&words);
-        let access = self.access(needed).await;
+        let access = access(
+            &self.core,
+            &self.user,
+            &self.variables,
+            &mut self.connections,
+            needed,
+        )
+        .await;
         if access < needed {
             let refusal = match needed {
                 Access::Admin => &error::ADMIN_REQUIRED,
@@ -52,65 +75,12 @@ impl Session {
         let by = format!("{name}@{}", self.user.peer.ip().to_canonical());
         operator.submit(words, &by, access, reply);
         match told.await {
-            Ok(Ok(answer)) => self.send_answer(answer).await,
+            Ok(Ok(answer)) => {
+                send_answer(&mut self.client, &self.variables, &self.transaction, answer).await
+            }
             Ok(Err(text)) => self.client.error(&error::COMMAND_REFUSED, &[&text]).await,
             Err(_) => self.client.error(&error::SHUTTING_DOWN, &[]).await,
         }
-    }
-
-    /// What the account may ask for, as far as it matters for a command that needs so much.
-    async fn access(&mut self, needed: Access) -> Access {
-        if self.user.identity.admin {
-            return Access::Admin;
-        }
-        if needed != Access::Monitor {
-            return Access::Public;
-        }
-        let name = String::from_utf8_lossy(self.user.name()).into_owned();
-        let named = self.core.shared.operator.monitors(&name);
-        match named || self.has_right(Right::See).await {
-            true => Access::Monitor,
-            false => Access::Public,
-        }
-    }
-
-    /// Sends an answer of rows.
-    pub(crate) async fn send_answer(&mut self, answer: Answer) -> Result<(), End> {
-        let columns: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
-        let rows: Vec<Vec<Option<Vec<u8>>>> = answer
-            .rows
-            .into_iter()
-            .map(|row| {
-                row.into_iter()
-                    .map(|cell| cell.map(String::into_bytes))
-                    .collect()
-            })
-            .collect();
-        self.client.rows(&columns, &rows, self.status_now()).await
-    }
-
-    /// `HEDDLE STATUS [LIKE pattern]`: the counters of all cores, added up.
-    async fn show_status(&mut self, words: &[String]) -> Result<(), End> {
-        let pattern = match words {
-            [] => "%",
-            [like, pattern] if like.eq_ignore_ascii_case("like") => pattern.as_str(),
-            _ => {
-                let text = "usage: HEDDLE STATUS [LIKE 'pattern']";
-                return self.client.error(&error::COMMAND_REFUSED, &[text]).await;
-            }
-        };
-        let mut answer = Answer {
-            columns: vec!["Variable_name".to_owned(), "Value".to_owned()],
-            rows: Vec::new(),
-        };
-        for (name, _, value) in self.core.shared.counters_sum() {
-            if farm::account::like(pattern.as_bytes(), name.as_bytes()) {
-                answer
-                    .rows
-                    .push(vec![Some(name.to_owned()), Some(value.to_string())]);
-            }
-        }
-        self.send_answer(answer).await
     }
 
     /// `HEDDLE EXPLAIN statement`: where the statement would go, and why.
@@ -119,13 +89,27 @@ impl Session {
         let text = after_word(after_word(&payload));
         let mut shape = self.core.shape(text, &self.variables.mode);
         let digest = self.core.digests.of(shape.hash, text, &self.variables.mode);
-        let ruled = self.foresee(text, &mut shape);
+        let ruled = rules::foresee(
+            &self.core,
+            &self.user,
+            &self.variables,
+            &mut self.run,
+            text,
+            &mut shape,
+        );
         let here = self.connections.group(&self.core.snapshot()).cloned();
         match self.explain_place(text, &shape) {
             Some(Explained::Rows(mut answer)) => {
                 self.run.ruled = None;
-                Box::pin(self.estimate(&mut answer)).await;
-                return self.send_answer(answer).await;
+                Box::pin(estimate::estimate(
+                    &self.core,
+                    &self.user,
+                    &self.variables,
+                    &mut answer,
+                ))
+                .await;
+                return send_answer(&mut self.client, &self.variables, &self.transaction, answer)
+                    .await;
             }
             Some(Explained::Group(group)) => self.connections.switch_to(&group, &self.core),
             None => {}
@@ -160,34 +144,122 @@ impl Session {
             .into_iter()
             .map(|(name, cell)| (name.to_owned(), cell))
             .unzip();
-        self.send_answer(Answer {
-            columns,
-            rows: vec![row],
-        })
+        send_answer(
+            &mut self.client,
+            &self.variables,
+            &self.transaction,
+            Answer {
+                columns,
+                rows: vec![row],
+            },
+        )
         .await
     }
+}
 
-    /// `SELECT @@version_comment [LIMIT 1]`, which clients ask when they connect.
-    pub(crate) fn asks_version_comment(&self, shape: &Shape) -> bool {
-        if shape.verb != Verb::Select || !shape.facts.contains(Facts::SYSTEM_VARIABLE) {
-            return false;
+/// What the account may ask for, as far as it matters for a command that needs so much.
+async fn access(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    needed: Access,
+) -> Access {
+    if user.identity.admin {
+        return Access::Admin;
+    }
+    if needed != Access::Monitor {
+        return Access::Public;
+    }
+    let name = String::from_utf8_lossy(user.name()).into_owned();
+    let named = core.shared.operator.monitors(&name);
+    match named || rights::has_right(core, user, variables, connections, Right::See).await {
+        true => Access::Monitor,
+        false => Access::Public,
+    }
+}
+
+/// Sends an answer of rows.
+pub(crate) async fn send_answer(
+    client: &mut Client,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    answer: Answer,
+) -> Result<(), End> {
+    let columns: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
+    let rows: Vec<Vec<Option<Vec<u8>>>> = answer
+        .rows
+        .into_iter()
+        .map(|row| {
+            row.into_iter()
+                .map(|cell| cell.map(String::into_bytes))
+                .collect()
+        })
+        .collect();
+    client
+        .rows(&columns, &rows, session::status_now(variables, transaction))
+        .await
+}
+
+/// `HEDDLE STATUS [LIKE pattern]`: the counters of all cores, added up.
+async fn show_status(
+    core: &Core,
+    client: &mut Client,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    words: &[String],
+) -> Result<(), End> {
+    let pattern = match words {
+        [] => "%",
+        [like, pattern] if like.eq_ignore_ascii_case("like") => pattern.as_str(),
+        _ => {
+            let text = "usage: HEDDLE STATUS [LIKE 'pattern']";
+            return client.error(&error::COMMAND_REFUSED, &[text]).await;
         }
-        let text = String::from_utf8_lossy(&self.client.payload()[1..]).to_ascii_lowercase();
-        let text = text.trim().trim_end_matches(';');
-        text.strip_suffix("limit 1").unwrap_or(text).trim() == "select @@version_comment"
+    };
+    let mut answer = Answer {
+        columns: vec!["Variable_name".to_owned(), "Value".to_owned()],
+        rows: Vec::new(),
+    };
+    for (name, _, value) in core.shared.counters_sum() {
+        if farm::account::like(pattern.as_bytes(), name.as_bytes()) {
+            answer
+                .rows
+                .push(vec![Some(name.to_owned()), Some(value.to_string())]);
+        }
     }
+    send_answer(client, variables, transaction, answer).await
+}
 
-    /// Says Heddle and the server's version.
-    pub(crate) async fn version_comment(&mut self) -> Result<(), End> {
-        let snapshot = self.core.snapshot();
-        let primary = snapshot.home().and_then(|group| group.primary());
-        let server = primary.map_or("no server", |server| &server.version);
-        let comment = format!("Heddle {} in front of {server}", env!("CARGO_PKG_VERSION"));
-        let rows = vec![vec![Some(comment.into_bytes())]];
-        self.client
-            .rows(&["@@version_comment"], &rows, self.status_now())
-            .await
+/// `SELECT @@version_comment [LIMIT 1]`, which clients ask when they connect.
+pub(crate) fn asks_version_comment(client: &Client, shape: &Shape) -> bool {
+    if shape.verb != Verb::Select || !shape.facts.contains(Facts::SYSTEM_VARIABLE) {
+        return false;
     }
+    let text = String::from_utf8_lossy(&client.payload()[1..]).to_ascii_lowercase();
+    let text = text.trim().trim_end_matches(';');
+    text.strip_suffix("limit 1").unwrap_or(text).trim() == "select @@version_comment"
+}
+
+/// Says Heddle and the server's version.
+pub(crate) async fn version_comment(
+    core: &Core,
+    client: &mut Client,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+) -> Result<(), End> {
+    let snapshot = core.snapshot();
+    let primary = snapshot.home().and_then(|group| group.primary());
+    let server = primary.map_or("no server", |server| &server.version);
+    let comment = format!("Heddle {} in front of {server}", env!("CARGO_PKG_VERSION"));
+    let rows = vec![vec![Some(comment.into_bytes())]];
+    client
+        .rows(
+            &["@@version_comment"],
+            &rows,
+            session::status_now(variables, transaction),
+        )
+        .await
 }
 
 /// The text behind its first word.

@@ -12,17 +12,26 @@ use backend::{PoolError, Target};
 use farm::ServerId;
 use routing::Refusal;
 
+use crate::client::Client;
 use crate::counters::count;
+use crate::crossing;
 use crate::end::End;
 use crate::exec::{Job, Loss, Run, Shape, Tried};
+use crate::group_connections::GroupConnections;
 use crate::hold::{Cause, Turn, is_failure};
 use crate::operator::Fault;
 use crate::outcome::Recovered;
+use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
+use crate::prepared::PreparedStatements;
 use crate::query::calls_only_quiet;
+use crate::reads;
 use crate::refuse::ServerRefusal;
 use crate::resume::Resume;
-use crate::session::Session;
+use crate::session::{self, Session};
+use crate::statistics;
+use crate::train;
+use crate::transaction::Transaction;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +47,8 @@ pub(crate) enum Remedy {
 impl Session {
     /// What is to be done about this loss.
     fn remedy(&self, run: &Run, loss: &Loss, tried: &Tried) -> Remedy {
-        let open = self.variables.status.contains(Status::IN_TRANS) && !self.prepares_aside(run);
+        let open = self.variables.status.contains(Status::IN_TRANS)
+            && !prepares_aside(&self.core, &self.connections, &self.transaction, run);
         let alone = run.alone && run.pins.is_empty() && !open;
         if loss.forwarded && (loss.sent.is_none() || loss.file) {
             return Remedy::Tell;
@@ -53,18 +63,13 @@ impl Session {
         };
         let may = match tried.plan.read_only {
             // It was tried elsewhere in vain: servers die together, too.
-            true => self.reads_move() && run.shape.class == Class::Read,
+            true => reads::reads_move(&self.core) && run.shape.class == Class::Read,
             false => loss.unsent || harmless(),
         };
         match alone && may {
             true => Remedy::Again,
             false => Remedy::Tell,
         }
-    }
-
-    /// It prepares a statement on a group that the open transaction has not touched.
-    fn prepares_aside(&self, run: &Run) -> bool {
-        matches!(run.job, Job::Prepare(_)) && !self.has_part_here()
     }
 
     /// True for a statement outside transactions that may run twice. Of queries only those that call
@@ -96,20 +101,6 @@ impl Session {
         }
     }
 
-    /// Tells the control plane that a server failed the session.
-    pub(crate) fn suspect(&self, server: ServerId, fault: Fault) {
-        if !self.handle.killed.get() {
-            self.core.shared.operator.suspect(server, fault);
-        }
-    }
-
-    /// The same of a connection that could not be had, if that is the server's fault.
-    pub(crate) fn suspect_refusal(&self, server: ServerId, error: &PoolError) {
-        if is_failure(error) {
-            self.suspect(server, Fault::Refused);
-        }
-    }
-
     /// No server may run the statement: waits for one. True when it is to be tried again; else the
     /// client has been answered.
     pub(crate) async fn hold_refused(
@@ -132,7 +123,7 @@ impl Session {
             Turn::Over { waited_ms: 0 } => refusal.detail,
             Turn::Over { waited_ms } => format!("{} (waited {waited_ms} ms)", refusal.detail),
         };
-        self.place_error(run)?;
+        place_error(&mut self.client, run)?;
         self.client.error(&refusal.error, &[&detail]).await?;
         Ok(false)
     }
@@ -145,8 +136,8 @@ impl Session {
         tried: &Tried,
         error: PoolError,
     ) -> Result<bool, End> {
-        self.suspect_refusal(tried.plan.server, &error);
-        let waits = !tried.plan.read_only || self.reads_move();
+        suspect_refusal(&self.core, &self.handle, tried.plan.server, &error);
+        let waits = !tried.plan.read_only || reads::reads_move(&self.core);
         let turn = match waits && is_failure(&error) {
             true => self.hold(run, Cause::Failure).await?,
             false => Turn::Over { waited_ms: 0 },
@@ -156,7 +147,7 @@ impl Session {
             return Ok(true);
         }
         if matches!(turn, Turn::Over { .. }) {
-            self.place_error(run)?;
+            place_error(&mut self.client, run)?;
             self.client.pool_error(&error, &tried.target).await?;
         }
         Ok(false)
@@ -170,14 +161,14 @@ impl Session {
         tried: &Tried,
         refusal: &ServerRefusal,
     ) -> Result<bool, End> {
-        self.suspect(tried.plan.server, Fault::Refused);
+        suspect(&self.core, &self.handle, tried.plan.server, Fault::Refused);
         let turn = self.hold(run, Cause::Failure).await?;
         if turn == Turn::Again {
             avoid.clear();
             return Ok(true);
         }
         if matches!(turn, Turn::Over { .. }) {
-            self.place_error(run)?;
+            place_error(&mut self.client, run)?;
             self.client.pass_refusal(refusal).await?;
         }
         Ok(false)
@@ -192,7 +183,7 @@ impl Session {
         loss: Loss,
     ) -> Result<bool, End> {
         let server = tried.plan.server;
-        self.suspect(server, Fault::Reset);
+        suspect(&self.core, &self.handle, server, Fault::Reset);
         // What the client has of an attempt before is not taken back.
         let before = run.resume.filter(|_| !loss.forwarded);
         let loss = before.map_or(loss, |resume| resume.loss);
@@ -205,7 +196,7 @@ impl Session {
                     return Ok(false);
                 }
             },
-            Remedy::Elsewhere => self.pass_over(server, avoid),
+            Remedy::Elsewhere => reads::pass_over(&self.core, &self.connections, server, avoid),
             Remedy::Again => {
                 if let Some(own) = &mut self.variables.user_variables {
                     own.lose_silently();
@@ -226,17 +217,8 @@ impl Session {
             count(&self.core.counters.reads_resumed);
         }
         count(&self.core.counters.retries);
-        self.leave_train(run);
+        train::leave_train(&mut self.client, run);
         Ok(true)
-    }
-
-    /// An error of Heddle's own comes next: behind what the client has of the reply, if that is
-    /// possible.
-    pub(crate) fn place_error(&mut self, run: &Run) -> Result<(), End> {
-        if let Some(resume) = &run.resume {
-            self.client.sequence = resume.loss.sequence.ok_or(End::TornResult)?;
-        }
-        Ok(())
     }
 
     /// The read ran again, and its rows were others than those that the client has.
@@ -252,24 +234,14 @@ impl Session {
         }
     }
 
-    /// The session's connection is gone, and with it what stood there.
-    pub(crate) fn leave_connection(&mut self) {
-        count(&self.core.counters.servers_lost);
-        self.forget_cursors();
-        self.connections.ties = None;
-        (
-            self.connections.current.last_server,
-            self.connections.current.last_connection,
-        ) = (None, 0);
-    }
-
     /// What the session had on the connection, or by it, is gone.
     fn lose_what_stood(&mut self, run: &mut Run) {
         count(&self.core.counters.servers_lost);
         // What other groups have of the transaction is over with it.
-        self.note_failure(Some(error::SERVER_LOST.number));
+        self.transaction
+            .note_failure(Some(error::SERVER_LOST.number));
         self.connections.current.replay = None;
-        self.forget_cursors();
+        self.prepared.forget_cursors();
         if self
             .variables
             .user_variables
@@ -279,7 +251,7 @@ impl Session {
             run.pins |= Pins::USER_VARIABLE;
         }
         self.connections.ties = None;
-        self.lose_proof();
+        self.connections.lose_proof();
     }
 
     /// The server's connection is gone: says so, with what the session lost by it, or in the words
@@ -294,7 +266,8 @@ impl Session {
         self.lose_what_stood(run);
         let was_in_transaction = self.variables.status.contains(Status::IN_TRANS);
         let commits = matches!(run.shape.verb, Verb::Commit { .. }) && was_in_transaction;
-        self.note_gtid(
+        statistics::note_gtid(
+            &self.core,
             &run.shape,
             false,
             run.shape.writes || commits,
@@ -320,7 +293,7 @@ impl Session {
         };
         self.client.sequence = sequence;
         if self.handle.killed.get() {
-            return Err(self.last_word().await);
+            return Err(session::last_word(&self.core, &mut self.client).await);
         }
         let (client, pins) = (&mut self.client, run.pins);
         if let Some((error, detail)) = told {
@@ -346,4 +319,52 @@ impl Session {
             false => Ok(()),
         }
     }
+}
+
+/// It prepares a statement on a group that the open transaction has not touched.
+fn prepares_aside(
+    core: &Core,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+    run: &Run,
+) -> bool {
+    matches!(run.job, Job::Prepare(_)) && !crossing::has_part_here(core, connections, transaction)
+}
+
+/// Tells the control plane that a server failed the session.
+pub(crate) fn suspect(core: &Core, handle: &Handle, server: ServerId, fault: Fault) {
+    if !handle.killed.get() {
+        core.shared.operator.suspect(server, fault);
+    }
+}
+
+/// The same of a connection that could not be had, if that is the server's fault.
+pub(crate) fn suspect_refusal(core: &Core, handle: &Handle, server: ServerId, error: &PoolError) {
+    if is_failure(error) {
+        suspect(core, handle, server, Fault::Refused);
+    }
+}
+
+/// An error of Heddle's own comes next: behind what the client has of the reply, if that is
+/// possible.
+pub(crate) fn place_error(client: &mut Client, run: &Run) -> Result<(), End> {
+    if let Some(resume) = &run.resume {
+        client.sequence = resume.loss.sequence.ok_or(End::TornResult)?;
+    }
+    Ok(())
+}
+
+/// The session's connection is gone, and with it what stood there.
+pub(crate) fn leave_connection(
+    core: &Core,
+    connections: &mut GroupConnections,
+    prepared: &mut PreparedStatements,
+) {
+    count(&core.counters.servers_lost);
+    prepared.forget_cursors();
+    connections.ties = None;
+    (
+        connections.current.last_server,
+        connections.current.last_connection,
+    ) = (None, 0);
 }

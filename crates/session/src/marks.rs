@@ -12,8 +12,10 @@ use mysql_wire::relay::Expect;
 use rsa::rand_core::{OsRng, RngCore};
 use sqltext::{Class, Facts, Verb};
 
+use crate::client::Client;
+use crate::consistency::Promises;
 use crate::exec::{Job, Run, Shape};
-use crate::session::Session;
+use crate::per_core::Core;
 
 /// A text longer than this goes without a mark, so that it stays within one packet and within what
 /// servers take.
@@ -51,49 +53,60 @@ pub(crate) fn is_markable(class: Class, verb: Verb, facts: Facts) -> bool {
     class == Class::Write && writes && !facts.intersects(Facts::MULTIPLE | Facts::COMPOUND)
 }
 
-impl Session {
+impl Promises {
     /// True when this statement is marked on this connection.
     pub(crate) fn marks(&self, connection: &Connection, shape: &Shape) -> bool {
-        shape.marked && self.promises.marks && !connection.is_guarded()
+        shape.marked && self.marks && !connection.is_guarded()
     }
+}
 
-    /// The comment for a statement on this connection; empty where it gets none.
-    pub(crate) fn mark_for(&self, connection: &Connection, shape: &Shape) -> String {
-        match self.marks(connection, shape) {
-            true => self.core.marks.comment(connection),
-            false => String::new(),
-        }
+/// The comment for a statement on this connection; empty where it gets none.
+pub(crate) fn mark_for(
+    core: &Core,
+    promises: &Promises,
+    connection: &Connection,
+    shape: &Shape,
+) -> String {
+    match promises.marks(connection, shape) {
+        true => core.marks.comment(connection),
+        false => String::new(),
     }
+}
 
-    /// The current command and the train behind it with the marks that belong to them; `None` when
-    /// none does, and the client's own bytes may be sent.
-    pub(crate) fn marked(&self, connection: &Connection, run: &Run) -> Option<Vec<u8>> {
-        let carries = |shape: &Shape, job: Job| {
-            matches!(job, Job::Frame(Expect::Results) | Job::Prepare(_))
-                && self.marks(connection, shape)
-        };
-        let cars = &run.train.cars;
-        let first = carries(&run.shape, run.job) && !self.client.is_split();
-        if !first && !cars.iter().any(|car| carries(&car.shape, car.job)) {
-            return None;
-        }
-        let comment = self.core.marks.comment(connection);
-        let mut rest = self.client.frames(run.train.bytes);
-        let mut out = Vec::with_capacity(rest.len() + (cars.len() + 1) * comment.len());
-        let marked = cars.iter().map(|car| carries(&car.shape, car.job));
-        for marked in std::iter::once(first).chain(marked) {
-            let bytes = Header::parse(rest).map_or(0, |header| header.payload_bytes);
-            let frame = rest.get(..HEADER_BYTES + bytes)?;
-            match marked && bytes < TEXT_BYTES_MAX {
-                true => mark_frame(&mut out, frame, &comment),
-                false => out.extend_from_slice(frame),
-            }
-            rest = &rest[frame.len()..];
-        }
-        // What is left belongs to a command of several packets.
-        out.extend_from_slice(rest);
-        Some(out)
+/// The current command and the train behind it with the marks that belong to them; `None` when
+/// none does, and the client's own bytes may be sent.
+pub(crate) fn marked(
+    core: &Core,
+    client: &Client,
+    promises: &Promises,
+    connection: &Connection,
+    run: &Run,
+) -> Option<Vec<u8>> {
+    let carries = |shape: &Shape, job: Job| {
+        matches!(job, Job::Frame(Expect::Results) | Job::Prepare(_))
+            && promises.marks(connection, shape)
+    };
+    let cars = &run.train.cars;
+    let first = carries(&run.shape, run.job) && !client.is_split();
+    if !first && !cars.iter().any(|car| carries(&car.shape, car.job)) {
+        return None;
     }
+    let comment = core.marks.comment(connection);
+    let mut rest = client.frames(run.train.bytes);
+    let mut out = Vec::with_capacity(rest.len() + (cars.len() + 1) * comment.len());
+    let marked = cars.iter().map(|car| carries(&car.shape, car.job));
+    for marked in std::iter::once(first).chain(marked) {
+        let bytes = Header::parse(rest).map_or(0, |header| header.payload_bytes);
+        let frame = rest.get(..HEADER_BYTES + bytes)?;
+        match marked && bytes < TEXT_BYTES_MAX {
+            true => mark_frame(&mut out, frame, &comment),
+            false => out.extend_from_slice(frame),
+        }
+        rest = &rest[frame.len()..];
+    }
+    // What is left belongs to a command of several packets.
+    out.extend_from_slice(rest);
+    Some(out)
 }
 
 /// Writes a COM_QUERY or COM_STMT_PREPARE with the comment in front of its text.

@@ -20,10 +20,11 @@ use mysql_wire::status::Status;
 use routing::rules::ServerName;
 use sqltext::Class;
 
-use crate::attempt::make_room;
 use crate::counters::count;
 use crate::exec::{Job, Shape};
 use crate::per_core::Core;
+use crate::prepared_packets;
+use crate::relayed::make_room;
 use crate::session::Session;
 use crate::target::target;
 
@@ -64,8 +65,7 @@ impl Session {
     pub(crate) fn mirror(&self, to: &ServerName, shape: &Shape, job: Job) {
         let plain = matches!(shape.class, Class::Read | Class::Write) && shape.facts.is_empty();
         let what = match job {
-            Job::Execute(id) => self
-                .execution(id)
+            Job::Execute(id) => prepared_packets::execution(&self.client, &self.prepared, id)
                 .map(|(key, payload)| What::Execute(key, payload)),
             _ => Some(What::Text(packet::joined(self.client.frame()).split_off(1))),
         };

@@ -15,11 +15,16 @@ use mysql_wire::reply::OkPacket;
 use mysql_wire::status::Status;
 use sqltext::Verb;
 
+use crate::consistency::{self, Promises};
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Loss, Run, Tried};
+use crate::group_connections::GroupConnections;
 use crate::hold::{Cause, Turn};
-use crate::session::Session;
+use crate::loss;
+use crate::per_core::Core;
+use crate::replay;
+use crate::session::{self, Session};
 
 /// Looking into the log takes a moment on top of the wait for a primary.
 const LOOK_MS: u64 = 10_000;
@@ -53,23 +58,6 @@ enum Known {
 }
 
 impl Session {
-    /// Notes what names the write that a broken connection was asked for.
-    pub(crate) fn lost_on(&mut self, connection: &Connection, run: &Run) -> Box<LostOn> {
-        self.note_idle_end(connection);
-        let reported = connection.reported.as_deref().unwrap_or_default();
-        let marked = self.promises.marks && !connection.is_guarded();
-        Box::new(LostOn {
-            thread_id: connection.thread_id,
-            mark: match marked {
-                true => self.core.marks.of(connection),
-                false => String::new(),
-            },
-            after: String::from_utf8_lossy(reported).into_owned(),
-            opened: connection.opened,
-            began_us: run.began_us,
-        })
-    }
-
     /// Tries to make good what was lost with a connection.
     pub(crate) async fn recover(
         &mut self,
@@ -105,7 +93,15 @@ impl Session {
         tried: &Tried,
         loss: Loss,
     ) -> Result<Recovered, End> {
-        let (gtid, rows) = match self.find_out(run, tried).await {
+        let (gtid, rows) = match find_out(
+            &self.core,
+            &mut self.connections,
+            &self.promises,
+            run,
+            tried,
+        )
+        .await
+        {
             Known::Committed(gtid, rows) => (gtid, rows),
             Known::Lost => return self.once_more(run).await,
             Known::Unknown(why) => return self.tell_unknown(run, tried, loss, &why).await,
@@ -120,8 +116,14 @@ impl Session {
             Verb::Update => format!("Rows matched: {affected}  Changed: {affected}  Warnings: 0"),
             _ => String::new(),
         };
-        self.note_committed(&gtid);
-        self.leave_connection();
+        consistency::note_committed(
+            &self.core,
+            &mut self.connections,
+            &self.transaction,
+            &mut self.promises,
+            &gtid,
+        );
+        loss::leave_connection(&self.core, &mut self.connections, &mut self.prepared);
         let outcome = Outcome {
             status: Some(self.variables.status),
             affected_rows: affected,
@@ -137,7 +139,7 @@ impl Session {
             self.variables.insert_id.value = insert_id;
             self.variables.insert_id.version += 1;
         }
-        let mut ok = OkPacket::new(self.status_now());
+        let mut ok = OkPacket::new(session::status_now(&self.variables, &self.transaction));
         (ok.affected_rows, ok.last_insert_id) = (affected, insert_id);
         ok.info = info.as_bytes();
         self.client.sequence = 1;
@@ -154,9 +156,23 @@ impl Session {
         loss: Loss,
         (sure, plain): (bool, bool),
     ) -> Result<Option<Recovered>, End> {
-        match self.find_out(run, tried).await {
+        match find_out(
+            &self.core,
+            &mut self.connections,
+            &self.promises,
+            run,
+            tried,
+        )
+        .await
+        {
             Known::Committed(gtid, _) if plain && run.train.cars.is_empty() => {
-                self.note_committed(&gtid);
+                consistency::note_committed(
+                    &self.core,
+                    &mut self.connections,
+                    &self.transaction,
+                    &mut self.promises,
+                    &gtid,
+                );
                 self.end_transaction().await.map(Some)
             }
             Known::Committed(..) => {
@@ -175,11 +191,13 @@ impl Session {
 
     /// The transaction is over, and its COMMIT is answered.
     pub(crate) async fn end_transaction(&mut self) -> Result<Recovered, End> {
-        self.leave_connection();
+        loss::leave_connection(&self.core, &mut self.connections, &mut self.prepared);
         self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         self.connections.current.replay = None;
         self.client.sequence = 1;
-        self.client.ok(self.status_now()).await?;
+        self.client
+            .ok(session::status_now(&self.variables, &self.transaction))
+            .await?;
         Ok(Recovered::Answered)
     }
 
@@ -208,48 +226,76 @@ impl Session {
         self.tell_loss(run, &tried.target, loss, told).await?;
         Ok(Recovered::Answered)
     }
+}
 
-    /// Asks the control plane, which answers when the group has a primary that stays.
-    async fn find_out(&mut self, run: &mut Run, tried: &Tried) -> Known {
-        let Some(on) = run.lost_on.take() else {
-            return Known::Unknown("the connection is not known".to_owned());
-        };
-        let group = self.core.shared.published.load();
-        let group = self
-            .connections
-            .group(&group)
-            .map(|group| group.name.to_string());
-        let now_us = self.core.now_us();
-        let lost = LostWrite {
-            group: group.unwrap_or_default(),
-            server: tried.plan.server,
-            thread_id: on.thread_id,
-            mark: on.mark,
-            after: on.after,
-            sent_s: now_us.saturating_sub(on.began_us) / 1_000_000 + 1,
-            opened_s: on.opened.elapsed().as_secs(),
-        };
-        let (tell, told) = futures_channel::oneshot::channel();
-        let reply = Box::new(move |fate| drop(tell.send(fate)));
-        Arc::clone(&self.core.shared.operator).resolve(lost, reply);
-        let limit = Duration::from_millis(self.promises.failover_wait_ms + LOOK_MS);
-        let fate = match reactor::timeout(limit, told).await {
-            Some(Ok(fate)) => fate,
-            Some(Err(_)) => Fate::Unknown("the control plane has ended".to_owned()),
-            None => Fate::Unknown("nobody could say in time".to_owned()),
-        };
-        let counters = &self.core.counters;
-        match fate {
-            Fate::Committed { gtid, rows } => {
-                count(&counters.outcomes_committed);
-                Known::Committed(gtid, rows)
-            }
-            Fate::Lost => {
-                count(&counters.outcomes_lost);
-                Known::Lost
-            }
-            Fate::Unknown(why) => Known::Unknown(why),
+/// Notes what names the write that a broken connection was asked for.
+pub(crate) fn lost_on(
+    core: &Core,
+    connections: &mut GroupConnections,
+    promises: &Promises,
+    connection: &Connection,
+    run: &Run,
+) -> Box<LostOn> {
+    replay::note_idle_end(core, connections, connection);
+    let reported = connection.reported.as_deref().unwrap_or_default();
+    let marked = promises.marks && !connection.is_guarded();
+    Box::new(LostOn {
+        thread_id: connection.thread_id,
+        mark: match marked {
+            true => core.marks.of(connection),
+            false => String::new(),
+        },
+        after: String::from_utf8_lossy(reported).into_owned(),
+        opened: connection.opened,
+        began_us: run.began_us,
+    })
+}
+
+/// Asks the control plane, which answers when the group has a primary that stays.
+async fn find_out(
+    core: &Core,
+    connections: &mut GroupConnections,
+    promises: &Promises,
+    run: &mut Run,
+    tried: &Tried,
+) -> Known {
+    let Some(on) = run.lost_on.take() else {
+        return Known::Unknown("the connection is not known".to_owned());
+    };
+    let group = core.shared.published.load();
+    let group = connections
+        .group(&group)
+        .map(|group| group.name.to_string());
+    let now_us = core.now_us();
+    let lost = LostWrite {
+        group: group.unwrap_or_default(),
+        server: tried.plan.server,
+        thread_id: on.thread_id,
+        mark: on.mark,
+        after: on.after,
+        sent_s: now_us.saturating_sub(on.began_us) / 1_000_000 + 1,
+        opened_s: on.opened.elapsed().as_secs(),
+    };
+    let (tell, told) = futures_channel::oneshot::channel();
+    let reply = Box::new(move |fate| drop(tell.send(fate)));
+    Arc::clone(&core.shared.operator).resolve(lost, reply);
+    let limit = Duration::from_millis(promises.failover_wait_ms + LOOK_MS);
+    let fate = match reactor::timeout(limit, told).await {
+        Some(Ok(fate)) => fate,
+        Some(Err(_)) => Fate::Unknown("the control plane has ended".to_owned()),
+        None => Fate::Unknown("nobody could say in time".to_owned()),
+    };
+    let counters = &core.counters;
+    match fate {
+        Fate::Committed { gtid, rows } => {
+            count(&counters.outcomes_committed);
+            Known::Committed(gtid, rows)
         }
+        Fate::Lost => {
+            count(&counters.outcomes_lost);
+            Known::Lost
+        }
+        Fate::Unknown(why) => Known::Unknown(why),
     }
 }
 

@@ -8,11 +8,19 @@ use farm::error;
 use routing::Level;
 use sqltext::{Class, Facts, Literal, Scope, Verb};
 
-use crate::consistency::{UNBOUNDED_MS, milliseconds, seconds};
+use crate::client::Client;
+use crate::consistency::{self, Promises, UNBOUNDED_MS};
+use crate::consistency_hints::{milliseconds, seconds};
+use crate::crossing::terms;
 use crate::end::End;
 use crate::exec::Shape;
+use crate::login::SessionUser;
+use crate::per_core::Core;
 use crate::place::Chosen;
-use crate::session::Session;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::statement_run::StatementRun;
+use crate::tokens;
 
 const PREFIX: &[u8] = b"heddle_";
 
@@ -84,31 +92,6 @@ fn switch(name: String, text: String) -> Result<bool, Refused> {
 }
 
 impl Session {
-    /// Other defaults are in force than those that the session began with: it has them, except where
-    /// it has chosen for itself.
-    #[cold]
-    pub(crate) fn follow_defaults(&mut self) {
-        let version = self.core.heed_settings();
-        let defaults = self.default_promises();
-        let name = self.user.name();
-        let marks = self.core.marks_of(name, self.user.peer.ip());
-        let promises = &mut self.promises;
-        promises.version = version;
-        promises.marks = marks;
-        if !promises.own.contains(Own::LEVEL) {
-            promises.level = defaults.level;
-        }
-        if !promises.own.contains(Own::MAX_LAG) {
-            promises.max_lag_ms = defaults.max_lag_ms;
-        }
-        if !promises.own.contains(Own::MONOTONIC) {
-            promises.monotonic = defaults.monotonic;
-        }
-        if !promises.own.contains(Own::FAILOVER_WAIT) {
-            promises.failover_wait_ms = self.core.settings().failover_wait_ms;
-        }
-    }
-
     /// True for a SET or SELECT that names a variable of Heddle's own.
     pub(crate) fn names_own(&self, shape: &Shape) -> bool {
         let asks = shape.verb == Verb::Select && shape.facts.contains(Facts::SYSTEM_VARIABLE);
@@ -118,116 +101,15 @@ impl Session {
     /// Answers such a statement. `None`: it is the server's after all.
     pub(crate) async fn own_variables(&mut self, shape: &Shape) -> Option<Result<(), End>> {
         if shape.class == Class::Set {
-            let changes = match self.read_changes(shape)? {
+            let changes = match read_changes(&self.client, &self.variables, shape)? {
                 Ok(changes) => changes,
-                Err(refused) => return Some(self.refuse_change(refused).await),
+                Err(refused) => return Some(refuse_change(&mut self.client, refused).await),
             };
             return Some(self.change_own(changes).await);
         }
         let text = self.client.payload()[1..].to_vec();
         let asked = questions(&text)?;
         Some(self.answer_own(&asked).await)
-    }
-
-    /// The changes that the current SET makes, all of them or none.
-    fn read_changes(&self, shape: &Shape) -> Option<Result<Vec<Change>, Refused>> {
-        let text = &self.client.payload()[1..];
-        let own = |name: &str| name.as_bytes().starts_with(PREFIX);
-        let items: Vec<_> = sqltext::assignments(text, &self.variables.mode).collect();
-        let ours = items
-            .iter()
-            .filter(|item| item.scope != Scope::User && own(&item.name));
-        let count = ours.count();
-        if count == 0 {
-            return None;
-        }
-        if count < items.len() || shape.facts.contains(Facts::MULTIPLE) {
-            return Some(Err(Refused::Mixed));
-        }
-        let change = |item: &sqltext::Assignment<'_>| {
-            let name = item.name.to_string();
-            match item.scope {
-                Scope::Default | Scope::Session => {}
-                Scope::Statement => return Err(Refused::Mixed),
-                _ => return Err(Refused::Global(name)),
-            }
-            let word = String::from_utf8_lossy(item.value.of(text))
-                .trim()
-                .to_owned();
-            let value = match sqltext::literal(text, item.value, &self.variables.mode) {
-                Some(Literal::Text(inner)) => {
-                    Value::Text(String::from_utf8_lossy(inner).into_owned())
-                }
-                _ if word.eq_ignore_ascii_case("default") => Value::Default,
-                _ => Value::Text(word),
-            };
-            self.change_of(name, value)
-        };
-        Some(items.iter().map(change).collect())
-    }
-
-    fn change_of(&self, name: String, value: Value) -> Result<Change, Refused> {
-        match (name.as_str(), value) {
-            ("heddle_consistency", Value::Default) => Ok(Change::Default(Own::LEVEL)),
-            ("heddle_consistency", Value::Text(text)) => match Level::named(text.as_bytes()) {
-                Some(level) => Ok(Change::Level(level)),
-                None => {
-                    let values = format!("; it is one of {}", Level::NAMES);
-                    Err(Refused::Invalid(name, text, values.to_owned()))
-                }
-            },
-            ("heddle_max_lag_ms", Value::Default) => Ok(Change::Default(Own::MAX_LAG)),
-            ("heddle_max_lag_ms", Value::Text(text)) => match milliseconds(text.as_bytes()) {
-                Some(max_lag_ms) => Ok(Change::MaxLagMs(max_lag_ms)),
-                None => {
-                    let values = format!("; it is a number from 0 to {UNBOUNDED_MS} (no bound)");
-                    Err(Refused::Invalid(name, text, values))
-                }
-            },
-            ("heddle_cache_ttl_s", Value::Default) => Ok(Change::CacheTtl(0)),
-            ("heddle_cache_ttl_s", Value::Text(text)) => match seconds(text.as_bytes()) {
-                Some(ttl_s) => Ok(Change::CacheTtl(ttl_s)),
-                None => {
-                    let values = "; it is a number from 0 (no cache) to 86400".to_owned();
-                    Err(Refused::Invalid(name, text, values))
-                }
-            },
-            ("heddle_row_cache", Value::Default) => Ok(Change::RowCache(false)),
-            ("heddle_row_cache", Value::Text(text)) => switch(name, text).map(Change::RowCache),
-            ("heddle_failover_wait_ms", Value::Default) => Ok(Change::Default(Own::FAILOVER_WAIT)),
-            ("heddle_failover_wait_ms", Value::Text(text)) => {
-                match milliseconds(text.as_bytes()).filter(|&ms| ms <= FAILOVER_WAIT_MS_MAX) {
-                    Some(wait_ms) => Ok(Change::FailoverWait(wait_ms)),
-                    None => {
-                        let values =
-                            format!("; it is a number from 0 (no wait) to {FAILOVER_WAIT_MS_MAX}");
-                        Err(Refused::Invalid(name, text, values))
-                    }
-                }
-            }
-            ("heddle_monotonic", Value::Default) => Ok(Change::Default(Own::MONOTONIC)),
-            ("heddle_monotonic", Value::Text(text)) => switch(name, text).map(Change::Monotonic),
-            ("heddle_atomic", Value::Default) => Ok(Change::Atomic(None)),
-            ("heddle_atomic", Value::Text(text)) => match Atomic::parse(&text) {
-                Some(atomic) => Ok(Change::Atomic(Some(atomic))),
-                None => {
-                    let values = "; it is one of xa, single, best-effort".to_owned();
-                    Err(Refused::Invalid(name, text, values))
-                }
-            },
-            ("heddle_shard_table", Value::Default) => Ok(Change::ShardTable(String::new())),
-            ("heddle_shard_table", Value::Text(text)) => Ok(Change::ShardTable(text)),
-            ("heddle_shard_key", Value::Default) => Ok(Change::ShardKey(None)),
-            ("heddle_shard_key", Value::Text(text)) => {
-                let none = text.is_empty() || text.eq_ignore_ascii_case("null");
-                Ok(Change::ShardKey((!none).then_some(text)))
-            }
-            ("heddle_global_table", Value::Default) => Ok(Change::GlobalTable(String::new())),
-            ("heddle_global_table", Value::Text(text)) => Ok(Change::GlobalTable(text)),
-            ("heddle_token", Value::Default) => Ok(Change::Token(None)),
-            ("heddle_token", Value::Text(text)) => Ok(Change::Token(Some(text))),
-            _ => Err(Refused::Unknown(name)),
-        }
     }
 
     async fn change_own(&mut self, changes: Vec<Change>) -> Result<(), End> {
@@ -237,14 +119,19 @@ impl Session {
             if let Some(choice) = change.chooses()
                 && self.core.shared.published.load().sharding.is_none()
             {
-                return self
-                    .refuse_change(Refused::Unknown(choice.to_owned()))
-                    .await;
+                return refuse_change(&mut self.client, Refused::Unknown(choice.to_owned())).await;
             }
             if let Change::Token(Some(token)) = change
-                && let Err(reason) = self.take_token(token).await
+                && let Err(reason) = tokens::take_token(
+                    &self.core,
+                    &self.user,
+                    &self.variables,
+                    &mut self.connections,
+                    token,
+                )
+                .await
             {
-                return self.refuse_change(Refused::Token(reason)).await;
+                return refuse_change(&mut self.client, Refused::Token(reason)).await;
             }
         }
         let mut chosen = self.run.chosen.take().unwrap_or_default();
@@ -290,27 +177,10 @@ impl Session {
             }
         }
         self.run.chosen = (!chosen.is_empty()).then_some(chosen);
-        self.follow_defaults();
-        self.client.ok(self.status_now()).await
-    }
-
-    async fn refuse_change(&mut self, refused: Refused) -> Result<(), End> {
-        let client = &mut self.client;
-        match refused {
-            Refused::Mixed => client.error(&error::SETTINGS_MIXED, &[]).await,
-            Refused::Global(name) => client.error(&error::SETTING_SESSION_ONLY, &[&name]).await,
-            Refused::Unknown(name) => client.error(&error::SETTING_UNKNOWN, &[&name]).await,
-            Refused::Invalid(name, value, values) => {
-                let value: String = value.chars().take(64).collect();
-                let details = [name.as_str(), &value, &values];
-                client.error(&error::SETTING_INVALID, &details).await
-            }
-            Refused::Token(reason) => client.error(&error::TOKEN_REFUSED, &[&reason]).await,
-        }
-    }
-
-    fn own_choice(&self, of: impl Fn(&Chosen) -> String) -> String {
-        self.run.chosen.as_deref().map(of).unwrap_or_default()
+        follow_defaults(&self.core, &self.user, &mut self.promises);
+        self.client
+            .ok(session::status_now(&self.variables, &self.transaction))
+            .await
     }
 
     async fn answer_own(&mut self, asked: &[Question]) -> Result<(), End> {
@@ -323,12 +193,15 @@ impl Session {
                 "heddle_row_cache" => u8::from(self.promises.row_cache).to_string(),
                 "heddle_failover_wait_ms" => self.promises.failover_wait_ms.to_string(),
                 "heddle_monotonic" => u8::from(self.promises.monotonic).to_string(),
-                "heddle_atomic" => self.cross_terms().atomic.name().to_owned(),
-                "heddle_shard_table" => self.own_choice(|it| it.shard_table.clone()),
-                "heddle_shard_key" => {
-                    self.own_choice(|it| it.shard_key.clone().unwrap_or_default())
-                }
-                "heddle_global_table" => self.own_choice(|it| it.global_table.clone()),
+                "heddle_atomic" => terms::cross_terms(&self.core, &self.user, &self.promises)
+                    .atomic
+                    .name()
+                    .to_owned(),
+                "heddle_shard_table" => self.run.own_choice(|it| it.shard_table.clone()),
+                "heddle_shard_key" => self
+                    .run
+                    .own_choice(|it| it.shard_key.clone().unwrap_or_default()),
+                "heddle_global_table" => self.run.own_choice(|it| it.global_table.clone()),
                 "heddle_token" => match Box::pin(self.token()).await {
                     Ok(token) => token,
                     Err(error) => return self.client.error(&error, &[]).await,
@@ -338,7 +211,162 @@ impl Session {
             row.push(Some(value.into_bytes()));
         }
         let columns: Vec<&str> = asked.iter().map(|q| q.title.as_str()).collect();
-        self.client.rows(&columns, &[row], self.status_now()).await
+        self.client
+            .rows(
+                &columns,
+                &[row],
+                session::status_now(&self.variables, &self.transaction),
+            )
+            .await
+    }
+}
+
+impl StatementRun {
+    fn own_choice(&self, of: impl Fn(&Chosen) -> String) -> String {
+        self.chosen.as_deref().map(of).unwrap_or_default()
+    }
+}
+
+/// Other defaults are in force than those that the session began with: it has them, except where
+/// it has chosen for itself.
+#[cold]
+pub(crate) fn follow_defaults(core: &Core, user: &SessionUser, promises: &mut Promises) {
+    let version = core.heed_settings();
+    let defaults = consistency::default_promises(core, user);
+    let name = user.name();
+    let marks = core.marks_of(name, user.peer.ip());
+    let promises = &mut *promises;
+    promises.version = version;
+    promises.marks = marks;
+    if !promises.own.contains(Own::LEVEL) {
+        promises.level = defaults.level;
+    }
+    if !promises.own.contains(Own::MAX_LAG) {
+        promises.max_lag_ms = defaults.max_lag_ms;
+    }
+    if !promises.own.contains(Own::MONOTONIC) {
+        promises.monotonic = defaults.monotonic;
+    }
+    if !promises.own.contains(Own::FAILOVER_WAIT) {
+        promises.failover_wait_ms = core.settings().failover_wait_ms;
+    }
+}
+
+/// The changes that the current SET makes, all of them or none.
+fn read_changes(
+    client: &Client,
+    variables: &SessionVariables,
+    shape: &Shape,
+) -> Option<Result<Vec<Change>, Refused>> {
+    let text = &client.payload()[1..];
+    let own = |name: &str| name.as_bytes().starts_with(PREFIX);
+    let items: Vec<_> = sqltext::assignments(text, &variables.mode).collect();
+    let ours = items
+        .iter()
+        .filter(|item| item.scope != Scope::User && own(&item.name));
+    let count = ours.count();
+    if count == 0 {
+        return None;
+    }
+    if count < items.len() || shape.facts.contains(Facts::MULTIPLE) {
+        return Some(Err(Refused::Mixed));
+    }
+    let change = |item: &sqltext::Assignment<'_>| {
+        let name = item.name.to_string();
+        match item.scope {
+            Scope::Default | Scope::Session => {}
+            Scope::Statement => return Err(Refused::Mixed),
+            _ => return Err(Refused::Global(name)),
+        }
+        let word = String::from_utf8_lossy(item.value.of(text))
+            .trim()
+            .to_owned();
+        let value = match sqltext::literal(text, item.value, &variables.mode) {
+            Some(Literal::Text(inner)) => Value::Text(String::from_utf8_lossy(inner).into_owned()),
+            _ if word.eq_ignore_ascii_case("default") => Value::Default,
+            _ => Value::Text(word),
+        };
+        change_of(name, value)
+    };
+    Some(items.iter().map(change).collect())
+}
+
+fn change_of(name: String, value: Value) -> Result<Change, Refused> {
+    match (name.as_str(), value) {
+        ("heddle_consistency", Value::Default) => Ok(Change::Default(Own::LEVEL)),
+        ("heddle_consistency", Value::Text(text)) => match Level::named(text.as_bytes()) {
+            Some(level) => Ok(Change::Level(level)),
+            None => {
+                let values = format!("; it is one of {}", Level::NAMES);
+                Err(Refused::Invalid(name, text, values.to_owned()))
+            }
+        },
+        ("heddle_max_lag_ms", Value::Default) => Ok(Change::Default(Own::MAX_LAG)),
+        ("heddle_max_lag_ms", Value::Text(text)) => match milliseconds(text.as_bytes()) {
+            Some(max_lag_ms) => Ok(Change::MaxLagMs(max_lag_ms)),
+            None => {
+                let values = format!("; it is a number from 0 to {UNBOUNDED_MS} (no bound)");
+                Err(Refused::Invalid(name, text, values))
+            }
+        },
+        ("heddle_cache_ttl_s", Value::Default) => Ok(Change::CacheTtl(0)),
+        ("heddle_cache_ttl_s", Value::Text(text)) => match seconds(text.as_bytes()) {
+            Some(ttl_s) => Ok(Change::CacheTtl(ttl_s)),
+            None => {
+                let values = "; it is a number from 0 (no cache) to 86400".to_owned();
+                Err(Refused::Invalid(name, text, values))
+            }
+        },
+        ("heddle_row_cache", Value::Default) => Ok(Change::RowCache(false)),
+        ("heddle_row_cache", Value::Text(text)) => switch(name, text).map(Change::RowCache),
+        ("heddle_failover_wait_ms", Value::Default) => Ok(Change::Default(Own::FAILOVER_WAIT)),
+        ("heddle_failover_wait_ms", Value::Text(text)) => {
+            match milliseconds(text.as_bytes()).filter(|&ms| ms <= FAILOVER_WAIT_MS_MAX) {
+                Some(wait_ms) => Ok(Change::FailoverWait(wait_ms)),
+                None => {
+                    let values =
+                        format!("; it is a number from 0 (no wait) to {FAILOVER_WAIT_MS_MAX}");
+                    Err(Refused::Invalid(name, text, values))
+                }
+            }
+        }
+        ("heddle_monotonic", Value::Default) => Ok(Change::Default(Own::MONOTONIC)),
+        ("heddle_monotonic", Value::Text(text)) => switch(name, text).map(Change::Monotonic),
+        ("heddle_atomic", Value::Default) => Ok(Change::Atomic(None)),
+        ("heddle_atomic", Value::Text(text)) => match Atomic::parse(&text) {
+            Some(atomic) => Ok(Change::Atomic(Some(atomic))),
+            None => {
+                let values = "; it is one of xa, single, best-effort".to_owned();
+                Err(Refused::Invalid(name, text, values))
+            }
+        },
+        ("heddle_shard_table", Value::Default) => Ok(Change::ShardTable(String::new())),
+        ("heddle_shard_table", Value::Text(text)) => Ok(Change::ShardTable(text)),
+        ("heddle_shard_key", Value::Default) => Ok(Change::ShardKey(None)),
+        ("heddle_shard_key", Value::Text(text)) => {
+            let none = text.is_empty() || text.eq_ignore_ascii_case("null");
+            Ok(Change::ShardKey((!none).then_some(text)))
+        }
+        ("heddle_global_table", Value::Default) => Ok(Change::GlobalTable(String::new())),
+        ("heddle_global_table", Value::Text(text)) => Ok(Change::GlobalTable(text)),
+        ("heddle_token", Value::Default) => Ok(Change::Token(None)),
+        ("heddle_token", Value::Text(text)) => Ok(Change::Token(Some(text))),
+        _ => Err(Refused::Unknown(name)),
+    }
+}
+
+async fn refuse_change(client: &mut Client, refused: Refused) -> Result<(), End> {
+    let client = &mut *client;
+    match refused {
+        Refused::Mixed => client.error(&error::SETTINGS_MIXED, &[]).await,
+        Refused::Global(name) => client.error(&error::SETTING_SESSION_ONLY, &[&name]).await,
+        Refused::Unknown(name) => client.error(&error::SETTING_UNKNOWN, &[&name]).await,
+        Refused::Invalid(name, value, values) => {
+            let value: String = value.chars().take(64).collect();
+            let details = [name.as_str(), &value, &values];
+            client.error(&error::SETTING_INVALID, &details).await
+        }
+        Refused::Token(reason) => client.error(&error::TOKEN_REFUSED, &[&reason]).await,
     }
 }
 

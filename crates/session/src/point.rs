@@ -18,12 +18,17 @@ use mysql_wire::statement::Execute;
 use routing::{LastRead, Level};
 use sqltext::{Class, PointKey};
 
-use crate::cache::{Entry, Key};
-use crate::consistency::bound_us;
+use crate::cache::{self, Entry, Key};
+use crate::client::Client;
+use crate::client_level;
+use crate::consistency::{Promises, bound_us};
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::group_connections::GroupConnections;
+use crate::per_core::Core;
 use crate::place::packets;
+use crate::query;
 use crate::session::{Session, is_free};
 
 /// An answer is not older.
@@ -77,7 +82,13 @@ impl Session {
     /// was answered.
     pub(crate) async fn answer_by_row(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
         self.run.point = None;
-        self.heed_client(shape);
+        client_level::heed_client(
+            &self.core,
+            &mut self.connections,
+            &mut self.transaction,
+            &self.promises,
+            shape,
+        );
         let snapshot = self.core.shared.published.load_full();
         let Some(group) = self.connections.group(&snapshot) else {
             return Ok(false);
@@ -85,8 +96,14 @@ impl Session {
         let Some(asked) = self.point_of(shape, job, group) else {
             return Ok(false);
         };
-        if self.may_recall(shape, group, &asked.space)
-            && let Some((reply, outcome)) = self.core.cache.vouched(&asked.kept_as)
+        if may_recall(
+            &self.core,
+            &self.connections,
+            &self.promises,
+            shape,
+            group,
+            &asked.space,
+        ) && let Some((reply, outcome)) = self.core.cache.vouched(&asked.kept_as)
         {
             if let Some(primary) = group.primary() {
                 let (server, ended_us) = (primary.id, self.core.now_us());
@@ -127,7 +144,7 @@ impl Session {
             return None;
         }
         let text = match job {
-            Job::Execute(id) => self.statement_text(id),
+            Job::Execute(id) => self.prepared.statement_text(id),
             _ => &self.client.payload()[1..],
         };
         let point = sqltext::point(text, &self.variables.mode)?;
@@ -148,7 +165,10 @@ impl Session {
         let (key, kept_as) = match (job, &point.key) {
             (Job::Execute(id), PointKey::Mark) => self.bound_key(id, form)?,
             (Job::Execute(_), _) | (_, PointKey::Mark) => return None,
-            (_, key) => (written_key(key, form)?, self.cache_key()),
+            (_, key) => (
+                written_key(key, form)?,
+                cache::cache_key(&self.core, &self.user, &self.client, &self.variables),
+            ),
         };
         Some(Asked {
             space: space.clone(),
@@ -167,7 +187,7 @@ impl Session {
         if *command != Command::StmtExecute as u8 || tied || !as_prepared || statement.params != 1 {
             return None;
         }
-        let execute = Execute::decode(body, 1, self.has_attributes()).ok()?;
+        let execute = Execute::decode(body, 1, query::has_attributes(&self.client)).ok()?;
         let typed = Execute {
             types: match execute.new_params_bound {
                 true => execute.types,
@@ -190,63 +210,74 @@ impl Session {
         name.extend_from_slice(typed.values);
         name.push(0);
         name.extend_from_slice(statement.key.text.bytes());
-        Some((key, self.cache_key_of(&name)))
-    }
-
-    /// The session may be answered with what has been read of the group's binlog.
-    fn may_recall(&self, shape: &Shape, group: &Group, space: &Space) -> bool {
-        let bound = match self.level_of(shape) {
-            Level::Strong => return false,
-            Level::Session | Level::Client => BOUND_US,
-            Level::Eventual { max_lag_us: None } => {
-                bound_us(self.promises.max_lag_ms).map_or(BOUND_US, |us| us.min(BOUND_US))
-            }
-            Level::Eventual {
-                max_lag_us: Some(us),
-            } => us.min(BOUND_US),
-        };
-        let Some(primary) = group.primary().filter(|_| !group.paused) else {
-            return false;
-        };
-        let (feed, promises) = (&space.feed, &self.promises);
-        let seen = &self.connections.current.seen;
-        // What was read elsewhere may be newer than what has been read of the binlog.
-        let read = seen
-            .last_read
-            .filter(|read| promises.monotonic && read.ended_us != promises.recalled_us);
-        let to_primary = self.core.settings().reads.master_on_write && promises.wrote();
-        if to_primary || seen.unproved || seen.unlogged {
-            return false;
-        }
-        feed.answers(primary.id, self.core.now_us(), bound)
-            && seen.floor.as_deref().is_none_or(|floor| feed.covers(floor))
-            && read.is_none_or(|read| feed.has_read_until(read.ended_us))
-    }
-
-    /// After a complete reply that is worth keeping: keeps it if the row cache vouches for it.
-    pub(crate) fn keep_point(
-        &self,
-        point: Point,
-        server: ServerId,
-        reply: &[u8],
-        mut entry: Entry,
-    ) {
-        let now_us = self.core.now_us();
-        let Some(key) = point.key_of(reply, self.client.capabilities) else {
-            return;
-        };
-        let Some(voucher) = point.space.vouch(&point.lease, server, &key, now_us) else {
-            return;
-        };
-        let vouched = Vouched {
-            space: point.space,
+        Some((
             key,
-            voucher,
-        };
-        let bytes_max = self.core.settings().cache_bytes_max / self.core.shared.counters.len();
-        entry.vouched = Some(vouched);
-        self.core.cache.put_vouched(point.kept_as, entry, bytes_max);
+            cache::cache_key_of(&self.core, &self.user, &self.client, &self.variables, &name),
+        ))
     }
+}
+
+/// The session may be answered with what has been read of the group's binlog.
+fn may_recall(
+    core: &Core,
+    connections: &GroupConnections,
+    promises: &Promises,
+    shape: &Shape,
+    group: &Group,
+    space: &Space,
+) -> bool {
+    let bound = match promises.level_of(shape) {
+        Level::Strong => return false,
+        Level::Session | Level::Client => BOUND_US,
+        Level::Eventual { max_lag_us: None } => {
+            bound_us(promises.max_lag_ms).map_or(BOUND_US, |us| us.min(BOUND_US))
+        }
+        Level::Eventual {
+            max_lag_us: Some(us),
+        } => us.min(BOUND_US),
+    };
+    let Some(primary) = group.primary().filter(|_| !group.paused) else {
+        return false;
+    };
+    let (feed, promises) = (&space.feed, promises);
+    let seen = &connections.current.seen;
+    // What was read elsewhere may be newer than what has been read of the binlog.
+    let read = seen
+        .last_read
+        .filter(|read| promises.monotonic && read.ended_us != promises.recalled_us);
+    let to_primary = core.settings().reads.master_on_write && promises.wrote();
+    if to_primary || seen.unproved || seen.unlogged {
+        return false;
+    }
+    feed.answers(primary.id, core.now_us(), bound)
+        && seen.floor.as_deref().is_none_or(|floor| feed.covers(floor))
+        && read.is_none_or(|read| feed.has_read_until(read.ended_us))
+}
+
+/// After a complete reply that is worth keeping: keeps it if the row cache vouches for it.
+pub(crate) fn keep_point(
+    core: &Core,
+    client: &Client,
+    point: Point,
+    server: ServerId,
+    reply: &[u8],
+    mut entry: Entry,
+) {
+    let now_us = core.now_us();
+    let Some(key) = point.key_of(reply, client.capabilities) else {
+        return;
+    };
+    let Some(voucher) = point.space.vouch(&point.lease, server, &key, now_us) else {
+        return;
+    };
+    let vouched = Vouched {
+        space: point.space,
+        key,
+        voucher,
+    };
+    let bytes_max = core.settings().cache_bytes_max / core.shared.counters.len();
+    entry.vouched = Some(vouched);
+    core.cache.put_vouched(point.kept_as, entry, bytes_max);
 }
 
 impl Point {

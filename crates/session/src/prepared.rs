@@ -10,19 +10,26 @@ use std::rc::Rc;
 use backend::{Connection, ConnectionError, Prepared, SessionState, Text};
 use farm::error;
 use mysql_wire::capability::Capabilities;
-use mysql_wire::command::Command;
-use mysql_wire::packet::{self, HEADER_BYTES};
+use mysql_wire::packet::{self};
 use mysql_wire::statement::{BulkExecute, Execute, LAST_PREPARED, PARAMETERS_COUNTED, PrepareOk};
 use mysql_wire::status::Status;
-use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::{Class, Dialect, Facts, Slot, Verb};
 
+use crate::client::Client;
+use crate::consistency::Promises;
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::listing;
+use crate::marks;
+use crate::per_core::{Core, Handle};
 use crate::place::Texts;
 use crate::prepared_bytes::{Portion, PreparedBytes};
+use crate::prepared_packets;
+use crate::query;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
 
 /// COM_STMT_EXECUTE without parameters: the command, the id, the flags, the number of executions.
 const EXECUTE_BYTES_MIN: usize = 10;
@@ -118,7 +125,14 @@ impl Session {
             Ok(texts) => texts,
             Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
         };
-        let text = self.identified(text, &shape);
+        let text = identified(
+            &self.core,
+            &self.handle,
+            &mut self.client,
+            &self.variables,
+            text,
+            &shape,
+        );
         let own = asked.as_ref().map_or(&b""[..], |asked| asked.bytes());
         let bytes_max = self.core.settings().statements_bytes_max;
         let portion = match self.prepared.bytes.take([text.bytes(), own], bytes_max) {
@@ -128,8 +142,8 @@ impl Session {
                 return self.client.error(&error, &[]).await;
             }
         };
-        let id = self.next_statement_id();
-        let key = self.statement_key(text);
+        let id = self.prepared.next_statement_id();
+        let key = statement_key(&self.variables, &self.prepared, text);
         self.prepared.preparing = Some((key.clone(), None));
         let state = self.variables.state.clone();
         let done = self.run_command(preparing(&shape), Job::Prepare(id)).await;
@@ -159,132 +173,20 @@ impl Session {
         Ok(())
     }
 
-    /// The text of a PREPARE with the id that the client knows, where it asks for its connection's.
-    fn identified(&mut self, text: Rc<Text>, shape: &Shape) -> Rc<Text> {
-        if !shape.facts.contains(Facts::CONNECTION_ID) {
-            return text;
-        }
-        match sqltext::identify(text.bytes(), &self.variables.mode, self.handle.id) {
-            Some(new) => {
-                self.client.replace_text(&new);
-                self.core.text(&new)
-            }
-            None => text,
-        }
-    }
-
-    /// A key that no other statement of this session has.
-    fn statement_key(&self, text: Rc<Text>) -> Prepared {
-        let (state, copy) = (self.variables.state.parsing().hash(), 0);
-        let mut key = Prepared { text, state, copy };
-        while self.prepared.keys.contains(&key) {
-            key.copy += 1;
-        }
-        key
-    }
-
-    /// The text of a statement; empty when there is no such statement.
-    pub(crate) fn statement_text(&self, id: u32) -> &[u8] {
-        self.prepared
-            .statements
-            .get(&id)
-            .map_or(&[], |statement| statement.key.text.bytes())
-    }
-
-    /// True while an open cursor or long data ties a statement to its connection. Nobody looks
-    /// through a client's thousands of statements unless one of them was tied lately.
-    pub(crate) fn has_ties(&self) -> bool {
-        if self.prepared.ties.get() {
-            let tied = self
-                .prepared
-                .statements
-                .values()
-                .any(|s| s.cursor || s.long_data);
-            self.prepared.ties.set(tied);
-        }
-        self.prepared.ties.get()
-    }
-
-    /// Gives a statement another text to run under, and returns the one that it had.
-    pub(crate) fn exchange_text(&mut self, id: u32, text: Rc<Text>) -> Option<Rc<Text>> {
-        let statement = self.prepared.statements.get_mut(&id)?;
-        statement.slots.take();
-        Some(std::mem::replace(&mut statement.key.text, text))
-    }
-
-    /// The connection with all cursors and long data is gone.
-    pub(crate) fn forget_cursors(&mut self) {
-        for statement in self.prepared.statements.values_mut() {
-            statement.cursor = false;
-            statement.broken |= std::mem::take(&mut statement.long_data);
-        }
-    }
-
-    fn next_statement_id(&mut self) -> u32 {
-        loop {
-            self.prepared.last_id = self.prepared.last_id.wrapping_add(1);
-            let id = self.prepared.last_id;
-            if id != 0 && id != LAST_PREPARED && !self.prepared.statements.contains_key(&id) {
-                return id;
-            }
-        }
-    }
-
-    /// After the server prepared a statement: the connection knows it from now on.
-    pub(crate) async fn note_prepared(
-        &mut self,
-        connection: &mut Connection,
-        reply: PrepareOk,
-    ) -> Result<(), ConnectionError> {
-        let Some((key, answer)) = &mut self.prepared.preparing else {
-            return Ok(());
-        };
-        *answer = Some(reply);
-        connection.remember(key.clone(), reply.statement_id).await
-    }
-
-    /// The statement id of the current command; MariaDB's clients may mean the last one prepared.
-    pub(crate) fn named_statement(&self) -> u32 {
-        let id = self
-            .client
-            .payload()
-            .get(1..5)
-            .map_or([0; 4], |b| [b[0], b[1], b[2], b[3]]);
-        match u32::from_le_bytes(id) {
-            LAST_PREPARED => self.prepared.last_id,
-            id => id,
-        }
-    }
-
-    /// The servers' error names the function that missed the statement: in MySQL it is always one.
-    pub(crate) async fn unknown_statement(&mut self, id: u32, command: &str) -> Result<(), End> {
-        let function = self.function(command);
-        self.client
-            .error(&error::UNKNOWN_STATEMENT, &[&id.to_string(), function])
-            .await
-    }
-
-    /// What the servers' errors call the function that carries out a command.
-    pub(crate) fn function<'a>(&self, command: &'a str) -> &'a str {
-        match self.variables.mode.dialect {
-            Dialect::MariaDb => command,
-            Dialect::MySql => "mysql_stmt_precheck",
-        }
-    }
-
     /// COM_STMT_EXECUTE.
     pub(crate) async fn execute(&mut self) -> Result<(), End> {
         if self.client.payload().len() < EXECUTE_BYTES_MIN {
             let row = &error::MALFORMED_PACKET;
             return self.client.error(row, &["COM_STMT_EXECUTE"]).await;
         }
-        let id = self.named_statement();
-        let named = self.has_attributes();
+        let id = named_statement(&self.client, &self.prepared);
+        let named = query::has_attributes(&self.client);
         let Some(statement) = self.prepared.statements.get_mut(&id) else {
-            return self.unknown_statement(id, "mysqld_stmt_execute").await;
+            return unknown_statement(&mut self.client, &self.variables, id, "mysqld_stmt_execute")
+                .await;
         };
         if statement.astray {
-            let function = self.function("mysqld_stmt_send_long_data");
+            let function = function(&self.variables, "mysqld_stmt_send_long_data");
             return self
                 .client
                 .error(&error::WRONG_ARGUMENTS, &[function])
@@ -309,7 +211,7 @@ impl Session {
         };
         if execute.new_params_bound && execute.types != statement.types {
             statement.types = execute.types.to_vec();
-            statement.types_hash = hash(&statement.types);
+            statement.types_hash = prepared_packets::hash(&statement.types);
         }
         let mut shape = statement.shape;
         let cursor = execute.flags & !PARAMETERS_COUNTED != 0;
@@ -334,7 +236,7 @@ impl Session {
         {
             return Box::pin(self.show_values(show, shape, job)).await;
         }
-        if self.may_list(&shape)
+        if listing::may_list(&self.variables, &shape)
             && let Some(done) = Box::pin(self.list_in_execute(id, shape)).await
         {
             return done;
@@ -356,9 +258,10 @@ impl Session {
             let row = &error::MALFORMED_PACKET;
             return self.client.error(row, &["COM_STMT_EXECUTE"]).await;
         }
-        let id = self.named_statement();
+        let id = named_statement(&self.client, &self.prepared);
         let Some(statement) = self.prepared.statements.get_mut(&id) else {
-            return self.unknown_statement(id, "mysqld_stmt_execute").await;
+            return unknown_statement(&mut self.client, &self.variables, id, "mysqld_stmt_execute")
+                .await;
         };
         let body = &self.client.payload()[1..];
         let Ok(bulk) = BulkExecute::decode(body, statement.params) else {
@@ -370,119 +273,67 @@ impl Session {
         };
         if !bulk.types.is_empty() && bulk.types != statement.types {
             statement.types = bulk.types.to_vec();
-            statement.types_hash = hash(&statement.types);
+            statement.types_hash = prepared_packets::hash(&statement.types);
         }
         let shape = statement.shape;
         self.run_command(shape, Job::Execute(id)).await
     }
+}
 
-    /// Makes sure that the connection knows the statement.
-    pub(crate) async fn ready_statement(
-        &mut self,
-        connection: &mut Connection,
-        id: u32,
-    ) -> Result<(), ConnectionError> {
-        let Some(statement) = self.prepared.statements.get(&id) else {
-            return Ok(());
-        };
-        if connection.known(&statement.key).is_some() {
-            return Ok(());
-        }
-        count(&self.core.counters.prepares_repeated);
-        let mark = self.mark_for(connection, &statement.shape);
-        Box::pin(prepare_elsewhere(connection, statement, &mark)).await
+impl PreparedStatements {
+    /// The text of a statement; empty when there is no such statement.
+    pub(crate) fn statement_text(&self, id: u32) -> &[u8] {
+        self.statements
+            .get(&id)
+            .map_or(&[], |statement| statement.key.text.bytes())
     }
 
-    /// Writes the server's id of the statement into the command. Returns the command rewritten
-    /// where types had to be put in.
-    pub(crate) fn address_statement(
-        &mut self,
-        connection: &mut Connection,
-        id: u32,
-    ) -> Option<Vec<u8>> {
-        let named = self.has_attributes();
-        let statement = self.prepared.statements.get(&id)?;
-        let takes_names = connection
-            .capabilities
-            .contains(Capabilities::QUERY_ATTRIBUTES);
-        let known = connection.known(&statement.key)?;
-        self.client.patch(1, &known.server_id.to_le_bytes());
-        let command = Command::try_from(self.client.payload()[0]);
-        let executes = matches!(command, Ok(Command::StmtExecute | Command::StmtBulkExecute));
-        if named && !takes_names && command == Ok(Command::StmtExecute) {
-            return Some(without_attributes(
-                &packet::joined(self.client.frame()),
-                statement,
-            ));
+    /// True while an open cursor or long data ties a statement to its connection. Nobody looks
+    /// through a client's thousands of statements unless one of them was tied lately.
+    pub(crate) fn has_ties(&self) -> bool {
+        if self.ties.get() {
+            let tied = self.statements.values().any(|s| s.cursor || s.long_data);
+            self.ties.set(tied);
         }
-        if statement.params == 0 || !executes {
-            return None;
+        self.ties.get()
+    }
+
+    /// Gives a statement another text to run under, and returns the one that it had.
+    pub(crate) fn exchange_text(&mut self, id: u32, text: Rc<Text>) -> Option<Rc<Text>> {
+        let statement = self.statements.get_mut(&id)?;
+        statement.slots.take();
+        Some(std::mem::replace(&mut statement.key.text, text))
+    }
+
+    /// The connection with all cursors and long data is gone.
+    pub(crate) fn forget_cursors(&mut self) {
+        for statement in self.statements.values_mut() {
+            statement.cursor = false;
+            statement.broken |= std::mem::take(&mut statement.long_data);
         }
-        let has = std::mem::replace(&mut known.types, statement.types_hash);
-        if has == statement.types_hash {
-            return None;
-        }
-        let body = &self.client.payload()[1..];
-        let bound = match command {
-            Ok(Command::StmtBulkExecute) => {
-                BulkExecute::decode(body, statement.params).is_ok_and(|b| !b.types.is_empty())
+    }
+
+    fn next_statement_id(&mut self) -> u32 {
+        loop {
+            self.last_id = self.last_id.wrapping_add(1);
+            let id = self.last_id;
+            if id != 0 && id != LAST_PREPARED && !self.statements.contains_key(&id) {
+                return id;
             }
-            _ => Execute::decode(body, statement.params, named).is_ok_and(|e| e.new_params_bound),
-        };
-        (!bound).then(|| with_types(&packet::joined(self.client.frame()), statement, named))
+        }
     }
 
-    /// The current EXECUTE for another connection, which knows neither its id nor its types: the
-    /// statement, and the whole command, without a cursor. `None` where it relies on more.
-    pub(crate) fn execution(&self, id: u32) -> Option<(Prepared, Vec<u8>)> {
-        let statement = self.prepared.statements.get(&id)?;
-        let command = Command::try_from(self.client.payload()[0]);
-        if statement.long_data || self.has_attributes() || command != Ok(Command::StmtExecute) {
-            return None;
-        }
-        let mut payload = packet::joined(self.client.frame());
-        let execute = Execute::decode(&payload[1..], statement.params, false).ok()?;
-        if statement.params > 0 && !execute.new_params_bound {
-            payload = packet::joined(&with_types(&payload, statement, false));
-        }
-        payload[5] = 0;
-        Some((statement.key.clone(), payload))
-    }
-
-    /// The statement of the current EXECUTE when it waits for nothing: no long data, no cursor.
-    pub(crate) fn executable(&self) -> Option<(u32, Shape)> {
-        let id = self.named_statement();
-        let statement = self.prepared.statements.get(&id)?;
-        let lost = statement.broken || statement.astray || statement.starved;
-        let tied = lost || statement.long_data || statement.cursor;
-        (!tied).then_some((id, statement.shape))
-    }
-
-    /// Writes the server's id of the statement into the current EXECUTE, when the connection knows
-    /// the statement and the command can be sent as it is, without a cursor. Else false, and
-    /// nothing is changed.
-    pub(crate) fn address_as_it_is(&mut self, connection: &mut Connection, id: u32) -> bool {
-        let Some(statement) = self.prepared.statements.get_mut(&id) else {
-            return false;
+    /// After the server prepared a statement: the connection knows it from now on.
+    pub(crate) async fn note_prepared(
+        &mut self,
+        connection: &mut Connection,
+        reply: PrepareOk,
+    ) -> Result<(), ConnectionError> {
+        let Some((key, answer)) = &mut self.preparing else {
+            return Ok(());
         };
-        let Some(known) = connection.known(&statement.key) else {
-            return false;
-        };
-        let body = &self.client.payload()[1..];
-        let Ok(execute) = Execute::decode(body, statement.params, false) else {
-            return false;
-        };
-        let relies = statement.params > 0 && !execute.new_params_bound;
-        if execute.flags != 0 || (relies && known.types != statement.types_hash) {
-            return false;
-        }
-        if execute.new_params_bound && execute.types != statement.types {
-            statement.types = execute.types.to_vec();
-            statement.types_hash = hash(&statement.types);
-        }
-        known.types = statement.types_hash;
-        self.client.patch(1, &known.server_id.to_le_bytes());
-        true
+        *answer = Some(reply);
+        connection.remember(key.clone(), reply.statement_id).await
     }
 
     /// Notes after an EXECUTE what is left of the statement at the server.
@@ -492,31 +343,123 @@ impl Session {
         id: u32,
         status: Option<Status>,
     ) {
-        if let Some(statement) = self.prepared.statements.get_mut(&id) {
+        if let Some(statement) = self.statements.get_mut(&id) {
             let cursor = status.is_some_and(|s| s.contains(Status::CURSOR_EXISTS));
             if cursor || statement.cursor || statement.long_data {
                 connection.tie(&statement.key, cursor);
             }
             (statement.cursor, statement.long_data) = (cursor, false);
-            self.prepared.ties.set(self.prepared.ties.get() || cursor);
+            self.ties.set(self.ties.get() || cursor);
         }
     }
+}
 
-    /// After a server refused to prepare one statement more: makes room on this connection, or else
-    /// by closing idle ones. After it did not know a statement: forgets it, so that it is prepared
-    /// anew.
-    pub(crate) async fn make_room_for_statement(&mut self, connection: &mut Connection, job: Job) {
-        // A connection that breaks here is found out by its next use.
-        match job {
-            Job::Execute(id) => {
-                if let Some(statement) = self.prepared.statements.get(&id) {
-                    let _ = connection.forget(&statement.key).await;
-                }
+/// The text of a PREPARE with the id that the client knows, where it asks for its connection's.
+fn identified(
+    core: &Core,
+    handle: &Handle,
+    client: &mut Client,
+    variables: &SessionVariables,
+    text: Rc<Text>,
+    shape: &Shape,
+) -> Rc<Text> {
+    if !shape.facts.contains(Facts::CONNECTION_ID) {
+        return text;
+    }
+    match sqltext::identify(text.bytes(), &variables.mode, handle.id) {
+        Some(new) => {
+            client.replace_text(&new);
+            core.text(&new)
+        }
+        None => text,
+    }
+}
+
+/// A key that no other statement of this session has.
+fn statement_key(
+    variables: &SessionVariables,
+    prepared: &PreparedStatements,
+    text: Rc<Text>,
+) -> Prepared {
+    let (state, copy) = (variables.state.parsing().hash(), 0);
+    let mut key = Prepared { text, state, copy };
+    while prepared.keys.contains(&key) {
+        key.copy += 1;
+    }
+    key
+}
+
+/// The statement id of the current command; MariaDB's clients may mean the last one prepared.
+pub(crate) fn named_statement(client: &Client, prepared: &PreparedStatements) -> u32 {
+    let id = client
+        .payload()
+        .get(1..5)
+        .map_or([0; 4], |b| [b[0], b[1], b[2], b[3]]);
+    match u32::from_le_bytes(id) {
+        LAST_PREPARED => prepared.last_id,
+        id => id,
+    }
+}
+
+/// The servers' error names the function that missed the statement: in MySQL it is always one.
+pub(crate) async fn unknown_statement(
+    client: &mut Client,
+    variables: &SessionVariables,
+    id: u32,
+    command: &str,
+) -> Result<(), End> {
+    let function = function(variables, command);
+    client
+        .error(&error::UNKNOWN_STATEMENT, &[&id.to_string(), function])
+        .await
+}
+
+/// What the servers' errors call the function that carries out a command.
+pub(crate) fn function<'a>(variables: &SessionVariables, command: &'a str) -> &'a str {
+    match variables.mode.dialect {
+        Dialect::MariaDb => command,
+        Dialect::MySql => "mysql_stmt_precheck",
+    }
+}
+
+/// Makes sure that the connection knows the statement.
+pub(crate) async fn ready_statement(
+    core: &Core,
+    promises: &Promises,
+    prepared: &PreparedStatements,
+    connection: &mut Connection,
+    id: u32,
+) -> Result<(), ConnectionError> {
+    let Some(statement) = prepared.statements.get(&id) else {
+        return Ok(());
+    };
+    if connection.known(&statement.key).is_some() {
+        return Ok(());
+    }
+    count(&core.counters.prepares_repeated);
+    let mark = marks::mark_for(core, promises, connection, &statement.shape);
+    Box::pin(prepare_elsewhere(connection, statement, &mark)).await
+}
+
+/// After a server refused to prepare one statement more: makes room on this connection, or else
+/// by closing idle ones. After it did not know a statement: forgets it, so that it is prepared
+/// anew.
+pub(crate) async fn make_room_for_statement(
+    core: &Core,
+    prepared: &PreparedStatements,
+    connection: &mut Connection,
+    job: Job,
+) {
+    // A connection that breaks here is found out by its next use.
+    match job {
+        Job::Execute(id) => {
+            if let Some(statement) = prepared.statements.get(&id) {
+                let _ = connection.forget(&statement.key).await;
             }
-            _ => {
-                if !matches!(connection.close_free_statements().await, Ok(true)) {
-                    self.core.pools.close_idle_of(connection.server);
-                }
+        }
+        _ => {
+            if !matches!(connection.close_free_statements().await, Ok(true)) {
+                core.pools.close_idle_of(connection.server);
             }
         }
     }
@@ -559,58 +502,4 @@ async fn prepare_elsewhere(
         return Err(ConnectionError::Broken { operation, source });
     }
     prepared.map(drop)
-}
-
-/// The EXECUTE in `payload` with the statement's types put in where they were left out.
-fn with_types(payload: &[u8], statement: &Statement, named: bool) -> Vec<u8> {
-    let mut out = Vec::with_capacity(payload.len() + statement.types.len() + HEADER_BYTES);
-    packet::write_with(&mut out, &mut 0, |out| {
-        out.push(payload[0]);
-        if payload[0] == Command::StmtBulkExecute as u8 {
-            match BulkExecute::decode(&payload[1..], statement.params) {
-                Ok(bulk) => {
-                    let types = &statement.types[..];
-                    BulkExecute { types, ..bulk }.encode(out);
-                }
-                Err(_) => out.extend_from_slice(&payload[1..]),
-            }
-            return;
-        }
-        match Execute::decode(&payload[1..], statement.params, named) {
-            Ok(execute) => {
-                let types = &statement.types[..];
-                Execute {
-                    new_params_bound: true,
-                    types,
-                    ..execute
-                }
-                .encode(out);
-            }
-            Err(_) => out.extend_from_slice(&payload[1..]),
-        }
-    });
-    out
-}
-
-/// The EXECUTE in `payload`, which comes with query attributes, for a server that takes none.
-fn without_attributes(payload: &[u8], statement: &Statement) -> Vec<u8> {
-    let mut out = Vec::with_capacity(payload.len() + HEADER_BYTES);
-    packet::write_with(&mut out, &mut 0, |out| {
-        out.push(payload[0]);
-        let written = Execute::decode(&payload[1..], statement.params, true).and_then(|execute| {
-            execute.encode_plain(statement.params, &statement.types, statement.long_data, out)
-        });
-        if written.is_err() {
-            // The server says what is wrong with it.
-            out.extend_from_slice(&payload[1..]);
-        }
-    });
-    out
-}
-
-fn hash(bytes: &[u8]) -> u64 {
-    use std::hash::Hasher;
-    let mut hasher = FxHasher::default();
-    hasher.write(bytes);
-    hasher.finish()
 }

@@ -14,10 +14,13 @@ use sqltext::{Facts, Verb};
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::rights::Right;
-use crate::session::Session;
-use crate::target::nowhere;
-use crate::target::target;
+use crate::group_connections::GroupConnections;
+use crate::login::SessionUser;
+use crate::per_core::Core;
+use crate::rights::{self, Right};
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::target::{nowhere, target};
 use crate::view::{Door, SessionView};
 
 /// The sessions of the farm.
@@ -48,19 +51,33 @@ impl Session {
 
     /// Answers with the sessions that the client may see.
     pub(crate) async fn show_processlist(&mut self, full: bool, job: Job) -> Result<(), End> {
-        let seen = self.seen().await;
+        let seen = seen(
+            &self.core,
+            &self.user,
+            &self.variables,
+            &mut self.connections,
+        )
+        .await;
         let text: &[u8] = match full {
             true => b"SHOW FULL PROCESSLIST",
             false => b"SHOW PROCESSLIST",
         };
-        let own = match self.ask_table(text).await {
+        let own = match rights::ask_table(
+            &self.core,
+            &self.user,
+            &self.variables,
+            &mut self.connections,
+            text,
+        )
+        .await
+        {
             Ok(table) => table,
             Err(error) => return self.client.pool_error(&error, &nowhere()).await,
         };
         let binary = matches!(job, Job::Execute(_));
         let capabilities = self.client.capabilities;
         let columns = columns(&own.columns, capabilities);
-        let said = self.said(&seen.views, text).await;
+        let said = said(&self.core, &self.user, &seen.views, text).await;
         let mut rows: Vec<Vec<u8>> = seen
             .views
             .iter()
@@ -73,60 +90,67 @@ impl Session {
             .collect();
         let missing = seen.silent.iter();
         rows.extend(missing.map(|silent| encoded(&silent.row(&columns), &columns, binary)));
-        let status = self.status_now();
+        let status = session::status_now(&self.variables, &self.transaction);
         self.client.raw_rows(&own.columns, &rows, status).await
     }
+}
 
-    /// The sessions that the client may see, on all routers of the farm.
-    pub(crate) async fn seen(&mut self) -> Seen {
-        let mut views = self.core.all_views().await;
-        let mut silent = Vec::new();
-        for elsewhere in self.core.sessions_elsewhere().await {
-            let (id, router) = (elsewhere.id, elsewhere.router);
-            match elsewhere.sessions {
-                Ok(sessions) => views.extend(sessions),
-                Err(why) => silent.push(Silent { id, router, why }),
-            }
+/// The sessions that the client may see, on all routers of the farm.
+pub(crate) async fn seen(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+) -> Seen {
+    let mut views = core.all_views().await;
+    let mut silent = Vec::new();
+    for elsewhere in core.sessions_elsewhere().await {
+        let (id, router) = (elsewhere.id, elsewhere.router);
+        match elsewhere.sessions {
+            Ok(sessions) => views.extend(sessions),
+            Err(why) => silent.push(Silent { id, router, why }),
         }
-        let name = self.user.name().clone();
-        let foreign = views.iter().any(|view| *view.user != *name);
-        if foreign && !self.has_right(Right::See).await {
-            views.retain(|view| *view.user == *name);
-        }
-        Seen { views, silent }
     }
+    let name = user.name().clone();
+    let foreign = views.iter().any(|view| *view.user != *name);
+    if foreign && !rights::has_right(core, user, variables, connections, Right::See).await {
+        views.retain(|view| *view.user == *name);
+    }
+    Seen { views, silent }
+}
 
-    /// What the servers that run statements of these sessions say of them. One that cannot be asked
-    /// says nothing.
-    pub(crate) async fn said(&self, views: &[SessionView], text: &[u8]) -> Said {
-        let mut servers: Vec<ServerId> = Vec::new();
-        for (server, _) in views.iter().filter_map(|view| view.running) {
-            if !servers.contains(&server) {
-                servers.push(server);
-            }
+/// What the servers that run statements of these sessions say of them. One that cannot be asked
+/// says nothing.
+pub(crate) async fn said(
+    core: &Core,
+    user: &SessionUser,
+    views: &[SessionView],
+    text: &[u8],
+) -> Said {
+    let mut servers: Vec<ServerId> = Vec::new();
+    for (server, _) in views.iter().filter_map(|view| view.running) {
+        if !servers.contains(&server) {
+            servers.push(server);
         }
-        let snapshot = self.core.snapshot();
-        let mut said = Said::new();
-        for server in servers {
-            let Some(target) = target(&snapshot, server, false) else {
-                continue;
-            };
-            // Outside the pool: whoever looks must not wait for those whom it looks at.
-            let opened = self
-                .core
-                .pools
-                .open_extra(&target, &self.user.identity.pass);
-            let Ok(mut connection) = opened.await else {
-                continue;
-            };
-            for row in connection.table(text).await.unwrap_or_default().rows {
-                if let Some(id) = row.first().and_then(number) {
-                    said.insert((server, id), row);
-                }
-            }
-        }
-        said
     }
+    let snapshot = core.snapshot();
+    let mut said = Said::new();
+    for server in servers {
+        let Some(target) = target(&snapshot, server, false) else {
+            continue;
+        };
+        // Outside the pool: whoever looks must not wait for those whom it looks at.
+        let opened = core.pools.open_extra(&target, &user.identity.pass);
+        let Ok(mut connection) = opened.await else {
+            continue;
+        };
+        for row in connection.table(text).await.unwrap_or_default().rows {
+            if let Some(id) = row.first().and_then(number) {
+                said.insert((server, id), row);
+            }
+        }
+    }
+    said
 }
 
 fn number(cell: &Option<Vec<u8>>) -> Option<u32> {

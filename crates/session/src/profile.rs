@@ -13,8 +13,12 @@ use mysql_wire::status::Status;
 use routing::{Level, Plan};
 
 use crate::end::End;
+use crate::local;
 use crate::operator::Answer;
-use crate::session::Session;
+use crate::per_core::Core;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::statement_run::StatementRun;
 
 /// What a statement's time is spent on.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +126,7 @@ impl Session {
                     affected_rows: self.run.profile.affected_rows.max(self.run.profile.rows),
                     last_insert_id: self.run.profile.last_insert_id,
                     warnings: self.run.profile.warnings,
-                    ..OkPacket::new(self.status_now())
+                    ..OkPacket::new(session::status_now(&self.variables, &self.transaction))
                 };
                 return self.client.ok_with(&ok).await;
             }
@@ -136,7 +140,7 @@ impl Session {
             .run
             .profile
             .plan
-            .map(|(plan, level)| self.profiled(plan, level));
+            .map(|(plan, level)| profiled(&self.core, &self.variables, &self.run, plan, level));
         if !timed {
             self.run.profile.times = Some(Box::new(Times::now()));
         }
@@ -160,42 +164,53 @@ impl Session {
             "hold_us",
             "total_us",
         ];
-        self.send_answer(Answer {
-            columns: columns.map(str::to_owned).to_vec(),
-            rows: row.into_iter().collect(),
-        })
+        local::send_answer(
+            &mut self.client,
+            &self.variables,
+            &self.transaction,
+            Answer {
+                columns: columns.map(str::to_owned).to_vec(),
+                rows: row.into_iter().collect(),
+            },
+        )
         .await
     }
+}
 
-    fn profiled(&self, plan: Plan, level: Level) -> Vec<Option<String>> {
-        let profile = &self.run.profile;
-        let snapshot = self.core.snapshot();
-        let server = snapshot.server(plan.server);
-        let number = |value: u64| Some(value.to_string());
-        let connection = Some(profile.connection).filter(|&id| id != 0);
-        let mut row = vec![
-            server.map(|s| format!("{}:{}", s.host, s.port)),
-            server.map(|s| s.name.to_string()),
-            server.map(|s| s.group.to_string()),
-            Some(if plan.read_only { "replica" } else { "primary" }.to_owned()),
-            connection.map(|id| id.to_string()),
-            Some(level.name().to_owned()),
-            Some(format!("{:?}", plan.reason)),
-            number(1),
-            number(profile.rows),
-            number(profile.bytes),
-            number(profile.waits.into()),
-            number(profile.attempts.saturating_sub(1).into()),
-            number(u64::from(self.variables.status.contains(Status::IN_TRANS))),
-        ];
-        let micros = |time: &Duration| Some(time.as_micros().to_string());
-        match &profile.times {
-            Some(times) => {
-                row.extend(times.steps.iter().map(micros));
-                row.push(micros(&times.steps.iter().sum()));
-            }
-            None => row.extend([const { None }; 5]),
+fn profiled(
+    core: &Core,
+    variables: &SessionVariables,
+    run: &StatementRun,
+    plan: Plan,
+    level: Level,
+) -> Vec<Option<String>> {
+    let profile = &run.profile;
+    let snapshot = core.snapshot();
+    let server = snapshot.server(plan.server);
+    let number = |value: u64| Some(value.to_string());
+    let connection = Some(profile.connection).filter(|&id| id != 0);
+    let mut row = vec![
+        server.map(|s| format!("{}:{}", s.host, s.port)),
+        server.map(|s| s.name.to_string()),
+        server.map(|s| s.group.to_string()),
+        Some(if plan.read_only { "replica" } else { "primary" }.to_owned()),
+        connection.map(|id| id.to_string()),
+        Some(level.name().to_owned()),
+        Some(format!("{:?}", plan.reason)),
+        number(1),
+        number(profile.rows),
+        number(profile.bytes),
+        number(profile.waits.into()),
+        number(profile.attempts.saturating_sub(1).into()),
+        number(u64::from(variables.status.contains(Status::IN_TRANS))),
+    ];
+    let micros = |time: &Duration| Some(time.as_micros().to_string());
+    match &profile.times {
+        Some(times) => {
+            row.extend(times.steps.iter().map(micros));
+            row.push(micros(&times.steps.iter().sum()));
         }
-        row
+        None => row.extend([const { None }; 5]),
     }
+    row
 }

@@ -8,26 +8,41 @@ use mysql_wire::packet;
 use mysql_wire::relay::Expect;
 use sqltext::{Class, Facts, Verb};
 
-use crate::consistency::{Asked, hinted};
+use crate::client::Client;
+use crate::consistency_hints::Asked;
+use crate::consistency_hints::hinted;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::listing;
+use crate::local;
 use crate::marks::is_markable;
-use crate::per_core::Core;
+use crate::per_core::{Core, Handle};
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
+use crate::shown;
 use crate::tracking::mentions_tracking;
+use crate::variables;
 
 impl Session {
     /// Runs the text of the client's command.
     pub(crate) async fn query(&mut self) -> Result<(), End> {
-        if self.has_attributes() && self.client.take_attributes().is_err() {
-            return self.malformed_attributes().await;
+        if has_attributes(&self.client) && self.client.take_attributes().is_err() {
+            return malformed_attributes(&mut self.client).await;
         }
-        let mut shape = self.query_shape();
-        if self.may_list(&shape) && !Box::pin(self.list_in_query(&mut shape)).await? {
+        let mut shape = query_shape(&self.core, &self.client, &self.variables);
+        if listing::may_list(&self.variables, &shape)
+            && !Box::pin(self.list_in_query(&mut shape)).await?
+        {
             return Ok(());
         }
         if shape.facts.contains(Facts::CONNECTION_ID) {
-            self.identify(&mut shape);
+            identify(
+                &self.core,
+                &self.handle,
+                &mut self.client,
+                &self.variables,
+                &mut shape,
+            );
         }
         self.run_query(shape).await
     }
@@ -55,61 +70,75 @@ impl Session {
                     None => self.run_command(shape, job).await,
                 }
             }
-            _ if shape.facts.contains(Facts::ACCOUNTS) && self.flushes_status(&shape) => {
+            _ if shape.facts.contains(Facts::ACCOUNTS)
+                && shown::flushes_status(&self.client, &self.variables, &shape) =>
+            {
                 match Box::pin(self.hold_for_status(&shape)).await? {
                     true => self.run_command(shape, Job::Frame(Expect::Results)).await,
                     false => Ok(()),
                 }
             }
-            _ if self.asks_version_comment(&shape) => Box::pin(self.version_comment()).await,
+            _ if local::asks_version_comment(&self.client, &shape) => {
+                Box::pin(local::version_comment(
+                    &self.core,
+                    &mut self.client,
+                    &self.variables,
+                    &self.transaction,
+                ))
+                .await
+            }
             _ => self.run_command(shape, Job::Frame(Expect::Results)).await,
         }
     }
+}
 
-    #[cold]
-    pub(crate) async fn malformed_attributes(&mut self) -> Result<(), End> {
-        let details = ["query attributes"];
-        self.client.error(&error::MALFORMED_PACKET, &details).await
+#[cold]
+pub(crate) async fn malformed_attributes(client: &mut Client) -> Result<(), End> {
+    let details = ["query attributes"];
+    client.error(&error::MALFORMED_PACKET, &details).await
+}
+
+/// Puts the id that the client knows where the current text asks for its connection's.
+#[cold]
+pub(crate) fn identify(
+    core: &Core,
+    handle: &Handle,
+    client: &mut Client,
+    variables: &SessionVariables,
+    shape: &mut Shape,
+) {
+    let frame = client.frame();
+    let text = match client.is_split() {
+        true => Cow::Owned(packet::joined(frame).split_off(1)),
+        false => Cow::Borrowed(&client.payload()[1..]),
+    };
+    let identified = sqltext::identify(&text, &variables.mode, handle.id);
+    if let Some(identified) = identified {
+        variables::leave_text(core, variables, shape, &text);
+        client.replace_text(&identified);
     }
+}
 
-    /// Puts the id that the client knows where the current text asks for its connection's.
-    #[cold]
-    pub(crate) fn identify(&mut self, shape: &mut Shape) {
-        let frame = self.client.frame();
-        let text = match self.client.is_split() {
-            true => Cow::Owned(packet::joined(frame).split_off(1)),
-            false => Cow::Borrowed(&self.client.payload()[1..]),
+/// True for a client whose texts and executions come with attributes (MySQL).
+pub(crate) fn has_attributes(client: &Client) -> bool {
+    let attributes = Capabilities::QUERY_ATTRIBUTES;
+    client.capabilities.contains(attributes)
+}
+
+/// What the tokenizer says of the current command's text.
+pub(crate) fn query_shape(core: &Core, client: &Client, variables: &SessionVariables) -> Shape {
+    let mut shape = core.shape(&client.payload()[1..], &variables.mode);
+    if client.is_split() {
+        // Only the first 16 MB were read: what follows may write.
+        shape.writes = true;
+        shape.class = if shape.class == Class::Read {
+            Class::Write
+        } else {
+            shape.class
         };
-        let identified = sqltext::identify(&text, &self.variables.mode, self.handle.id);
-        if let Some(identified) = identified {
-            self.leave_text(shape, &text);
-            self.client.replace_text(&identified);
-        }
     }
-
-    /// True for a client whose texts and executions come with attributes (MySQL).
-    pub(crate) fn has_attributes(&self) -> bool {
-        let attributes = Capabilities::QUERY_ATTRIBUTES;
-        self.client.capabilities.contains(attributes)
-    }
-
-    /// What the tokenizer says of the current command's text.
-    pub(crate) fn query_shape(&self) -> Shape {
-        let mut shape = self
-            .core
-            .shape(&self.client.payload()[1..], &self.variables.mode);
-        if self.client.is_split() {
-            // Only the first 16 MB were read: what follows may write.
-            shape.writes = true;
-            shape.class = if shape.class == Class::Read {
-                Class::Write
-            } else {
-                shape.class
-            };
-        }
-        shape.heed_hint();
-        shape
-    }
+    shape.heed_hint();
+    shape
 }
 
 impl Core {

@@ -3,23 +3,22 @@
 
 use sqltext::{Dialect, Mode, Multibyte};
 
+use crate::login::SessionUser;
 use crate::per_core::Core;
-use crate::session::Session;
+use crate::session_variables::SessionVariables;
 
-impl Session {
-    /// Texts are read by the session's settings of now.
-    pub(crate) fn read_by_mode(&mut self) {
-        let mut mode = mode_of(&self.core);
-        match (self.variables.state.variable("sql_mode"), &self.user.mode) {
-            (Some(own), _) => mode.set_sql_mode(&String::from_utf8_lossy(own)),
-            (None, Some(login)) => mode.set_sql_mode(login),
-            (None, None) => {}
-        }
-        if let Some(charset) = self.variables.state.variable("character_set_client") {
-            mode.multibyte = Multibyte::of_charset(&String::from_utf8_lossy(charset));
-        }
-        self.variables.mode = mode;
+/// Texts are read by the session's settings of now.
+pub(crate) fn read_by_mode(core: &Core, user: &SessionUser, variables: &mut SessionVariables) {
+    let mut mode = mode_of(core);
+    match (variables.state.variable("sql_mode"), &user.mode) {
+        (Some(own), _) => mode.set_sql_mode(&String::from_utf8_lossy(own)),
+        (None, Some(login)) => mode.set_sql_mode(login),
+        (None, None) => {}
     }
+    if let Some(charset) = variables.state.variable("character_set_client") {
+        mode.multibyte = Multibyte::of_charset(&String::from_utf8_lossy(charset));
+    }
+    variables.mode = mode;
 }
 
 /// How text is read for the farm's engine before a session has changed anything.

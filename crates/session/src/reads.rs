@@ -7,10 +7,15 @@ use mysql_wire::status::Status;
 use routing::{Level, Need, Plan};
 use sqltext::{Class, Verb};
 
+use crate::client::Client;
 use crate::counters::count;
-use crate::exec::{Job, Run, Shape};
+use crate::exec::{self, Job, Run, Shape};
+use crate::group_connections::GroupConnections;
+use crate::per_core::Core;
 use crate::pin::Pins;
-use crate::session::Session;
+use crate::servers_tried;
+use crate::session_variables::SessionVariables;
+use crate::statement_run::StatementRun;
 use crate::train::Train;
 
 /// Where a read goes whose server cannot be reached. The names are those of mysqlnd_ms.
@@ -64,85 +69,95 @@ pub struct Reads {
     pub hedge_ms: u64,
 }
 
-impl Session {
-    /// A command before its first attempt. What fails in a transaction is not repeated: the server
-    /// may have rolled back more than the statement.
-    pub(crate) fn new_run(&mut self, mut shape: Shape, job: Job) -> Run {
-        self.run.profile.begin();
-        self.client.note_pipeline();
-        if self.is_known_writer(&shape) {
-            (shape.class, shape.writes) = (Class::Other, true);
+/// A command before its first attempt. What fails in a transaction is not repeated: the server
+/// may have rolled back more than the statement.
+pub(crate) fn new_run(
+    core: &Core,
+    client: &mut Client,
+    variables: &SessionVariables,
+    run: &mut StatementRun,
+    mut shape: Shape,
+    job: Job,
+) -> Run {
+    run.profile.begin();
+    client.note_pipeline();
+    if servers_tried::is_known_writer(core, &shape) {
+        (shape.class, shape.writes) = (Class::Other, true);
+    }
+    let alone = variables.status.contains(Status::AUTOCOMMIT)
+        && !variables.status.contains(Status::IN_TRANS);
+    let settings = core.settings().reads.transient;
+    Run {
+        shape,
+        job,
+        alone: true,
+        pins: Pins::empty(),
+        resume: None,
+        began_us: match shape.class == Class::Read && alone {
+            true => 0,
+            false => core.now_us(),
+        },
+        lost_on: None,
+        hold: None,
+        train: Train::default(),
+        globals: Vec::new(),
+        again: false,
+        transient: if alone {
+            settings
+        } else {
+            Transient::default()
+        },
+    }
+}
+
+/// True for a read that nothing holds and that may go elsewhere when its server fails.
+pub(crate) fn may_move(core: &Core, connections: &GroupConnections, shape: &Shape) -> bool {
+    connections.current.held.is_none() && shape.class == Class::Read && reads_move(core)
+}
+
+/// A read whose server fails may go to another one.
+pub(crate) fn reads_move(core: &Core) -> bool {
+    core.settings().reads.failover != Failover::Disabled
+}
+
+/// True for the begin of a transaction that a replica may have.
+pub(crate) fn begins_reading(core: &Core, shape: &Shape) -> bool {
+    let begins = matches!(
+        shape.verb,
+        Verb::Begin {
+            read_only: true,
+            ..
         }
-        let alone = self.variables.status.contains(Status::AUTOCOMMIT)
-            && !self.variables.status.contains(Status::IN_TRANS);
-        let settings = self.core.settings().reads.transient;
-        Run {
-            shape,
-            job,
-            alone: true,
-            pins: Pins::empty(),
-            resume: None,
-            began_us: match shape.class == Class::Read && alone {
-                true => 0,
-                false => self.core.now_us(),
-            },
-            lost_on: None,
-            hold: None,
-            train: Train::default(),
-            globals: Vec::new(),
-            again: false,
-            transient: if alone {
-                settings
-            } else {
-                Transient::default()
-            },
-        }
-    }
+    );
+    begins && core.settings().reads.stickiness == Stickiness::On
+}
 
-    /// True for a read that nothing holds and that may go elsewhere when its server fails.
-    pub(crate) fn may_move(&self, shape: &Shape) -> bool {
-        self.connections.current.held.is_none() && shape.class == Class::Read && self.reads_move()
+/// A server failed this read: it goes elsewhere.
+pub(crate) fn pass_over(
+    core: &Core,
+    connections: &GroupConnections,
+    server: ServerId,
+    avoid: &mut Vec<ServerId>,
+) {
+    avoid.push(server);
+    let now_us = core.now_us();
+    core.balance.borrow_mut().failed(server, now_us);
+    if core.settings().reads.failover == Failover::Master {
+        let snapshot = core.shared.published.load();
+        let group = connections.group(&snapshot).into_iter();
+        let servers = group.flat_map(|group| &group.servers);
+        let replicas = servers.filter(|server| server.status != Role::Primary);
+        avoid.extend(replicas.map(|server| server.id));
     }
+}
 
-    /// A read whose server fails may go to another one.
-    pub(crate) fn reads_move(&self) -> bool {
-        self.core.settings().reads.failover != Failover::Disabled
-    }
-
-    /// True for the begin of a transaction that a replica may have.
-    pub(crate) fn begins_reading(&self, shape: &Shape) -> bool {
-        let begins = matches!(
-            shape.verb,
-            Verb::Begin {
-                read_only: true,
-                ..
-            }
-        );
-        begins && self.core.settings().reads.stickiness == Stickiness::On
-    }
-
-    /// A server failed this read: it goes elsewhere.
-    pub(crate) fn pass_over(&self, server: ServerId, avoid: &mut Vec<ServerId>) {
-        avoid.push(server);
-        let now_us = self.core.now_us();
-        self.core.balance.borrow_mut().failed(server, now_us);
-        if self.core.settings().reads.failover == Failover::Master {
-            let snapshot = self.core.shared.published.load();
-            let group = self.connections.group(&snapshot).into_iter();
-            let servers = group.flat_map(|group| &group.servers);
-            let replicas = servers.filter(|server| server.status != Role::Primary);
-            avoid.extend(replicas.map(|server| server.id));
-        }
-    }
-
-    /// Waits before a statement is repeated.
-    pub(crate) async fn pause_before_retry(&self, run: &mut Run) {
-        run.transient.tries = run.transient.tries.saturating_sub(1);
-        count(&self.core.counters.transient_error_retries);
-        let pause = Duration::from_micros(run.transient.pause_us);
-        if !pause.is_zero() {
-            reactor::sleep(pause).await;
-        }
+/// Waits before a statement is repeated.
+pub(crate) async fn pause_before_retry(core: &Core, run: &mut Run) {
+    run.transient.tries = run.transient.tries.saturating_sub(1);
+    count(&core.counters.transient_error_retries);
+    let pause = Duration::from_micros(run.transient.pause_us);
+    if !pause.is_zero() {
+        reactor::sleep(pause).await;
     }
 }
 

@@ -7,7 +7,7 @@ use mysql_wire::command::Command;
 
 use crate::client::Client;
 use crate::end::End;
-use crate::session::Session;
+use crate::prepared::{self, PreparedStatements};
 use crate::target::nowhere;
 
 /// A server's error as it is passed on.
@@ -82,18 +82,19 @@ impl Client {
     }
 }
 
-impl Session {
-    /// Answers a command that there was no memory for. The client's transaction stays as it is.
-    pub(crate) async fn refuse_command(&mut self) -> Result<(), End> {
-        let command = self.client.payload().first().copied();
-        if command != Some(Command::StmtSendLongData as u8) {
-            return self.client.error(&error::OUT_OF_MEMORY, &[]).await;
-        }
-        // It has no reply: the EXECUTE says it.
-        let id = self.named_statement();
-        if let Some(statement) = self.prepared.statements.get_mut(&id) {
-            statement.starved = true;
-        }
-        Ok(())
+/// Answers a command that there was no memory for. The client's transaction stays as it is.
+pub(crate) async fn refuse_command(
+    client: &mut Client,
+    prepared: &mut PreparedStatements,
+) -> Result<(), End> {
+    let command = client.payload().first().copied();
+    if command != Some(Command::StmtSendLongData as u8) {
+        return client.error(&error::OUT_OF_MEMORY, &[]).await;
     }
+    // It has no reply: the EXECUTE says it.
+    let id = prepared::named_statement(client, prepared);
+    if let Some(statement) = prepared.statements.get_mut(&id) {
+        statement.starved = true;
+    }
+    Ok(())
 }

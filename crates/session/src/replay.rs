@@ -17,105 +17,27 @@ use mysql_wire::relay::Outcome;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
+use crate::consistency::Promises;
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Answer, Job, Loss, Run, Shape, Tried};
+use crate::group_connections::GroupConnections;
 use crate::hold::{Cause, Turn, is_failure};
 use crate::outcome::Recovered;
+use crate::per_core::Core;
 use crate::pin::Pins;
-use crate::prepared::Statement;
+use crate::prepared::{self, PreparedStatements, Statement};
+use crate::prepared_packets;
 use crate::query::calls_only_quiet;
-use crate::session::Session;
+use crate::reads;
+use crate::replay_log::{Entry, Log};
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::settle;
+use crate::transaction::Transaction;
 
 /// So much of a statement is shown in an error.
 const SHOWN_CHARACTERS_MAX: usize = 120;
-
-/// What the client was told by one reply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Told {
-    checksum: u32,
-    bytes: u64,
-}
-
-/// One command of the transaction.
-struct Entry {
-    shape: Shape,
-    job: Job,
-    /// The command as the client sent it, headers included.
-    frame: Box<[u8]>,
-    told: Told,
-    insert_id: u64,
-    /// When it ran, by the clock of [`crate::Core`].
-    at_us: u64,
-}
-
-/// An open transaction.
-#[derive(Default)]
-pub(crate) struct Log {
-    /// The session as it was before the first command; `None` while there was none.
-    began: Option<(Rc<SessionState>, Status, u64)>,
-    entries: Vec<Entry>,
-    bytes: usize,
-    /// For them, once they are more than a few.
-    reservation: Option<Reservation>,
-    /// Why it cannot be done again.
-    refused: Option<&'static str>,
-    /// Of the reply under way.
-    sum: crc32fast::Hasher,
-    sum_bytes: u64,
-    /// Statements that the client closed since, by id.
-    closed: Vec<(u32, Statement)>,
-    /// Those of them that are there again while the transaction is done again.
-    closed_again: Vec<u32>,
-}
-
-impl Log {
-    /// A part of the reply goes to the client.
-    pub fn add(&mut self, part: &[u8]) {
-        self.sum.update(part);
-        self.sum_bytes += part.len() as u64;
-    }
-
-    fn take_told(&mut self) -> Told {
-        let sum = std::mem::take(&mut self.sum);
-        Told {
-            checksum: sum.finalize(),
-            bytes: std::mem::take(&mut self.sum_bytes),
-        }
-    }
-
-    /// Keeps a statement that the client closes: a command of the transaction may have run it.
-    pub fn keep_closed(&mut self, id: u32, statement: Statement) {
-        let used = |entry: &Entry| entry.job == Job::Execute(id);
-        if self.entries.iter().any(used) {
-            self.closed.push((id, statement));
-        }
-    }
-
-    /// False once something came that cannot be done twice.
-    pub fn may_be_repeated(&self) -> bool {
-        self.refused.is_none() && self.began.is_some()
-    }
-
-    /// From now on the transaction cannot be done again.
-    pub fn refuse(&mut self, why: &'static str) {
-        self.refused.get_or_insert(why);
-        (self.entries, self.closed) = (Vec::new(), Vec::new());
-        self.reservation = None;
-    }
-
-    /// Reserves what it keeps; without memory for that it cannot be done again.
-    fn cover(&mut self, memory: &Arc<Budget>) {
-        if self.bytes <= STEP_BYTES || self.refused.is_some() {
-            return;
-        }
-        let fresh = || Reservation::new(memory, Purpose::Replay);
-        let reservation = self.reservation.get_or_insert_with(fresh);
-        if reservation.cover(self.bytes) == Err(Full) {
-            self.refuse("memory_bytes_max was reached");
-        }
-    }
-}
 
 /// How doing it again ended.
 enum Played {
@@ -127,43 +49,6 @@ enum Played {
 }
 
 impl Session {
-    /// Before a command goes to a server: it may begin a transaction.
-    pub(crate) fn begin_log(&mut self, shape: &Shape) {
-        // Over several groups it cannot be done again on one of them.
-        if self.is_crossing() {
-            return;
-        }
-        let opens = matches!(shape.verb, Verb::Begin { .. })
-            || (!self.variables.status.contains(Status::AUTOCOMMIT) && shape.class != Class::Set);
-        match &mut self.connections.current.replay {
-            Some(log) => drop(log.take_told()),
-            None if opens && self.core.settings().replay_bytes_max > 0 => {
-                self.connections.current.replay = Some(Box::default());
-            }
-            None => {}
-        }
-    }
-
-    /// A connection broke: where its server had a reason to end an idle transaction, that is over.
-    pub(crate) fn note_idle_end(&mut self, connection: &Connection) {
-        let now_us = self.core.now_us();
-        let Some(log) = &mut self.connections.current.replay else {
-            return;
-        };
-        let last_us = log.entries.last().map_or(now_us, |entry| entry.at_us);
-        if connection.ends_transaction_idle_for(now_us.saturating_sub(last_us) / 1000) {
-            log.refuse("it was idle for longer than the server allows");
-        }
-    }
-
-    /// A part of a reply goes to the client.
-    #[inline]
-    pub(crate) fn note_told(&mut self, part: &[u8]) {
-        if let Some(log) = &mut self.connections.current.replay {
-            log.add(part);
-        }
-    }
-
     /// After a complete reply, before the session learns from it.
     pub(crate) fn log_statement(&mut self, run: &Run, outcome: &Outcome) {
         let Some(mut log) = self.connections.current.replay.take() else {
@@ -253,8 +138,7 @@ impl Session {
             Job::Execute(id) => {
                 let payload = self.client.payload();
                 let cursor = payload.get(5).is_some_and(|flags| *flags != 0);
-                let (_, payload) = self
-                    .execution(id)
+                let (_, payload) = prepared_packets::execution(&self.client, &self.prepared, id)
                     .filter(|_| !cursor)
                     .ok_or("it uses a cursor, long data or a bulk execution")?;
                 let mut frame = Vec::with_capacity(payload.len() + 4);
@@ -286,7 +170,7 @@ impl Session {
                     chain: None | Some(false)
                 }
             );
-            let (writes, sure) = self.wrote();
+            let (writes, sure) = wrote(&self.connections, &self.promises, &self.prepared);
             if plain && cars.is_empty() && !writes {
                 return self.end_transaction().await;
             }
@@ -311,33 +195,6 @@ impl Session {
             return self.tell_over(run, tried, loss, text).await;
         }
         self.replay_transaction(run, tried, loss).await
-    }
-
-    /// Whether the transaction may have written, and whether the log surely tells if it has.
-    fn wrote(&self) -> (bool, bool) {
-        let Some(log) = self
-            .connections
-            .current
-            .replay
-            .as_ref()
-            .filter(|log| log.refused.is_none())
-        else {
-            return (true, false);
-        };
-        let (mut writes, mut sure) = (false, true);
-        for entry in &log.entries {
-            let quiet = || match entry.job {
-                Job::Execute(id) => calls_only_quiet(self.statement_text(id)),
-                _ => calls_only_quiet(entry.frame.get(5..).unwrap_or_default()),
-            };
-            let harmless = matches!(
-                entry.shape.class,
-                Class::Transaction | Class::Set | Class::Show | Class::Use | Class::Empty
-            ) || (entry.shape.verb == Verb::Select && quiet());
-            writes |= !harmless;
-            sure &= harmless || (entry.shape.marked && self.promises.marks);
-        }
-        (writes, sure)
     }
 
     /// The transaction is over without having happened; the client may run it again.
@@ -367,12 +224,18 @@ impl Session {
             return Ok(Recovered::No);
         };
         let (state, status) = (self.variables.state.clone(), self.variables.status);
-        self.forget_cursors();
+        self.prepared.forget_cursors();
         self.connections.ties = None;
         loop {
             let turn = self.hold(run, Cause::Failure).await?;
             if turn != Turn::Again {
-                self.set_state(state);
+                session::set_state(
+                    &self.core,
+                    &self.handle,
+                    &self.user,
+                    &mut self.variables,
+                    state,
+                );
                 self.variables.status = status;
                 return Ok(match turn {
                     Turn::Answered => {
@@ -383,7 +246,13 @@ impl Session {
                 });
             }
             if let Some((began, status, insert_id)) = log.began.clone() {
-                self.set_state(began);
+                session::set_state(
+                    &self.core,
+                    &self.handle,
+                    &self.user,
+                    &mut self.variables,
+                    began,
+                );
                 (self.variables.status, self.variables.insert_id.value) = (status, insert_id);
                 self.variables.insert_id.version += 1;
             }
@@ -410,7 +279,13 @@ impl Session {
                 Played::Differs(text) => {
                     // Closed, it is rolled back.
                     self.connections.current.held = None;
-                    self.set_state(state);
+                    session::set_state(
+                        &self.core,
+                        &self.handle,
+                        &self.user,
+                        &mut self.variables,
+                        state,
+                    );
                     self.variables.status = status;
                     return self.tell_over(run, tried, loss, text).await;
                 }
@@ -444,7 +319,14 @@ impl Session {
 
     async fn play_one(&mut self, entry: &Entry) -> Result<Played, End> {
         self.client.play(&entry.frame);
-        let mut run = self.new_run(entry.shape, entry.job);
+        let mut run = reads::new_run(
+            &self.core,
+            &mut self.client,
+            &self.variables,
+            &mut self.run,
+            entry.shape,
+            entry.job,
+        );
         loop {
             let Ok((plan, target)) = self.route(&run.shape, None, &[]) else {
                 return Ok(Played::Gone);
@@ -459,7 +341,7 @@ impl Session {
                 }
             };
             run.pins = pins;
-            if let Some(set) = self.as_then(entry) {
+            if let Some(set) = as_then(&self.core, entry) {
                 let connection = lease.connection_mut();
                 if let Err(error) = connection.run(&[(Command::Query, set.as_bytes())]).await
                     && let Some(gone) = unless_refused(&error)
@@ -481,39 +363,45 @@ impl Session {
                     self.settle(lease, &run.shape, run.pins, done.outcome, done.changes)?;
                     return Ok(match told == Some(entry.told) {
                         true => Played::Same,
-                        false => Played::Differs(self.differs(entry)),
+                        false => Played::Differs(self.prepared.differs(entry)),
                     });
                 }
                 Answer::Again if !run.again => {
                     run.again = true;
-                    self.make_room_for_statement(lease.connection_mut(), run.job)
-                        .await;
-                    self.give_back_after_error(lease, run.pins);
+                    prepared::make_room_for_statement(
+                        &self.core,
+                        &self.prepared,
+                        lease.connection_mut(),
+                        run.job,
+                    )
+                    .await;
+                    settle::give_back_after_error(
+                        &self.core,
+                        &self.handle,
+                        &self.variables,
+                        &mut self.connections,
+                        lease,
+                        run.pins,
+                    );
                 }
                 Answer::Lost(_) | Answer::ReadOnly(_) => return Ok(Played::Gone),
-                _ => return Ok(Played::Differs(self.differs(entry))),
+                _ => return Ok(Played::Differs(self.prepared.differs(entry))),
             }
         }
     }
+}
 
-    /// Sets the clock and the next AUTO_INCREMENT value as they were when a command first ran.
-    fn as_then(&self, entry: &Entry) -> Option<String> {
-        if !matches!(entry.shape.class, Class::Read | Class::Write | Class::Other) {
-            return None;
+impl GroupConnections {
+    /// A part of a reply goes to the client.
+    #[inline]
+    pub(crate) fn note_told(&mut self, part: &[u8]) {
+        if let Some(log) = &mut self.current.replay {
+            log.add(part);
         }
-        let ago_us = self.core.now_us().saturating_sub(entry.at_us);
-        let clock = format!(
-            "SET timestamp=UNIX_TIMESTAMP(SYSDATE(6))-{}.{:06}",
-            ago_us / 1_000_000,
-            ago_us % 1_000_000
-        );
-        let inserts = matches!(entry.shape.verb, Verb::Insert | Verb::Replace);
-        Some(match entry.insert_id {
-            id if id > 0 && inserts => format!("{clock}, insert_id={id}"),
-            _ => clock,
-        })
     }
+}
 
+impl PreparedStatements {
     fn differs(&self, entry: &Entry) -> String {
         let text = match entry.job {
             Job::Execute(id) => self.statement_text(id),
@@ -523,6 +411,93 @@ impl Session {
         let shown: String = text.chars().take(SHOWN_CHARACTERS_MAX).collect();
         format!("it was done again on another connection, where this answers differently: {shown}")
     }
+}
+
+/// Before a command goes to a server: it may begin a transaction.
+pub(crate) fn begin_log(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &Transaction,
+    shape: &Shape,
+) {
+    // Over several groups it cannot be done again on one of them.
+    if transaction.is_crossing() {
+        return;
+    }
+    let opens = matches!(shape.verb, Verb::Begin { .. })
+        || (!variables.status.contains(Status::AUTOCOMMIT) && shape.class != Class::Set);
+    match &mut connections.current.replay {
+        Some(log) => drop(log.take_told()),
+        None if opens && core.settings().replay_bytes_max > 0 => {
+            connections.current.replay = Some(Box::default());
+        }
+        None => {}
+    }
+}
+
+/// A connection broke: where its server had a reason to end an idle transaction, that is over.
+pub(crate) fn note_idle_end(
+    core: &Core,
+    connections: &mut GroupConnections,
+    connection: &Connection,
+) {
+    let now_us = core.now_us();
+    let Some(log) = &mut connections.current.replay else {
+        return;
+    };
+    let last_us = log.entries.last().map_or(now_us, |entry| entry.at_us);
+    if connection.ends_transaction_idle_for(now_us.saturating_sub(last_us) / 1000) {
+        log.refuse("it was idle for longer than the server allows");
+    }
+}
+
+/// Whether the transaction may have written, and whether the log surely tells if it has.
+fn wrote(
+    connections: &GroupConnections,
+    promises: &Promises,
+    prepared: &PreparedStatements,
+) -> (bool, bool) {
+    let Some(log) = connections
+        .current
+        .replay
+        .as_ref()
+        .filter(|log| log.refused.is_none())
+    else {
+        return (true, false);
+    };
+    let (mut writes, mut sure) = (false, true);
+    for entry in &log.entries {
+        let quiet = || match entry.job {
+            Job::Execute(id) => calls_only_quiet(prepared.statement_text(id)),
+            _ => calls_only_quiet(entry.frame.get(5..).unwrap_or_default()),
+        };
+        let harmless = matches!(
+            entry.shape.class,
+            Class::Transaction | Class::Set | Class::Show | Class::Use | Class::Empty
+        ) || (entry.shape.verb == Verb::Select && quiet());
+        writes |= !harmless;
+        sure &= harmless || (entry.shape.marked && promises.marks);
+    }
+    (writes, sure)
+}
+
+/// Sets the clock and the next AUTO_INCREMENT value as they were when a command first ran.
+fn as_then(core: &Core, entry: &Entry) -> Option<String> {
+    if !matches!(entry.shape.class, Class::Read | Class::Write | Class::Other) {
+        return None;
+    }
+    let ago_us = core.now_us().saturating_sub(entry.at_us);
+    let clock = format!(
+        "SET timestamp=UNIX_TIMESTAMP(SYSDATE(6))-{}.{:06}",
+        ago_us / 1_000_000,
+        ago_us % 1_000_000
+    );
+    let inserts = matches!(entry.shape.verb, Verb::Insert | Verb::Replace);
+    Some(match entry.insert_id {
+        id if id > 0 && inserts => format!("{clock}, insert_id={id}"),
+        _ => clock,
+    })
 }
 
 /// The new connection broke as well; a refusal is none of that: the comparison tells whether it

@@ -6,9 +6,14 @@ use farm::GlobalRights;
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::group_connections::HOME;
+use crate::group_connections::{GroupConnections, HOME};
+use crate::login::SessionUser;
+use crate::per_core::Core;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
+use crate::settle;
 use crate::target::nowhere;
+use crate::variables;
 
 /// A right by any of these names, on everything.
 #[derive(Clone, Copy, Debug)]
@@ -36,49 +41,6 @@ const WHO: &[u8] =
     b"SELECT CAST(CURRENT_USER() AS BINARY), CAST(IFNULL(CURRENT_ROLE(), '') AS BINARY)";
 
 impl Session {
-    /// True when the account, or a role that is active, has the right. Who cannot be asked about
-    /// has none.
-    pub(crate) async fn has_right(&mut self, right: Right) -> bool {
-        if self.user.identity.admin {
-            return true;
-        }
-        let asked = self.ask_table(WHO).await.unwrap_or_default();
-        let cells = asked.rows.into_iter().next().unwrap_or_default();
-        let text =
-            |cell: Option<Vec<u8>>| String::from_utf8_lossy(&cell.unwrap_or_default()).into_owned();
-        let mut cells = cells.into_iter().map(text);
-        let (account, roles) = (cells.next().unwrap_or_default(), cells.next());
-        let accounts = self.core.shared.accounts_as_told().await;
-        let roles = names_of(&roles.unwrap_or_default());
-        let account = account
-            .rsplit_once('@')
-            .map(|(user, host)| (user.to_owned(), host.to_owned()));
-        let mut all = account.into_iter().chain(roles);
-        all.any(|name| {
-            accounts
-                .global_rights
-                .get(&name)
-                .is_some_and(|it| right.is_in(*it))
-        })
-    }
-
-    /// Asks in the session's name: on the connection that it keeps, else on one to the primary.
-    pub(crate) async fn ask_table(&mut self, query: &[u8]) -> Result<Table, PoolError> {
-        if let Some(held) = &mut self.connections.current.held {
-            let connection = held.lease.connection_mut();
-            // It has the diagnostics of another statement now.
-            connection.owner.statement = 0;
-            return Ok(connection.table(query).await?);
-        }
-        let taking = self.core.take_from_primary(
-            HOME,
-            &self.user.identity.pass,
-            &self.variables.state,
-            false,
-        );
-        Ok(taking.await?.ask(query).await?)
-    }
-
     /// The value of the first column of a query over the session's variables, which stand in the
     /// current text too. `None`: the client has been told why there is none.
     pub(crate) async fn evaluate(
@@ -104,7 +66,7 @@ impl Session {
         let connection = lease.connection_mut();
         connection.owner.statement = 0;
         let mut moved = Ok(());
-        if self.variables_differ(connection, shape) {
+        if variables::variables_differ(&self.handle, &self.variables, connection, shape) {
             moved = self.move_variables(connection, shape, job).await;
         }
         let asked = match moved {
@@ -112,7 +74,14 @@ impl Session {
             Err(error) => Err(error),
         };
         if matches!(&asked, Ok(_) | Err(ConnectionError::Refused { .. })) {
-            self.give_back_after_error(lease, pins);
+            settle::give_back_after_error(
+                &self.core,
+                &self.handle,
+                &self.variables,
+                &mut self.connections,
+                lease,
+                pins,
+            );
         }
         match asked {
             Ok(values) => Ok(Some(values.into_iter().next().unwrap_or_default())),
@@ -122,6 +91,58 @@ impl Session {
             }
         }
     }
+}
+
+/// True when the account, or a role that is active, has the right. Who cannot be asked about
+/// has none.
+pub(crate) async fn has_right(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    right: Right,
+) -> bool {
+    if user.identity.admin {
+        return true;
+    }
+    let asked = ask_table(core, user, variables, connections, WHO)
+        .await
+        .unwrap_or_default();
+    let cells = asked.rows.into_iter().next().unwrap_or_default();
+    let text =
+        |cell: Option<Vec<u8>>| String::from_utf8_lossy(&cell.unwrap_or_default()).into_owned();
+    let mut cells = cells.into_iter().map(text);
+    let (account, roles) = (cells.next().unwrap_or_default(), cells.next());
+    let accounts = core.shared.accounts_as_told().await;
+    let roles = names_of(&roles.unwrap_or_default());
+    let account = account
+        .rsplit_once('@')
+        .map(|(user, host)| (user.to_owned(), host.to_owned()));
+    let mut all = account.into_iter().chain(roles);
+    all.any(|name| {
+        accounts
+            .global_rights
+            .get(&name)
+            .is_some_and(|it| right.is_in(*it))
+    })
+}
+
+/// Asks in the session's name: on the connection that it keeps, else on one to the primary.
+pub(crate) async fn ask_table(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    query: &[u8],
+) -> Result<Table, PoolError> {
+    if let Some(held) = &mut connections.current.held {
+        let connection = held.lease.connection_mut();
+        // It has the diagnostics of another statement now.
+        connection.owner.statement = 0;
+        return Ok(connection.table(query).await?);
+    }
+    let taking = core.take_from_primary(HOME, &user.identity.pass, &variables.state, false);
+    Ok(taking.await?.ask(query).await?)
 }
 
 /// The roles that CURRENT_ROLE() gives, by user and host: MariaDB has one at most, by its name; MySQL a

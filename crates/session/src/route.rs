@@ -6,9 +6,10 @@ use mysql_wire::status::Status;
 use routing::{Plan, Reason, Refusal, Standing};
 use sqltext::Class;
 
+use crate::client_level;
 use crate::counters::count;
 use crate::exec::{Job, Shape};
-use crate::reads::want_positions;
+use crate::reads::{self, want_positions};
 use crate::session::Session;
 use crate::target::target;
 
@@ -20,7 +21,13 @@ impl Session {
         job: Option<Job>,
         avoid: &[ServerId],
     ) -> Result<(Plan, Target), Refusal> {
-        self.heed_client(shape);
+        client_level::heed_client(
+            &self.core,
+            &mut self.connections,
+            &mut self.transaction,
+            &self.promises,
+            shape,
+        );
         self.promises.narrowed = None;
         let routed = self.route_once(shape, avoid)?;
         let (plan, _) = &routed;
@@ -53,7 +60,14 @@ impl Session {
         text: &[u8],
     ) -> Result<(Plan, Target), Refusal> {
         let routed = self.route(shape, None, &[])?;
-        match self.need_of_text(shape, text) {
+        match client_level::need_of_text(
+            &self.core,
+            &self.variables,
+            &self.connections,
+            &self.promises,
+            shape,
+            text,
+        ) {
             Some(need) => self.route_for(shape, &[], need),
             None => Ok(routed),
         }
@@ -75,7 +89,7 @@ impl Session {
         self.core.heed(&snapshot.accounts);
         let group = self.connections.group(&snapshot);
         self.promises.counts = group.is_some_and(|group| group.servers.len() > 1);
-        let begins = self.begins_reading(shape);
+        let begins = reads::begins_reading(&self.core, shape);
         let read = shape.class == Class::Read || begins;
         let reads = self.promises.counts && read && held.is_none();
         let now_us = if reads { self.core.now_us() } else { 0 };

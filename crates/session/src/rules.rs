@@ -20,12 +20,17 @@ use routing::Refusal;
 use routing::rules::{Actions, Decision, Question, Rewrite, Rules, Servers, TooLong};
 use sqltext::{Class, Facts};
 
+use crate::client::Client;
 use crate::consistency::Consistency;
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::per_core::Core;
-use crate::session::Session;
+use crate::login::SessionUser;
+use crate::per_core::{Core, Handle};
+use crate::query;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::statement_run::StatementRun;
 
 /// What a rule wants of the statement that runs.
 #[derive(Default)]
@@ -73,7 +78,7 @@ impl Session {
         if let Some(delay_ms) = actions.delay_ms.filter(|_| actions.refuse.is_none()) {
             reactor::sleep(Duration::from_millis(delay_ms)).await;
             if self.handle.killed.get() {
-                return Err(self.last_word().await);
+                return Err(session::last_word(&self.core, &mut self.client).await);
             }
         }
         if let Some(hook) = actions.hook.take().filter(|_| actions.refuse.is_none()) {
@@ -93,7 +98,14 @@ impl Session {
             return self.client.error(&error::STATEMENT_REFUSED, &details).await;
         }
         if let (Some(rewrite), Job::Frame(_)) = (&actions.rewrite, job)
-            && let Err(error) = self.rewrite_query(rewrite, &mut shape)
+            && let Err(error) = rewrite_query(
+                &self.core,
+                &self.handle,
+                &mut self.client,
+                &self.variables,
+                rewrite,
+                &mut shape,
+            )
         {
             return self.client.error(&error, &[]).await;
         }
@@ -104,24 +116,11 @@ impl Session {
         {
             self.mirror(to, &shape, job);
         }
-        self.prefer(&actions, &mut shape);
+        self.run.prefer(&actions, &mut shape);
         if let Some(ruled) = &mut self.run.ruled {
             ruled.by_hook = by_hook;
         }
         self.run_free(shape, job).await
-    }
-
-    /// Servers, level and limit of the statement that is to run.
-    fn prefer(&mut self, actions: &Actions, shape: &mut Shape) {
-        if shape.level.is_none() {
-            shape.level = actions.level;
-        }
-        self.run.ruled = Some(Box::new(Ruled {
-            servers: actions.servers.clone(),
-            by_hook: false,
-            timeout_ms: actions.timeout_ms,
-            timer: None,
-        }));
     }
 
     /// What the rules want done with the command; `None` where none of them is about it.
@@ -134,58 +133,30 @@ impl Session {
         if let Some(text) = asked {
             // A rule has changed its text; rules are about the client's own.
             let shape = self.core.shape(text.bytes(), &self.variables.mode);
-            return self.decide(rules, text.bytes(), &shape);
+            return decide(
+                &self.core,
+                &self.user,
+                &self.variables,
+                rules,
+                text.bytes(),
+                &shape,
+            );
         }
         let text = match job {
-            Job::Execute(id) => self.statement_text(id),
+            Job::Execute(id) => self.prepared.statement_text(id),
             _ if self.client.is_split() => {
                 joined = packet::joined(self.client.frame());
                 &joined[1..]
             }
             _ => &self.client.payload()[1..],
         };
-        self.decide(rules, text, shape)
-    }
-
-    /// What the rules want done with a text of this session.
-    pub(crate) fn decide(&self, rules: &Rules, text: &[u8], shape: &Shape) -> Option<Decision> {
-        let mut question = Question::new(text, &self.variables.mode, self.user.peer.ip());
-        question.user = self.user.name();
-        question.database = self.variables.state.database();
-        question.class = shape.class;
-        question.digest = Some(self.core.digests.of(shape.hash, text, &self.variables.mode));
-        question.writes = shape.writes;
-        rules.decide(&question)
+        decide(&self.core, &self.user, &self.variables, rules, text, shape)
     }
 
     /// True when a rule is about the command, which therefore must be looked at alone.
     pub(crate) fn is_ruled(&self, shape: &Shape, job: Job) -> bool {
         let rules = &self.core.shared.rules;
         !rules.is_empty() && self.decision(&rules.load(), shape, job).is_some()
-    }
-
-    /// Puts the rewritten text in the place of the current COM_QUERY's.
-    fn rewrite_query(&mut self, rewrite: &Rewrite, shape: &mut Shape) -> Result<(), ClientError> {
-        let text = packet::joined(self.client.frame());
-        let Some(text) = self.rewritten(rewrite, &text[1..])? else {
-            return Ok(());
-        };
-        self.client.replace_text(&text);
-        *shape = self.query_shape();
-        if shape.facts.contains(Facts::CONNECTION_ID) {
-            self.identify(shape);
-        }
-        Ok(())
-    }
-
-    fn rewritten(&self, rewrite: &Rewrite, text: &[u8]) -> Result<Option<Vec<u8>>, ClientError> {
-        let bytes_max = self.core.settings().packet_bytes_max;
-        let text = rewrite.apply(text, bytes_max);
-        let text = text.map_err(|TooLong| error::PACKET_TOO_LARGE)?;
-        if text.is_some() {
-            count(&self.core.counters.statements_rewritten);
-        }
-        Ok(text)
     }
 
     /// Holds the text of a PREPARE against the rules: what it becomes, and the client's own text
@@ -196,7 +167,14 @@ impl Session {
         shape: &mut Shape,
     ) -> Result<(Rc<Text>, Option<Rc<Text>>), Refusal> {
         let rules = self.core.shared.rules.load();
-        let Some(decision) = self.decide(&rules, text.bytes(), shape) else {
+        let Some(decision) = decide(
+            &self.core,
+            &self.user,
+            &self.variables,
+            &rules,
+            text.bytes(),
+            shape,
+        ) else {
             return Ok((text, None));
         };
         if let Some(refusal) = &decision.actions.refuse {
@@ -208,7 +186,7 @@ impl Session {
             });
         }
         let rewritten = match &decision.actions.rewrite {
-            Some(rewrite) => self.rewritten(rewrite, text.bytes()),
+            Some(rewrite) => rewritten(&self.core, rewrite, text.bytes()),
             None => Ok(None),
         };
         let rewritten = rewritten.map_err(|error| Refusal {
@@ -223,42 +201,118 @@ impl Session {
                 (self.core.text(&new), Some(text))
             }
         };
-        self.prefer(&decision.actions, shape);
+        self.run.prefer(&decision.actions, shape);
         Ok(result)
     }
+}
 
-    /// Prepares the plan of a text as the rules would have it, without asking hooks: their names and
-    /// what they would do.
-    pub(crate) fn foresee(&mut self, text: &[u8], shape: &mut Shape) -> Option<(String, String)> {
-        if self.core.shared.rules.is_empty() {
-            return None;
+impl StatementRun {
+    /// Servers, level and limit of the statement that is to run.
+    fn prefer(&mut self, actions: &Actions, shape: &mut Shape) {
+        if shape.level.is_none() {
+            shape.level = actions.level;
         }
-        let rules = self.core.shared.rules.load();
-        let decision = self.decide(&rules, text, shape)?;
-        self.prefer(&decision.actions, shape);
-        Some((rules.names(&decision), decision.actions.to_string()))
+        self.ruled = Some(Box::new(Ruled {
+            servers: actions.servers.clone(),
+            by_hook: false,
+            timeout_ms: actions.timeout_ms,
+            timer: None,
+        }));
     }
+}
 
-    /// A statement begins whose time a rule limits, or sets free. False when no rule does.
-    pub(crate) fn start_own_clock(&mut self, shape: &Shape) -> bool {
-        let (core, handle) = (self.core.clone(), self.handle.clone());
-        let Some(ruled) = &mut self.run.ruled else {
-            return false;
-        };
-        let Some(timeout_ms) = ruled.timeout_ms else {
-            return false;
-        };
-        let limited = timeout_ms > 0 && shape.class != Class::Transaction;
-        ruled.timer = limited.then(|| {
-            reactor::spawn(async move {
-                reactor::sleep(Duration::from_millis(timeout_ms)).await;
-                if handle.running.get().is_some() {
-                    core.end_late(handle.id);
-                }
-            })
-        });
-        true
+/// What the rules want done with a text of this session.
+pub(crate) fn decide(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    rules: &Rules,
+    text: &[u8],
+    shape: &Shape,
+) -> Option<Decision> {
+    let mut question = Question::new(text, &variables.mode, user.peer.ip());
+    question.user = user.name();
+    question.database = variables.state.database();
+    question.class = shape.class;
+    question.digest = Some(core.digests.of(shape.hash, text, &variables.mode));
+    question.writes = shape.writes;
+    rules.decide(&question)
+}
+
+/// Puts the rewritten text in the place of the current COM_QUERY's.
+fn rewrite_query(
+    core: &Core,
+    handle: &Handle,
+    client: &mut Client,
+    variables: &SessionVariables,
+    rewrite: &Rewrite,
+    shape: &mut Shape,
+) -> Result<(), ClientError> {
+    let text = packet::joined(client.frame());
+    let Some(text) = rewritten(core, rewrite, &text[1..])? else {
+        return Ok(());
+    };
+    client.replace_text(&text);
+    *shape = query::query_shape(core, client, variables);
+    if shape.facts.contains(Facts::CONNECTION_ID) {
+        query::identify(core, handle, client, variables, shape);
     }
+    Ok(())
+}
+
+fn rewritten(core: &Core, rewrite: &Rewrite, text: &[u8]) -> Result<Option<Vec<u8>>, ClientError> {
+    let bytes_max = core.settings().packet_bytes_max;
+    let text = rewrite.apply(text, bytes_max);
+    let text = text.map_err(|TooLong| error::PACKET_TOO_LARGE)?;
+    if text.is_some() {
+        count(&core.counters.statements_rewritten);
+    }
+    Ok(text)
+}
+
+/// Prepares the plan of a text as the rules would have it, without asking hooks: their names and
+/// what they would do.
+pub(crate) fn foresee(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    run: &mut StatementRun,
+    text: &[u8],
+    shape: &mut Shape,
+) -> Option<(String, String)> {
+    if core.shared.rules.is_empty() {
+        return None;
+    }
+    let rules = core.shared.rules.load();
+    let decision = decide(core, user, variables, &rules, text, shape)?;
+    run.prefer(&decision.actions, shape);
+    Some((rules.names(&decision), decision.actions.to_string()))
+}
+
+/// A statement begins whose time a rule limits, or sets free. False when no rule does.
+pub(crate) fn start_own_clock(
+    core: &Rc<Core>,
+    handle: &Rc<Handle>,
+    run: &mut StatementRun,
+    shape: &Shape,
+) -> bool {
+    let (core, handle) = (core.clone(), handle.clone());
+    let Some(ruled) = &mut run.ruled else {
+        return false;
+    };
+    let Some(timeout_ms) = ruled.timeout_ms else {
+        return false;
+    };
+    let limited = timeout_ms > 0 && shape.class != Class::Transaction;
+    ruled.timer = limited.then(|| {
+        reactor::spawn(async move {
+            reactor::sleep(Duration::from_millis(timeout_ms)).await;
+            if handle.running.get().is_some() {
+                core.end_late(handle.id);
+            }
+        })
+    });
+    true
 }
 
 impl Core {

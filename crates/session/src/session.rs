@@ -22,15 +22,19 @@ use crate::consistency::Promises;
 use crate::counters::count;
 use crate::end::End;
 use crate::entrance::Places;
+use crate::expired;
 use crate::group_connections::{GroupConnections, HOME};
 use crate::login::{Identity, SessionUser};
+use crate::own_variables;
 use crate::per_core::{Core, Drain, Handle};
 use crate::prepared::PreparedStatements;
 use crate::prepared_bytes::PreparedBytes;
-use crate::reading::{logins_set_mode, mode_of, tells_of_timeouts};
+use crate::reading::{self, logins_set_mode, mode_of, tells_of_timeouts};
+use crate::refuse;
 use crate::registry::Entry;
 use crate::session_variables::SessionVariables;
 use crate::statement_run::StatementRun;
+use crate::stint;
 use crate::transaction::Transaction;
 use crate::view::Hold;
 
@@ -223,17 +227,20 @@ impl Session {
                 .take_from_primary(HOME, &self.user.identity.pass, &self.variables.state, true)
                 .await
             {
-                Ok(lease) if self.user.sandboxed => self.stay_on(lease),
+                Ok(lease) if self.user.sandboxed => {
+                    expired::stay_on(&self.core, &mut self.connections, lease)
+                }
                 Ok(lease) => {
                     let own = lease.connection().variable("sql_mode");
                     self.user.mode = own.map(|own| String::from_utf8_lossy(own).into());
-                    self.read_by_mode();
+                    reading::read_by_mode(&self.core, &self.user, &mut self.variables);
                     lease.release();
                 }
                 Err(error) => return Err(self.client.refuse_pool(&error).await),
             }
         }
-        let (info, mut session_state) = (self.vouch(), Vec::new());
+        let (info, mut session_state) =
+            (vouch(&self.user, &self.client, &self.variables), Vec::new());
         let mut ok = OkPacket::new(self.variables.status);
         let tracks = self.client.capabilities;
         if let Some(database) = &self.user.identity.database
@@ -246,23 +253,11 @@ impl Session {
         self.client.ok_with(&ok).await
     }
 
-    /// What tells MariaDB's client that the certificate it was shown is that of somebody who knows
-    /// its password; empty where that cannot be said.
-    fn vouch(&self) -> Vec<u8> {
-        let way = &self.user.identity.pass.profile().entitlement.way;
-        match (&self.client.fingerprint, way, self.variables.mode.dialect) {
-            (Some(shown), AuthPlugin::Native(Some(stage2)), Dialect::MariaDb) => {
-                auth::certificate_proof(stage2, &self.client.salt, shown)
-            }
-            _ => Vec::new(),
-        }
-    }
-
     /// The loop: one command after the other, until an end.
     async fn run(&mut self) -> End {
         loop {
             if self.core.stage.get() >= Drain::Hurries && self.connections.holds_none() {
-                return self.killed(false).await;
+                return killed(&self.core, &self.handle, &mut self.client, false).await;
             }
             self.handle.active_s.set(self.core.now_s.get());
             self.note_hold();
@@ -270,7 +265,7 @@ impl Session {
             let read = self.client.read(0).await;
             self.handle.waits_for_client.set(false);
             if self.handle.killed.get() {
-                return self.killed(read.is_ok()).await;
+                return killed(&self.core, &self.handle, &mut self.client, read.is_ok()).await;
             }
             if self.handle.progress.over.get() {
                 return self.client.refuse(&error::NET_READ_INTERRUPTED, &[]).await;
@@ -279,12 +274,14 @@ impl Session {
                 Ok(())
                     if self.core.is_draining()
                         && self.connections.holds_none()
-                        && self.is_check() =>
+                        && is_check(&self.client) =>
                 {
-                    return self.killed(true).await;
+                    return killed(&self.core, &self.handle, &mut self.client, true).await;
                 }
                 Ok(()) => self.command().await,
-                Err(ReadError::NoMemory) => self.refuse_command().await,
+                Err(ReadError::NoMemory) => {
+                    refuse::refuse_command(&mut self.client, &mut self.prepared).await
+                }
                 Err(read) => return self.client.refuse_read(read).await,
             };
             if let Err(end) = done {
@@ -296,25 +293,14 @@ impl Session {
         }
     }
 
-    /// The command is one by which pools ask whether a connection is good.
-    fn is_check(&self) -> bool {
-        let command = self
-            .client
-            .payload()
-            .first()
-            .copied()
-            .map(Command::try_from);
-        matches!(
-            command,
-            Some(Ok(Command::Ping
-                | Command::ResetConnection
-                | Command::ChangeUser))
-        )
-    }
-
     /// Notes for others whether the session keeps a connection, and why.
     pub(crate) fn note_hold(&self) {
-        self.end_stint();
+        stint::end_stint(
+            &self.handle,
+            &self.variables,
+            &self.connections,
+            &self.transaction,
+        );
         let hold = self.connections.current.held.as_ref().map(|held| {
             let connection = held.lease.connection();
             Hold {
@@ -330,35 +316,6 @@ impl Session {
         }
     }
 
-    /// The end from outside: the answer to a command that the client has sent. Who waits for none
-    /// hears that the router ends, and, as on the servers, nothing of a KILL.
-    async fn killed(&mut self, commanded: bool) -> End {
-        if !commanded {
-            if self.handle.timed_out.get() && tells_of_timeouts(&self.core) {
-                self.client.sequence = 0;
-                return self.client.refuse(&error::IDLE_TOO_LONG, &[]).await;
-            }
-            if !self.core.is_draining() {
-                return End::Killed;
-            }
-            self.client.sequence = 0;
-        }
-        self.last_word().await
-    }
-
-    /// Answers a command of a session that is ended from outside.
-    pub(crate) async fn last_word(&mut self) -> End {
-        let draining = self.core.is_draining();
-        let error = if draining {
-            error::SHUTTING_DOWN
-        } else {
-            error::CONNECTION_KILLED
-        };
-        match self.client.error(&error, &[]).await {
-            Ok(()) | Err(_) => End::Killed,
-        }
-    }
-
     /// One command. The rare ones are boxed, so that an idle session is small.
     pub(crate) async fn command(&mut self) -> Result<(), End> {
         let Some(&byte) = self.client.payload().first() else {
@@ -369,7 +326,7 @@ impl Session {
         };
         self.handle.command.set(byte);
         if self.promises.version != self.core.heed_settings() {
-            self.follow_defaults();
+            own_variables::follow_defaults(&self.core, &self.user, &mut self.promises);
         }
         match Command::try_from(byte) {
             Ok(command) if self.user.sandboxed => Box::pin(self.in_sandbox(command)).await,
@@ -382,7 +339,11 @@ impl Session {
             Ok(Command::StmtBulkExecute) => Box::pin(self.bulk_execute()).await,
             Ok(Command::StmtFetch) => Box::pin(self.fetch()).await,
             Ok(Command::Quit) => Err(End::Quit),
-            Ok(Command::Ping) => self.client.ok(self.status_now()).await,
+            Ok(Command::Ping) => {
+                self.client
+                    .ok(status_now(&self.variables, &self.transaction))
+                    .await
+            }
             Ok(Command::InitDb) => Box::pin(self.init_db()).await,
             Ok(Command::FieldList) => Box::pin(self.field_list()).await,
             Ok(Command::ResetConnection) => Box::pin(self.reset()).await,
@@ -401,46 +362,104 @@ impl Session {
             _ => self.client.error(&error::UNKNOWN_COMMAND, &[]).await,
         }
     }
+}
 
-    /// The flags that an answer of our own carries.
-    pub(crate) fn status_now(&self) -> Status {
-        let of_one_reply = Status::MORE_RESULTS
-            | Status::CURSOR_EXISTS
-            | Status::LAST_ROW_SENT
-            | Status::SESSION_STATE_CHANGED
-            | Status::NO_INDEX
-            | Status::NO_GOOD_INDEX
-            | Status::SLOW
-            | Status::PS_OUT_PARAMS
-            | Status::DB_DROPPED
-            | Status::METADATA_CHANGED;
-        let own = match &self.transaction.crossing {
-            Some(crossing) if crossing.is_of_read() => Status::IN_TRANS | Status::IN_TRANS_READONLY,
-            _ => Status::empty(),
-        };
-        self.variables.status - of_one_reply - own
-    }
-
-    /// The session uses connections by another pass from now on.
-    pub(crate) fn set_pass(&mut self, pass: Pass) {
-        self.core.closing.set(true);
-        *self.handle.pass.borrow_mut() = pass.clone();
-        self.user.identity.pass = pass;
-        self.core.close_unneeded();
-    }
-
-    /// Takes up a new state of the session and reads text by it from now on.
-    pub(crate) fn set_state(&mut self, state: Rc<SessionState>) {
-        if Rc::ptr_eq(&self.variables.state, &state) {
-            return;
+/// What tells MariaDB's client that the certificate it was shown is that of somebody who knows
+/// its password; empty where that cannot be said.
+fn vouch(user: &SessionUser, client: &Client, variables: &SessionVariables) -> Vec<u8> {
+    let way = &user.identity.pass.profile().entitlement.way;
+    match (&client.fingerprint, way, variables.mode.dialect) {
+        (Some(shown), AuthPlugin::Native(Some(stage2)), Dialect::MariaDb) => {
+            auth::certificate_proof(stage2, &client.salt, shown)
         }
-        self.handle.state.replace(state.clone());
-        self.variables.state = state;
-        let own_s = self.variables.state.variable("wait_timeout");
-        let own_s = own_s.and_then(|value| str::from_utf8(value).ok()?.parse().ok());
-        self.handle.wait_timeout_s.set(own_s.unwrap_or(0));
-        self.read_by_mode();
+        _ => Vec::new(),
     }
+}
+
+/// The command is one by which pools ask whether a connection is good.
+fn is_check(client: &Client) -> bool {
+    let command = client.payload().first().copied().map(Command::try_from);
+    matches!(
+        command,
+        Some(Ok(Command::Ping
+            | Command::ResetConnection
+            | Command::ChangeUser))
+    )
+}
+
+/// The end from outside: the answer to a command that the client has sent. Who waits for none
+/// hears that the router ends, and, as on the servers, nothing of a KILL.
+async fn killed(core: &Core, handle: &Handle, client: &mut Client, commanded: bool) -> End {
+    if !commanded {
+        if handle.timed_out.get() && tells_of_timeouts(core) {
+            client.sequence = 0;
+            return client.refuse(&error::IDLE_TOO_LONG, &[]).await;
+        }
+        if !core.is_draining() {
+            return End::Killed;
+        }
+        client.sequence = 0;
+    }
+    last_word(core, client).await
+}
+
+/// Answers a command of a session that is ended from outside.
+pub(crate) async fn last_word(core: &Core, client: &mut Client) -> End {
+    let draining = core.is_draining();
+    let error = if draining {
+        error::SHUTTING_DOWN
+    } else {
+        error::CONNECTION_KILLED
+    };
+    match client.error(&error, &[]).await {
+        Ok(()) | Err(_) => End::Killed,
+    }
+}
+
+/// The flags that an answer of our own carries.
+pub(crate) fn status_now(variables: &SessionVariables, transaction: &Transaction) -> Status {
+    let of_one_reply = Status::MORE_RESULTS
+        | Status::CURSOR_EXISTS
+        | Status::LAST_ROW_SENT
+        | Status::SESSION_STATE_CHANGED
+        | Status::NO_INDEX
+        | Status::NO_GOOD_INDEX
+        | Status::SLOW
+        | Status::PS_OUT_PARAMS
+        | Status::DB_DROPPED
+        | Status::METADATA_CHANGED;
+    let own = match &transaction.crossing {
+        Some(crossing) if crossing.is_of_read() => Status::IN_TRANS | Status::IN_TRANS_READONLY,
+        _ => Status::empty(),
+    };
+    variables.status - of_one_reply - own
+}
+
+/// The session uses connections by another pass from now on.
+pub(crate) fn set_pass(core: &Core, handle: &Handle, user: &mut SessionUser, pass: Pass) {
+    core.closing.set(true);
+    *handle.pass.borrow_mut() = pass.clone();
+    user.identity.pass = pass;
+    core.close_unneeded();
+}
+
+/// Takes up a new state of the session and reads text by it from now on.
+pub(crate) fn set_state(
+    core: &Core,
+    handle: &Handle,
+    user: &SessionUser,
+    variables: &mut SessionVariables,
+    state: Rc<SessionState>,
+) {
+    if Rc::ptr_eq(&variables.state, &state) {
+        return;
+    }
+    handle.state.replace(state.clone());
+    variables.state = state;
+    let own_s = variables.state.variable("wait_timeout");
+    let own_s = own_s.and_then(|value| str::from_utf8(value).ok()?.parse().ok());
+    handle.wait_timeout_s.set(own_s.unwrap_or(0));
+    reading::read_by_mode(core, user, variables);
 }
 
 impl Drop for Session {

@@ -7,14 +7,21 @@ use mysql_wire::relay::Outcome;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
-use crate::aside::Kept;
+use crate::accounts;
+use crate::aside::{self, Kept};
 use crate::changes::Changes;
 use crate::counters::count;
+use crate::defaults;
+use crate::diagnostics;
 use crate::end::End;
 use crate::exec::{Run, Shape};
-use crate::group_connections::Held;
+use crate::group_connections::{GroupConnections, Held};
+use crate::insert_id;
+use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
-use crate::session::Session;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::statistics;
 
 impl Session {
     /// Takes note of a complete reply and keeps or gives back the connection.
@@ -27,7 +34,7 @@ impl Session {
         changes: Changes,
     ) -> Result<(), End> {
         let pins = self.learn(lease.connection_mut(), shape, pins, &outcome, changes);
-        if outcome.error.is_none() && self.completion(shape.verb).1 {
+        if outcome.error.is_none() && completion(&self.variables, shape.verb).1 {
             // The server closes the connection now, and so does Heddle.
             return Err(End::Quit);
         }
@@ -45,7 +52,7 @@ impl Session {
     ) {
         self.note_route(connection, run, outcome, changes);
         self.keep_reply(outcome, connection.server);
-        self.note_globals(run, outcome, connection.server);
+        defaults::note_globals(&self.core, run, outcome, connection.server);
     }
 
     /// After a complete reply: counts where it came from, and remembers what was refused late.
@@ -57,7 +64,15 @@ impl Session {
         changes: &Changes,
     ) {
         let replica = connection.is_guarded();
-        self.note_served(&run.shape, connection.server, replica);
+        statistics::note_served(
+            &self.core,
+            &self.variables,
+            &self.connections,
+            &self.run,
+            &run.shape,
+            connection.server,
+            replica,
+        );
         self.run.profile.done(connection, outcome);
         if replica {
             count(&self.core.counters.reads_to_replicas);
@@ -90,12 +105,23 @@ impl Session {
             connection.condemn();
         }
         if outcome.last_insert_id != 0 {
-            self.note_insert_id(connection, outcome.last_insert_id);
+            insert_id::note_insert_id(
+                &self.handle,
+                &mut self.variables,
+                connection,
+                outcome.last_insert_id,
+            );
         }
         let failed = outcome.error.is_some();
         let in_transaction = self.variables.status.contains(Status::IN_TRANS);
         let doubt = self.note_promises(connection, shape, &changes, failed, in_transaction);
-        self.note_gtid(shape, changes.gtid.is_some(), doubt, in_transaction);
+        statistics::note_gtid(
+            &self.core,
+            shape,
+            changes.gtid.is_some(),
+            doubt,
+            in_transaction,
+        );
         if let Some(gtid) = changes.gtid {
             connection.reported = Some(gtid);
         }
@@ -106,16 +132,22 @@ impl Session {
         if let Some(state) = changes.state {
             let state = Rc::new(state);
             connection.set_state(state.clone());
-            self.set_state(state);
+            session::set_state(
+                &self.core,
+                &self.handle,
+                &self.user,
+                &mut self.variables,
+                state,
+            );
         }
         if let Some(status) = outcome.status {
-            self.note_autocommit(status);
+            statistics::note_autocommit(&self.core, &self.variables, status);
             self.variables.status = status;
         }
-        self.note_accounts(shape, failed);
-        self.note_failure(outcome.error);
+        accounts::note_accounts(&self.core, &mut self.user, &self.client, shape, failed);
+        self.transaction.note_failure(outcome.error);
         self.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
-        self.note_diagnostics(shape, outcome);
+        diagnostics::note_diagnostics(&self.client, &mut self.variables, shape, outcome);
         if let Some(mut residue) = changes.residue {
             self.variables.diagnostics.learn(&mut residue);
         }
@@ -129,20 +161,6 @@ impl Session {
             self.variables.next_transaction.clear();
         }
         after
-    }
-
-    /// What follows the end of a transaction by this statement: another one, the end of the session. Both
-    /// may be left to the session's completion type.
-    pub(crate) fn completion(&self, verb: Verb) -> (bool, bool) {
-        let (Verb::Commit { chain, release } | Verb::Rollback { chain, release }) = verb else {
-            return (false, false);
-        };
-        let set = self.variables.state.variable("completion_type");
-        let is = |word: &[u8], digit: &[u8]| set.is_some_and(|it| it == word || it == digit);
-        (
-            chain.unwrap_or_else(|| is(b"CHAIN", b"1")),
-            release.unwrap_or_else(|| is(b"RELEASE", b"2")),
-        )
     }
 
     fn pins_after(
@@ -166,7 +184,7 @@ impl Session {
         if before.contains(Pins::NEXT_TRANSACTION) && ended && done {
             pins -= Pins::NEXT_TRANSACTION;
         }
-        pins.set(Pins::STATEMENT, self.has_ties());
+        pins.set(Pins::STATEMENT, self.prepared.has_ties());
         pins.count_new(before, &self.core.counters);
         pins
     }
@@ -185,50 +203,77 @@ impl Session {
         let left = self.variables.diagnostics.unasked()
             || self.variables.gets_diagnostics
             || self.variables.diagnostics.counted(shape)
-            || self.unfetched();
+            || aside::unfetched(&self.variables);
         if left {
-            self.put_aside(lease, shape);
+            put_aside(&self.core, &self.handle, &self.variables, lease, shape);
             return;
         }
-        self.give_back(lease);
+        give_back(&self.handle, lease);
     }
+}
 
-    /// Keeps the connection until somebody needs it more.
-    fn put_aside(&self, lease: Lease, shape: &Shape) {
-        count(&self.core.counters.holds_diagnostics);
-        let own = self.variables.user_variables.as_ref();
-        let kept = Kept {
-            lease,
-            since_s: self.core.now_s.get(),
-            questions: Questions {
-                warnings: self.variables.diagnostics.unasked(),
-                found_rows: self.variables.diagnostics.counted(shape),
-                variables: own.map_or_else(Default::default, |own| own.unfetched().clone()),
-            },
-            firm: self.variables.gets_diagnostics,
-        };
-        self.core.put_aside(&self.handle, kept);
+/// What follows the end of a transaction by this statement: another one, the end of the session. Both
+/// may be left to the session's completion type.
+pub(crate) fn completion(variables: &SessionVariables, verb: Verb) -> (bool, bool) {
+    let (Verb::Commit { chain, release } | Verb::Rollback { chain, release }) = verb else {
+        return (false, false);
+    };
+    let set = variables.state.variable("completion_type");
+    let is = |word: &[u8], digit: &[u8]| set.is_some_and(|it| it == word || it == digit);
+    (
+        chain.unwrap_or_else(|| is(b"CHAIN", b"1")),
+        release.unwrap_or_else(|| is(b"RELEASE", b"2")),
+    )
+}
+
+/// Keeps the connection until somebody needs it more.
+fn put_aside(
+    core: &Rc<Core>,
+    handle: &Rc<Handle>,
+    variables: &SessionVariables,
+    lease: Lease,
+    shape: &Shape,
+) {
+    count(&core.counters.holds_diagnostics);
+    let own = variables.user_variables.as_ref();
+    let kept = Kept {
+        lease,
+        since_s: core.now_s.get(),
+        questions: Questions {
+            warnings: variables.diagnostics.unasked(),
+            found_rows: variables.diagnostics.counted(shape),
+            variables: own.map_or_else(Default::default, |own| own.unfetched().clone()),
+        },
+        firm: variables.gets_diagnostics,
+    };
+    core.put_aside(handle, kept);
+}
+
+/// Gives a connection back to the pool; closes it where a KILL for this session may still hit
+/// whoever uses it next.
+pub(crate) fn give_back(handle: &Handle, lease: Lease) {
+    if handle.killing.get() == 0 {
+        lease.release();
     }
+}
 
-    /// Gives a connection back to the pool; closes it where a KILL for this session may still hit
-    /// whoever uses it next.
-    pub(crate) fn give_back(&self, lease: Lease) {
-        if self.handle.killing.get() == 0 {
-            lease.release();
-        }
-    }
-
-    /// Keeps a connection as it was kept before a command that never ran.
-    pub(crate) fn give_back_after_error(&mut self, lease: Lease, pins: Pins) {
-        let may_be_open = self.variables.status.contains(Status::IN_TRANS)
-            || !self.variables.status.contains(Status::AUTOCOMMIT);
-        if may_be_open || !pins.is_empty() {
-            self.connections.current.held = Some(Held { lease, pins });
-        } else if self.unfetched() {
-            self.put_aside(lease, &Shape::command());
-        } else {
-            self.give_back(lease);
-        }
+/// Keeps a connection as it was kept before a command that never ran.
+pub(crate) fn give_back_after_error(
+    core: &Rc<Core>,
+    handle: &Rc<Handle>,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    lease: Lease,
+    pins: Pins,
+) {
+    let may_be_open = variables.status.contains(Status::IN_TRANS)
+        || !variables.status.contains(Status::AUTOCOMMIT);
+    if may_be_open || !pins.is_empty() {
+        connections.current.held = Some(Held { lease, pins });
+    } else if aside::unfetched(variables) {
+        put_aside(core, handle, variables, lease, &Shape::command());
+    } else {
+        give_back(handle, lease);
     }
 }
 

@@ -12,6 +12,8 @@ use mysql_wire::status::Status;
 use routing::Plan;
 use sqltext::{Facts, Listing, ShowFilter, ShowValues};
 
+use crate::aside;
+use crate::client::Client;
 use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::group_connections::Held;
@@ -19,7 +21,10 @@ use crate::hold::{Cause, Turn, is_failure};
 use crate::listing::{Column, rows_alone};
 use crate::pin::Pins;
 use crate::processlist::{Row, columns, encoded};
-use crate::session::Session;
+use crate::reads;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::settle;
 use crate::target::nowhere;
 
 /// Status variables that tell of the client's own connection.
@@ -102,13 +107,6 @@ impl Session {
         .then_some(show)
     }
 
-    /// The current text has the session's counts begin anew.
-    pub(crate) fn flushes_status(&self, shape: &Shape) -> bool {
-        let text = &self.client.payload()[1..];
-        !shape.facts.contains(Facts::MULTIPLE)
-            && sqltext::flushes_status(text, &self.variables.mode)
-    }
-
     /// Answers a SHOW STATUS or SHOW VARIABLES.
     pub(crate) async fn show_values(
         &mut self,
@@ -135,7 +133,7 @@ impl Session {
         let mut rows = table.rows;
         for row in &mut rows {
             if let [Some(name), value, ..] = &mut row[..]
-                && let Some(own) = self.own_value(show.status, name)
+                && let Some(own) = own_value(&self.client, show.status, name)
             {
                 *value = Some(own.into_bytes());
             }
@@ -164,55 +162,8 @@ impl Session {
         self.variables
             .diagnostics
             .note(&shape, &answered, self.variables.mode.dialect);
-        let status = self.status_now();
+        let status = session::status_now(&self.variables, &self.transaction);
         self.client.raw_rows(&definitions, &rows, status).await
-    }
-
-    /// The value of such a name for the client; `None` where it is the server's.
-    fn own_value(&self, status: bool, name: &[u8]) -> Option<String> {
-        let name = str::from_utf8(name).ok()?.to_ascii_lowercase();
-        if !status {
-            return OWN_VARIABLES.contains(&&*name).then(String::new);
-        }
-        let compression = self.client.compression;
-        let channel = self.client.channel();
-        Some(match &*name {
-            "compression" => if compression.is_some() { "ON" } else { "OFF" }.to_owned(),
-            "compression_algorithm" => match compression {
-                None => "",
-                Some(Algorithm::Zlib) => "zlib",
-                Some(Algorithm::Zstd(_)) => "zstd",
-            }
-            .to_owned(),
-            "compression_level" => match compression {
-                None => "0".to_owned(),
-                Some(Algorithm::Zlib) => ZLIB_LEVEL.to_owned(),
-                Some(Algorithm::Zstd(level)) => level.to_string(),
-            },
-            "ssl_cipher" => channel.cipher().to_owned(),
-            "ssl_cipher_list" => channel.ciphers(),
-            "ssl_version" => channel.protocol().to_owned(),
-            _ => return None,
-        })
-    }
-
-    /// The query that stands for a table of status or of variables.
-    pub(crate) fn own_values_of(&self, listing: Listing) -> String {
-        let names: &[&str] = match listing.is_status() {
-            true => &OWN_STATUS,
-            false => &OWN_VARIABLES,
-        };
-        let case = |name: &&str| {
-            let value = self.own_value(listing.is_status(), name.as_bytes());
-            format!("WHEN '{name}' THEN '{}' ", value.unwrap_or_default())
-        };
-        let cases: String = names.iter().map(case).collect();
-        // Servers merge a query without LIMIT into the one around it, whose columns take its names then.
-        format!(
-            "(SELECT VARIABLE_NAME, CASE LOWER(VARIABLE_NAME) {cases}ELSE VARIABLE_VALUE END \
-             AS VARIABLE_VALUE FROM {} LIMIT 18446744073709551615)",
-            listing.name()
-        )
     }
 
     /// Ties the session to a connection whose counts are its own. False: the client has been told why
@@ -238,7 +189,7 @@ impl Session {
                 let connection = lease.connection_mut();
                 let mut renewed = Ok(());
                 // Values of variables may stand on the connection alone.
-                if pins.is_empty() && !self.unfetched() {
+                if pins.is_empty() && !aside::unfetched(&self.variables) {
                     renewed = connection.renew().await;
                 }
                 if renewed.is_ok() {
@@ -266,7 +217,14 @@ impl Session {
     /// would run on, with its own settings of what is reported. `None`: the client has been told why
     /// there is no answer.
     async fn ask_here(&mut self, shape: &Shape, query: &[u8]) -> Result<Option<Table>, End> {
-        let mut run = self.new_run(*shape, Job::Frame(Expect::Results));
+        let mut run = reads::new_run(
+            &self.core,
+            &mut self.client,
+            &self.variables,
+            &mut self.run,
+            *shape,
+            Job::Frame(Expect::Results),
+        );
         loop {
             let kept = self.connections.current.held.is_some();
             let place = match self.route(shape, None, &[]) {
@@ -313,34 +271,94 @@ impl Session {
         };
         let connection = lease.connection_mut();
         connection.owner.statement = 0;
-        let asked = self.ask_lent(connection, shape, query).await;
+        let asked = ask_lent(&self.variables, connection, shape, query).await;
         let whole = matches!(&asked, Ok(_) | Err(ConnectionError::Refused { .. }));
         if kept {
             // A connection that broke is found out by the next statement.
             self.connections.current.held = Some(Held { lease, pins });
         } else if whole {
-            self.give_back_after_error(lease, pins);
+            settle::give_back_after_error(
+                &self.core,
+                &self.handle,
+                &self.variables,
+                &mut self.connections,
+                lease,
+                pins,
+            );
         }
         Ok(asked?)
     }
+}
 
-    async fn ask_lent(
-        &mut self,
-        connection: &mut Connection,
-        shape: &Shape,
-        query: &[u8],
-    ) -> Result<Table, ConnectionError> {
-        if !shape.tracking {
-            return connection.table(query).await;
-        }
-        self.lend_tracking(connection).await?;
-        let asked = connection.table(query).await;
-        if let Ok(_) | Err(ConnectionError::Refused { .. }) = &asked {
-            let open = self.variables.status.contains(Status::IN_TRANS);
-            connection.track_all(open).await?;
-        }
-        asked
+/// The current text has the session's counts begin anew.
+pub(crate) fn flushes_status(client: &Client, variables: &SessionVariables, shape: &Shape) -> bool {
+    let text = &client.payload()[1..];
+    !shape.facts.contains(Facts::MULTIPLE) && sqltext::flushes_status(text, &variables.mode)
+}
+
+/// The value of such a name for the client; `None` where it is the server's.
+fn own_value(client: &Client, status: bool, name: &[u8]) -> Option<String> {
+    let name = str::from_utf8(name).ok()?.to_ascii_lowercase();
+    if !status {
+        return OWN_VARIABLES.contains(&&*name).then(String::new);
     }
+    let compression = client.compression;
+    let channel = client.channel();
+    Some(match &*name {
+        "compression" => if compression.is_some() { "ON" } else { "OFF" }.to_owned(),
+        "compression_algorithm" => match compression {
+            None => "",
+            Some(Algorithm::Zlib) => "zlib",
+            Some(Algorithm::Zstd(_)) => "zstd",
+        }
+        .to_owned(),
+        "compression_level" => match compression {
+            None => "0".to_owned(),
+            Some(Algorithm::Zlib) => ZLIB_LEVEL.to_owned(),
+            Some(Algorithm::Zstd(level)) => level.to_string(),
+        },
+        "ssl_cipher" => channel.cipher().to_owned(),
+        "ssl_cipher_list" => channel.ciphers(),
+        "ssl_version" => channel.protocol().to_owned(),
+        _ => return None,
+    })
+}
+
+/// The query that stands for a table of status or of variables.
+pub(crate) fn own_values_of(client: &Client, listing: Listing) -> String {
+    let names: &[&str] = match listing.is_status() {
+        true => &OWN_STATUS,
+        false => &OWN_VARIABLES,
+    };
+    let case = |name: &&str| {
+        let value = own_value(client, listing.is_status(), name.as_bytes());
+        format!("WHEN '{name}' THEN '{}' ", value.unwrap_or_default())
+    };
+    let cases: String = names.iter().map(case).collect();
+    // Servers merge a query without LIMIT into the one around it, whose columns take its names then.
+    format!(
+        "(SELECT VARIABLE_NAME, CASE LOWER(VARIABLE_NAME) {cases}ELSE VARIABLE_VALUE END \
+         AS VARIABLE_VALUE FROM {} LIMIT 18446744073709551615)",
+        listing.name()
+    )
+}
+
+async fn ask_lent(
+    variables: &SessionVariables,
+    connection: &mut Connection,
+    shape: &Shape,
+    query: &[u8],
+) -> Result<Table, ConnectionError> {
+    if !shape.tracking {
+        return connection.table(query).await;
+    }
+    variables.lend_tracking(connection).await?;
+    let asked = connection.table(query).await;
+    if let Ok(_) | Err(ConnectionError::Refused { .. }) = &asked {
+        let open = variables.status.contains(Status::IN_TRANS);
+        connection.track_all(open).await?;
+    }
+    asked
 }
 
 /// What zlib packs by.

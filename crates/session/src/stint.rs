@@ -11,14 +11,19 @@ use farm::{Snapshot, error};
 use mysql_wire::status::Status;
 use sqltext::{Class, Verb};
 
+use crate::attempt;
+use crate::client::Client;
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::group_connections::GroupConnections;
 use crate::hold::{Cause, Hold, Wake};
-use crate::per_core::Core;
+use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
 use crate::place::Where;
-use crate::session::Session;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::transaction::Transaction;
 
 /// It opens views of all groups.
 fn opens_views(shape: &Shape) -> bool {
@@ -38,84 +43,19 @@ impl Core {
 }
 
 impl Session {
-    /// Called between two commands: where no transaction and no LOCK TABLES is open, the next one is
-    /// placed by the tables as they are then.
-    pub(crate) fn end_stint(&self) {
-        if self.handle.entered.get() == 0 {
-            return;
-        }
-        let open = match &self.transaction.crossing {
-            Some(crossing) => crossing.has_begun(),
-            None => self.variables.status.contains(Status::IN_TRANS),
-        };
-        let others = self
-            .connections
-            .others
-            .iter()
-            .filter_map(|seat| seat.held.as_ref());
-        let mut held = self.connections.current.held.iter().chain(others);
-        if !open && !held.any(|held| held.pins.contains(Pins::LOCK_TABLES)) {
-            self.handle.entered.set(0);
-        }
-    }
-
-    /// A statement is about to be placed. Gives the farm while parts of it are held.
-    pub(crate) fn begin_stint(&self, shape: &Shape, job: Job) -> Option<Arc<Snapshot>> {
-        let snapshot = self.core.shared.published.load();
-        let sharding = snapshot.sharding.as_ref()?;
-        let entered = &self.handle.entered;
-        if entered.get() == 0 {
-            entered.set(sharding.epoch);
-        }
-        if sharding.moves().is_empty() || matches!(job, Job::Prepare(_)) {
-            return None;
-        }
-        let own = matches!(
-            shape.class,
-            Class::Transaction
-                | Class::Set
-                | Class::Use
-                | Class::Show
-                | Class::Local
-                | Class::Empty
-        );
-        (!own || opens_views(shape)).then(|| Arc::clone(&snapshot))
-    }
-
     /// The same for START TRANSACTION WITH CONSISTENT SNAPSHOT, whose views are of all groups. False: the
     /// client has been answered.
     pub(crate) async fn await_views(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        let Some(snapshot) = self.begin_stint(shape, job).filter(|_| opens_views(shape)) else {
+        let Some(snapshot) =
+            begin_stint(&self.core, &self.handle, shape, job).filter(|_| opens_views(shape))
+        else {
             return Ok(true);
         };
         let place = Where::Several;
-        if !self.is_kept_from(&place, shape, &snapshot) {
+        if !is_kept_from(&self.handle, &place, shape, &snapshot) {
             return Ok(true);
         }
         Ok(Box::pin(self.wait_for_move(shape, job)).await?.is_some())
-    }
-
-    /// True for a place that new stints may not reach now.
-    pub(crate) fn is_kept_from(&self, place: &Where, shape: &Shape, snapshot: &Snapshot) -> bool {
-        let Some(sharding) = &snapshot.sharding else {
-            return false;
-        };
-        let entered = self.handle.entered.get();
-        let held = |group: &str| sharding.held(group, entered).is_some();
-        let any = || sharding.moves().iter().any(|it| held(&it.from));
-        match place {
-            _ if opens_views(shape) => any(),
-            Where::Stay | Where::Refuse(..) | Where::Several => false,
-            Where::Group(group) => held(&group.name),
-            Where::Parts(writing) => writing.parts.iter().any(|part| held(&part.group)),
-            Where::Define(_)
-            | Where::Rows(_)
-            | Where::Load(_)
-            | Where::Upkeep(_)
-            | Where::InText(_)
-            | Where::Bulk(_)
-            | Where::Later(_) => any(),
-        }
     }
 
     /// Waits until the statement may run; where it goes then. `None`: the client has been answered.
@@ -128,11 +68,13 @@ impl Session {
         let limit_us = self.promises.failover_wait_ms * 1000;
         let mut hold = Hold::new(began_us);
         count(&self.core.counters.statements_held);
-        self.start_clock(shape);
+        attempt::start_clock(&self.core, &self.handle, &mut self.run, shape);
         loop {
             let waited_us = self.core.now_us() - began_us;
             if waited_us >= limit_us {
-                return self.give_up_move().await.map(|()| None);
+                return give_up_move(&self.core, &self.handle, &mut self.client)
+                    .await
+                    .map(|()| None);
             }
             let handle = &self.handle;
             let wake = self
@@ -146,17 +88,22 @@ impl Session {
                 )
                 .await;
             if self.handle.killed.get() || self.core.is_draining() {
-                return Err(self.last_word().await);
+                return Err(session::last_word(&self.core, &mut self.client).await);
             }
             if wake == Wake::Interrupted {
                 self.handle.started.set(None);
                 self.client.error(&error::QUERY_KILLED, &[]).await?;
                 return Ok(None);
             }
-            self.end_stint();
-            let kept = self.begin_stint(shape, job);
+            end_stint(
+                &self.handle,
+                &self.variables,
+                &self.connections,
+                &self.transaction,
+            );
+            let kept = begin_stint(&self.core, &self.handle, shape, job);
             let place = self.place(shape, job);
-            if !kept.is_some_and(|snapshot| self.is_kept_from(&place, shape, &snapshot)) {
+            if !kept.is_some_and(|snapshot| is_kept_from(&self.handle, &place, shape, &snapshot)) {
                 let waited_us = self.core.now_us() - began_us;
                 let held_us = &self.core.counters.statements_held_us;
                 held_us.fetch_add(waited_us, std::sync::atomic::Ordering::Relaxed);
@@ -164,37 +111,113 @@ impl Session {
             }
         }
     }
+}
 
-    /// Definitions of tables that are on their way stay as they are: why this one is refused.
-    pub(crate) fn is_fixed(&self, groups: &[Arc<str>]) -> Option<String> {
-        let snapshot = self.core.shared.published.load();
-        let moves = snapshot.sharding.as_ref()?.moves();
-        let fixed = moves
-            .iter()
-            .find(|it| it.defined && groups.contains(&it.from))?;
-        Some(format!(
-            "job {} moves a part of shard map {} from group {} to group {}, and definitions stay as they \
-             are until it has ended: wait (`heddle job show {}`), or `heddle job abort {}`",
-            fixed.job, fixed.map, fixed.from, fixed.to, fixed.job, fixed.job
-        ))
+/// Called between two commands: where no transaction and no LOCK TABLES is open, the next one is
+/// placed by the tables as they are then.
+pub(crate) fn end_stint(
+    handle: &Handle,
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+) {
+    if handle.entered.get() == 0 {
+        return;
     }
+    let open = match &transaction.crossing {
+        Some(crossing) => crossing.has_begun(),
+        None => variables.status.contains(Status::IN_TRANS),
+    };
+    let others = connections
+        .others
+        .iter()
+        .filter_map(|seat| seat.held.as_ref());
+    let mut held = connections.current.held.iter().chain(others);
+    if !open && !held.any(|held| held.pins.contains(Pins::LOCK_TABLES)) {
+        handle.entered.set(0);
+    }
+}
 
-    /// The move did not come to an end in time.
-    async fn give_up_move(&mut self) -> Result<(), End> {
-        self.handle.started.set(None);
-        count(&self.core.counters.statements_held_in_vain);
-        let snapshot = self.core.snapshot();
-        let moves = snapshot.sharding.as_ref().map_or(&[][..], |it| it.moves());
-        let held = moves.iter().find(|it| it.held_since.is_some());
-        let texts = held.map_or_else(Default::default, |it| {
-            [
-                it.map.to_string(),
-                it.from.to_string(),
-                it.to.to_string(),
-                it.job.to_string(),
-            ]
-        });
-        let details: Vec<&str> = texts.iter().map(String::as_str).collect();
-        self.client.error(&error::SHARD_MOVING, &details).await
+/// A statement is about to be placed. Gives the farm while parts of it are held.
+pub(crate) fn begin_stint(
+    core: &Core,
+    handle: &Handle,
+    shape: &Shape,
+    job: Job,
+) -> Option<Arc<Snapshot>> {
+    let snapshot = core.shared.published.load();
+    let sharding = snapshot.sharding.as_ref()?;
+    let entered = &handle.entered;
+    if entered.get() == 0 {
+        entered.set(sharding.epoch);
     }
+    if sharding.moves().is_empty() || matches!(job, Job::Prepare(_)) {
+        return None;
+    }
+    let own = matches!(
+        shape.class,
+        Class::Transaction | Class::Set | Class::Use | Class::Show | Class::Local | Class::Empty
+    );
+    (!own || opens_views(shape)).then(|| Arc::clone(&snapshot))
+}
+
+/// True for a place that new stints may not reach now.
+pub(crate) fn is_kept_from(
+    handle: &Handle,
+    place: &Where,
+    shape: &Shape,
+    snapshot: &Snapshot,
+) -> bool {
+    let Some(sharding) = &snapshot.sharding else {
+        return false;
+    };
+    let entered = handle.entered.get();
+    let held = |group: &str| sharding.held(group, entered).is_some();
+    let any = || sharding.moves().iter().any(|it| held(&it.from));
+    match place {
+        _ if opens_views(shape) => any(),
+        Where::Stay | Where::Refuse(..) | Where::Several => false,
+        Where::Group(group) => held(&group.name),
+        Where::Parts(writing) => writing.parts.iter().any(|part| held(&part.group)),
+        Where::Define(_)
+        | Where::Rows(_)
+        | Where::Load(_)
+        | Where::Upkeep(_)
+        | Where::InText(_)
+        | Where::Bulk(_)
+        | Where::Later(_) => any(),
+    }
+}
+
+/// Definitions of tables that are on their way stay as they are: why this one is refused.
+pub(crate) fn is_fixed(core: &Core, groups: &[Arc<str>]) -> Option<String> {
+    let snapshot = core.shared.published.load();
+    let moves = snapshot.sharding.as_ref()?.moves();
+    let fixed = moves
+        .iter()
+        .find(|it| it.defined && groups.contains(&it.from))?;
+    Some(format!(
+        "job {} moves a part of shard map {} from group {} to group {}, and definitions stay as they \
+         are until it has ended: wait (`heddle job show {}`), or `heddle job abort {}`",
+        fixed.job, fixed.map, fixed.from, fixed.to, fixed.job, fixed.job
+    ))
+}
+
+/// The move did not come to an end in time.
+async fn give_up_move(core: &Core, handle: &Handle, client: &mut Client) -> Result<(), End> {
+    handle.started.set(None);
+    count(&core.counters.statements_held_in_vain);
+    let snapshot = core.snapshot();
+    let moves = snapshot.sharding.as_ref().map_or(&[][..], |it| it.moves());
+    let held = moves.iter().find(|it| it.held_since.is_some());
+    let texts = held.map_or_else(Default::default, |it| {
+        [
+            it.map.to_string(),
+            it.from.to_string(),
+            it.to.to_string(),
+            it.job.to_string(),
+        ]
+    });
+    let details: Vec<&str> = texts.iter().map(String::as_str).collect();
+    client.error(&error::SHARD_MOVING, &details).await
 }

@@ -9,8 +9,11 @@ use backend::Connection;
 use sqltext::{Class, Facts, Tie, Verb};
 
 use crate::exec::{Job, Shape};
+use crate::group_connections::GroupConnections;
+use crate::per_core::Core;
 use crate::pin::Pins;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
 
 /// What stands on the session's connection.
 #[derive(Debug, Default)]
@@ -80,28 +83,6 @@ impl Ties {
 }
 
 impl Session {
-    /// True for a definition of temporary tables of the session alone; of ALTER TABLE the first name
-    /// is what it is about.
-    pub(crate) fn has_made(&self, names: &[(String, String)], verb: Verb) -> bool {
-        let Some(ties) = &self.connections.ties else {
-            return false;
-        };
-        let has = |(database, table): &(String, String)| {
-            let name = [database.as_bytes(), table.as_bytes()].join(&b'.');
-            ties.tables.contains(&name)
-        };
-        match verb {
-            Verb::Alter => names.first().is_some_and(has),
-            _ => !names.is_empty() && names.iter().all(has),
-        }
-    }
-
-    /// True when [`Session::note_ties`] must hear of the statement.
-    pub(crate) fn may_tie(&self, shape: &Shape) -> bool {
-        let made = Pins::of(shape.class, shape.verb, shape.facts);
-        made.intersects(FOLLOWED) || (self.connections.ties.is_some() && shape.verb == Verb::Drop)
-    }
-
     /// After such a statement: which pins have nothing to hold any more.
     pub(crate) async fn note_ties(
         &mut self,
@@ -119,7 +100,7 @@ impl Session {
         };
         let tie = tie.map(|tie| in_database(tie, self.variables.state.database()));
         let harmless = match &tie {
-            Some(Tie::Prepares(_, Some(text))) => self.is_harmless(text),
+            Some(Tie::Prepares(_, Some(text))) => is_harmless(&self.core, &self.variables, text),
             _ => false,
         };
         let ties = self.connections.ties.get_or_insert_default();
@@ -139,15 +120,39 @@ impl Session {
         }
         ties.ended()
     }
+}
 
-    /// To run this text leaves nothing on its connection.
-    fn is_harmless(&self, text: &[u8]) -> bool {
-        let shape = self.core.shape(text, &self.variables.mode);
-        let facts = Facts::USER_VARIABLE | Facts::MULTIPLE | Facts::COMPOUND;
-        matches!(shape.class, Class::Read | Class::Write)
-            && !shape.facts.intersects(facts)
-            && Pins::of(shape.class, shape.verb, shape.facts).is_empty()
+impl GroupConnections {
+    /// True for a definition of temporary tables of the session alone; of ALTER TABLE the first name
+    /// is what it is about.
+    pub(crate) fn has_made(&self, names: &[(String, String)], verb: Verb) -> bool {
+        let Some(ties) = &self.ties else {
+            return false;
+        };
+        let has = |(database, table): &(String, String)| {
+            let name = [database.as_bytes(), table.as_bytes()].join(&b'.');
+            ties.tables.contains(&name)
+        };
+        match verb {
+            Verb::Alter => names.first().is_some_and(has),
+            _ => !names.is_empty() && names.iter().all(has),
+        }
     }
+
+    /// True when [`Session::note_ties`] must hear of the statement.
+    pub(crate) fn may_tie(&self, shape: &Shape) -> bool {
+        let made = Pins::of(shape.class, shape.verb, shape.facts);
+        made.intersects(FOLLOWED) || (self.ties.is_some() && shape.verb == Verb::Drop)
+    }
+}
+
+/// To run this text leaves nothing on its connection.
+fn is_harmless(core: &Core, variables: &SessionVariables, text: &[u8]) -> bool {
+    let shape = core.shape(text, &variables.mode);
+    let facts = Facts::USER_VARIABLE | Facts::MULTIPLE | Facts::COMPOUND;
+    matches!(shape.class, Class::Read | Class::Write)
+        && !shape.facts.intersects(facts)
+        && Pins::of(shape.class, shape.verb, shape.facts).is_empty()
 }
 
 /// Names of tables with their database, for the session may change its own.

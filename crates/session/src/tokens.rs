@@ -3,8 +3,12 @@
 use farm::token::Promise;
 use farm::{ClientError, Group, Snapshot, Token, error};
 
-use crate::group_connections::group_of;
+use crate::consistency;
+use crate::group_connections::{GroupConnections, group_of};
+use crate::login::SessionUser;
+use crate::per_core::Core;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
 
 impl Session {
     /// The session's token: what it has written and what it has read, in all groups.
@@ -51,7 +55,14 @@ impl Session {
         let mut promised = self.connections.current.seen.floor.as_deref().cloned();
         if let Some(last) = self.connections.current.seen.last_read {
             let server = snapshot.server(last.server);
-            let seen = self.position_after(server.map(|s| &**s), &last).await;
+            let seen = consistency::position_after(
+                &self.core,
+                &self.user,
+                &self.variables,
+                server.map(|s| &**s),
+                &last,
+            )
+            .await;
             let seen = seen.ok_or(error::TOKEN_UNKNOWN)?;
             match &mut promised {
                 Some(promised) => promised.join(&seen),
@@ -64,45 +75,56 @@ impl Session {
             position,
         }))
     }
+}
 
-    /// Takes a token up: from now on the session's reads have what it promises. What the group's
-    /// primary does not have is refused, as nothing could ever fulfil it.
-    pub(crate) async fn take_token(&mut self, text: &str) -> Result<(), String> {
-        let snapshot = self.core.snapshot();
-        let token = Token::parse(text, &snapshot).map_err(|error| error.to_string())?;
-        for promise in token.groups {
-            self.check_promise(&snapshot, &promise).await?;
-            let (Some(here), Some(group)) = (
-                self.connections.group(&snapshot),
-                snapshot.group(&promise.group),
-            ) else {
-                continue;
-            };
-            self.connections.switch_to(group, &self.core);
-            self.require(promise.position);
-            self.connections.switch_to(here, &self.core);
-        }
-        Ok(())
-    }
-
-    async fn check_promise(&self, snapshot: &Snapshot, promise: &Promise) -> Result<(), String> {
-        let group = snapshot.group(&promise.group);
-        let Some(primary) = group.and_then(|group| group.primary()) else {
-            return Err(format!("group '{}' has no primary now", promise.group));
+/// Takes a token up: from now on the session's reads have what it promises. What the group's
+/// primary does not have is refused, as nothing could ever fulfil it.
+pub(crate) async fn take_token(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    text: &str,
+) -> Result<(), String> {
+    let snapshot = core.snapshot();
+    let token = Token::parse(text, &snapshot).map_err(|error| error.to_string())?;
+    for promise in token.groups {
+        check_promise(core, user, variables, &snapshot, &promise).await?;
+        let (Some(here), Some(group)) =
+            (connections.group(&snapshot), snapshot.group(&promise.group))
+        else {
+            continue;
         };
-        if primary.fresh.covers(&promise.position) {
-            return Ok(());
-        }
-        match self.ask_position(primary).await {
-            Some(position) if position.covers(&promise.position) => Ok(()),
-            Some(_) => Err(format!(
-                "group '{}' does not have what it promises: it is from another time of this farm",
-                promise.group
-            )),
-            None => Err(format!(
-                "the primary of group '{}' cannot be asked whether it has what the token promises",
-                promise.group
-            )),
-        }
+        connections.switch_to(group, core);
+        consistency::require(core, connections, promise.position);
+        connections.switch_to(here, core);
+    }
+    Ok(())
+}
+
+async fn check_promise(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    snapshot: &Snapshot,
+    promise: &Promise,
+) -> Result<(), String> {
+    let group = snapshot.group(&promise.group);
+    let Some(primary) = group.and_then(|group| group.primary()) else {
+        return Err(format!("group '{}' has no primary now", promise.group));
+    };
+    if primary.fresh.covers(&promise.position) {
+        return Ok(());
+    }
+    match consistency::ask_position(core, user, variables, primary).await {
+        Some(position) if position.covers(&promise.position) => Ok(()),
+        Some(_) => Err(format!(
+            "group '{}' does not have what it promises: it is from another time of this farm",
+            promise.group
+        )),
+        None => Err(format!(
+            "the primary of group '{}' cannot be asked whether it has what the token promises",
+            promise.group
+        )),
     }
 }

@@ -10,9 +10,11 @@ use mysql_wire::reply::Shown;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts};
 
+use crate::assigned;
 use crate::changes::Changes;
 use crate::exec::Shape;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
 
 /// What their names begin with.
 const NAMES: &[u8] = b"session_track_";
@@ -55,9 +57,32 @@ fn find(text: &[u8], word: &[u8]) -> Option<usize> {
 }
 
 impl Session {
+    /// After it: takes note of what it changed, and has everything reported again.
+    pub(crate) async fn take_tracking_back(
+        &mut self,
+        connection: &mut Connection,
+        shape: &Shape,
+        changes: &mut Changes,
+    ) -> Result<(), ConnectionError> {
+        if assigned::may_assign(shape) {
+            let gtids =
+                matches!(&self.variables.tracking, Some(Shown::Asked(asked)) if asked.gtids);
+            let asking = connection.ask_tracking(gtids, self.variables.in_transaction());
+            let (shown, database) = asking.await?;
+            self.variables.tracking = (shown != *connection.shown()).then_some(shown);
+            let state = changes.state.as_ref().unwrap_or(connection.state());
+            if state.database() != database.as_deref() {
+                changes.state = Some(state.with_database(database.as_deref()));
+            }
+        }
+        connection.track_all(self.variables.in_transaction()).await
+    }
+}
+
+impl SessionVariables {
     /// Which of the changes in the reply to this statement the client sees.
     pub(crate) fn shown(&self, connection: &Connection, shape: &Shape) -> Shown {
-        match &self.variables.tracking {
+        match &self.tracking {
             _ if shape.tracking => Shown::All,
             Some(tracking) => tracking.clone(),
             None => connection.shown().clone(),
@@ -66,40 +91,19 @@ impl Session {
 
     /// Before a statement that mentions the variables: they have the client's own values.
     pub(crate) async fn lend_tracking(
-        &mut self,
+        &self,
         connection: &mut Connection,
     ) -> Result<(), ConnectionError> {
-        let asked = match &self.variables.tracking {
+        let asked = match &self.tracking {
             Some(Shown::Asked(tracking)) => Some(&**tracking),
             _ => None,
         };
         connection.track_as(asked, self.in_transaction()).await
     }
 
-    /// After it: takes note of what it changed, and has everything reported again.
-    pub(crate) async fn take_tracking_back(
-        &mut self,
-        connection: &mut Connection,
-        shape: &Shape,
-        changes: &mut Changes,
-    ) -> Result<(), ConnectionError> {
-        if Session::may_assign(shape) {
-            let gtids =
-                matches!(&self.variables.tracking, Some(Shown::Asked(asked)) if asked.gtids);
-            let asking = connection.ask_tracking(gtids, self.in_transaction());
-            let (shown, database) = asking.await?;
-            self.variables.tracking = (shown != *connection.shown()).then_some(shown);
-            let state = changes.state.as_ref().unwrap_or(connection.state());
-            if state.database() != database.as_deref() {
-                changes.state = Some(state.with_database(database.as_deref()));
-            }
-        }
-        connection.track_all(self.in_transaction()).await
-    }
-
     /// As the last reply said.
     fn in_transaction(&self) -> bool {
-        self.variables.status.contains(Status::IN_TRANS)
+        self.status.contains(Status::IN_TRANS)
     }
 }
 

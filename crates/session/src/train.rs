@@ -15,11 +15,20 @@ use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
 use sqltext::{Class, Facts, Verb};
 
-use crate::attempt::Pipe;
+use crate::attempt::{self, Pipe};
+use crate::client::Client;
 use crate::counters::count;
 use crate::end::End;
-use crate::exec::{Answer, Done, Job, Run, Shape};
+use crate::exec::{self, Answer, Done, Job, Run, Shape};
+use crate::insert_id;
+use crate::prepared::PreparedStatements;
+use crate::prepared_packets;
+use crate::query;
+use crate::relayed;
+use crate::replay;
+use crate::servers_tried;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
 
 /// Requests under way at one time. All of them fit the server's receive buffer, so that writing
 /// them never waits for a server which itself waits for its replies to be read.
@@ -85,7 +94,8 @@ impl Session {
         let leads = text && place.len() <= BYTES_MAX && !self.client.is_split();
         // Attributes stand between the texts of a train and are not for every server.
         let attributes = Capabilities::QUERY_ATTRIBUTES;
-        let plain = !self.has_attributes() && !connection.capabilities.contains(attributes);
+        let plain =
+            !query::has_attributes(&self.client) && !connection.capabilities.contains(attributes);
         // The next one may be for another group.
         let sharded = self.core.shared.published.load().sharding.is_some();
         let grouped = sharded || self.transaction.crossing.is_some();
@@ -93,7 +103,14 @@ impl Session {
             || grouped
             || !plain
             || self.run.ruled.is_some()
-            || !self.rides(&run.shape, run.job, replica)
+            || !rides(
+                &self.client,
+                &self.variables,
+                &self.prepared,
+                &run.shape,
+                run.job,
+                replica,
+            )
         {
             return train;
         }
@@ -108,10 +125,14 @@ impl Session {
             let Some(car) = self.car(connection, replica) else {
                 break;
             };
-            let asks = Session::needs_insert_id(&car.shape);
+            let asks = insert_id::needs_insert_id(&car.shape);
             // What fails here is found out by the command in front.
-            if asks && self.move_insert_id(connection).await.is_err() {
-                self.readdress(&car);
+            if asks
+                && insert_id::move_insert_id(&self.handle, &mut self.variables, connection)
+                    .await
+                    .is_err()
+            {
+                readdress(&mut self.client, &car);
                 break;
             }
             train.cars.push_back(car);
@@ -125,30 +146,44 @@ impl Session {
     fn car(&mut self, connection: &mut Connection, replica: bool) -> Option<Car> {
         match Command::try_from(*self.client.payload().first()?) {
             Ok(Command::Query) => {
-                let mut shape = self.query_shape();
-                if self.is_known_writer(&shape) {
+                let mut shape = query::query_shape(&self.core, &self.client, &self.variables);
+                if servers_tried::is_known_writer(&self.core, &shape) {
                     (shape.class, shape.writes) = (Class::Other, true);
                 }
                 let job = Job::Frame(Expect::Results);
-                let rides = self.rides(&shape, job, replica) && !self.is_ruled(&shape, job);
+                let rides = rides(
+                    &self.client,
+                    &self.variables,
+                    &self.prepared,
+                    &shape,
+                    job,
+                    replica,
+                ) && !self.is_ruled(&shape, job);
                 rides.then_some(Car { shape, job })
             }
             Ok(Command::StmtExecute) => {
-                let (id, shape) = self.executable()?;
+                let (id, shape) = prepared_packets::executable(&self.client, &self.prepared)?;
                 let job = Job::Execute(id);
-                let rides = !self.is_known_writer(&shape)
-                    && self.rides(&shape, job, replica)
+                let rides = !servers_tried::is_known_writer(&self.core, &shape)
+                    && rides(
+                        &self.client,
+                        &self.variables,
+                        &self.prepared,
+                        &shape,
+                        job,
+                        replica,
+                    )
                     && !self.is_ruled(&shape, job)
-                    && self.address_as_it_is(connection, id);
+                    && prepared_packets::address_as_it_is(
+                        &mut self.client,
+                        &mut self.prepared,
+                        connection,
+                        id,
+                    );
                 rides.then_some(Car { shape, job })
             }
             _ => None,
         }
-    }
-
-    fn rides(&self, shape: &Shape, job: Job, replica: bool) -> bool {
-        let plain_ends = self.variables.state.variable("completion_type").is_none();
-        may_ride(shape, replica, plain_ends) && !self.assigns_insert_id(shape, job)
     }
 
     /// Gives the answers to those behind the current command, whose own is `answer`. Returns the
@@ -172,15 +207,21 @@ impl Session {
             run.pins = self.learn(connection, &run.shape, run.pins, &outcome, changes);
             self.client.step();
             if self.handle.killed.get() {
-                self.forward(pipe).await?;
+                relayed::forward(&mut self.client, &mut self.run, pipe).await?;
                 self.client.error(&error::CONNECTION_KILLED, &[]).await?;
                 return Err(End::Killed);
             }
             if let Some(car) = run.train.cars.pop_front() {
                 (run.shape, run.job) = (car.shape, car.job);
             }
-            self.start_clock(&run.shape);
-            self.begin_log(&run.shape);
+            attempt::start_clock(&self.core, &self.handle, &mut self.run, &run.shape);
+            replay::begin_log(
+                &self.core,
+                &self.variables,
+                &mut self.connections,
+                &self.transaction,
+                &run.shape,
+            );
             count(&self.core.counters.statements);
             count(&self.core.counters.statements_pipelined);
             answer = self
@@ -188,28 +229,41 @@ impl Session {
                 .await?;
         }
     }
+}
 
-    /// Gives up the train behind the current command: its commands come again as if they had never
-    /// been sent, which is true for their effects when they were reads of a READ ONLY session. True
-    /// when there was one: then the connection has replies that nobody will read.
-    pub(crate) fn leave_train(&mut self, run: &mut Run) -> bool {
-        if run.train.cars.is_empty() {
-            return false;
-        }
-        let place = self.client.place();
-        for car in std::mem::take(&mut run.train).cars {
-            self.client.step();
-            self.readdress(&car);
-        }
-        self.client.go_back(place);
-        true
+fn rides(
+    client: &Client,
+    variables: &SessionVariables,
+    prepared: &PreparedStatements,
+    shape: &Shape,
+    job: Job,
+    replica: bool,
+) -> bool {
+    let plain_ends = variables.state.variable("completion_type").is_none();
+    may_ride(shape, replica, plain_ends)
+        && !insert_id::assigns_insert_id(client, prepared, shape, job)
+}
+
+/// Gives up the train behind the current command: its commands come again as if they had never
+/// been sent, which is true for their effects when they were reads of a READ ONLY session. True
+/// when there was one: then the connection has replies that nobody will read.
+pub(crate) fn leave_train(client: &mut Client, run: &mut Run) -> bool {
+    if run.train.cars.is_empty() {
+        return false;
     }
+    let place = client.place();
+    for car in std::mem::take(&mut run.train).cars {
+        client.step();
+        readdress(client, &car);
+    }
+    client.go_back(place);
+    true
+}
 
-    /// Writes the client's own id of a statement back into the current command.
-    fn readdress(&mut self, car: &Car) {
-        if let Job::Execute(id) = car.job {
-            self.client.patch(1, &id.to_le_bytes());
-        }
+/// Writes the client's own id of a statement back into the current command.
+fn readdress(client: &mut Client, car: &Car) {
+    if let Job::Execute(id) = car.job {
+        client.patch(1, &id.to_le_bytes());
     }
 }
 

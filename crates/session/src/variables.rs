@@ -17,7 +17,10 @@ use backend::{
 use sqltext::{Digest, Facts, Literal, Scope, UserVariables, Verb};
 
 use crate::exec::{Job, Shape};
+use crate::insert_id;
+use crate::per_core::{Core, Handle};
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
 
 /// A session with more variables than this stays on its connection.
 const VARIABLES_MAX: usize = 256;
@@ -107,18 +110,6 @@ impl Variables {
 }
 
 impl Session {
-    /// True when the statement needs [`Session::move_variables`] on this connection.
-    pub(crate) fn variables_differ(&self, connection: &Connection, shape: &Shape) -> bool {
-        let unseen = || shape.facts.contains(Facts::USER_VARIABLE);
-        match (&self.variables.user_variables, &connection.variables) {
-            (None, None) => unseen(),
-            (Some(own), Some(placed)) => {
-                placed.session != self.handle.id || placed.version != own.version
-            }
-            _ => true,
-        }
-    }
-
     /// Brings to the connection the values that the statement may ask for.
     pub(crate) async fn bring_values(
         &mut self,
@@ -126,11 +117,16 @@ impl Session {
         shape: &Shape,
         job: Job,
     ) -> Result<(), ConnectionError> {
-        if self.variables_differ(connection, shape) {
+        if variables_differ(&self.handle, &self.variables, connection, shape) {
             Box::pin(self.move_variables(connection, shape, job)).await?;
         }
-        if Session::needs_insert_id(shape) {
-            Box::pin(self.move_insert_id(connection)).await?;
+        if insert_id::needs_insert_id(shape) {
+            Box::pin(insert_id::move_insert_id(
+                &self.handle,
+                &mut self.variables,
+                connection,
+            ))
+            .await?;
         }
         Ok(())
     }
@@ -196,7 +192,7 @@ impl Session {
         let assigned = || named.list.iter().filter(|variable| variable.assigned);
         let literals = match failed {
             true => BTreeMap::new(),
-            false => self.literals(connection, shape, text),
+            false => self.variables.literals(connection, shape, text),
         };
         let known: usize = literals.values().flatten().map(|value| value.len()).sum();
         let own = self.variables.user_variables.get_or_insert_default();
@@ -223,6 +219,24 @@ impl Session {
         named.odd || many
     }
 
+    /// The name of a statement's shape; `None` where there is no text, or a huge one.
+    pub(crate) fn digest(&self, shape: &Shape, job: Job) -> Option<Digest> {
+        let whole = matches!(job, Job::Execute(_)) || !self.client.is_split();
+        let text = self.text(job);
+        let shown = shape.hash != 0 && whole && text.len() <= DIGEST_TEXT_MAX;
+        shown.then(|| self.core.digests.of(shape.hash, text, &self.variables.mode))
+    }
+
+    /// The text that a job runs.
+    pub(crate) fn text(&self, job: Job) -> &[u8] {
+        match job {
+            Job::Execute(id) => self.prepared.statement_text(id),
+            _ => self.client.payload().get(1..).unwrap_or_default(),
+        }
+    }
+}
+
+impl SessionVariables {
     /// The values that a SET spells out, by name; `None` is NULL.
     fn literals(
         &self,
@@ -236,12 +250,12 @@ impl Session {
         if !plain || text.windows(2).any(|pair| pair == b":=") {
             return known;
         }
-        for item in sqltext::assignments(text, &self.variables.mode) {
+        for item in sqltext::assignments(text, &self.mode) {
             if item.scope != Scope::User {
                 continue;
             }
             let name: Box<str> = item.name.into();
-            let value = match sqltext::literal(text, item.value, &self.variables.mode) {
+            let value = match sqltext::literal(text, item.value, &self.mode) {
                 Some(Literal::Plain(word)) if word.eq_ignore_ascii_case(b"null") => None,
                 Some(Literal::Plain(word)) => Some(word.into()),
                 Some(Literal::Text(text)) => match connection.variable("collation_connection") {
@@ -260,27 +274,31 @@ impl Session {
         }
         known
     }
+}
 
-    /// The name of a statement's shape; `None` where there is no text, or a huge one.
-    pub(crate) fn digest(&self, shape: &Shape, job: Job) -> Option<Digest> {
-        let whole = matches!(job, Job::Execute(_)) || !self.client.is_split();
-        let text = self.text(job);
-        let shown = shape.hash != 0 && whole && text.len() <= DIGEST_TEXT_MAX;
-        shown.then(|| self.core.digests.of(shape.hash, text, &self.variables.mode))
+/// True when the statement needs [`Session::move_variables`] on this connection.
+pub(crate) fn variables_differ(
+    handle: &Handle,
+    variables: &SessionVariables,
+    connection: &Connection,
+    shape: &Shape,
+) -> bool {
+    let unseen = || shape.facts.contains(Facts::USER_VARIABLE);
+    match (&variables.user_variables, &connection.variables) {
+        (None, None) => unseen(),
+        (Some(own), Some(placed)) => placed.session != handle.id || placed.version != own.version,
+        _ => true,
     }
+}
 
-    /// Another text is about to run in this one's place, with other literals: no plan of its shape fits. The
-    /// statement keeps its digest.
-    pub(crate) fn leave_text(&self, shape: &mut Shape, text: &[u8]) {
-        self.core.digests.of(shape.hash, text, &self.variables.mode);
-        (shape.scan, shape.folds) = (0, !shape.folds);
-    }
-
-    /// The text that a job runs.
-    pub(crate) fn text(&self, job: Job) -> &[u8] {
-        match job {
-            Job::Execute(id) => self.statement_text(id),
-            _ => self.client.payload().get(1..).unwrap_or_default(),
-        }
-    }
+/// Another text is about to run in this one's place, with other literals: no plan of its shape fits. The
+/// statement keeps its digest.
+pub(crate) fn leave_text(
+    core: &Core,
+    variables: &SessionVariables,
+    shape: &mut Shape,
+    text: &[u8],
+) {
+    core.digests.of(shape.hash, text, &variables.mode);
+    (shape.scan, shape.folds) = (0, !shape.folds);
 }

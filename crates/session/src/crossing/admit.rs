@@ -2,28 +2,36 @@
 
 use std::sync::Arc;
 
-use backend::{Connection, ConnectionError};
+use backend::ConnectionError;
 use farm::crossing::{Atomic, Branch, Place, farm_number};
 use farm::{Engine, Group, GroupKind, error};
-use faults::Point;
 use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
 use mysql_wire::status::Status;
-use sqltext::{Class, Facts, Verb};
+use sqltext::{Class, Facts};
 
 use super::snapshot::REPEATABLE;
 use super::verb::set_next;
 use super::waits::shorten;
 use super::{Part, work_of};
+use crate::consistency::Promises;
 use crate::counters::count;
+use crate::crossing::branch;
+use crate::crossing::branch::Start;
+use crate::crossing::{self, end, terms, verb};
 use crate::end::End;
 use crate::exec::{Job, Shape, Tried};
-use crate::group_connections::Held;
-use crate::group_connections::group_of;
+use crate::group_connections::{Held, group_of};
 use crate::hold::{Cause, Turn};
+use crate::login::SessionUser;
+use crate::per_core::Core;
 use crate::pin::Pins;
+use crate::reads;
 use crate::refuse::ServerRefusal;
 use crate::session::Session;
+use crate::settle;
+use crate::transaction::Transaction;
+use crate::without;
 
 /// The first release of MySQL whose XA survives crashes at every step.
 pub(super) const MYSQL_SAFE: u32 = 80_030;
@@ -44,9 +52,15 @@ impl Session {
         job: Job,
     ) -> Result<bool, End> {
         if !self.transaction.unfinished.is_empty() {
-            Box::pin(self.await_ends(group.number)).await;
+            Box::pin(end::await_ends(
+                &self.core,
+                &mut self.transaction,
+                &self.promises,
+                group.number,
+            ))
+            .await;
         }
-        let opens = !self.variables.status.contains(Status::AUTOCOMMIT) && may_open(shape);
+        let opens = !self.variables.status.contains(Status::AUTOCOMMIT) && branch::may_open(shape);
         if self.transaction.crossing.is_none() && !opens {
             self.connections.switch_to(group, &self.core);
             return Ok(true);
@@ -60,12 +74,12 @@ impl Session {
             return Ok(true);
         };
         let decider = crossing.parts.first().map(|part| part.group);
-        if self.own_is_closed().is_some() {
+        if self.transaction.own_is_closed().is_some() {
             // It names no table, and is no part of the transaction.
-            self.sit_at_decider();
+            verb::sit_at_decider(&self.core, &mut self.connections, &self.transaction);
             return Ok(true);
         }
-        let current = self.seat_number();
+        let current = crossing::seat_number(&self.core, &self.connections);
         let number = match crossing.parts.iter().any(|part| part.group == current) {
             true => current,
             false => decider.unwrap_or(current),
@@ -84,7 +98,7 @@ impl Session {
         job: Job,
     ) -> Result<bool, End> {
         let number = group.number;
-        if let Some(state) = self.own_is_closed() {
+        if let Some(state) = self.transaction.own_is_closed() {
             self.client.error(&error::XA_STATE, &[state]).await?;
             return Ok(false);
         }
@@ -104,9 +118,9 @@ impl Session {
 
     /// The group has a part already.
     async fn admit_again(&mut self, number: u32, shape: &Shape, job: Job) -> Result<bool, End> {
-        let calls = shape.class == Class::Call && self.is_crossing();
+        let calls = shape.class == Class::Call && self.transaction.is_crossing();
         let harmless = calls && Box::pin(self.calls_no_end(job)).await;
-        let work = work_of(shape, self.is_serializable());
+        let work = work_of(shape, branch::is_serializable(&self.variables));
         let Some(crossing) = &mut self.transaction.crossing else {
             return Ok(true);
         };
@@ -120,7 +134,7 @@ impl Session {
             self.client.error(&error::CROSSING_REFUSED, &[why]).await?;
             return Ok(false);
         }
-        if crossed && let Some(why) = unfit(shape, alone) {
+        if crossed && let Some(why) = branch::unfit(shape, alone) {
             self.client.error(&error::CROSSING_REFUSED, &[why]).await?;
             return Ok(false);
         }
@@ -156,7 +170,7 @@ impl Session {
         group: &Arc<Group>,
         shape: &Shape,
     ) -> Result<bool, End> {
-        let work = work_of(shape, self.is_serializable());
+        let work = work_of(shape, branch::is_serializable(&self.variables));
         let begun = self
             .transaction
             .crossing
@@ -176,7 +190,7 @@ impl Session {
             }
             self.client.end_play(kept);
             ran?;
-            if let Some(number) = self.own_refused() {
+            if let Some(number) = self.transaction.own_refused() {
                 // The client heard that it has begun: what comes is no transaction of its own.
                 self.leave_ended(group.number);
                 self.undo_own().await;
@@ -237,7 +251,7 @@ impl Session {
             self.client.error(&error::CROSSING_REFUSED, &[&why]).await?;
             return Ok(false);
         }
-        let plain = self.has_plain_parts();
+        let plain = has_plain_parts(&self.core, &self.user, &self.transaction, &self.promises);
         if let Err(error) = self.name_crossing(plain).await {
             return self.lose_decider(&error).await;
         }
@@ -266,7 +280,16 @@ impl Session {
                 Err(error) => {
                     // Closed, it is undone there. Where the server is gone, so are the others.
                     self.connections.current.held = None;
-                    let run = run.get_or_insert_with(|| self.new_run(*shape, job));
+                    let run = run.get_or_insert_with(|| {
+                        reads::new_run(
+                            &self.core,
+                            &mut self.client,
+                            &self.variables,
+                            &mut self.run,
+                            *shape,
+                            job,
+                        )
+                    });
                     let turn = Box::pin(self.hold(run, Cause::Failure)).await?;
                     if turn == Turn::Answered {
                         return Ok(false);
@@ -294,7 +317,8 @@ impl Session {
         if let Some(decider) = decider.map(|part| part.group) {
             drop(self.take_held_in(decider));
         }
-        self.note_failure(Some(error::CROSSING_UNDONE.number));
+        self.transaction
+            .note_failure(Some(error::CROSSING_UNDONE.number));
         let why = why.to_string();
         self.client.error(&error::CROSSING_UNDONE, &[&why]).await?;
         Ok(false)
@@ -302,10 +326,10 @@ impl Session {
 
     /// Why the transaction cannot take in this group for this statement.
     pub(super) fn bars(&mut self, group: &Group, shape: &Shape) -> Option<String> {
-        if let Some(why) = unfit(shape, false) {
+        if let Some(why) = branch::unfit(shape, false) {
             return Some(why.to_owned());
         }
-        let terms = self.cross_terms();
+        let terms = terms::cross_terms(&self.core, &self.user, &self.promises);
         let crossing = self.transaction.crossing.as_ref()?;
         if crossing.snapshot {
             return Some(format!(
@@ -323,7 +347,9 @@ impl Session {
                 group.name
             ));
         }
-        if !self.has_plain_parts() && self.is_unlogged() {
+        if !has_plain_parts(&self.core, &self.user, &self.transaction, &self.promises)
+            && self.variables.is_unlogged()
+        {
             return Some(
                 "its session has switched sql_log_bin off, and a failover would lose a part of it: \
                  switch it on"
@@ -349,20 +375,13 @@ impl Session {
             .then(|| format!("its connection to group {name} has {}", tied.describe()))
     }
 
-    /// The transaction's parts are plain transactions, of which each ends by itself.
-    pub(super) fn has_plain_parts(&self) -> bool {
-        let best_effort = self.cross_terms().atomic == Atomic::BestEffort;
-        let crossing = self.transaction.crossing.as_ref();
-        crossing.is_some_and(|it| it.own.is_none() && (it.read_only || best_effort))
-    }
-
     /// Takes a connection of the seat's primary, unless it holds one; waits for a primary as any
     /// statement. False: the client has been answered.
     pub(super) async fn take_primary(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
         // A statement that was prepared may have left one of a replica.
         let guarded = |held: &mut Held| held.lease.connection().is_guarded();
         if let Some(held) = self.connections.current.held.take_if(guarded) {
-            self.give_back(held.lease);
+            settle::give_back(&self.handle, held.lease);
         }
         if self.connections.current.held.is_some() {
             return Ok(true);
@@ -373,7 +392,14 @@ impl Session {
             hint: None,
             ..*shape
         };
-        let mut run = self.new_run(writes, job);
+        let mut run = reads::new_run(
+            &self.core,
+            &mut self.client,
+            &self.variables,
+            &mut self.run,
+            writes,
+            job,
+        );
         let mut avoid = Vec::new();
         loop {
             let (plan, target) = match self.route(&writes, None, &avoid) {
@@ -391,7 +417,14 @@ impl Session {
                     self.connections.current.held = Some(Held { lease, pins });
                     return Ok(true);
                 }
-                Err(error) if self.does_without(&error) => {}
+                Err(error)
+                    if without::does_without(
+                        &self.core,
+                        &self.handle,
+                        &self.user,
+                        &mut self.variables,
+                        &error,
+                    ) => {}
                 Err(error) => {
                     let free = false;
                     let tried = Tried { plan, target, free };
@@ -416,7 +449,14 @@ impl Session {
         if let Some(held) = self.connections.current.held.as_mut() {
             start.run(held.lease.connection_mut()).await?;
         }
-        self.branch_began(group, shape, start.branch);
+        branch::branch_began(
+            &self.variables,
+            &mut self.connections,
+            &mut self.transaction,
+            group,
+            shape,
+            start.branch,
+        );
         Ok(())
     }
 
@@ -429,7 +469,7 @@ impl Session {
         group: &Group,
         plain: bool,
     ) -> Result<Option<Start>, ConnectionError> {
-        let terms = self.cross_terms();
+        let terms = terms::cross_terms(&self.core, &self.user, &self.promises);
         let read_only = self
             .transaction
             .crossing
@@ -441,7 +481,7 @@ impl Session {
             return Ok(None);
         };
         if !plain
-            && let (Engine::MySql, version) = self.version_of(&held.lease)
+            && let (Engine::MySql, version) = crossing::version_of(&self.core, &held.lease)
             && version < MYSQL_SAFE
             && !terms.unsafe_xa
         {
@@ -477,21 +517,6 @@ impl Session {
         });
         texts.extend(crossing.savepoints.iter().cloned());
         Ok(Some(Start { branch, texts }))
-    }
-
-    /// The branch has begun on the current seat.
-    pub(super) fn branch_began(&mut self, group: &Group, shape: &Shape, branch: Option<Branch>) {
-        Point::Enlisted.pass();
-        self.connections.current.replay = None;
-        let part = Part {
-            work: work_of(shape, self.is_serializable()),
-            branch,
-            hurried: true,
-            ..Part::plain(group)
-        };
-        if let Some(crossing) = &mut self.transaction.crossing {
-            crossing.parts.push(part);
-        }
     }
 
     /// The transaction crosses to its second group, if it did not before: it gets its name, and its
@@ -533,7 +558,7 @@ impl Session {
         if lock_wait_ms > 0 {
             let text = shorten(lock_wait_ms);
             connection.run(&[(Command::Query, text.as_bytes())]).await?;
-            self.hurry(true);
+            self.transaction.hurry(true);
         }
         let operator = &self.core.shared.operator;
         let id = (!plain).then(|| operator.name(farm, decider, at));
@@ -545,62 +570,18 @@ impl Session {
         }
         Ok(())
     }
-
-    /// Plain reads take locks.
-    fn is_serializable(&self) -> bool {
-        ["transaction_isolation", "tx_isolation"]
-            .iter()
-            .any(|name| self.variables.state.variable(name) == Some(b"SERIALIZABLE"))
-    }
 }
 
-/// What begins a branch.
-pub(super) struct Start {
-    pub branch: Option<Branch>,
-    texts: Vec<Vec<u8>>,
-}
-
-impl Start {
-    /// Runs it, in one trip.
-    ///
-    /// # Errors
-    /// A part of it may stand there.
-    pub async fn run(&self, connection: &mut Connection) -> Result<(), ConnectionError> {
-        let texts = self.texts.iter();
-        let commands: Vec<(Command, &[u8])> =
-            texts.map(|text| (Command::Query, &text[..])).collect();
-        if commands.is_empty() {
-            return Ok(());
-        }
-        connection.run(&commands).await.map(drop)
-    }
-}
-
-/// Without autocommit, such a statement opens a transaction.
-fn may_open(shape: &Shape) -> bool {
-    !matches!(
-        shape.class,
-        Class::Set | Class::Use | Class::Transaction | Class::Local | Class::Empty | Class::Lock
-    ) && !shape.facts.contains(Facts::IMPLICIT_COMMIT)
-}
-
-/// Why a transaction over several groups cannot take such a statement: it might end one part alone.
-/// `alone`: nobody else would refuse that.
-fn unfit(shape: &Shape, alone: bool) -> Option<&'static str> {
-    if shape.facts.contains(Facts::XA) {
-        return Some("it is about an XA transaction of your own");
-    }
-    if shape.facts.contains(Facts::MULTIPLE) {
-        return Some("it is one text of several statements: send them one by one");
-    }
-    if matches!(shape.verb, Verb::Execute | Verb::ExecuteImmediate) {
-        return Some("what a statement prepared as text does cannot be told: send it itself");
-    }
-    let runs_others = shape.class == Class::Call || shape.facts.contains(Facts::COMPOUND);
-    (alone && runs_others).then_some(
-        "a routine might commit, or its text is not for the client's account to see: call it before the \
-         transaction touches a second group, or outside",
-    )
+/// The transaction's parts are plain transactions, of which each ends by itself.
+pub(super) fn has_plain_parts(
+    core: &Core,
+    user: &SessionUser,
+    transaction: &Transaction,
+    promises: &Promises,
+) -> bool {
+    let best_effort = terms::cross_terms(core, user, promises).atomic == Atomic::BestEffort;
+    let crossing = transaction.crossing.as_ref();
+    crossing.is_some_and(|it| it.own.is_none() && (it.read_only || best_effort))
 }
 
 fn refused(message: String) -> ConnectionError {

@@ -17,13 +17,22 @@ use super::drive::{Drive, Ended, Side};
 use super::question::{COMMIT, ROLLBACK};
 use super::xa::Own;
 use super::{Crossing, Part};
+use crate::acks;
+use crate::client::Client;
+use crate::client_level;
+use crate::consistency::{self, Promises};
 use crate::counters::count;
+use crate::crossing::{self, waits};
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::group_connections::Held;
-use crate::group_connections::group_of;
+use crate::group_connections::{GroupConnections, Held, group_of};
+use crate::loss;
+use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
 use crate::session::{Session, is_free};
+use crate::session_variables::SessionVariables;
+use crate::settle;
+use crate::transaction::Transaction;
 
 /// Errors by which a server has rolled back all that its group had of the transaction, or Heddle has
 /// it rolled back: ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK.
@@ -91,7 +100,7 @@ impl Session {
             }
             false => finish_plain(sides, commit).await,
         };
-        let outcome = self.judge(id, &ended);
+        let outcome = judge(&self.core, &mut self.transaction, id, &ended);
         if counted {
             let counters = &self.core.counters;
             let groups = u64::try_from(ended.sides.len()).unwrap_or_default();
@@ -117,7 +126,9 @@ impl Session {
         let mut sides = Vec::with_capacity(parts.len());
         for part in parts {
             let held = self.take_held_in(part.group);
-            let behind = part.hurried.then(|| self.give_back_waits());
+            let behind = part
+                .hurried
+                .then(|| waits::give_back_waits(&self.variables));
             let (lease, tied) = held.map_or((None, None), |it| (Some(it.lease), Some(it.pins)));
             pins.push(tied.map(|tied| match own {
                 Some(_) => tied - Pins::XA,
@@ -144,85 +155,56 @@ impl Session {
             own: own.map(|own| own.xid.clone()),
             machine,
             settle_ms: self.promises.failover_wait_ms + SETTLE_MS,
-            copies: self.copies().into(),
+            copies: acks::copies(&self.core, &self.handle, &self.user, &self.transaction).into(),
         }
     }
 
     /// The session ends, or begins anew: what it has open over several groups is rolled back; what is
     /// prepared stays so.
     pub(crate) async fn leave_crossing(&mut self) {
-        if self.own_is_prepared() {
+        if self.transaction.own_is_prepared() {
             // Closed, they let others end it.
             drop(self.connections.take_all_held());
         }
-        if self.is_crossing() && !self.own_is_prepared() {
+        if self.transaction.is_crossing() && !self.transaction.own_is_prepared() {
             count(&self.core.counters.xa_rollback_on_close);
             let _ = self.finish(false).await;
         }
         self.transaction.crossing = None;
     }
 
-    pub(super) fn judge(&mut self, id: Option<GlobalId>, ended: &Ended) -> Outcome {
-        let name = |seat: machines::xa::Seat| {
-            let side = ended.sides.get(usize::from(seat.0));
-            side.map_or("?", |side| &*side.name)
-        };
-        match &ended.reply {
-            Reply::Committed { unfinished } => {
-                if !unfinished.is_empty() {
-                    count(&self.core.counters.xa_unfinished);
-                }
-                for seat in unfinished {
-                    if let (Some(id), Some(side)) = (id, ended.sides.get(usize::from(seat.0))) {
-                        let (group, name) = (side.group, side.name.clone());
-                        self.transaction
-                            .unfinished
-                            .push(Unfinished { id, group, name });
-                    }
-                }
-                Outcome::Committed
-            }
-            Reply::RolledBack(None) | Reply::Held => Outcome::Undone(None),
-            Reply::RolledBack(Some(Reason::Refused(seat, refusal))) => {
-                let (number, text) = (refusal.number, &refusal.text);
-                let why = format!("group {} refused: error {number}: {text}", name(*seat));
-                Outcome::Undone(Some(why))
-            }
-            Reply::RolledBack(Some(Reason::Lost(seat))) => {
-                let why = format!("the connection to group {} was lost", name(*seat));
-                Outcome::Undone(Some(why))
-            }
-            Reply::Unknown => Outcome::Unknown(match id {
-                Some(id) => format!(
-                    "the group that decides the transaction ({id}) does not answer; it will be ended \
-                     as a whole"
-                ),
-                None => "the connection to a group was lost with its COMMIT".to_owned(),
-            }),
-        }
-    }
-
     /// The connections go where they belong, and the session's reads will have what was written.
     pub(super) fn settle_sides(&mut self, sides: Vec<Side>, pins: Vec<Option<Pins>>) {
         let snapshot = self.core.snapshot();
-        let back = self.seat_number();
+        let back = crossing::seat_number(&self.core, &self.connections);
         for (side, tied) in sides.into_iter().zip(pins) {
             let Some(group) = group_of(&snapshot, side.group) else {
                 continue;
             };
             self.connections.switch_to(group, &self.core);
             if !side.gtid.is_empty() {
-                self.note_committed(&String::from_utf8_lossy(&side.gtid));
+                consistency::note_committed(
+                    &self.core,
+                    &mut self.connections,
+                    &self.transaction,
+                    &mut self.promises,
+                    &String::from_utf8_lossy(&side.gtid),
+                );
             }
             match (side.lease, tied) {
                 (Some(lease), Some(pins)) if !pins.is_empty() => {
                     self.connections.current.held = Some(Held { lease, pins });
                 }
-                (Some(lease), _) => self.give_back(lease),
+                (Some(lease), _) => settle::give_back(&self.handle, lease),
                 (None, Some(_)) => {
-                    self.lose_proof();
-                    self.tell_client(None);
-                    self.leave_connection();
+                    self.connections.lose_proof();
+                    client_level::tell_client(
+                        &self.core,
+                        &self.connections,
+                        &self.transaction,
+                        None,
+                    );
+                    loss::leave_connection(&self.core, &mut self.connections, &mut self.prepared);
                 }
                 (None, None) => {}
             }
@@ -230,25 +212,7 @@ impl Session {
         if let Some(group) = group_of(&snapshot, back) {
             self.connections.switch_to(group, &self.core);
         }
-        self.let_go();
-    }
-
-    /// Outside transactions: connections that nothing ties go back, of all seats.
-    fn let_go(&mut self) {
-        if !is_free(self.variables.status) {
-            return;
-        }
-        let free = |held: &mut Option<Held>| held.take_if(|held| held.pins.is_empty());
-        let others = self
-            .connections
-            .others
-            .iter_mut()
-            .filter_map(|seat| free(&mut seat.held));
-        let mut all: Vec<Held> = others.collect();
-        all.extend(free(&mut self.connections.current.held));
-        for held in all {
-            self.give_back(held.lease);
-        }
+        let_go(&self.handle, &self.variables, &mut self.connections);
     }
 
     /// Before a statement that commits implicitly, on this group: what is open is committed over all
@@ -312,7 +276,7 @@ impl Session {
             (true, false) => {
                 if !in_transaction && self.variables.status.contains(Status::AUTOCOMMIT) {
                     self.transaction.crossing = None;
-                    self.let_go();
+                    let_go(&self.handle, &self.variables, &mut self.connections);
                 }
             }
             (false, true) => drop(self.finish(false).await),
@@ -321,7 +285,7 @@ impl Session {
                 if failed.is_some() {
                     self.leave_ended(groups[0]);
                 }
-                self.let_go();
+                let_go(&self.handle, &self.variables, &mut self.connections);
             }
         }
         if !whole && failed.is_none() && in_transaction {
@@ -333,29 +297,12 @@ impl Session {
         }
     }
 
-    /// The client does not know that its transaction is undone: it hears so now. False: it is not, or
-    /// the statement says ROLLBACK.
-    pub(crate) async fn tell_undone(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        let lost = self.transaction.crossing.as_ref().is_some_and(|it| it.lost);
-        if !lost || matches!(job, Job::Prepare(_)) {
-            return Ok(false);
-        }
-        self.transaction.crossing = None;
-        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        if matches!(shape.verb, Verb::Rollback { .. }) {
-            return Ok(false);
-        }
-        let why = "the connection to a group was lost behind its last statement";
-        self.client.error(&error::CROSSING_UNDONE, &[why]).await?;
-        Ok(true)
-    }
-
     /// The server has rolled the transaction of one group back by itself.
     pub(super) fn leave_ended(&mut self, group: u32) {
         self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         if let Some(held) = self.take_held_in(group) {
             match held.pins.is_empty() {
-                true => self.give_back(held.lease),
+                true => settle::give_back(&self.handle, held.lease),
                 false => self.put_held_in(group, held),
             }
         }
@@ -371,21 +318,109 @@ impl Session {
         let status = asked.await.ok().and_then(|outcome| outcome.status);
         status.is_some_and(|status| status.contains(Status::IN_TRANS))
     }
+}
 
-    /// Waits until recovery has ended what transactions of this session have left on a group; not for
-    /// ever.
-    pub(super) async fn await_ends(&mut self, group: u32) {
-        let until_us = self.core.now_us() + self.promises.failover_wait_ms * 1000;
-        let all = std::mem::take(&mut self.transaction.unfinished);
-        for one in all {
-            if one.group != group {
-                self.transaction.unfinished.push(one);
-                continue;
+pub(super) fn judge(
+    core: &Core,
+    transaction: &mut Transaction,
+    id: Option<GlobalId>,
+    ended: &Ended,
+) -> Outcome {
+    let name = |seat: machines::xa::Seat| {
+        let side = ended.sides.get(usize::from(seat.0));
+        side.map_or("?", |side| &*side.name)
+    };
+    match &ended.reply {
+        Reply::Committed { unfinished } => {
+            if !unfinished.is_empty() {
+                count(&core.counters.xa_unfinished);
             }
-            let operator = Arc::clone(&self.core.shared.operator);
-            while operator.is_in_doubt(&one.id, &one.name) && self.core.now_us() < until_us {
-                reactor::sleep(LOOK_AGAIN).await;
+            for seat in unfinished {
+                if let (Some(id), Some(side)) = (id, ended.sides.get(usize::from(seat.0))) {
+                    let (group, name) = (side.group, side.name.clone());
+                    transaction.unfinished.push(Unfinished { id, group, name });
+                }
             }
+            Outcome::Committed
+        }
+        Reply::RolledBack(None) | Reply::Held => Outcome::Undone(None),
+        Reply::RolledBack(Some(Reason::Refused(seat, refusal))) => {
+            let (number, text) = (refusal.number, &refusal.text);
+            let why = format!("group {} refused: error {number}: {text}", name(*seat));
+            Outcome::Undone(Some(why))
+        }
+        Reply::RolledBack(Some(Reason::Lost(seat))) => {
+            let why = format!("the connection to group {} was lost", name(*seat));
+            Outcome::Undone(Some(why))
+        }
+        Reply::Unknown => Outcome::Unknown(match id {
+            Some(id) => format!(
+                "the group that decides the transaction ({id}) does not answer; it will be ended \
+                 as a whole"
+            ),
+            None => "the connection to a group was lost with its COMMIT".to_owned(),
+        }),
+    }
+}
+
+/// Outside transactions: connections that nothing ties go back, of all seats.
+fn let_go(handle: &Handle, variables: &SessionVariables, connections: &mut GroupConnections) {
+    if !is_free(variables.status) {
+        return;
+    }
+    let free = |held: &mut Option<Held>| held.take_if(|held| held.pins.is_empty());
+    let others = connections
+        .others
+        .iter_mut()
+        .filter_map(|seat| free(&mut seat.held));
+    let mut all: Vec<Held> = others.collect();
+    all.extend(free(&mut connections.current.held));
+    for held in all {
+        settle::give_back(handle, held.lease);
+    }
+}
+
+/// The client does not know that its transaction is undone: it hears so now. False: it is not, or
+/// the statement says ROLLBACK.
+pub(crate) async fn tell_undone(
+    client: &mut Client,
+    variables: &mut SessionVariables,
+    transaction: &mut Transaction,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    let lost = transaction.crossing.as_ref().is_some_and(|it| it.lost);
+    if !lost || matches!(job, Job::Prepare(_)) {
+        return Ok(false);
+    }
+    transaction.crossing = None;
+    variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    if matches!(shape.verb, Verb::Rollback { .. }) {
+        return Ok(false);
+    }
+    let why = "the connection to a group was lost behind its last statement";
+    client.error(&error::CROSSING_UNDONE, &[why]).await?;
+    Ok(true)
+}
+
+/// Waits until recovery has ended what transactions of this session have left on a group; not for
+/// ever.
+pub(super) async fn await_ends(
+    core: &Core,
+    transaction: &mut Transaction,
+    promises: &Promises,
+    group: u32,
+) {
+    let until_us = core.now_us() + promises.failover_wait_ms * 1000;
+    let all = std::mem::take(&mut transaction.unfinished);
+    for one in all {
+        if one.group != group {
+            transaction.unfinished.push(one);
+            continue;
+        }
+        let operator = Arc::clone(&core.shared.operator);
+        while operator.is_in_doubt(&one.id, &one.name) && core.now_us() < until_us {
+            reactor::sleep(LOOK_AGAIN).await;
         }
     }
 }

@@ -10,20 +10,22 @@
 //! server has rolled its part back, all others are rolled back before the next command is read. No
 //! statement that a server would end the transaction with reaches one.
 
-mod admit;
-mod drive;
-mod end;
-mod keeper;
-mod own;
-mod positions;
-mod question;
-mod routine;
-mod savepoint;
-mod snapshot;
-mod terms;
-mod verb;
-mod waits;
-mod xa;
+pub(crate) mod admit;
+pub(crate) mod branch;
+pub(crate) mod drive;
+pub(crate) mod end;
+pub(crate) mod keeper;
+pub(crate) mod own;
+pub(crate) mod positions;
+pub(crate) mod question;
+pub(crate) mod routine;
+pub(crate) mod savepoint;
+pub(crate) mod snapshot;
+pub(crate) mod terms;
+pub(crate) mod verb;
+pub(crate) mod waits;
+pub(crate) mod xa;
+pub(crate) mod xa_elsewhere;
 
 use std::sync::Arc;
 
@@ -35,8 +37,10 @@ use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
 use crate::exec::Shape;
-use crate::group_connections::Held;
+use crate::group_connections::{GroupConnections, Held};
+use crate::per_core::Core;
 use crate::session::Session;
+use crate::transaction::Transaction;
 
 pub use engine::seal::Sealed;
 
@@ -153,17 +157,9 @@ fn work_of(shape: &Shape, serializable: bool) -> Work {
 }
 
 impl Session {
-    /// The number of the current seat's group.
-    pub(crate) fn seat_number(&self) -> u32 {
-        let snapshot = self.core.shared.published.load();
-        self.connections
-            .group(&snapshot)
-            .map_or(self.connections.current.group, |group| group.number)
-    }
-
     /// Where the seat of this group keeps its connection; `None` when the session has no such seat.
     fn hold_of(&mut self, group: u32) -> Option<&mut Option<Held>> {
-        if self.seat_number() == group {
+        if seat_number(&self.core, &self.connections) == group {
             return Some(&mut self.connections.current.held);
         }
         let seat = self
@@ -190,34 +186,45 @@ impl Session {
             *hold = Some(held);
         }
     }
+}
 
-    /// The open transaction may have touched the current seat's group.
-    pub(crate) fn has_part_here(&self) -> bool {
-        let here = self.seat_number();
-        let crossing = self.transaction.crossing.as_ref();
-        crossing.is_none_or(|it| it.parts.iter().any(|part| part.group == here))
-    }
-
+impl Transaction {
     /// The open transaction has touched several groups.
     pub(crate) fn is_crossing(&self) -> bool {
-        self.transaction
-            .crossing
-            .as_ref()
-            .is_some_and(|it| it.has_crossed())
+        self.crossing.as_ref().is_some_and(|it| it.has_crossed())
     }
 
     /// A statement of the open transaction failed with this error.
     pub(crate) fn note_failure(&mut self, number: Option<u16>) {
-        if let Some(crossing) = &mut self.transaction.crossing {
+        if let Some(crossing) = &mut self.crossing {
             crossing.failed = number;
         }
     }
+}
 
-    /// The version of the server that a lease is of, as numbers are compared.
-    fn version_of(&self, lease: &Lease) -> (farm::Engine, u32) {
-        let snapshot = self.core.shared.published.load();
-        let server = snapshot.server(lease.connection().server);
-        let version = server.map_or(0, |it| crate::reading::version_number(&it.version));
-        (lease.connection().engine(), version)
-    }
+/// The number of the current seat's group.
+pub(crate) fn seat_number(core: &Core, connections: &GroupConnections) -> u32 {
+    let snapshot = core.shared.published.load();
+    connections
+        .group(&snapshot)
+        .map_or(connections.current.group, |group| group.number)
+}
+
+/// The open transaction may have touched the current seat's group.
+pub(crate) fn has_part_here(
+    core: &Core,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+) -> bool {
+    let here = seat_number(core, connections);
+    let crossing = transaction.crossing.as_ref();
+    crossing.is_none_or(|it| it.parts.iter().any(|part| part.group == here))
+}
+
+/// The version of the server that a lease is of, as numbers are compared.
+fn version_of(core: &Core, lease: &Lease) -> (farm::Engine, u32) {
+    let snapshot = core.shared.published.load();
+    let server = snapshot.server(lease.connection().server);
+    let version = server.map_or(0, |it| crate::reading::version_number(&it.version));
+    (lease.connection().engine(), version)
 }

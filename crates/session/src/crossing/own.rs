@@ -10,6 +10,8 @@ use super::drive::all;
 use super::end::Outcome;
 use super::verb::begin_of_own;
 use crate::counters::count;
+use crate::crossing::branch;
+use crate::crossing::{admit, end};
 use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::session::Session;
@@ -74,7 +76,8 @@ impl Session {
         let has_part = |group: &Group| crossing.parts.iter().any(|it| it.group == group.number);
         let new = groups.iter().filter(|group| !has_part(group));
         let new: Vec<Arc<Group>> = new.cloned().collect();
-        let plain = self.has_plain_parts();
+        let plain =
+            admit::has_plain_parts(&self.core, &self.user, &self.transaction, &self.promises);
         let barred = new.iter().any(|group| self.bars(group, shape).is_some());
         if new.len() < 2 || barred || self.name_crossing(plain).await.is_err() {
             return Ok(true);
@@ -82,7 +85,13 @@ impl Session {
         let mut asked = Vec::new();
         for (at, group) in new.iter().enumerate() {
             if !self.transaction.unfinished.is_empty() {
-                Box::pin(self.await_ends(group.number)).await;
+                Box::pin(end::await_ends(
+                    &self.core,
+                    &mut self.transaction,
+                    &self.promises,
+                    group.number,
+                ))
+                .await;
             }
             self.connections.switch_to(group, &self.core);
             if !self.take_primary(shape, job).await? {
@@ -107,7 +116,14 @@ impl Session {
             if good {
                 self.connections.switch_to(&new[at], &self.core);
                 self.connections.current.held = Some(held);
-                self.branch_began(&new[at], shape, branch);
+                branch::branch_began(
+                    &self.variables,
+                    &mut self.connections,
+                    &mut self.transaction,
+                    &new[at],
+                    shape,
+                    branch,
+                );
             }
         }
         Ok(true)

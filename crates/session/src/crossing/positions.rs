@@ -10,6 +10,7 @@ use sqltext::Verb;
 
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::local;
 use crate::operator::Answer;
 use crate::session::Session;
 
@@ -46,10 +47,15 @@ impl Session {
         let row = |it: Position| vec![Some(it.group), Some(it.server), it.gtid, it.file, it.offset];
         let rows = self.positions().await.into_iter().map(row).collect();
         let columns = ["group", "server", "gtid", "file", "position"];
-        self.send_answer(Answer {
-            columns: columns.map(str::to_owned).to_vec(),
-            rows,
-        })
+        local::send_answer(
+            &mut self.client,
+            &self.variables,
+            &self.transaction,
+            Answer {
+                columns: columns.map(str::to_owned).to_vec(),
+                rows,
+            },
+        )
         .await
     }
 
@@ -80,10 +86,15 @@ impl Session {
             return Ok(false);
         };
         let column = String::from_utf8_lossy(&column).into_owned();
-        self.send_answer(Answer {
-            columns: vec![column],
-            rows: vec![vec![Some(all)]],
-        })
+        local::send_answer(
+            &mut self.client,
+            &self.variables,
+            &self.transaction,
+            Answer {
+                columns: vec![column],
+                rows: vec![vec![Some(all)]],
+            },
+        )
         .await?;
         Ok(true)
     }

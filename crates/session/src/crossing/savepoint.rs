@@ -4,6 +4,7 @@ use backend::ConnectionError;
 use farm::error;
 use sqltext::{Mode, PieceKind, Verb};
 
+use crate::crossing::verb;
 use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::session::Session;
@@ -55,14 +56,31 @@ impl Session {
             (_, None) => {}
         }
         match groups[..] {
-            [] if name.is_some() => self.say_done(shape).await.map(|()| true),
+            [] if name.is_some() => verb::say_done(
+                &mut self.client,
+                &mut self.variables,
+                &self.transaction,
+                &mut self.run,
+                shape,
+            )
+            .await
+            .map(|()| true),
             [] | [_] => {
-                self.sit_at_decider();
+                verb::sit_at_decider(&self.core, &mut self.connections, &self.transaction);
                 Ok(false)
             }
             _ => {
                 match self.run_on(&groups, &text).await {
-                    Ok(()) => self.say_done(shape).await?,
+                    Ok(()) => {
+                        verb::say_done(
+                            &mut self.client,
+                            &mut self.variables,
+                            &self.transaction,
+                            &mut self.run,
+                            shape,
+                        )
+                        .await?
+                    }
                     Err(ConnectionError::Refused {
                         number,
                         sqlstate,

@@ -22,12 +22,19 @@ use super::admit::MYSQL_SAFE;
 use super::drive::allow;
 use super::question::NOT_ALLOWED;
 use super::{Crossing, LetGo, Part};
+use crate::consistency::Promises;
 use crate::counters::count;
+use crate::crossing::{terms, verb};
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::group_connections::GroupConnections;
+use crate::login::SessionUser;
+use crate::per_core::Core;
 use crate::pin::Pins;
 use crate::reading::version_number;
 use crate::session::{Session, is_free};
+use crate::session_variables::SessionVariables;
+use crate::transaction::Transaction;
 
 /// Views that could not be opened at the same moment are opened anew so often.
 const TRIES: u32 = 8;
@@ -67,7 +74,12 @@ impl Session {
         job: Job,
         read_only: bool,
     ) -> Result<bool, End> {
-        let Some(groups) = self.groups_of_snapshot() else {
+        let Some(groups) = groups_of_snapshot(
+            &self.core,
+            &self.variables,
+            &self.connections,
+            &self.transaction,
+        ) else {
             return Ok(false);
         };
         let parts = self
@@ -84,7 +96,15 @@ impl Session {
         self.transaction.crossing = None;
         self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         let text = self.text(job).to_vec();
-        let manner = self.manner_of_snapshot(&groups, read_only, &text);
+        let manner = manner_of_snapshot(
+            &self.core,
+            &self.user,
+            &self.variables,
+            &self.promises,
+            &groups,
+            read_only,
+            &text,
+        );
         if !self
             .open_in_time(&groups, shape, job, manner, &text)
             .await?
@@ -95,7 +115,14 @@ impl Session {
         self.variables
             .status
             .set(Status::IN_TRANS_READONLY, read_only);
-        self.say_done(shape).await?;
+        verb::say_done(
+            &mut self.client,
+            &mut self.variables,
+            &self.transaction,
+            &mut self.run,
+            shape,
+        )
+        .await?;
         Ok(true)
     }
 
@@ -139,7 +166,17 @@ impl Session {
         let wanted = self.core.settings().crossings.snapshot_reads;
         let alone =
             self.transaction.crossing.is_none() && is_free(self.variables.status) && !shape.writes;
-        if !wanted || !alone || names.len() < 2 || self.groups_of_snapshot().is_none() {
+        if !wanted
+            || !alone
+            || names.len() < 2
+            || groups_of_snapshot(
+                &self.core,
+                &self.variables,
+                &self.connections,
+                &self.transaction,
+            )
+            .is_none()
+        {
             return Ok(Some(false));
         }
         let snapshot = self.core.snapshot();
@@ -168,71 +205,6 @@ impl Session {
         let _ = self.finish(true).await;
     }
 
-    /// All groups, the one that is to decide in front; `None` where there is one only, or where the
-    /// ordinary way is right.
-    fn groups_of_snapshot(&mut self) -> Option<Vec<Arc<Group>>> {
-        let repeatable = ["transaction_isolation", "tx_isolation"]
-            .iter()
-            .all(|name| {
-                let level = self.variables.state.variable(name);
-                level.is_none_or(|level| level == b"REPEATABLE-READ")
-            });
-        let tied = self
-            .connections
-            .current
-            .held
-            .as_ref()
-            .is_some_and(|held| held.pins.contains(Pins::NEXT_TRANSACTION));
-        let elsewhere =
-            self.transaction.crossing.is_none() && self.variables.status.contains(Status::IN_TRANS);
-        if !repeatable || tied || elsewhere {
-            return None;
-        }
-        let snapshot = self.core.snapshot();
-        let (sharding, home) = (snapshot.sharding.as_ref()?, snapshot.home()?);
-        let names = sharding.groups(&home.name);
-        let mut groups: Vec<Arc<Group>> = Vec::with_capacity(names.len());
-        groups.extend(
-            names
-                .iter()
-                .filter_map(|name| snapshot.group(name).cloned()),
-        );
-        if groups.len() < 2 {
-            return None;
-        }
-        groups.sort_by_key(|group| group.number);
-        // What has no XA can only decide; else it is the group where undeclared tables are.
-        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
-        let first = sharding.database(&database).unwrap_or(&home.name);
-        let galera = groups.iter().position(|it| it.kind == GroupKind::Galera);
-        let at = galera.or_else(|| groups.iter().position(|it| it.name == *first));
-        groups[..=at.unwrap_or(0)].rotate_right(1);
-        Some(groups)
-    }
-
-    fn manner_of_snapshot(&self, groups: &[Arc<Group>], read_only: bool, text: &[u8]) -> Manner {
-        let terms = self.cross_terms();
-        let unfit = |group: &Arc<Group>| {
-            let old = group.primary().is_some_and(|server| {
-                server.engine == Engine::MySql && version_number(&server.version) < MYSQL_SAFE
-            });
-            group.kind == GroupKind::Galera || (old && !terms.unsafe_xa)
-        };
-        // Dump tools write it for servers of all ages.
-        let dumps = text.windows(3).any(|it| it == b"/*!");
-        let plain = read_only
-            || dumps
-            || terms.atomic != Atomic::Xa
-            || groups[1..].iter().any(unfit)
-            || self.is_unlogged();
-        Manner {
-            read_only,
-            plain,
-            one_writer: plain && !read_only && terms.atomic != Atomic::BestEffort,
-            of_read: false,
-        }
-    }
-
     /// Opens a view on each group. What it began is undone unless all are open.
     async fn open_snapshot(
         &mut self,
@@ -254,7 +226,7 @@ impl Session {
             let _ = self.finish(false).await;
             return Ok(begun);
         };
-        let opened = match self.take_gates().await {
+        let opened = match take_gates(&self.core, &self.promises).await {
             Ok(let_go) => {
                 if manner.plain {
                     self.note_what_ran().await;
@@ -305,19 +277,6 @@ impl Session {
         Ok(Opening::Opened)
     }
 
-    /// Holds up all commits over several groups.
-    async fn take_gates(&mut self) -> Result<LetGo, String> {
-        let (tell, told) = oneshot::channel();
-        let reply = Box::new(move |held| {
-            // The session may be gone: then they are let go.
-            let _ = tell.send(held);
-        });
-        let limit_ms = self.promises.failover_wait_ms;
-        self.core.shared.operator.hold(limit_ms, reply);
-        told.await
-            .unwrap_or_else(|_| Err("the control plane has ended".to_owned()))
-    }
-
     /// Opens the views of all parts, all at once.
     async fn open_views(&mut self, text: &[u8]) -> Result<(), String> {
         let Some(crossing) = &self.transaction.crossing else {
@@ -363,6 +322,95 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// All groups, the one that is to decide in front; `None` where there is one only, or where the
+/// ordinary way is right.
+fn groups_of_snapshot(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+) -> Option<Vec<Arc<Group>>> {
+    let repeatable = ["transaction_isolation", "tx_isolation"]
+        .iter()
+        .all(|name| {
+            let level = variables.state.variable(name);
+            level.is_none_or(|level| level == b"REPEATABLE-READ")
+        });
+    let tied = connections
+        .current
+        .held
+        .as_ref()
+        .is_some_and(|held| held.pins.contains(Pins::NEXT_TRANSACTION));
+    let elsewhere = transaction.crossing.is_none() && variables.status.contains(Status::IN_TRANS);
+    if !repeatable || tied || elsewhere {
+        return None;
+    }
+    let snapshot = core.snapshot();
+    let (sharding, home) = (snapshot.sharding.as_ref()?, snapshot.home()?);
+    let names = sharding.groups(&home.name);
+    let mut groups: Vec<Arc<Group>> = Vec::with_capacity(names.len());
+    groups.extend(
+        names
+            .iter()
+            .filter_map(|name| snapshot.group(name).cloned()),
+    );
+    if groups.len() < 2 {
+        return None;
+    }
+    groups.sort_by_key(|group| group.number);
+    // What has no XA can only decide; else it is the group where undeclared tables are.
+    let database = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
+    let first = sharding.database(&database).unwrap_or(&home.name);
+    let galera = groups.iter().position(|it| it.kind == GroupKind::Galera);
+    let at = galera.or_else(|| groups.iter().position(|it| it.name == *first));
+    groups[..=at.unwrap_or(0)].rotate_right(1);
+    Some(groups)
+}
+
+fn manner_of_snapshot(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    promises: &Promises,
+    groups: &[Arc<Group>],
+    read_only: bool,
+    text: &[u8],
+) -> Manner {
+    let terms = terms::cross_terms(core, user, promises);
+    let unfit = |group: &Arc<Group>| {
+        let old = group.primary().is_some_and(|server| {
+            server.engine == Engine::MySql && version_number(&server.version) < MYSQL_SAFE
+        });
+        group.kind == GroupKind::Galera || (old && !terms.unsafe_xa)
+    };
+    // Dump tools write it for servers of all ages.
+    let dumps = text.windows(3).any(|it| it == b"/*!");
+    let plain = read_only
+        || dumps
+        || terms.atomic != Atomic::Xa
+        || groups[1..].iter().any(unfit)
+        || variables.is_unlogged();
+    Manner {
+        read_only,
+        plain,
+        one_writer: plain && !read_only && terms.atomic != Atomic::BestEffort,
+        of_read: false,
+    }
+}
+
+/// Holds up all commits over several groups.
+async fn take_gates(core: &Core, promises: &Promises) -> Result<LetGo, String> {
+    let (tell, told) = oneshot::channel();
+    let reply = Box::new(move |held| {
+        // The session may be gone: then they are let go.
+        let _ = tell.send(held);
+    });
+    let limit_ms = promises.failover_wait_ms;
+    core.shared.operator.hold(limit_ms, reply);
+    told.await
+        .unwrap_or_else(|_| Err("the control plane has ended".to_owned()))
 }
 
 /// Lets the gates go; whether they were held until then.

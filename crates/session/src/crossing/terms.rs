@@ -1,8 +1,9 @@
 //! What an operator chose for transactions over several groups.
 
+use crate::consistency::Promises;
+use crate::login::SessionUser;
+use crate::per_core::Core;
 use farm::crossing::Atomic;
-
-use crate::session::Session;
 
 /// The settings of transactions over several groups.
 #[derive(Clone, Copy, Debug)]
@@ -27,14 +28,12 @@ impl Default for CrossTerms {
     }
 }
 
-impl Session {
-    /// The terms of this session: what it has chosen itself, its user's, or the farm's.
-    pub(crate) fn cross_terms(&self) -> CrossTerms {
-        let mut terms = self.core.settings().crossings;
-        let name = self.user.name();
-        let own = self.promises.atomic;
-        let own = own.or_else(|| self.core.atomic_of(name, self.user.peer.ip()));
-        terms.atomic = own.unwrap_or(terms.atomic);
-        terms
-    }
+/// The terms of this session: what it has chosen itself, its user's, or the farm's.
+pub(crate) fn cross_terms(core: &Core, user: &SessionUser, promises: &Promises) -> CrossTerms {
+    let mut terms = core.settings().crossings;
+    let name = user.name();
+    let own = promises.atomic;
+    let own = own.or_else(|| core.atomic_of(name, user.peer.ip()));
+    terms.atomic = own.unwrap_or(terms.atomic);
+    terms
 }

@@ -9,11 +9,17 @@ use sqltext::{Class, Facts, Verb};
 
 use super::{Begun, Crossing, Part};
 use crate::assigned::switched;
+use crate::client::Client;
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::group_connections::group_of;
+use crate::group_connections::{GroupConnections, group_of};
+use crate::per_core::Core;
 use crate::pin::Pins;
-use crate::session::Session;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::settle;
+use crate::statement_run::StatementRun;
+use crate::transaction::Transaction;
 
 impl Session {
     /// Answers BEGIN, COMMIT, ROLLBACK and savepoints. False: it goes on to a server like any
@@ -30,7 +36,13 @@ impl Session {
             Verb::Begin { read_only, .. } => self.begin_later(shape, job, read_only).await,
             Verb::Commit { .. } => self.end_open(shape, true).await,
             Verb::Rollback { .. } => self.end_open(shape, false).await,
-            Verb::Savepoint if self.may_begin_with_savepoint() => {
+            Verb::Savepoint
+                if may_begin_with_savepoint(
+                    &self.variables,
+                    &self.connections,
+                    &self.transaction,
+                ) =>
+            {
                 // Its first statement tells on which group.
                 self.transaction.crossing = Some(Box::new(begin_of_own(self.variables.status)));
                 self.variables.status |= Status::IN_TRANS;
@@ -52,8 +64,8 @@ impl Session {
             .map_or(0, |it| it.parts.len());
         if parts == 1 {
             // It commits what is open there.
-            self.sit_at_decider();
-            self.renew_part();
+            sit_at_decider(&self.core, &mut self.connections, &self.transaction);
+            self.transaction.renew_part();
             return Ok(false);
         }
         if parts > 1
@@ -75,7 +87,13 @@ impl Session {
             && self.connections.current.held.is_some();
         if tied || elsewhere {
             // What was set for this transaction was set on that connection.
-            self.begin_here(read_only);
+            begin_here(
+                &self.core,
+                &mut self.variables,
+                &mut self.connections,
+                &mut self.transaction,
+                read_only,
+            );
             return Ok(false);
         }
         let frame = frame_of(self.text(job));
@@ -90,69 +108,15 @@ impl Session {
         self.variables
             .status
             .set(Status::IN_TRANS_READONLY, read_only);
-        self.say_done(shape).await?;
+        say_done(
+            &mut self.client,
+            &mut self.variables,
+            &self.transaction,
+            &mut self.run,
+            shape,
+        )
+        .await?;
         Ok(true)
-    }
-
-    /// Without autocommit a transaction may begin with a savepoint.
-    fn may_begin_with_savepoint(&self) -> bool {
-        let open = Status::AUTOCOMMIT | Status::IN_TRANS;
-        let next = Pins::NEXT_TRANSACTION;
-        let tied = self
-            .connections
-            .current
-            .held
-            .as_ref()
-            .is_some_and(|it| it.pins.contains(next));
-        self.transaction.crossing.is_none() && !self.variables.status.intersects(open) && !tied
-    }
-
-    /// The current seat's group is the transaction's first.
-    pub(super) fn begin_here(&mut self, read_only: bool) {
-        let snapshot = self.core.snapshot();
-        let Some(group) = self.connections.group(&snapshot) else {
-            return;
-        };
-        let part = Part::plain(group);
-        let next = std::mem::take(&mut self.variables.next_transaction);
-        let says = |text: &[u8], word: &[u8]| {
-            let mut words = text.split(|byte| !byte.is_ascii_alphanumeric());
-            words.any(|it| it.eq_ignore_ascii_case(word))
-        };
-        let reads = next
-            .iter()
-            .any(|text| says(text, b"READ") && says(text, b"ONLY"));
-        self.transaction.crossing = Some(Box::new(Crossing {
-            read_only: read_only || reads,
-            next,
-            parts: vec![part],
-            ..Crossing::default()
-        }));
-    }
-
-    pub(super) fn sit_at_decider(&mut self) {
-        let decider = self
-            .transaction
-            .crossing
-            .as_ref()
-            .and_then(|it| it.parts.first());
-        let Some(number) = decider.map(|part| part.group) else {
-            return;
-        };
-        let snapshot = self.core.snapshot();
-        if let Some(group) = group_of(&snapshot, number) {
-            self.connections.switch_to(group, &self.core);
-        }
-    }
-
-    /// The transaction's only group begins another one.
-    fn renew_part(&mut self) {
-        if let Some(crossing) = &mut self.transaction.crossing {
-            crossing.savepoints.clear();
-            for part in &mut crossing.parts {
-                part.work = Default::default();
-            }
-        }
     }
 
     /// COMMIT or ROLLBACK.
@@ -162,11 +126,11 @@ impl Session {
         };
         let (parts, read_only) = (crossing.parts.len(), crossing.read_only);
         if parts == 1 {
-            self.sit_at_decider();
-            self.renew_part();
+            sit_at_decider(&self.core, &mut self.connections, &self.transaction);
+            self.transaction.renew_part();
             return Ok(false);
         }
-        let (chain, release) = self.completion(shape.verb);
+        let (chain, release) = settle::completion(&self.variables, shape.verb);
         let next = crossing.next.clone();
         let ended = match parts {
             0 => {
@@ -177,7 +141,12 @@ impl Session {
             _ => self.finish(commit).await.error(),
         };
         if let Some((error, why)) = ended {
-            self.note_own(shape, Some(error.number));
+            note_own(
+                &mut self.variables,
+                &mut self.run,
+                shape,
+                Some(error.number),
+            );
             self.client.error(&error, &[&why]).await?;
             return Ok(true);
         }
@@ -192,22 +161,18 @@ impl Session {
                 .status
                 .set(Status::IN_TRANS_READONLY, read_only);
         }
-        self.say_done(shape).await?;
+        say_done(
+            &mut self.client,
+            &mut self.variables,
+            &self.transaction,
+            &mut self.run,
+            shape,
+        )
+        .await?;
         match release {
             true => Err(End::Quit),
             false => Ok(true),
         }
-    }
-
-    /// It is a SET that may switch autocommit on, and so commit what is open on several groups.
-    pub(crate) fn may_commit_by_set(&self, shape: &Shape, job: Job) -> bool {
-        let set = shape.class == Class::Set && !matches!(job, Job::Prepare(_));
-        let off = set && !self.variables.status.contains(Status::AUTOCOMMIT) && self.is_crossing();
-        off && self
-            .transaction
-            .crossing
-            .as_ref()
-            .is_some_and(|it| it.own.is_none())
     }
 
     /// Before such a SET: if it does, all groups commit. False: the client has been answered.
@@ -245,27 +210,136 @@ impl Session {
         if all.any(|held| held.pins.contains(Pins::LOCK_TABLES)) {
             return Ok(false);
         }
-        self.say_done(shape).await.map(|()| true)
+        say_done(
+            &mut self.client,
+            &mut self.variables,
+            &self.transaction,
+            &mut self.run,
+            shape,
+        )
+        .await
+        .map(|()| true)
     }
+}
 
-    /// Answers the current statement with OK.
-    pub(super) async fn say_done(&mut self, shape: &Shape) -> Result<(), End> {
-        self.note_own(shape, None);
-        self.client.ok(self.status_now()).await
+impl Transaction {
+    /// The transaction's only group begins another one.
+    fn renew_part(&mut self) {
+        if let Some(crossing) = &mut self.crossing {
+            crossing.savepoints.clear();
+            for part in &mut crossing.parts {
+                part.work = Default::default();
+            }
+        }
     }
+}
 
-    /// A statement was answered here: what was known of the one before is over.
-    fn note_own(&mut self, shape: &Shape, error: Option<u16>) {
-        self.run.number += 1;
-        let outcome = Outcome {
-            status: Some(self.variables.status),
-            error,
-            ..Outcome::default()
-        };
-        self.variables
-            .diagnostics
-            .note(shape, &outcome, self.variables.mode.dialect);
+/// Without autocommit a transaction may begin with a savepoint.
+fn may_begin_with_savepoint(
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+) -> bool {
+    let open = Status::AUTOCOMMIT | Status::IN_TRANS;
+    let next = Pins::NEXT_TRANSACTION;
+    let tied = connections
+        .current
+        .held
+        .as_ref()
+        .is_some_and(|it| it.pins.contains(next));
+    transaction.crossing.is_none() && !variables.status.intersects(open) && !tied
+}
+
+/// The current seat's group is the transaction's first.
+pub(super) fn begin_here(
+    core: &Core,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    read_only: bool,
+) {
+    let snapshot = core.snapshot();
+    let Some(group) = connections.group(&snapshot) else {
+        return;
+    };
+    let part = Part::plain(group);
+    let next = std::mem::take(&mut variables.next_transaction);
+    let says = |text: &[u8], word: &[u8]| {
+        let mut words = text.split(|byte| !byte.is_ascii_alphanumeric());
+        words.any(|it| it.eq_ignore_ascii_case(word))
+    };
+    let reads = next
+        .iter()
+        .any(|text| says(text, b"READ") && says(text, b"ONLY"));
+    transaction.crossing = Some(Box::new(Crossing {
+        read_only: read_only || reads,
+        next,
+        parts: vec![part],
+        ..Crossing::default()
+    }));
+}
+
+pub(super) fn sit_at_decider(
+    core: &Core,
+    connections: &mut GroupConnections,
+    transaction: &Transaction,
+) {
+    let decider = transaction
+        .crossing
+        .as_ref()
+        .and_then(|it| it.parts.first());
+    let Some(number) = decider.map(|part| part.group) else {
+        return;
+    };
+    let snapshot = core.snapshot();
+    if let Some(group) = group_of(&snapshot, number) {
+        connections.switch_to(group, core);
     }
+}
+
+/// It is a SET that may switch autocommit on, and so commit what is open on several groups.
+pub(crate) fn may_commit_by_set(
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    shape: &Shape,
+    job: Job,
+) -> bool {
+    let set = shape.class == Class::Set && !matches!(job, Job::Prepare(_));
+    let off = set && !variables.status.contains(Status::AUTOCOMMIT) && transaction.is_crossing();
+    off && transaction
+        .crossing
+        .as_ref()
+        .is_some_and(|it| it.own.is_none())
+}
+
+/// Answers the current statement with OK.
+pub(super) async fn say_done(
+    client: &mut Client,
+    variables: &mut SessionVariables,
+    transaction: &Transaction,
+    run: &mut StatementRun,
+    shape: &Shape,
+) -> Result<(), End> {
+    note_own(variables, run, shape, None);
+    client.ok(session::status_now(variables, transaction)).await
+}
+
+/// A statement was answered here: what was known of the one before is over.
+fn note_own(
+    variables: &mut SessionVariables,
+    run: &mut StatementRun,
+    shape: &Shape,
+    error: Option<u16>,
+) {
+    run.number += 1;
+    let outcome = Outcome {
+        status: Some(variables.status),
+        error,
+        ..Outcome::default()
+    };
+    variables
+        .diagnostics
+        .note(shape, &outcome, variables.mode.dialect);
 }
 
 /// COM_QUERY of a text.

@@ -8,46 +8,16 @@ use mysql_wire::relay::Outcome;
 
 use crate::counters::count;
 use crate::exec::Run;
+use crate::per_core::Core;
 use crate::refuse::ServerRefusal;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
+use crate::transaction::Transaction;
 
 /// ER_LOCK_WAIT_TIMEOUT.
 const LOCK_WAIT: u16 = 1205;
 
 impl Session {
-    /// What the client hears of a lock that a transaction over several groups waited for too long: it
-    /// may be a deadlock that no server sees.
-    pub(crate) fn waited_across(&self, run: &Run, outcome: &Outcome) -> Option<ServerRefusal> {
-        // Those behind it in the same trip are answered one by one.
-        if !run.train.cars.is_empty() {
-            return None;
-        }
-        self.waited_for(outcome.error)
-    }
-
-    /// The same of an error of one group's part.
-    pub(crate) fn waited_for(&self, number: Option<u16>) -> Option<ServerRefusal> {
-        let waits = self.core.settings().crossings.lock_wait_ms > 0;
-        if number != Some(LOCK_WAIT) || !waits || !self.is_crossing() {
-            return None;
-        }
-        count(&self.core.counters.xa_lock_waits);
-        let error = error::CROSSING_LOCK_WAIT;
-        Some(ServerRefusal {
-            number: error.number,
-            sqlstate: *b"40001",
-            message: error.text(&[]).into_bytes(),
-        })
-    }
-
-    /// The first part waits so from here on, or as before.
-    pub(super) fn hurry(&mut self, hurried: bool) {
-        let crossing = self.transaction.crossing.as_mut();
-        if let Some(decider) = crossing.and_then(|it| it.parts.first_mut()) {
-            decider.hurried = hurried;
-        }
-    }
-
     /// No second group came in: the first one waits for locks as long as its client wants.
     pub(super) async fn stay_alone(&mut self) {
         let parts = self.transaction.crossing.as_ref().map(|it| &it.parts[..]);
@@ -55,8 +25,8 @@ impl Session {
             return;
         };
         let group = only.group;
-        self.hurry(false);
-        let text = self.give_back_waits();
+        self.transaction.hurry(false);
+        let text = give_back_waits(&self.variables);
         if let Some(held) = self.held_in(group) {
             let connection = held.lease.connection_mut();
             let given_back = connection.run(&[(Command::Query, text.as_bytes())]).await;
@@ -66,14 +36,58 @@ impl Session {
             }
         }
     }
+}
 
-    /// Restores how long the connections wait for locks.
-    pub(super) fn give_back_waits(&self) -> String {
-        let own = self.variables.state.variable("innodb_lock_wait_timeout");
-        let own = own.and_then(|value| str::from_utf8(value).ok()?.parse::<u64>().ok());
-        let value = own.map_or_else(|| "DEFAULT".to_owned(), |seconds| seconds.to_string());
-        format!("SET SESSION innodb_lock_wait_timeout={value}")
+impl Transaction {
+    /// The first part waits so from here on, or as before.
+    pub(super) fn hurry(&mut self, hurried: bool) {
+        let crossing = self.crossing.as_mut();
+        if let Some(decider) = crossing.and_then(|it| it.parts.first_mut()) {
+            decider.hurried = hurried;
+        }
     }
+}
+
+/// What the client hears of a lock that a transaction over several groups waited for too long: it
+/// may be a deadlock that no server sees.
+pub(crate) fn waited_across(
+    core: &Core,
+    transaction: &Transaction,
+    run: &Run,
+    outcome: &Outcome,
+) -> Option<ServerRefusal> {
+    // Those behind it in the same trip are answered one by one.
+    if !run.train.cars.is_empty() {
+        return None;
+    }
+    waited_for(core, transaction, outcome.error)
+}
+
+/// The same of an error of one group's part.
+pub(crate) fn waited_for(
+    core: &Core,
+    transaction: &Transaction,
+    number: Option<u16>,
+) -> Option<ServerRefusal> {
+    let waits = core.settings().crossings.lock_wait_ms > 0;
+    if number != Some(LOCK_WAIT) || !waits || !transaction.is_crossing() {
+        return None;
+    }
+    count(&core.counters.xa_lock_waits);
+    let error = error::CROSSING_LOCK_WAIT;
+    Some(ServerRefusal {
+        number: error.number,
+        sqlstate: *b"40001",
+        message: error.text(&[]).into_bytes(),
+    })
+}
+
+/// Restores how long the connections wait for locks.
+pub(super) fn give_back_waits(variables: &SessionVariables) -> String {
+    let own = variables.state.variable("innodb_lock_wait_timeout");
+    let own = own.and_then(|value| str::from_utf8(value).ok()?.parse::<u64>().ok());
+    let value = own.map_or_else(|| "DEFAULT".to_owned(), |seconds| seconds.to_string());
+    format!("SET SESSION innodb_lock_wait_timeout={value}")
 }
 
 /// Lets the connection wait for locks no longer than this.

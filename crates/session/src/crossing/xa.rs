@@ -11,22 +11,26 @@
 
 use std::sync::Arc;
 
-use farm::crossing::{Owned, Verdict};
+use farm::crossing::Verdict;
 use farm::{ClientError, Xid, error};
-use futures_channel::oneshot;
 use machines::xa::commit::{Commit, Event, Reason, Reply};
 use mysql_wire::status::Status;
 use planner::Merging;
-use sqltext::{Class, Facts, Verb, Xa, XaName, XaWay};
+use sqltext::{Facts, Xa, XaName, XaWay};
 
 use super::Crossing;
-use super::end::{Outcome, SETTLE_MS, UNDONE};
+use super::end::{Outcome, UNDONE};
 use super::verb::frame_of;
+use crate::crossing::xa_elsewhere;
+use crate::crossing::{end, verb};
 use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::fan::{Fan, Part, Wanted};
+use crate::group_connections::GroupConnections;
 use crate::pin::Pins;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
+use crate::transaction::Transaction;
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +44,7 @@ pub(super) enum XaState {
 
 impl XaState {
     /// As servers name it.
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             XaState::Active => "ACTIVE",
             XaState::Idle => "IDLE",
@@ -59,54 +63,13 @@ pub(super) struct Own {
 }
 
 /// What the client hears instead of OK.
-type Told = Option<(ClientError, String)>;
+pub(super) type Told = Option<(ClientError, String)>;
 
-fn told(error: ClientError) -> Told {
+pub(super) fn told(error: ClientError) -> Told {
     Some((error, String::new()))
 }
 
 impl Session {
-    fn own(&self) -> Option<&Own> {
-        self.transaction.crossing.as_ref()?.own.as_deref()
-    }
-
-    /// The open transaction is the client's own, and takes statements for groups no more: its state.
-    pub(super) fn own_is_closed(&self) -> Option<&'static str> {
-        let own = self.own()?;
-        (own.state != XaState::Active).then(|| own.state.name())
-    }
-
-    /// The open transaction is the client's own and has been prepared.
-    pub(super) fn own_is_prepared(&self) -> bool {
-        self.own().is_some_and(|own| own.state == XaState::Prepared)
-    }
-
-    /// Answers what cannot be done within the client's own transaction: what would end it. False:
-    /// something else.
-    pub(crate) async fn own_bars(&mut self, shape: &Shape) -> Result<bool, End> {
-        let Some(own) = self.own() else {
-            return Ok(false);
-        };
-        let state = own.state;
-        let savepoint = matches!(
-            shape.verb,
-            Verb::Savepoint | Verb::RollbackTo | Verb::ReleaseSavepoint
-        );
-        let barred = match (savepoint, shape.verb) {
-            (_, Verb::Xa) => false,
-            (true, _) => state != XaState::Active,
-            (false, Verb::UnlockTables) => false,
-            (false, _) => {
-                matches!(shape.class, Class::Transaction | Class::Lock)
-                    || shape.facts.contains(Facts::IMPLICIT_COMMIT)
-            }
-        };
-        if barred {
-            self.client.error(&error::XA_STATE, &[state.name()]).await?;
-        }
-        Ok(barred)
-    }
-
     /// Answers the client's XA statement. False: it goes to a server as it is.
     pub(crate) async fn own_xa(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
         let several = self.core.shared.published.load().groups.len() > 1;
@@ -139,11 +102,11 @@ impl Session {
                 Some(answer) => answer,
                 None => return Ok(true),
             },
-            _ if self.own().is_none() => match self.own_absent(&xa, &xid).await {
+            _ if self.transaction.own().is_none() => match self.own_absent(&xa, &xid).await {
                 Some(answer) => answer,
                 None => return Ok(false),
             },
-            Xa::End(_, way) => self.own_end(&xid, way),
+            Xa::End(_, way) => self.transaction.own_end(&xid, way),
             Xa::Prepare(_) => match self.own_prepare(&xid, shape).await? {
                 Some(answer) => answer,
                 None => return Ok(true),
@@ -153,7 +116,16 @@ impl Session {
             Xa::Recover => None,
         };
         match answer {
-            None => self.say_done(shape).await?,
+            None => {
+                verb::say_done(
+                    &mut self.client,
+                    &mut self.variables,
+                    &self.transaction,
+                    &mut self.run,
+                    shape,
+                )
+                .await?
+            }
             Some((error, why)) => self.client.error(&error, &[&why]).await?,
         }
         Ok(true)
@@ -185,7 +157,7 @@ impl Session {
         if way != XaWay::Plain {
             return Ok(Some(told(error::XA_INVALID)));
         }
-        if let Some(own) = self.own() {
+        if let Some(own) = self.transaction.own() {
             return Ok(Some(Some((error::XA_STATE, own.state.name().to_owned()))));
         }
         let locks = |held: &crate::group_connections::Held| held.pins.contains(Pins::LOCK_TABLES);
@@ -198,7 +170,7 @@ impl Session {
         if xid.is_reserved() {
             return Ok(Some(told(error::XA_RESERVED)));
         }
-        if self.own_is_taken(&xid).await {
+        if xa_elsewhere::own_is_taken(&self.core, &xid).await {
             return Ok(Some(told(error::XA_TAKEN)));
         }
         let own = Some(Box::new(Own {
@@ -215,12 +187,18 @@ impl Session {
             .is_some_and(|it| it.pins.contains(next))
         {
             // What was set for this transaction was set on that connection.
-            self.begin_here(false);
+            verb::begin_here(
+                &self.core,
+                &mut self.variables,
+                &mut self.connections,
+                &mut self.transaction,
+                false,
+            );
             if let Some(crossing) = &mut self.transaction.crossing {
                 crossing.own = own;
             }
             Box::pin(self.run_here(*shape, job)).await?;
-            if self.own_refused().is_some() || self.connections.current.held.is_none() {
+            if self.transaction.own_refused().is_some() || self.connections.current.held.is_none() {
                 self.transaction.crossing = None;
             }
             return Ok(None);
@@ -238,28 +216,6 @@ impl Session {
         Ok(Some(None))
     }
 
-    /// A prepared one has this name, on any group that answers.
-    async fn own_is_taken(&self, xid: &Xid) -> bool {
-        let (tell, heard) = oneshot::channel();
-        let reply = Box::new(move |groups| {
-            // The session may be gone.
-            let _ = tell.send(groups);
-        });
-        self.core.shared.operator.find_own(xid.clone(), reply);
-        let groups: Vec<String> = heard.await.unwrap_or_default();
-        !groups.is_empty()
-    }
-
-    /// The client's own transaction could not begin on its first group.
-    pub(super) fn own_refused(&self) -> Option<u16> {
-        let crossing = self
-            .transaction
-            .crossing
-            .as_ref()
-            .filter(|it| it.own.is_some());
-        crossing.and_then(|it| it.failed)
-    }
-
     /// An XA statement of a session that has no XA transaction. `None`: a server says what is wrong.
     async fn own_absent(&mut self, xa: &Xa, xid: &Xid) -> Option<Told> {
         let verdict = match xa {
@@ -270,63 +226,22 @@ impl Session {
         if self.transaction.crossing.is_some() || self.variables.status.contains(Status::IN_TRANS) {
             return Some(told(error::XA_OUTSIDE));
         }
-        Some(self.own_elsewhere(xid, verdict).await)
-    }
-
-    /// Ends one that no connection of the session has.
-    async fn own_elsewhere(&mut self, xid: &Xid, verdict: Verdict) -> Told {
-        if xid.is_reserved() {
-            return told(error::XA_RESERVED);
-        }
-        let limit_ms = self.promises.failover_wait_ms + SETTLE_MS;
-        let (tell, heard) = oneshot::channel();
-        let reply = Box::new(move |owned| {
-            // The session may be gone.
-            let _ = tell.send(owned);
-        });
-        let operator = Arc::clone(&self.core.shared.operator);
-        operator.end_own(xid.clone(), verdict, limit_ms, reply);
-        // Where it wrote is not known here: the session's reads ask the primaries first.
-        self.lose_proof();
-        for seat in &mut self.connections.others {
-            seat.seen.unproved = true;
-        }
-        let heard = heard.await;
-        self.tell_client_everywhere();
-        match heard {
-            Ok(Owned::Ended) => None,
-            Ok(Owned::Unknown) => told(error::XA_UNKNOWN),
-            Ok(Owned::Several(groups)) => {
-                let groups = groups.join(" and ");
-                let why = format!("groups {groups} have each one of this name: end them there");
-                Some((error::XA_PENDING, why))
-            }
-            Ok(Owned::Pending(why)) => Some((error::XA_PENDING, why)),
-            Err(_) => Some((error::XA_PENDING, "the control plane ends".to_owned())),
-        }
-    }
-
-    fn own_end(&mut self, xid: &Xid, way: XaWay) -> Told {
-        let own = self
-            .transaction
-            .crossing
-            .as_mut()
-            .and_then(|it| it.own.as_mut())?;
-        match own.state {
-            _ if way != XaWay::Plain => told(error::XA_INVALID),
-            XaState::Active if own.xid != *xid => told(error::XA_UNKNOWN),
-            XaState::Active => {
-                own.state = XaState::Idle;
-                None
-            }
-            XaState::Undone => Some((error::XA_UNDONE, LOST.to_owned())),
-            state => Some((error::XA_STATE, state.name().to_owned())),
-        }
+        Some(
+            xa_elsewhere::own_elsewhere(
+                &self.core,
+                &mut self.connections,
+                &self.transaction,
+                &self.promises,
+                xid,
+                verdict,
+            )
+            .await,
+        )
     }
 
     /// XA PREPARE. `None`: the client has been answered.
     async fn own_prepare(&mut self, xid: &Xid, shape: &Shape) -> Result<Option<Told>, End> {
-        let Some(own) = self.own() else {
+        let Some(own) = self.transaction.own() else {
             return Ok(Some(None));
         };
         if own.state != XaState::Idle {
@@ -387,9 +302,9 @@ impl Session {
             return None;
         }
         self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        let outcome = self.judge(crossing.id, &ended);
+        let outcome = end::judge(&self.core, &mut self.transaction, crossing.id, &ended);
         self.settle_sides(ended.sides, pins);
-        self.forget_xa();
+        self.connections.forget_xa();
         match outcome {
             Outcome::Undone(why) => Some((error::XA_UNDONE, why.unwrap_or_default())),
             Outcome::Committed | Outcome::Unknown(_) => {
@@ -401,14 +316,14 @@ impl Session {
     }
 
     async fn own_commit(&mut self, xid: &Xid, way: XaWay) -> Told {
-        let own = self.own()?;
+        let own = self.transaction.own()?;
         match (own.state, way) {
             (state, _) if own.xid != *xid => Some((error::XA_STATE, state.name().to_owned())),
             (XaState::Idle, XaWay::OnePhase) => self.own_finish(true).await,
             (XaState::Prepared, XaWay::Plain) => self.own_release(Verdict::Commit).await,
             (XaState::Prepared, _) => told(error::XA_INVALID),
             (XaState::Undone, _) => {
-                self.own_forget();
+                own_forget(&mut self.variables, &mut self.transaction);
                 Some((error::XA_UNDONE, LOST.to_owned()))
             }
             (state, _) => Some((error::XA_STATE, state.name().to_owned())),
@@ -416,29 +331,23 @@ impl Session {
     }
 
     async fn own_rollback(&mut self, xid: &Xid) -> Told {
-        let own = self.own()?;
+        let own = self.transaction.own()?;
         match own.state {
             state if own.xid != *xid => Some((error::XA_STATE, state.name().to_owned())),
             XaState::Idle => self.own_finish(false).await,
             XaState::Prepared => self.own_release(Verdict::Abort).await,
             XaState::Undone => {
-                self.own_forget();
+                own_forget(&mut self.variables, &mut self.transaction);
                 None
             }
             XaState::Active => Some((error::XA_STATE, XaState::Active.name().to_owned())),
         }
     }
 
-    /// Nothing of it is left.
-    fn own_forget(&mut self) {
-        self.transaction.crossing = None;
-        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-    }
-
     /// Ends one that is not prepared.
     async fn own_finish(&mut self, commit: bool) -> Told {
         let outcome = Box::pin(self.finish(commit)).await;
-        self.forget_xa();
+        self.connections.forget_xa();
         match outcome {
             Outcome::Committed | Outcome::Undone(None) => None,
             Outcome::Undone(Some(why)) => Some((error::XA_UNDONE, why)),
@@ -468,12 +377,22 @@ impl Session {
             Reply::Held | Reply::Unknown => false,
         };
         if clear {
-            let _ = self.judge(crossing.id, &ended);
+            let _ = end::judge(&self.core, &mut self.transaction, crossing.id, &ended);
         }
         self.settle_sides(ended.sides, pins);
-        self.forget_xa();
+        self.connections.forget_xa();
         match (clear, crossing.own) {
-            (false, Some(own)) => Box::pin(self.own_elsewhere(&own.xid, verdict)).await,
+            (false, Some(own)) => {
+                Box::pin(xa_elsewhere::own_elsewhere(
+                    &self.core,
+                    &mut self.connections,
+                    &self.transaction,
+                    &self.promises,
+                    &own.xid,
+                    verdict,
+                ))
+                .await
+            }
             _ => None,
         }
     }
@@ -514,11 +433,11 @@ impl Session {
 
     /// A part of it is gone: so is the rest. The client has to end it still.
     pub(super) async fn undo_own(&mut self) {
-        let Some(xid) = self.own().map(|own| own.xid.clone()) else {
+        let Some(xid) = self.transaction.own().map(|own| own.xid.clone()) else {
             return;
         };
         let _ = Box::pin(self.finish(false)).await;
-        self.forget_xa();
+        self.connections.forget_xa();
         let own = Some(Box::new(Own {
             xid,
             state: XaState::Undone,
@@ -529,13 +448,6 @@ impl Session {
             ..Crossing::default()
         }));
         self.variables.status |= Status::IN_TRANS;
-    }
-
-    /// No connection of the session has an XA transaction any more.
-    fn forget_xa(&mut self) {
-        if let Some(ties) = &mut self.connections.ties {
-            ties.forget_xa();
-        }
     }
 
     /// XA RECOVER: the clients' own transactions of all groups.
@@ -554,6 +466,58 @@ impl Session {
         };
         Box::pin(self.fan_alone(&fan, Shape::command(), job)).await
     }
+}
+
+impl Transaction {
+    pub(super) fn own(&self) -> Option<&Own> {
+        self.crossing.as_ref()?.own.as_deref()
+    }
+
+    /// The open transaction is the client's own, and takes statements for groups no more: its state.
+    pub(super) fn own_is_closed(&self) -> Option<&'static str> {
+        let own = self.own()?;
+        (own.state != XaState::Active).then(|| own.state.name())
+    }
+
+    /// The open transaction is the client's own and has been prepared.
+    pub(super) fn own_is_prepared(&self) -> bool {
+        self.own().is_some_and(|own| own.state == XaState::Prepared)
+    }
+
+    /// The client's own transaction could not begin on its first group.
+    pub(super) fn own_refused(&self) -> Option<u16> {
+        let crossing = self.crossing.as_ref().filter(|it| it.own.is_some());
+        crossing.and_then(|it| it.failed)
+    }
+
+    fn own_end(&mut self, xid: &Xid, way: XaWay) -> Told {
+        let own = self.crossing.as_mut().and_then(|it| it.own.as_mut())?;
+        match own.state {
+            _ if way != XaWay::Plain => told(error::XA_INVALID),
+            XaState::Active if own.xid != *xid => told(error::XA_UNKNOWN),
+            XaState::Active => {
+                own.state = XaState::Idle;
+                None
+            }
+            XaState::Undone => Some((error::XA_UNDONE, LOST.to_owned())),
+            state => Some((error::XA_STATE, state.name().to_owned())),
+        }
+    }
+}
+
+impl GroupConnections {
+    /// No connection of the session has an XA transaction any more.
+    fn forget_xa(&mut self) {
+        if let Some(ties) = &mut self.ties {
+            ties.forget_xa();
+        }
+    }
+}
+
+/// Nothing of it is left.
+fn own_forget(variables: &mut SessionVariables, transaction: &mut Transaction) {
+    transaction.crossing = None;
+    variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
 }
 
 /// Why it is undone that nobody ended.

@@ -12,8 +12,9 @@ use sqltext::Dialect;
 use super::parts::TEXT;
 use crate::counters::count;
 use crate::exec::Run;
-use crate::scratch::ScratchServer;
+use crate::scratch::{self, ScratchServer};
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
 use crate::target::target;
 
 /// What the session has set, so that it can be set again when the rows are there.
@@ -78,7 +79,7 @@ impl Session {
         let pass = self.core.scratch_pass(server, &self.user.identity.pass);
         let target = server.target();
         let key = self.core.pools.key(target.server, false, &pass);
-        let state = self.scratch_state().await?;
+        let state = scratch::scratch_state(&self.core, &self.user, &mut self.variables).await?;
         let taken = self.core.pools.take(&target, key, &state, 0);
         let lease = Box::pin(taken).await?;
         let lease = self.set_up(lease, scratch, run).await?;
@@ -121,12 +122,12 @@ impl Session {
     ) -> Result<Lease, PoolError> {
         let connection = lease.connection_mut();
         self.bring_values(connection, &run.shape, TEXT).await?;
-        if !self.bring_lasting(connection).await?.is_empty() {
+        if !self.variables.bring_lasting(connection).await?.is_empty() {
             // What was set so is not taken back.
             connection.condemn();
         }
         connection.owner.session = self.handle.id;
-        let keep = format!("{KEEP}, @heddle_limit = @@{}", self.limit_name());
+        let keep = format!("{KEEP}, @heddle_limit = @@{}", self.variables.limit_name());
         let mut commands: Vec<(Command, &[u8])> = vec![
             (Command::Query, keep.as_bytes()),
             (Command::Query, PLAIN),
@@ -140,7 +141,9 @@ impl Session {
         connection.run(&commands).await?;
         Ok(lease)
     }
+}
 
+impl SessionVariables {
     /// The tables are filled: the connection is as the session's statements want it. The statement
     /// may run for so long, when that is bounded.
     pub(super) async fn set_to_work(
@@ -161,7 +164,7 @@ impl Session {
     }
 
     /// Takes the tables away and gives the connection back; one that is not sound is closed.
-    pub(super) async fn clear(&mut self, mut bench: Bench, scratch: &Scratch) {
+    pub(super) async fn clear(&self, mut bench: Bench, scratch: &Scratch) {
         let back = format!("{RESTORE}, {} = @heddle_limit", self.limit_name());
         let letters = letters(bench.lease.connection());
         let mut commands: Vec<(Command, &[u8])> = vec![
@@ -180,7 +183,7 @@ impl Session {
 
     /// The variable that bounds a statement's time.
     fn limit_name(&self) -> &'static str {
-        match self.variables.mode.dialect {
+        match self.mode.dialect {
             Dialect::MariaDb => "max_statement_time",
             Dialect::MySql => "max_execution_time",
         }
@@ -193,7 +196,7 @@ impl Session {
             self.limit_name(),
             "IF(@heddle_limit = 0, 1e9, @heddle_limit)",
         );
-        match self.variables.mode.dialect {
+        match self.mode.dialect {
             Dialect::MariaDb => {
                 let left = format!("{}.{:03}", left_ms / 1000, left_ms % 1000);
                 format!(", {name} = LEAST({own}, {left})")

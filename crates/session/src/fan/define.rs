@@ -20,11 +20,20 @@ use super::feeds::Feeds;
 use super::parts::{Done, Taken};
 use super::warnings::together;
 use super::{Fan, Part, Wanted};
+use crate::accounts;
+use crate::client::Client;
 use crate::end::End;
 use crate::exec::{Job, Run, Shape};
+use crate::fan;
+use crate::group_connections::GroupConnections;
+use crate::login::SessionUser;
 use crate::operator::{Answer, Reply};
+use crate::per_core::Core;
+use crate::reads;
 use crate::refuse::ServerRefusal;
-use crate::session::Session;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::stint;
 
 /// The number of no group.
 const NO_GROUP: u32 = u32::MAX;
@@ -67,40 +76,6 @@ enum Round {
 }
 
 impl Session {
-    /// Where a statement goes that may change definitions.
-    pub(crate) fn defining(
-        &self,
-        text: &[u8],
-        shape: &Shape,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Defining {
-        let accounts = shape.facts.contains(Facts::ACCOUNTS);
-        let defines = shape.class == Class::Ddl || (shape.class == Class::Set && accounts);
-        let Some(home) = snapshot.home().filter(|_| defines) else {
-            return Defining::Elsewhere;
-        };
-        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
-        let around = Around {
-            sharding,
-            home: &home.name,
-            database: &database,
-            mode: &self.variables.mode,
-        };
-        match define(text, accounts, &around) {
-            Defines::Elsewhere => Defining::Elsewhere,
-            Defines::On(.., names) if self.has_made(&names, shape.verb) => Defining::Temporary,
-            Defines::Refused(why) => Defining::Refused(why),
-            Defines::On(groups, then, names) => Defining::Here(Box::new(Definition {
-                groups,
-                text: text.to_vec(),
-                then,
-                same: !names.iter().any(|name| is_sharded(sharding, name)),
-                names,
-            })),
-        }
-    }
-
     /// Runs it everywhere, to the answer.
     pub(crate) async fn define(
         &mut self,
@@ -120,19 +95,27 @@ impl Session {
             same,
             ..
         } = definition;
-        if let Some(why) = self.is_fixed(groups) {
+        if let Some(why) = stint::is_fixed(&self.core, groups) {
             return self.client.error(&error::COMMAND_REFUSED, &[&why]).await;
         }
         let (first, others) = groups.split_at(1.min(groups.len()));
-        let mut run = self.new_run(shape, job);
-        let written = match self.write_down(text, groups).await {
+        let mut run = reads::new_run(
+            &self.core,
+            &mut self.client,
+            &self.variables,
+            &mut self.run,
+            shape,
+            job,
+        );
+        let written = match write_down(&self.core, &self.user, &self.variables, text, groups).await
+        {
             Ok(id) => id,
             Err(why) => return self.client.error(&error::COMMAND_REFUSED, &[&why]).await,
         };
         let (mut counts, said) = match self.define_on(first, text, &mut run).await? {
-            Round::Answered => return self.strike_out(written).await,
+            Round::Answered => return strike_out(&self.core, &self.user, written).await,
             Round::Failed(_, refusal) => {
-                self.strike_out(written).await?;
+                strike_out(&self.core, &self.user, written).await?;
                 return self.client.pass_refusal(&refusal).await;
             }
             Round::Done(counts, said) => (counts, said),
@@ -144,24 +127,34 @@ impl Session {
                 Round::Failed(failed, refusal) => {
                     let why = String::from_utf8_lossy(&refusal.message).into_owned();
                     let id = written.unwrap_or_default();
-                    self.leave_written(&id, text, &failed, &why).await;
-                    self.defined(&shape, definition).await;
+                    leave_written(
+                        &self.core,
+                        &self.user,
+                        &self.variables,
+                        &id,
+                        text,
+                        &failed,
+                        &why,
+                    )
+                    .await;
+                    defined(&self.core, &self.user, &self.client, &shape, definition).await;
                     let details = [&*first[0], &*failed.join(", "), &*why, &*id];
                     let error = &error::DEFINITION_UNFINISHED;
                     return self.client.error(error, &details).await;
                 }
                 Round::Done(more, others) => {
                     let others = (!same).then_some((more, others));
-                    self.tell_together(text, (&mut counts, said), others, &shape);
+                    self.variables
+                        .tell_together(text, (&mut counts, said), others, &shape);
                 }
             }
         }
-        self.strike_out(written).await?;
+        strike_out(&self.core, &self.user, written).await?;
         if let Err(why) = self.follow_up(then, first, &mut run).await? {
             return self.client.error(&error::COMMAND_REFUSED, &[&why]).await;
         }
-        self.defined(&shape, definition).await;
-        let mut ok = OkPacket::new(self.status_now());
+        defined(&self.core, &self.user, &self.client, &shape, definition).await;
+        let mut ok = OkPacket::new(session::status_now(&self.variables, &self.transaction));
         ok.affected_rows = counts.affected_rows;
         ok.warnings = counts.warnings;
         ok.info = &counts.info;
@@ -211,7 +204,7 @@ impl Session {
             }
             feeds.any().await;
         }
-        self.end_fan();
+        fan::end_fan(&self.handle, &mut self.run);
         self.close_definition(groups, taken, feeds, run).await
     }
 
@@ -252,7 +245,7 @@ impl Session {
         self.variables
             .diagnostics
             .note(&run.shape, &outcome, self.variables.mode.dialect);
-        self.learn_warnings(warnings.clone());
+        self.variables.learn_warnings(warnings.clone());
         let named = |at: usize| groups[at].clone();
         Ok(match refusal {
             Some(refusal) => Round::Failed(failed.into_iter().map(named).collect(), refusal),
@@ -260,6 +253,54 @@ impl Session {
         })
     }
 
+    /// Declares what was made, forgets what is gone. `Err` inside is for the client.
+    async fn follow_up(
+        &mut self,
+        then: &Then,
+        first: &[Arc<str>],
+        run: &mut Run,
+    ) -> Result<Result<(), String>, End> {
+        match then {
+            Then::Nothing => {}
+            Then::Forget(tables) => {
+                for (database, table) in tables {
+                    let name = format!("`{database}`.`{table}`");
+                    if let Err(why) =
+                        order(&self.core, &self.user, &["remove_table", &name, "true"]).await
+                    {
+                        return Ok(Err(why));
+                    }
+                }
+            }
+            Then::Declare(declaration) => {
+                let Declaration {
+                    database,
+                    table,
+                    map,
+                    column,
+                } = declaration;
+                let name = format!("`{database}`.`{table}`");
+                let declared = match column {
+                    Some(column) => {
+                        order(&self.core, &self.user, &["add_table", map, &name, column]).await
+                    }
+                    None => order(&self.core, &self.user, &["add_global_table", map, &name]).await,
+                };
+                if let Err(why) = declared {
+                    // The client was promised a table on the map, or none.
+                    let drop = format!("DROP TABLE IF EXISTS {name}");
+                    return Ok(match self.define_on(first, drop.as_bytes(), run).await? {
+                        Round::Answered => Ok(()),
+                        Round::Done(..) | Round::Failed(..) => Err(why),
+                    });
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+impl SessionVariables {
     /// All groups have done it. What they said together is the statement's; of copies the first one's word
     /// is all.
     fn tell_together(
@@ -281,164 +322,173 @@ impl Session {
             told = columns.map(|columns| Warnings { columns, rows });
         }
         let outcome = Outcome {
-            status: Some(self.variables.status),
+            status: Some(self.status),
             warnings: counts.warnings,
             affected_rows: counts.affected_rows,
             ..Outcome::default()
         };
-        self.variables
-            .diagnostics
-            .note(shape, &outcome, self.variables.mode.dialect);
+        self.diagnostics.note(shape, &outcome, self.mode.dialect);
         self.learn_warnings(told);
     }
 
     fn learn_warnings(&mut self, warnings: Option<Warnings>) {
         if warnings.is_some() {
-            self.variables.diagnostics.learn(&mut backend::Residue {
+            self.diagnostics.learn(&mut backend::Residue {
                 warnings,
                 ..backend::Residue::default()
             });
         }
     }
 
-    /// Has a statement for several groups written down, so that one which is cut short is known. Gives
-    /// its id.
-    async fn write_down(&self, text: &[u8], groups: &[Arc<str>]) -> Result<Option<String>, String> {
-        // What is not UTF-8 could not be run again as it is.
-        let Some(text) = std::str::from_utf8(text).ok().filter(|_| groups.len() > 1) else {
-            return Ok(None);
-        };
-        let (database, mode) = self.circumstances();
-        let groups = groups.join(",");
-        let answer = self
-            .order(&["add_change", text, &groups, &database, &mode])
-            .await?;
-        let result = answer.rows.first().and_then(|row| row.get(3)?.clone());
-        Ok(result)
-    }
-
     /// The database and the mode that a statement means.
     fn circumstances(&self) -> (String, String) {
         let text =
             |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
-        let mode = text(self.variables.state.variable("sql_mode"));
-        (text(self.variables.state.database()), mode)
+        let mode = text(self.state.variable("sql_mode"));
+        (text(self.state.database()), mode)
     }
+}
 
-    /// It has run everywhere, or nowhere.
-    async fn strike_out(&self, written: Option<String>) -> Result<(), End> {
-        if let Some(id) = written
-            && let Err(why) = self.order(&["drop_change", &id]).await
-        {
-            // It is listed until somebody takes it away, and does no harm.
-            tracing::warn!(id, why, "a change of definitions is over and still listed");
-        }
-        Ok(())
+/// Where a statement goes that may change definitions.
+pub(crate) fn defining(
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    text: &[u8],
+    shape: &Shape,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Defining {
+    let accounts = shape.facts.contains(Facts::ACCOUNTS);
+    let defines = shape.class == Class::Ddl || (shape.class == Class::Set && accounts);
+    let Some(home) = snapshot.home().filter(|_| defines) else {
+        return Defining::Elsewhere;
+    };
+    let database = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
+    let around = Around {
+        sharding,
+        home: &home.name,
+        database: &database,
+        mode: &variables.mode,
+    };
+    match define(text, accounts, &around) {
+        Defines::Elsewhere => Defining::Elsewhere,
+        Defines::On(.., names) if connections.has_made(&names, shape.verb) => Defining::Temporary,
+        Defines::Refused(why) => Defining::Refused(why),
+        Defines::On(groups, then, names) => Defining::Here(Box::new(Definition {
+            groups,
+            text: text.to_vec(),
+            then,
+            same: !names.iter().any(|name| is_sharded(sharding, name)),
+            names,
+        })),
     }
+}
 
-    /// Writes down where it is left to run.
-    async fn leave_written(&self, id: &str, text: &[u8], failed: &[Arc<str>], why: &str) {
-        let text = String::from_utf8_lossy(text);
-        let (database, mode) = self.circumstances();
-        let groups = failed.join(",");
-        let why: String = why.chars().take(WHY_CHARS_MAX).collect();
-        let words = ["add_change", &text, &groups, &database, &mode, id, &why];
-        if let Err(why) = self.order(&words).await {
-            tracing::warn!(
-                id,
-                why,
-                "what is left of a change of definitions is not written down"
-            );
-        }
-    }
+/// Has a statement for several groups written down, so that one which is cut short is known. Gives
+/// its id.
+async fn write_down(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    text: &[u8],
+    groups: &[Arc<str>],
+) -> Result<Option<String>, String> {
+    // What is not UTF-8 could not be run again as it is.
+    let Some(text) = std::str::from_utf8(text).ok().filter(|_| groups.len() > 1) else {
+        return Ok(None);
+    };
+    let (database, mode) = variables.circumstances();
+    let groups = groups.join(",");
+    let answer = order(core, user, &["add_change", text, &groups, &database, &mode]).await?;
+    let result = answer.rows.first().and_then(|row| row.get(3)?.clone());
+    Ok(result)
+}
 
-    /// Declares what was made, forgets what is gone. `Err` inside is for the client.
-    async fn follow_up(
-        &mut self,
-        then: &Then,
-        first: &[Arc<str>],
-        run: &mut Run,
-    ) -> Result<Result<(), String>, End> {
-        match then {
-            Then::Nothing => {}
-            Then::Forget(tables) => {
-                for (database, table) in tables {
-                    let name = format!("`{database}`.`{table}`");
-                    if let Err(why) = self.order(&["remove_table", &name, "true"]).await {
-                        return Ok(Err(why));
-                    }
-                }
-            }
-            Then::Declare(declaration) => {
-                let Declaration {
-                    database,
-                    table,
-                    map,
-                    column,
-                } = declaration;
-                let name = format!("`{database}`.`{table}`");
-                let declared = match column {
-                    Some(column) => self.order(&["add_table", map, &name, column]).await,
-                    None => self.order(&["add_global_table", map, &name]).await,
-                };
-                if let Err(why) = declared {
-                    // The client was promised a table on the map, or none.
-                    let drop = format!("DROP TABLE IF EXISTS {name}");
-                    return Ok(match self.define_on(first, drop.as_bytes(), run).await? {
-                        Round::Answered => Ok(()),
-                        Round::Done(..) | Round::Failed(..) => Err(why),
-                    });
-                }
-            }
-        }
-        Ok(Ok(()))
+/// It has run everywhere, or nowhere.
+async fn strike_out(core: &Core, user: &SessionUser, written: Option<String>) -> Result<(), End> {
+    if let Some(id) = written
+        && let Err(why) = order(core, user, &["drop_change", &id]).await
+    {
+        // It is listed until somebody takes it away, and does no harm.
+        tracing::warn!(id, why, "a change of definitions is over and still listed");
     }
+    Ok(())
+}
 
-    /// Has a command of `sharding` carried out on behalf of a definition that the client was allowed.
-    async fn order(&self, words: &[&str]) -> Result<Answer, String> {
-        let all = std::iter::once("sharding").chain(words.iter().copied());
-        let all: Vec<String> = all.map(str::to_owned).collect();
-        let (tell, told) = futures_channel::oneshot::channel();
-        let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
-        let operator = Arc::clone(&self.core.shared.operator);
-        let name = String::from_utf8_lossy(self.user.name()).into_owned();
-        let by = format!("{name}@{}", self.user.peer.ip().to_canonical());
-        operator.submit(all, &by, Access::Admin, reply);
-        match told.await {
-            Ok(answer) => answer,
-            Err(_) => Err("the router is shutting down".to_owned()),
-        }
+/// Writes down where it is left to run.
+async fn leave_written(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    id: &str,
+    text: &[u8],
+    failed: &[Arc<str>],
+    why: &str,
+) {
+    let text = String::from_utf8_lossy(text);
+    let (database, mode) = variables.circumstances();
+    let groups = failed.join(",");
+    let why: String = why.chars().take(WHY_CHARS_MAX).collect();
+    let words = ["add_change", &text, &groups, &database, &mode, id, &why];
+    if let Err(why) = order(core, user, &words).await {
+        tracing::warn!(
+            id,
+            why,
+            "what is left of a change of definitions is not written down"
+        );
     }
+}
 
-    /// What was changed is read anew.
-    async fn defined(&mut self, shape: &Shape, definition: &Definition) {
-        if shape.facts.intersects(Facts::ACCOUNTS | Facts::DATABASE) {
-            self.core.shared.defaults.database_changed();
-        }
-        if shape.facts.contains(Facts::ACCOUNTS) {
-            self.core.shared.accounts_changed();
-            self.unlock_accounts(shape.verb, Some(&definition.text));
-            return;
-        }
-        let names = &definition.names;
-        let few = names.len() <= READ_BY_NAME_MAX && names.iter().all(is_plain);
-        let read = match few && !names.is_empty() {
-            true => self.read_anew(names).await,
-            false => self.order(&["refresh"]).await.map(drop),
-        };
-        if let Err(why) = read {
-            // The next tick reads them.
-            tracing::warn!(why, "the tables were not read anew");
-        }
+/// Has a command of `sharding` carried out on behalf of a definition that the client was allowed.
+async fn order(core: &Core, user: &SessionUser, words: &[&str]) -> Result<Answer, String> {
+    let all = std::iter::once("sharding").chain(words.iter().copied());
+    let all: Vec<String> = all.map(str::to_owned).collect();
+    let (tell, told) = futures_channel::oneshot::channel();
+    let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
+    let operator = Arc::clone(&core.shared.operator);
+    let name = String::from_utf8_lossy(user.name()).into_owned();
+    let by = format!("{name}@{}", user.peer.ip().to_canonical());
+    operator.submit(all, &by, Access::Admin, reply);
+    match told.await {
+        Ok(answer) => answer,
+        Err(_) => Err("the router is shutting down".to_owned()),
     }
+}
 
-    async fn read_anew(&self, names: &[Named]) -> Result<(), String> {
-        for (database, table) in names {
-            let name = format!("`{database}`.`{table}`");
-            self.order(&["refresh", &name]).await?;
-        }
-        Ok(())
+/// What was changed is read anew.
+async fn defined(
+    core: &Core,
+    user: &SessionUser,
+    client: &Client,
+    shape: &Shape,
+    definition: &Definition,
+) {
+    if shape.facts.intersects(Facts::ACCOUNTS | Facts::DATABASE) {
+        core.shared.defaults.database_changed();
     }
+    if shape.facts.contains(Facts::ACCOUNTS) {
+        core.shared.accounts_changed();
+        accounts::unlock_accounts(core, user, client, shape.verb, Some(&definition.text));
+        return;
+    }
+    let names = &definition.names;
+    let few = names.len() <= READ_BY_NAME_MAX && names.iter().all(is_plain);
+    let read = match few && !names.is_empty() {
+        true => read_anew(core, user, names).await,
+        false => order(core, user, &["refresh"]).await.map(drop),
+    };
+    if let Err(why) = read {
+        // The next tick reads them.
+        tracing::warn!(why, "the tables were not read anew");
+    }
+}
+
+async fn read_anew(core: &Core, user: &SessionUser, names: &[Named]) -> Result<(), String> {
+    for (database, table) in names {
+        let name = format!("`{database}`.`{table}`");
+        order(core, user, &["refresh", &name]).await?;
+    }
+    Ok(())
 }
 
 fn rows_of(said: Option<&Warnings>) -> Vec<Warning> {

@@ -24,11 +24,16 @@ use super::rows::Trouble;
 use super::sheet::{Form, Sheet};
 use super::stop::all;
 use super::{Fan, Part, Wanted, Word};
-use crate::attempt::make_room;
+use crate::client::Client;
 use crate::crossing::Across;
 use crate::end::End;
 use crate::exec::{Job, Run, Shape};
+use crate::fan::{self, stop};
+use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
+use crate::place::ids;
+use crate::reads;
+use crate::relayed::make_room;
 use crate::session::Session;
 use crate::view::Hold;
 
@@ -120,7 +125,14 @@ impl Session {
             },
             clock: true,
         };
-        let mut run = self.new_run(shape, job);
+        let mut run = reads::new_run(
+            &self.core,
+            &mut self.client,
+            &self.variables,
+            &mut self.run,
+            shape,
+            job,
+        );
         let mut avoid = Vec::new();
         loop {
             let Some(across) = Box::pin(self.begin_fan(&fan, &shape, job)).await? else {
@@ -152,9 +164,16 @@ impl Session {
         let charset = file_charset(plan, &mut taken).await;
         let mut feeds = self.start_parts(fan, &mut taken, run, !across.is_own());
         let mut sheet = Sheet::new(Form::Text, self.client.capabilities);
-        let unfit = self
-            .pour_file(plan, &charset, &mut feeds, &mut sheet)
-            .await?;
+        let unfit = pour_file(
+            &self.core,
+            &self.handle,
+            &mut self.client,
+            plan,
+            &charset,
+            &mut feeds,
+            &mut sheet,
+        )
+        .await?;
         let mut counts = Counts::default();
         let counted = feeds.count(&mut counts, plan.same).await;
         let trouble = match (counted, unfit) {
@@ -162,8 +181,8 @@ impl Session {
             (Ok(()), Some((error, why))) => Some(Trouble::Unfit(error, why)),
             (Ok(()), None) => None,
         };
-        self.end_feeds(&mut feeds, false).await;
-        self.end_fan();
+        stop::end_feeds(&self.core, &self.handle, &mut feeds, false).await;
+        fan::end_fan(&self.handle, &mut self.run);
         let mut done = Done::of(taken, feeds);
         done.ask_warnings(&fan.parts, plan.same, trouble.as_ref())
             .await;
@@ -182,197 +201,215 @@ impl Session {
         };
         self.close_fan(run, avoid, done, sheet, word).await
     }
+}
 
-    /// Has all servers ask for the file, and gives it to them. Gives what was wrong with it.
-    async fn pour_file(
-        &mut self,
-        plan: &LoadPlan,
-        charset: &str,
-        feeds: &mut Feeds,
-        sheet: &mut Sheet,
-    ) -> Result<Option<Unfit>, End> {
-        loop {
-            // Each must have gone as far as it can before any is waited for.
-            for feed in &mut feeds.all {
-                feed.step();
-            }
-            if feeds.all.iter().all(Feed::is_done) {
-                break;
-            }
-            feeds.any().await;
+/// Has all servers ask for the file, and gives it to them. Gives what was wrong with it.
+async fn pour_file(
+    core: &Core,
+    handle: &Handle,
+    client: &mut Client,
+    plan: &LoadPlan,
+    charset: &str,
+    feeds: &mut Feeds,
+    sheet: &mut Sheet,
+) -> Result<Option<Unfit>, End> {
+    loop {
+        // Each must have gone as far as it can before any is waited for.
+        for feed in &mut feeds.all {
+            feed.step();
         }
-        let asked = feeds
-            .all
-            .iter()
-            .all(|feed| feed.wants_file && !feed.failed());
-        let mut unfit = None;
-        let mut cutter = match Cutter::new(plan, charset) {
-            Ok(cutter) => cutter,
-            Err(refusal) => {
-                unfit = Some((refusal.error, refusal.detail));
-                None
+        if feeds.all.iter().all(Feed::is_done) {
+            break;
+        }
+        feeds.any().await;
+    }
+    let asked = feeds
+        .all
+        .iter()
+        .all(|feed| feed.wants_file && !feed.failed());
+    let mut unfit = None;
+    let mut cutter = match Cutter::new(plan, charset) {
+        Ok(cutter) => cutter,
+        Err(refusal) => {
+            unfit = Some((refusal.error, refusal.detail));
+            None
+        }
+    };
+    let mut sinks = sinks(feeds);
+    if asked && unfit.is_none() {
+        unfit = pass_rows(core, handle, client, plan, &mut cutter, &mut sinks, sheet).await?;
+    }
+    for (at, sink) in sinks {
+        // Whoever refused the statement, or its row, is undone; nobody waits for a file any more.
+        feeds.all[at] = sink.end();
+    }
+    Ok(unfit)
+}
+
+/// Reads the client's file and hands it out, up to its end.
+async fn pass_rows(
+    core: &Core,
+    handle: &Handle,
+    client: &mut Client,
+    plan: &LoadPlan,
+    cutter: &mut Option<Cutter<'_>>,
+    sinks: &mut [(usize, Sink)],
+    sheet: &mut Sheet,
+) -> Result<Option<Unfit>, End> {
+    ask_for_file(handle, client, &plan.file, sinks).await?;
+    // It sends its file once only.
+    sheet.begun = true;
+    let mut walk = FileWalk::new(client.sequence, 0);
+    if client.channel().is_compressed() {
+        walk = walk.in_any_order();
+    }
+    let mut source = Source {
+        walk,
+        buffer: core.take_buffer(),
+        pieces: 0,
+        done: false,
+    };
+    client.take_rest(&mut source.buffer);
+    let mut unfit = None;
+    let mut whole = Vec::new();
+    while !source.done {
+        let came = match (&mut *cutter, &unfit) {
+            (Some(cutter), None) => {
+                let came = read_file(client, &mut source, cutter.room()).await?;
+                if source.done {
+                    cutter.end();
+                }
+                unfit = hand_out(core, plan, cutter, sinks).await;
+                if source.done && unfit.is_none() {
+                    unfit = note_chosen(core, plan, cutter).await;
+                }
+                came
+            }
+            (_, nothing) => {
+                whole.clear();
+                let came = read_file(client, &mut source, &mut whole).await?;
+                for (_, sink) in sinks.iter_mut().filter(|_| nothing.is_none()) {
+                    sink.rows.extend_from_slice(&whole);
+                }
+                came
             }
         };
-        let mut sinks = sinks(feeds);
-        if asked && unfit.is_none() {
-            unfit = self.pass_rows(plan, &mut cutter, &mut sinks, sheet).await?;
+        send_full(sinks).await;
+        if !source.done && !came {
+            receive_file(core, handle, client, &mut source).await?;
         }
-        for (at, sink) in sinks {
-            // Whoever refused the statement, or its row, is undone; nobody waits for a file any more.
-            feeds.all[at] = sink.end();
-        }
-        Ok(unfit)
     }
+    client.give_rest(&source.buffer);
+    source.buffer.clear();
+    core.give_buffer(source.buffer);
+    client.sequence = source.walk.next_sequence();
+    sheet.sequence = client.sequence;
+    Ok(unfit)
+}
 
-    /// Reads the client's file and hands it out, up to its end.
-    async fn pass_rows(
-        &mut self,
-        plan: &LoadPlan,
-        cutter: &mut Option<Cutter<'_>>,
-        sinks: &mut [(usize, Sink)],
-        sheet: &mut Sheet,
-    ) -> Result<Option<Unfit>, End> {
-        self.ask_for_file(&plan.file, sinks).await?;
-        // It sends its file once only.
-        sheet.begun = true;
-        let mut walk = FileWalk::new(self.client.sequence, 0);
-        if self.client.channel().is_compressed() {
-            walk = walk.in_any_order();
-        }
-        let mut source = Source {
-            walk,
-            buffer: self.core.take_buffer(),
-            pieces: 0,
-            done: false,
-        };
-        self.client.take_rest(&mut source.buffer);
-        let mut unfit = None;
-        let mut whole = Vec::new();
-        while !source.done {
-            let came = match (&mut *cutter, &unfit) {
-                (Some(cutter), None) => {
-                    let came = self.read_file(&mut source, cutter.room()).await?;
-                    if source.done {
-                        cutter.end();
-                    }
-                    unfit = self.hand_out(plan, cutter, sinks).await;
-                    if source.done && unfit.is_none() {
-                        unfit = self.note_chosen(plan, cutter).await;
-                    }
-                    came
+/// Asks the client for its file.
+async fn ask_for_file(
+    handle: &Handle,
+    client: &mut Client,
+    name: &[u8],
+    sinks: &[(usize, Sink)],
+) -> Result<(), End> {
+    let mut request = Vec::with_capacity(name.len() + HEADER_BYTES + 1);
+    packet::write_with(&mut request, &mut client.sequence, |out| {
+        out.push(LOCAL_FILE);
+        out.extend_from_slice(name);
+    });
+    let range = 0..request.len();
+    let (sent, _) = client.send(request, range).await;
+    sent.map_err(|_| End::Gone)?;
+    // The end of the router waits for a statement under way.
+    let first = sinks.first().map(|(_, sink)| sink.lease.connection());
+    handle.holds.set(first.map(|connection| Hold {
+        server: connection.server,
+        thread_id: connection.thread_id,
+        pins: Pins::empty(),
+        transaction: false,
+    }));
+    Ok(())
+}
+
+/// Takes what has come of the file. True when there was anything.
+async fn read_file(
+    client: &mut Client,
+    source: &mut Source,
+    to: &mut Vec<u8>,
+) -> Result<bool, End> {
+    let Ok(piece) = source.walk.read(&mut source.buffer, to) else {
+        client.sequence = source.walk.next_sequence();
+        return Err(client.refuse(&error::PACKETS_OUT_OF_ORDER, &[]).await);
+    };
+    source.buffer.drain(..piece.forward);
+    source.done = piece.done;
+    Ok(piece.forward > 0)
+}
+
+async fn receive_file(
+    core: &Core,
+    handle: &Handle,
+    client: &mut Client,
+    source: &mut Source,
+) -> Result<(), End> {
+    source.pieces += 1;
+    let long = source.pieces > SMALL_BUFFERS_MAX;
+    make_room(&mut source.buffer, 0, long);
+    handle.active_s.set(core.now_s.get());
+    handle.waits_for_client.set(true);
+    let buffer = std::mem::take(&mut source.buffer);
+    let (received, filled) = client.receive(buffer).await;
+    handle.waits_for_client.set(false);
+    source.buffer = filled;
+    match received {
+        Ok(1..) => Ok(()),
+        _ => Err(End::Gone),
+    }
+}
+
+/// Gives the rows that are whole to their groups. Gives what is wrong with one.
+async fn hand_out(
+    core: &Core,
+    plan: &LoadPlan,
+    cutter: &mut Cutter<'_>,
+    sinks: &mut [(usize, Sink)],
+) -> Option<Unfit> {
+    loop {
+        match cutter.step() {
+            Ok(Next::Row(Some(group))) => {
+                if let Some((_, sink)) = sinks.get_mut(group) {
+                    cutter.write(&mut sink.rows);
                 }
-                (_, nothing) => {
-                    whole.clear();
-                    let came = self.read_file(&mut source, &mut whole).await?;
-                    for (_, sink) in sinks.iter_mut().filter(|_| nothing.is_none()) {
-                        sink.rows.extend_from_slice(&whole);
-                    }
-                    came
-                }
-            };
-            send_full(sinks).await;
-            if !source.done && !came {
-                self.receive_file(&mut source).await?;
             }
-        }
-        self.client.give_rest(&source.buffer);
-        source.buffer.clear();
-        self.core.give_buffer(source.buffer);
-        self.client.sequence = source.walk.next_sequence();
-        sheet.sequence = self.client.sequence;
-        Ok(unfit)
-    }
-
-    /// Asks the client for its file.
-    async fn ask_for_file(&mut self, name: &[u8], sinks: &[(usize, Sink)]) -> Result<(), End> {
-        let mut request = Vec::with_capacity(name.len() + HEADER_BYTES + 1);
-        packet::write_with(&mut request, &mut self.client.sequence, |out| {
-            out.push(LOCAL_FILE);
-            out.extend_from_slice(name);
-        });
-        let range = 0..request.len();
-        let (sent, _) = self.client.send(request, range).await;
-        sent.map_err(|_| End::Gone)?;
-        // The end of the router waits for a statement under way.
-        let first = sinks.first().map(|(_, sink)| sink.lease.connection());
-        self.handle.holds.set(first.map(|connection| Hold {
-            server: connection.server,
-            thread_id: connection.thread_id,
-            pins: Pins::empty(),
-            transaction: false,
-        }));
-        Ok(())
-    }
-
-    /// Takes what has come of the file. True when there was anything.
-    async fn read_file(&mut self, source: &mut Source, to: &mut Vec<u8>) -> Result<bool, End> {
-        let Ok(piece) = source.walk.read(&mut source.buffer, to) else {
-            self.client.sequence = source.walk.next_sequence();
-            return Err(self.client.refuse(&error::PACKETS_OUT_OF_ORDER, &[]).await);
-        };
-        source.buffer.drain(..piece.forward);
-        source.done = piece.done;
-        Ok(piece.forward > 0)
-    }
-
-    async fn receive_file(&mut self, source: &mut Source) -> Result<(), End> {
-        source.pieces += 1;
-        let long = source.pieces > SMALL_BUFFERS_MAX;
-        make_room(&mut source.buffer, 0, long);
-        self.handle.active_s.set(self.core.now_s.get());
-        self.handle.waits_for_client.set(true);
-        let buffer = std::mem::take(&mut source.buffer);
-        let (received, filled) = self.client.receive(buffer).await;
-        self.handle.waits_for_client.set(false);
-        source.buffer = filled;
-        match received {
-            Ok(1..) => Ok(()),
-            _ => Err(End::Gone),
-        }
-    }
-
-    /// Gives the rows that are whole to their groups. Gives what is wrong with one.
-    async fn hand_out(
-        &mut self,
-        plan: &LoadPlan,
-        cutter: &mut Cutter<'_>,
-        sinks: &mut [(usize, Sink)],
-    ) -> Option<Unfit> {
-        loop {
-            match cutter.step() {
-                Ok(Next::Row(Some(group))) => {
-                    if let Some((_, sink)) = sinks.get_mut(group) {
-                        cutter.write(&mut sink.rows);
-                    }
+            Ok(Next::Row(None)) => {
+                for (_, sink) in sinks.iter_mut() {
+                    cutter.write(&mut sink.rows);
                 }
-                Ok(Next::Row(None)) => {
-                    for (_, sink) in sinks.iter_mut() {
-                        cutter.write(&mut sink.rows);
-                    }
-                }
-                Ok(Next::Ids) => match self.more_ids(plan).await {
-                    Ok(ids) => cutter.ids = ids,
-                    Err(unfit) => return Some(unfit),
-                },
-                Ok(Next::More | Next::End) => return None,
-                Err(refusal) => return Some((refusal.error, refusal.detail)),
             }
+            Ok(Next::Ids) => match more_ids(core, plan).await {
+                Ok(ids) => cutter.ids = ids,
+                Err(unfit) => return Some(unfit),
+            },
+            Ok(Next::More | Next::End) => return None,
+            Err(refusal) => return Some((refusal.error, refusal.detail)),
         }
     }
+}
 
-    /// The ids that rows brought along are not given out again.
-    async fn note_chosen(&self, plan: &LoadPlan, cutter: &Cutter<'_>) -> Option<Unfit> {
-        let of = plan.ids.as_ref().filter(|_| cutter.chosen > 0)?;
-        self.hear_ids(of, cutter.chosen).await.err()
-    }
+/// The ids that rows brought along are not given out again.
+async fn note_chosen(core: &Core, plan: &LoadPlan, cutter: &Cutter<'_>) -> Option<Unfit> {
+    let of = plan.ids.as_ref().filter(|_| cutter.chosen > 0)?;
+    ids::hear_ids(core, of, cutter.chosen).await.err()
+}
 
-    async fn more_ids(&self, plan: &LoadPlan) -> Result<std::ops::Range<u64>, Unfit> {
-        let Some(of) = &plan.ids else {
-            return Err((error::IDS_UNAVAILABLE, String::new()));
-        };
-        let first = self.ids_of(of, IDS).await?;
-        Ok(first..first + IDS)
-    }
+async fn more_ids(core: &Core, plan: &LoadPlan) -> Result<std::ops::Range<u64>, Unfit> {
+    let Some(of) = &plan.ids else {
+        return Err((error::IDS_UNAVAILABLE, String::new()));
+    };
+    let first = ids::ids_of(core, of, IDS).await?;
+    Ok(first..first + IDS)
 }
 
 /// Takes the connections of those that have asked for the file, with their places.

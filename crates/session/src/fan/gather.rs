@@ -4,7 +4,6 @@
 //! Rows are fetched on the session's own connections, so that a transaction sees what it wrote, and an
 //! account gets what it may see.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use farm::{ServerId, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::relay::Outcome;
-use planner::{Answer, Finish, Fragment, Merging, Scratch};
+use planner::{Answer, Finish, Merging, Scratch};
 
 use super::bench::Bench;
 use super::feed::{Event, Feed, Order};
@@ -24,12 +23,18 @@ use super::reduce::Known;
 use super::rows::Trouble;
 use super::sheet::{Described, Form, Sheet};
 use super::tell::say_where;
-use super::{Fan, Part, Wanted, Word};
+use super::{Fan, Word};
+use crate::attempt;
+use crate::client::Client;
 use crate::end::End;
 use crate::exec::{Job, Run, Shape};
+use crate::fan::gathered;
+use crate::fan::{reduce, rows, sift, stop};
 use crate::per_core::Core;
+use crate::reads;
 use crate::refuse::ServerRefusal;
-use crate::session::Session;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
 use crate::settings::Gathering;
 
 /// A function that only the farm's own servers have: there is none, there is none and it is no word of
@@ -120,12 +125,19 @@ impl Session {
             return Ok(());
         };
         self.run.recording = None;
-        let mut run = self.new_run(shape, job);
+        let mut run = reads::new_run(
+            &self.core,
+            &mut self.client,
+            &self.variables,
+            &mut self.run,
+            shape,
+            job,
+        );
         let mut avoid = Vec::new();
         let bounds = self.core.settings().gathering;
         let limit_us = Some(bounds.time_max_ms * 1000).filter(|limit| *limit > 0);
         let deadline_us = limit_us.map(|limit| self.core.now_us() + limit);
-        let mut on_farm = needs_farm(&scratch.text);
+        let mut on_farm = gathered::needs_farm(&scratch.text);
         loop {
             let mut fetched = Fetched {
                 rows: 0,
@@ -137,7 +149,7 @@ impl Session {
             };
             let mut bench = match Box::pin(self.bench(scratch, &run, on_farm)).await {
                 Ok(bench) => bench,
-                Err(why) => return self.tell_scratch(why, true).await,
+                Err(why) => return tell_scratch(&mut self.client, why, true).await,
             };
             let step = self.fetch_all(
                 answer,
@@ -155,7 +167,7 @@ impl Session {
                     }
                 }
                 other => {
-                    self.clear(bench, scratch).await;
+                    self.variables.clear(bench, scratch).await;
                     if let Step::Answered = other? {
                         return Ok(());
                     }
@@ -167,7 +179,7 @@ impl Session {
     /// The text whose columns the client expects: with its parameters, since they name columns.
     fn described_text(&self, job: Job) -> Option<Vec<u8>> {
         match job {
-            Job::Execute(id) => Some(self.statement_text(id).to_vec()),
+            Job::Execute(id) => Some(self.prepared.statement_text(id).to_vec()),
             _ => self.text_of(job),
         }
     }
@@ -197,11 +209,11 @@ impl Session {
                 continue;
             };
             let fragment = match narrows {
-                true => self.narrowed(fragment),
+                true => reduce::narrowed(&self.core, &self.variables, fragment),
                 false => fragment,
             };
-            let mut fan = pulled(&fragment);
-            if let Err(why) = self.sift(&mut fan.parts) {
+            let mut fan = gathered::pulled(&fragment);
+            if let Err(why) = sift::sift(&self.core, &self.variables, &mut fan.parts) {
                 self.client.error(&error::NOT_OVER_GROUPS, &[&why]).await?;
                 return Ok(Step::Answered);
             }
@@ -260,8 +272,8 @@ impl Session {
         }
         let mut feeds = self.start_parts(fan, &mut taken, run, false);
         let stop = self.core.pour(&mut feeds, loader, lease, fetched).await;
-        self.end_feeds(&mut feeds, stop.is_err()).await;
-        self.end_attempt();
+        stop::end_feeds(&self.core, &self.handle, &mut feeds, stop.is_err()).await;
+        attempt::end_attempt(&self.handle, &mut self.run);
         self.handle.running_elsewhere.borrow_mut().clear();
         let mut done = Done::of(taken, feeds);
         match stop {
@@ -282,31 +294,10 @@ impl Session {
             Err(other) => {
                 self.undo_parts(&mut done, run, across).await;
                 self.leave_parts(run, done);
-                self.tell_stop(other).await?;
+                tell_stop(&self.core, &mut self.client, other).await?;
                 Ok(Step::Answered)
             }
         }
-    }
-
-    /// Rows could not be put into their table.
-    async fn tell_stop(&mut self, stop: Stop) -> Result<(), End> {
-        match stop {
-            Stop::Bound(name, most) => {
-                let most = most.to_string();
-                let details = [name, &*most];
-                self.client.error(&error::GATHER_TOO_LARGE, &details).await
-            }
-            Stop::Late => self.tell_late().await,
-            Stop::Scratch(why) => self.tell_scratch(why.into(), false).await,
-            Stop::Groups(_) => Ok(()),
-        }
-    }
-
-    async fn tell_late(&mut self) -> Result<(), End> {
-        let most_ms = self.core.settings().gathering.time_max_ms.to_string();
-        self.client
-            .error(&error::GATHER_TOO_LONG, &[&most_ms])
-            .await
     }
 
     /// Runs the statement over the tables.
@@ -320,11 +311,15 @@ impl Session {
         let Bench { mut lease, is_own } = bench;
         let left = fetched.left(&self.core);
         let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
-        if let Err(why) = self.set_to_work(lease.connection_mut(), left_ms).await {
-            self.tell_scratch(why.into(), false).await?;
+        if let Err(why) = self
+            .variables
+            .set_to_work(lease.connection_mut(), left_ms)
+            .await
+        {
+            tell_scratch(&mut self.client, why.into(), false).await?;
             return Ok(Step::Answered);
         }
-        let prepared = match self.wants_digits(run.job) {
+        let prepared = match self.prepared.wants_digits(run.job) {
             true => prepare_on(&mut lease, scratch.text.as_bytes()).await,
             false => None,
         };
@@ -349,8 +344,8 @@ impl Session {
             .fan_rows(&mut feeds, &Merging::default(), &mut sheet)
             .await?
             .err();
-        self.end_feeds(&mut feeds, trouble.is_some()).await;
-        self.end_attempt();
+        stop::end_feeds(&self.core, &self.handle, &mut feeds, trouble.is_some()).await;
+        attempt::end_attempt(&self.handle, &mut self.run);
         let Some(feed) = feeds.all.pop() else {
             return Ok(Step::Answered);
         };
@@ -390,11 +385,11 @@ impl Session {
         self.core.give_buffer(buffer);
         let mut bench = lease.map(|lease| Bench { lease, is_own });
         let is_number = |numbers: &[u16]| error.is_some_and(|it| numbers.contains(&it));
-        let not_there =
-            is_number(&NO_FUNCTION) || is_number(&DENIED) && names(&scratch.text, JSON_TABLE);
+        let not_there = is_number(&NO_FUNCTION)
+            || is_number(&DENIED) && gathered::names(&scratch.text, JSON_TABLE);
         if is_own && !sheet.begun && not_there {
             if let Some(bench) = bench {
-                self.clear(bench, scratch).await;
+                self.variables.clear(bench, scratch).await;
             }
             return Ok(Step::Again);
         }
@@ -408,28 +403,21 @@ impl Session {
             ..Questions::default()
         };
         if let Some(bench) = bench.as_mut().filter(|_| !questions.is_empty()) {
-            self.ask(&mut bench.lease, &questions).await;
+            ask(&mut self.variables, &mut bench.lease, &questions).await;
         }
         // The session's own bound is told of by the server.
         if late && is_number(&TOO_LONG) {
-            self.flush(&mut sheet).await?;
+            rows::flush(&mut self.client, &mut self.run, &mut sheet).await?;
             self.client.sequence = sheet.sequence;
-            self.tell_late().await?;
+            tell_late(&self.core, &mut self.client).await?;
         } else {
             self.tell_gathered(sheet, outcome.warnings, trouble, refusal)
                 .await?;
         }
         if let Some(bench) = bench {
-            self.clear(bench, scratch).await;
+            self.variables.clear(bench, scratch).await;
         }
         Ok(Step::Answered)
-    }
-
-    /// Before the tables are taken away, which forgets them.
-    async fn ask(&mut self, lease: &mut Lease, questions: &Questions) {
-        if let Ok(mut residue) = lease.connection_mut().residue(questions).await {
-            self.variables.diagnostics.learn(&mut residue);
-        }
     }
 
     /// Ends the client's result.
@@ -442,11 +430,14 @@ impl Session {
     ) -> Result<(), End> {
         match trouble {
             None => {
-                sheet.end(self.status_now(), warnings);
-                self.flush(&mut sheet).await
+                sheet.end(
+                    session::status_now(&self.variables, &self.transaction),
+                    warnings,
+                );
+                rows::flush(&mut self.client, &mut self.run, &mut sheet).await
             }
             Some(trouble) => {
-                self.flush(&mut sheet).await?;
+                rows::flush(&mut self.client, &mut self.run, &mut sheet).await?;
                 self.client.sequence = sheet.sequence;
                 match (trouble, refusal) {
                     (_, Some(refusal)) => self.client.pass_refusal(&refusal).await,
@@ -461,63 +452,61 @@ impl Session {
             }
         }
     }
+}
 
-    /// The scratch server does not do its part. `making`: its tables could not be made.
-    async fn tell_scratch(&mut self, why: PoolError, making: bool) -> Result<(), End> {
-        match why {
-            PoolError::Connection(ConnectionError::Refused {
-                number,
-                sqlstate,
-                message,
-            }) => {
-                if making && DENIED.contains(&number) {
-                    let message = String::from_utf8_lossy(&message);
-                    return self.client.error(&error::GATHER_DENIED, &[&message]).await;
-                }
-                let refusal = ServerRefusal {
-                    number,
-                    sqlstate,
-                    message,
-                };
-                self.client.pass_refusal(&refusal).await
-            }
-            PoolError::Connection(other) => {
-                let why = other.to_string();
-                self.client.error(&error::GATHER_FAILED, &[&why]).await
-            }
-            PoolError::WaitTimeout { .. } => {
-                let why = "no connection came free";
-                self.client.error(&error::GATHER_FAILED, &[why]).await
-            }
+/// Rows could not be put into their table.
+async fn tell_stop(core: &Core, client: &mut Client, stop: Stop) -> Result<(), End> {
+    match stop {
+        Stop::Bound(name, most) => {
+            let most = most.to_string();
+            let details = [name, &*most];
+            client.error(&error::GATHER_TOO_LARGE, &details).await
         }
+        Stop::Late => tell_late(core, client).await,
+        Stop::Scratch(why) => tell_scratch(client, why.into(), false).await,
+        Stop::Groups(_) => Ok(()),
     }
 }
 
-/// The statement asks for what the farm's servers were filled with: the names of time zones.
-fn needs_farm(text: &str) -> bool {
-    names(text, b"CONVERT_TZ")
+async fn tell_late(core: &Core, client: &mut Client) -> Result<(), End> {
+    let most_ms = core.settings().gathering.time_max_ms.to_string();
+    client.error(&error::GATHER_TOO_LONG, &[&most_ms]).await
 }
 
-/// The word stands somewhere in the text.
-fn names(text: &str, word: &[u8]) -> bool {
-    let mut windows = text.as_bytes().windows(word.len());
-    windows.any(|at| at.eq_ignore_ascii_case(word))
+/// Before the tables are taken away, which forgets them.
+async fn ask(variables: &mut SessionVariables, lease: &mut Lease, questions: &Questions) {
+    if let Ok(mut residue) = lease.connection_mut().residue(questions).await {
+        variables.diagnostics.learn(&mut residue);
+    }
 }
 
-/// A fragment, as it is sent to its groups.
-fn pulled(fragment: &Fragment) -> Fan {
-    let groups: &[Arc<str>] = match fragment.any {
-        true => &fragment.groups[..1.min(fragment.groups.len())],
-        false => &fragment.groups[..],
-    };
-    let parts = groups.iter().map(|group| Part {
-        group: group.clone(),
-        text: fragment.text.clone().into_bytes(),
-    });
-    Fan {
-        parts: parts.collect(),
-        answer: Wanted::Rows(Merging::default()),
-        clock: false,
+/// The scratch server does not do its part. `making`: its tables could not be made.
+async fn tell_scratch(client: &mut Client, why: PoolError, making: bool) -> Result<(), End> {
+    match why {
+        PoolError::Connection(ConnectionError::Refused {
+            number,
+            sqlstate,
+            message,
+        }) => {
+            if making && DENIED.contains(&number) {
+                let message = String::from_utf8_lossy(&message);
+                return client.error(&error::GATHER_DENIED, &[&message]).await;
+            }
+            let refusal = ServerRefusal {
+                number,
+                sqlstate,
+                message,
+            };
+            client.pass_refusal(&refusal).await
+        }
+        PoolError::Connection(other) => {
+            let why = other.to_string();
+            client.error(&error::GATHER_FAILED, &[&why]).await
+        }
+        PoolError::WaitTimeout { .. } => {
+            let why = "no connection came free";
+            client.error(&error::GATHER_FAILED, &[why]).await
+        }
     }
 }
 

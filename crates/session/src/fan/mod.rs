@@ -8,22 +8,23 @@
 //! A part that fails ends the others. What was written outside transactions is committed on all groups
 //! or on none; inside one, the statement is undone on the groups where it went well.
 
-mod bench;
-mod counts;
-mod define;
-mod feed;
-mod feeds;
-mod file;
-mod gather;
-mod load;
-mod parts;
-mod reduce;
-mod rows;
-mod sheet;
-mod sift;
-mod stop;
-mod tell;
-mod warnings;
+pub(crate) mod bench;
+pub(crate) mod counts;
+pub(crate) mod define;
+pub(crate) mod feed;
+pub(crate) mod feeds;
+pub(crate) mod file;
+pub(crate) mod gather;
+pub(crate) mod gathered;
+pub(crate) mod load;
+pub(crate) mod parts;
+pub(crate) mod reduce;
+pub(crate) mod rows;
+pub(crate) mod sheet;
+pub(crate) mod sift;
+pub(crate) mod stop;
+pub(crate) mod tell;
+pub(crate) mod warnings;
 
 use std::sync::Arc;
 
@@ -36,10 +37,14 @@ use self::counts::{Counts, Inserts};
 use self::parts::Done;
 use self::rows::Trouble;
 use self::sheet::{Form, Sheet};
+use crate::attempt;
 use crate::crossing::Across;
 use crate::end::End;
 use crate::exec::{Job, Run, Shape, Tried};
+use crate::per_core::Handle;
+use crate::reads;
 use crate::session::{Session, is_free};
+use crate::statement_run::StatementRun;
 
 pub(crate) use define::{Defining, Definition};
 
@@ -117,7 +122,14 @@ impl Session {
     /// Runs the client's command on several groups, to its answer.
     pub(crate) async fn fan_out(&mut self, fan: &Fan, shape: Shape, job: Job) -> Result<(), End> {
         self.run.recording = None;
-        let mut run = self.new_run(shape, job);
+        let mut run = reads::new_run(
+            &self.core,
+            &mut self.client,
+            &self.variables,
+            &mut self.run,
+            shape,
+            job,
+        );
         let mut avoid = Vec::new();
         loop {
             let mut across = None;
@@ -143,7 +155,14 @@ impl Session {
         self.run.recording = None;
         // There is no transaction that it could be undone in.
         shape.writes = false;
-        let mut run = self.new_run(shape, job);
+        let mut run = reads::new_run(
+            &self.core,
+            &mut self.client,
+            &self.variables,
+            &mut self.run,
+            shape,
+            job,
+        );
         let mut avoid = Vec::new();
         while self.try_fan(fan, &mut run, &mut avoid, None).await? {}
         Ok(())
@@ -189,7 +208,7 @@ impl Session {
             }
         };
         let marked = !across.as_ref().is_some_and(Across::is_own);
-        self.prepare_parts(fan, &mut taken, run.job).await;
+        self.prepared.prepare_parts(fan, &mut taken, run.job).await;
         let mut feeds = self.start_parts(fan, &mut taken, run, marked);
         let form = match run.job {
             Job::Execute(_) => Form::Binary,
@@ -216,8 +235,8 @@ impl Session {
             }
         };
         let trouble = trouble.err();
-        self.end_feeds(&mut feeds, trouble.is_some()).await;
-        self.end_fan();
+        stop::end_feeds(&self.core, &self.handle, &mut feeds, trouble.is_some()).await;
+        end_fan(&self.handle, &mut self.run);
         let mut done = Done::of(taken, feeds);
         // The end of a transaction takes them away.
         let same = fan.answer.is_same();
@@ -243,12 +262,6 @@ impl Session {
             }
         };
         self.close_fan(run, avoid, done, sheet, word).await
-    }
-
-    /// No server runs a part any more.
-    fn end_fan(&mut self) {
-        self.end_attempt();
-        self.handle.running_elsewhere.borrow_mut().clear();
     }
 
     /// True outside transactions.
@@ -286,7 +299,7 @@ impl Session {
         mut sheet: Sheet,
         word: Word<'_>,
     ) -> Result<bool, End> {
-        let outcome = self.fan_outcome(&done, &sheet, &word);
+        let outcome = tell::fan_outcome(&self.variables, &done, &sheet, &word);
         let warnings = done.told.take();
         let undone = done.undone;
         let (mut lost, mut refusal) = (None, None);
@@ -296,9 +309,9 @@ impl Session {
             _ => {}
         }
         self.leave_parts(run, done);
-        self.note_failure(outcome.error);
+        self.transaction.note_failure(outcome.error);
         if let Some(tried) = lost {
-            self.flush(&mut sheet).await?;
+            rows::flush(&mut self.client, &mut self.run, &mut sheet).await?;
             return self.fan_lost(run, avoid, &tried, &sheet, undone).await;
         }
         self.run.number += 1;
@@ -316,7 +329,22 @@ impl Session {
             self.variables.insert_id.value = outcome.last_insert_id;
             self.variables.insert_id.version += 1;
         }
-        self.tell_fan(sheet, word, refusal).await?;
+        tell::tell_fan(
+            &mut self.client,
+            &self.variables,
+            &self.transaction,
+            &mut self.run,
+            sheet,
+            word,
+            refusal,
+        )
+        .await?;
         Ok(false)
     }
+}
+
+/// No server runs a part any more.
+fn end_fan(handle: &Handle, run: &mut StatementRun) {
+    attempt::end_attempt(handle, run);
+    handle.running_elsewhere.borrow_mut().clear();
 }

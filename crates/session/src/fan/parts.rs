@@ -18,12 +18,22 @@ use super::stop::all;
 use super::warnings::together;
 use super::{Fan, Part, Stuck};
 use crate::changes::Changes;
+use crate::client_level;
 use crate::counters::count;
-use crate::crossing::Across;
+use crate::crossing::{Across, waits};
 use crate::exec::{Job, Run, Shape, Tried};
-use crate::group_connections::Held;
+use crate::floor_waits;
+use crate::group_connections::{GroupConnections, Held};
+use crate::per_core::{Core, Handle};
 use crate::pin::Pins;
+use crate::prepared::PreparedStatements;
+use crate::reads;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
+use crate::settle;
+use crate::statistics;
+use crate::without;
+use std::rc::Rc;
 
 /// Its name is Heddle's own: a statement inside a transaction is undone to here.
 const SAVEPOINT: &[u8] = b"SAVEPOINT `heddle.statement`";
@@ -214,11 +224,17 @@ impl Session {
                 Ok(part) => taken[at] = Some(part),
                 Err(stuck) => {
                     for part in taken.into_iter().flatten() {
-                        self.untake(part);
+                        untake(
+                            &self.core,
+                            &self.handle,
+                            &self.variables,
+                            &mut self.connections,
+                            part,
+                        );
                     }
                     let group = fan.parts[at].group.clone();
                     // The wait is for this one's group.
-                    self.sit_at(&group);
+                    sit_at(&self.core, &mut self.connections, &group);
                     return Err((group, stuck));
                 }
             }
@@ -230,7 +246,9 @@ impl Session {
     async fn warm_parts(&mut self, fan: &Fan, shape: &Shape, avoid: &[ServerId]) {
         let mut cold = Vec::new();
         for part in fan.parts.iter().filter(|_| fan.parts.len() > 1) {
-            if !self.sit_at(&part.group) || self.connections.current.held.is_some() {
+            if !sit_at(&self.core, &mut self.connections, &part.group)
+                || self.connections.current.held.is_some()
+            {
                 continue;
             }
             let Ok((plan, target)) = self.route(shape, None, avoid) else {
@@ -254,29 +272,22 @@ impl Session {
         Box::pin(all(warming)).await;
     }
 
-    /// Sits at the group of that name; false when there is none.
-    fn sit_at(&mut self, name: &str) -> bool {
-        let snapshot = self.core.snapshot();
-        let group = snapshot.group(name);
-        if let Some(group) = group {
-            self.connections.switch_to(group, &self.core);
-        }
-        group.is_some()
-    }
-
     async fn take_part(
         &mut self,
         part: &Part,
         run: &mut Run,
         avoid: &mut Vec<ServerId>,
     ) -> Result<Taken, Stuck> {
-        if !self.sit_at(&part.group) {
+        if !sit_at(&self.core, &mut self.connections, &part.group) {
             return Err(Stuck::NoGroup);
         }
         let shape = run.shape;
         let (plan, target) = self.route(&shape, None, avoid).map_err(Stuck::Refused)?;
-        self.run.profile.chosen(plan, self.level_of(&shape));
-        let free = self.may_move(&shape) && !avoid.contains(&plan.server);
+        self.run
+            .profile
+            .chosen(plan, self.promises.level_of(&shape));
+        let free =
+            reads::may_move(&self.core, &self.connections, &shape) && !avoid.contains(&plan.server);
         run.alone &= self.connections.current.held.is_none();
         if let Some(log) = &mut self.connections.current.replay {
             log.refuse("a statement of it ran on several groups");
@@ -284,14 +295,32 @@ impl Session {
         let checkout = Box::pin(self.checkout(&plan, &target, &shape));
         let (mut lease, pins) = match checkout.await {
             Ok(taken) => taken,
-            Err(error) if self.does_without(&error) => return Err(Stuck::Again),
+            Err(error)
+                if without::does_without(
+                    &self.core,
+                    &self.handle,
+                    &self.user,
+                    &mut self.variables,
+                    &error,
+                ) =>
+            {
+                return Err(Stuck::Again);
+            }
             Err(error) => return Err(Stuck::Failed(Tried { plan, target, free }, error)),
         };
         run.pins |= pins;
         let tried = Tried { plan, target, free };
-        if plan.wait && !Box::pin(self.await_floor(&mut lease)).await {
+        if plan.wait
+            && !Box::pin(floor_waits::await_floor(
+                &self.core,
+                &self.connections,
+                &self.promises,
+                &mut lease,
+            ))
+            .await
+        {
             avoid.push(plan.server);
-            self.give_back(lease);
+            settle::give_back(&self.handle, lease);
             return Err(Stuck::Again);
         }
         let ready = self
@@ -309,38 +338,6 @@ impl Session {
         })
     }
 
-    /// Gives back what a part that did not run had taken.
-    fn untake(&mut self, part: Taken) {
-        self.sit_at(&part.group);
-        if let Some(lease) = part.lease {
-            self.give_back_after_error(lease, part.pins);
-        }
-    }
-
-    /// The client's command is an EXECUTE whose rows have numbers that text rows would cut.
-    pub(super) fn wants_digits(&self, job: Job) -> bool {
-        let Job::Execute(id) = job else { return false };
-        let statement = self.prepared.statements.get(&id);
-        statement.is_some_and(|statement| statement.cuts_digits)
-    }
-
-    /// Prepares the texts of rows with numbers that text rows would cut, on all servers at the same
-    /// time. One that cannot be prepared runs as text, and its server says what is wrong.
-    pub(super) async fn prepare_parts(&self, fan: &Fan, taken: &mut [Taken], job: Job) {
-        if !self.wants_digits(job) {
-            return;
-        }
-        let mut runs: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
-        for (part, taken) in fan.parts.iter().zip(taken) {
-            runs.push(Box::pin(async move {
-                if let Some(lease) = &mut taken.lease {
-                    taken.prepared = prepare_on(lease, &part.text).await;
-                }
-            }));
-        }
-        all(runs).await;
-    }
-
     /// Sends all parts. `marked`: within the client's transaction, where it may have to be undone alone.
     pub(super) fn start_parts(
         &mut self,
@@ -350,7 +347,7 @@ impl Session {
         marked: bool,
     ) -> Feeds {
         let mut all = Vec::with_capacity(taken.len());
-        let own_clock = self.has_own_clock();
+        let own_clock = self.variables.has_own_clock();
         let clock = (fan.clock && !own_clock).then(set_timestamp).flatten();
         for (part, taken) in fan.parts.iter().zip(taken) {
             let Some(lease) = taken.lease.take() else {
@@ -389,7 +386,7 @@ impl Session {
         across: Option<Across>,
     ) -> Option<Trouble> {
         let across = across.filter(Across::is_own)?;
-        self.seat_parts(done);
+        seat_parts(&self.core, &mut self.connections, done);
         let outcome = self.end_across(across, true).await;
         let (error, why) = outcome.error()?;
         Some(Trouble::Uncommitted(error, why))
@@ -399,13 +396,13 @@ impl Session {
     pub(super) async fn undo_parts(&mut self, done: &mut Done, run: &Run, across: Option<Across>) {
         for part in &mut done.parts {
             let number = part.refusal.as_ref().map(|refusal| refusal.number);
-            if let Some(refusal) = self.waited_for(number) {
+            if let Some(refusal) = waits::waited_for(&self.core, &self.transaction, number) {
                 part.refusal = Some(refusal);
             }
         }
         match across {
             Some(across) if across.is_own() => {
-                self.seat_parts(done);
+                seat_parts(&self.core, &mut self.connections, done);
                 let ended = self.end_across(across, false).await;
                 done.undone = ended.error().is_none();
             }
@@ -416,39 +413,41 @@ impl Session {
         }
     }
 
-    /// The connections go back to their seats.
-    fn seat_parts(&mut self, done: &mut Done) {
-        for part in &mut done.parts {
-            self.sit_at(&part.group);
-            if let Some(lease) = part.lease.take() {
-                let pins = part.pins;
-                self.connections.current.held = Some(Held { lease, pins });
-            }
-        }
-    }
-
     /// Takes note of what each part said, and keeps its connection or gives it back.
     pub(super) fn leave_parts(&mut self, run: &Run, done: Done) {
         let open = !self.is_free();
         for part in done.parts {
             self.core.give_buffer(part.buffer);
-            self.sit_at(&part.group);
+            sit_at(&self.core, &mut self.connections, &part.group);
             let Some(mut lease) = part.lease else {
                 continue;
             };
             let connection = lease.connection_mut();
-            self.note_served(&run.shape, connection.server, connection.is_guarded());
+            statistics::note_served(
+                &self.core,
+                &self.variables,
+                &self.connections,
+                &self.run,
+                &run.shape,
+                connection.server,
+                connection.is_guarded(),
+            );
             self.run.profile.done(connection, &part.outcome);
             connection.owner.session = self.handle.id;
             connection.owner.statement = 0;
             let failed = part.outcome.error.is_some();
             let mut changes = part.changes;
             let doubt = self.note_promises(connection, &run.shape, &changes, failed, open);
-            self.note_gtid(&run.shape, changes.gtid.is_some(), doubt, open);
+            statistics::note_gtid(&self.core, &run.shape, changes.gtid.is_some(), doubt, open);
             if let Some(gtid) = changes.gtid.take() {
                 // Its client has not heard of it yet.
                 let text = String::from_utf8_lossy(&gtid);
-                self.tell_client(Position::parse(connection.engine(), &text).as_ref());
+                client_level::tell_client(
+                    &self.core,
+                    &self.connections,
+                    &self.transaction,
+                    Position::parse(connection.engine(), &text).as_ref(),
+                );
                 connection.reported = Some(gtid);
             }
             self.connections.current.last_server = Some(connection.server);
@@ -462,8 +461,69 @@ impl Session {
                     let pins = part.pins;
                     self.connections.current.held = Some(Held { lease, pins });
                 }
-                false => self.give_back(lease),
+                false => settle::give_back(&self.handle, lease),
             }
+        }
+    }
+}
+
+impl PreparedStatements {
+    /// The client's command is an EXECUTE whose rows have numbers that text rows would cut.
+    pub(super) fn wants_digits(&self, job: Job) -> bool {
+        let Job::Execute(id) = job else { return false };
+        let statement = self.statements.get(&id);
+        statement.is_some_and(|statement| statement.cuts_digits)
+    }
+
+    /// Prepares the texts of rows with numbers that text rows would cut, on all servers at the same
+    /// time. One that cannot be prepared runs as text, and its server says what is wrong.
+    pub(super) async fn prepare_parts(&self, fan: &Fan, taken: &mut [Taken], job: Job) {
+        if !self.wants_digits(job) {
+            return;
+        }
+        let mut runs: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+        for (part, taken) in fan.parts.iter().zip(taken) {
+            runs.push(Box::pin(async move {
+                if let Some(lease) = &mut taken.lease {
+                    taken.prepared = prepare_on(lease, &part.text).await;
+                }
+            }));
+        }
+        all(runs).await;
+    }
+}
+
+/// Sits at the group of that name; false when there is none.
+fn sit_at(core: &Core, connections: &mut GroupConnections, name: &str) -> bool {
+    let snapshot = core.snapshot();
+    let group = snapshot.group(name);
+    if let Some(group) = group {
+        connections.switch_to(group, core);
+    }
+    group.is_some()
+}
+
+/// Gives back what a part that did not run had taken.
+fn untake(
+    core: &Rc<Core>,
+    handle: &Rc<Handle>,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    part: Taken,
+) {
+    sit_at(core, connections, &part.group);
+    if let Some(lease) = part.lease {
+        settle::give_back_after_error(core, handle, variables, connections, lease, part.pins);
+    }
+}
+
+/// The connections go back to their seats.
+fn seat_parts(core: &Core, connections: &mut GroupConnections, done: &mut Done) {
+    for part in &mut done.parts {
+        sit_at(core, connections, &part.group);
+        if let Some(lease) = part.lease.take() {
+            let pins = part.pins;
+            connections.current.held = Some(Held { lease, pins });
         }
     }
 }

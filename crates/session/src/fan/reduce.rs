@@ -1,13 +1,13 @@
 //! Rows that cannot matter are not fetched: the values that a table has already are put into the
 //! condition of the next one, as a list while they are few, else as a range.
 
+use crate::per_core::Core;
+use crate::session_variables::SessionVariables;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use backend::Connection;
 use planner::{Fragment, Passed, Reduced, Reduction, Scratch};
-
-use crate::session::Session;
 
 /// So many values make a list; of more, numbers and dates make a range.
 const LIST_MAX: usize = 1000;
@@ -110,27 +110,29 @@ fn literal(value: &[u8], passed: &Passed) -> Option<String> {
     })
 }
 
-impl Session {
-    /// The groups that can have rows of a fragment whose key has been narrowed.
-    pub(super) fn narrowed(&self, mut fragment: Fragment) -> Fragment {
-        let snapshot = self.core.shared.published.load();
-        let (Some(sharding), Some(home)) = (&snapshot.sharding, snapshot.home()) else {
-            return fragment;
-        };
-        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
-        let asked = planner::Asked {
-            sharding,
-            home: &home.name,
-            database: &database,
-            mode: &self.variables.mode,
-            scratch: "",
-            changing: None,
-        };
-        if let Some(groups) = planner::groups_of(&fragment.text, &asked) {
-            fragment.groups.retain(|group| groups.contains(group));
-        }
-        fragment
+/// The groups that can have rows of a fragment whose key has been narrowed.
+pub(super) fn narrowed(
+    core: &Core,
+    variables: &SessionVariables,
+    mut fragment: Fragment,
+) -> Fragment {
+    let snapshot = core.shared.published.load();
+    let (Some(sharding), Some(home)) = (&snapshot.sharding, snapshot.home()) else {
+        return fragment;
+    };
+    let database = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
+    let asked = planner::Asked {
+        sharding,
+        home: &home.name,
+        database: &database,
+        mode: &variables.mode,
+        scratch: "",
+        changing: None,
+    };
+    if let Some(groups) = planner::groups_of(&fragment.text, &asked) {
+        fragment.groups.retain(|group| groups.contains(group));
     }
+    fragment
 }
 
 #[cfg(test)]

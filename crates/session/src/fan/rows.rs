@@ -8,8 +8,12 @@ use planner::merge::{Merge, Next, Odd, Plan, Row};
 use super::feed::Event;
 use super::feeds::Feeds;
 use super::sheet::Sheet;
+use crate::client::Client;
 use crate::end::End;
-use crate::session::Session;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::statement_run::StatementRun;
+use crate::transaction::Transaction;
 
 /// So much is collected before it is sent.
 const PIECE_BYTES: usize = 16_384;
@@ -65,75 +69,13 @@ impl Session {
         if let Some(trouble) = feeds.trouble() {
             return Ok(Err(trouble));
         }
-        let plan = match self.begin_rows(feeds, merging, sheet) {
+        let plan = match begin_rows(&self.variables, &self.transaction, feeds, merging, sheet) {
             Ok(plan) => plan,
             Err(trouble) => return Ok(Err(trouble)),
         };
         match plan.order.is_empty() && plan.aggregates.is_empty() {
-            true => self.append(feeds, &plan, sheet).await,
+            true => append(&mut self.client, &mut self.run, feeds, &plan, sheet).await,
             false => self.merge(feeds, plan, sheet).await,
-        }
-    }
-
-    /// Writes the definitions; gives the merge.
-    fn begin_rows(
-        &self,
-        feeds: &Feeds,
-        merging: &Merging,
-        sheet: &mut Sheet,
-    ) -> Result<Plan, Trouble> {
-        let first = feeds.all.first();
-        let first = first.ok_or_else(|| Trouble::Odd("no server was asked".to_owned()))?;
-        let columns = first.columns.len();
-        if feeds.all.iter().any(|feed| feed.columns.len() != columns) {
-            return Err(Trouble::Odd(
-                "the servers answer with different columns".to_owned(),
-            ));
-        }
-        let plan = merging.plan(columns).filter(|plan| plan.visible > 0);
-        let plan = plan.ok_or_else(|| Trouble::Odd("columns are missing".to_owned()))?;
-        let shown = &first.columns[..plan.visible];
-        sheet.begin(shown, first.capabilities(), self.status_now())?;
-        Ok(plan)
-    }
-
-    /// Rows in any order: whoever has some is heard.
-    async fn append(
-        &mut self,
-        feeds: &mut Feeds,
-        plan: &Plan,
-        sheet: &mut Sheet,
-    ) -> Result<Result<(), Trouble>, End> {
-        let (mut skip, mut left) = (plan.offset, plan.limit.unwrap_or(u64::MAX));
-        loop {
-            for at in 0..feeds.all.len() {
-                while left > 0 {
-                    let feed = &mut feeds.all[at];
-                    match feed.step() {
-                        Event::Row if skip > 0 => skip -= 1,
-                        Event::Row => {
-                            let whole = feed.columns.len() == sheet.columns();
-                            if let Err(odd) = sheet.text_row(feed.row(), whole) {
-                                return Ok(Err(odd.into()));
-                            }
-                            left -= 1;
-                        }
-                        Event::Columns => {}
-                        Event::Wait | Event::End => break,
-                    }
-                    if sheet.out.len() >= PIECE_BYTES {
-                        feeds.nudge().await;
-                        self.flush(sheet).await?;
-                    }
-                }
-            }
-            if let Some(trouble) = feeds.trouble() {
-                return Ok(Err(trouble));
-            }
-            if left == 0 || feeds.all.iter().all(|feed| feed.is_done()) {
-                return Ok(Ok(()));
-            }
-            feeds.any().await;
         }
     }
 
@@ -158,7 +100,13 @@ impl Session {
         {
             return Ok(Ok(()));
         }
-        if let Err(trouble) = self.begin_rows(feeds, &Merging::default(), sheet) {
+        if let Err(trouble) = begin_rows(
+            &self.variables,
+            &self.transaction,
+            feeds,
+            &Merging::default(),
+            sheet,
+        ) {
             return Ok(Err(trouble));
         }
         let turns = turns.iter().filter(|_| !same).map(|at| (*at, false));
@@ -179,7 +127,7 @@ impl Session {
                 }
                 if sheet.out.len() >= PIECE_BYTES {
                     feeds.nudge().await;
-                    self.flush(sheet).await?;
+                    flush(&mut self.client, &mut self.run, sheet).await?;
                 }
                 if !all {
                     break;
@@ -211,7 +159,7 @@ impl Session {
                     }
                     if sheet.out.len() >= PIECE_BYTES {
                         feeds.nudge().await;
-                        self.flush(sheet).await?;
+                        flush(&mut self.client, &mut self.run, sheet).await?;
                     }
                 }
                 Next::Needs(at) => {
@@ -226,20 +174,92 @@ impl Session {
             }
         }
     }
+}
 
-    /// Sends what was collected.
-    pub(crate) async fn flush(&mut self, sheet: &mut Sheet) -> Result<(), End> {
-        let out = std::mem::take(&mut sheet.out);
-        let bytes = out.len();
-        if bytes == 0 {
-            return Ok(());
-        }
-        self.run.profile.bytes += bytes as u64;
-        let (sent, mut out) = self.client.send(out, 0..bytes).await;
-        out.clear();
-        sheet.out = out;
-        sent.map_err(|_| End::Gone)
+/// Writes the definitions; gives the merge.
+fn begin_rows(
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    feeds: &Feeds,
+    merging: &Merging,
+    sheet: &mut Sheet,
+) -> Result<Plan, Trouble> {
+    let first = feeds.all.first();
+    let first = first.ok_or_else(|| Trouble::Odd("no server was asked".to_owned()))?;
+    let columns = first.columns.len();
+    if feeds.all.iter().any(|feed| feed.columns.len() != columns) {
+        return Err(Trouble::Odd(
+            "the servers answer with different columns".to_owned(),
+        ));
     }
+    let plan = merging.plan(columns).filter(|plan| plan.visible > 0);
+    let plan = plan.ok_or_else(|| Trouble::Odd("columns are missing".to_owned()))?;
+    let shown = &first.columns[..plan.visible];
+    sheet.begin(
+        shown,
+        first.capabilities(),
+        session::status_now(variables, transaction),
+    )?;
+    Ok(plan)
+}
+
+/// Rows in any order: whoever has some is heard.
+async fn append(
+    client: &mut Client,
+    run: &mut StatementRun,
+    feeds: &mut Feeds,
+    plan: &Plan,
+    sheet: &mut Sheet,
+) -> Result<Result<(), Trouble>, End> {
+    let (mut skip, mut left) = (plan.offset, plan.limit.unwrap_or(u64::MAX));
+    loop {
+        for at in 0..feeds.all.len() {
+            while left > 0 {
+                let feed = &mut feeds.all[at];
+                match feed.step() {
+                    Event::Row if skip > 0 => skip -= 1,
+                    Event::Row => {
+                        let whole = feed.columns.len() == sheet.columns();
+                        if let Err(odd) = sheet.text_row(feed.row(), whole) {
+                            return Ok(Err(odd.into()));
+                        }
+                        left -= 1;
+                    }
+                    Event::Columns => {}
+                    Event::Wait | Event::End => break,
+                }
+                if sheet.out.len() >= PIECE_BYTES {
+                    feeds.nudge().await;
+                    flush(client, run, sheet).await?;
+                }
+            }
+        }
+        if let Some(trouble) = feeds.trouble() {
+            return Ok(Err(trouble));
+        }
+        if left == 0 || feeds.all.iter().all(|feed| feed.is_done()) {
+            return Ok(Ok(()));
+        }
+        feeds.any().await;
+    }
+}
+
+/// Sends what was collected.
+pub(crate) async fn flush(
+    client: &mut Client,
+    run: &mut StatementRun,
+    sheet: &mut Sheet,
+) -> Result<(), End> {
+    let out = std::mem::take(&mut sheet.out);
+    let bytes = out.len();
+    if bytes == 0 {
+        return Ok(());
+    }
+    run.profile.bytes += bytes as u64;
+    let (sent, mut out) = client.send(out, 0..bytes).await;
+    out.clear();
+    sheet.out = out;
+    sent.map_err(|_| End::Gone)
 }
 
 impl Feeds {

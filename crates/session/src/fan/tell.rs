@@ -11,13 +11,19 @@ use super::Word;
 use super::parts::Done;
 use super::rows::Trouble;
 use super::sheet::Sheet;
+use crate::client::Client;
 use crate::counters::count;
 use crate::end::End;
 use crate::exec::{Loss, Run, Tried};
+use crate::fan::rows;
 use crate::hold::{Cause, Turn};
+use crate::loss;
 use crate::operator::Fault;
 use crate::refuse::ServerRefusal;
-use crate::session::Session;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::statement_run::StatementRun;
+use crate::transaction::Transaction;
 
 /// Columns that are not grouped, or not ordered by, by the names of their databases and tables.
 const NAME_COLUMNS: [u16; 4] = [1055, 1140, 3065, 3066];
@@ -38,76 +44,6 @@ pub(super) fn say_where(refusal: &mut ServerRefusal, database: &[u8]) {
 }
 
 impl Session {
-    /// What the whole statement did.
-    pub(super) fn fan_outcome(&self, done: &Done, sheet: &Sheet, word: &Word<'_>) -> Outcome {
-        let mut outcome = Outcome {
-            status: Some(self.variables.status),
-            ..Outcome::default()
-        };
-        match word {
-            Word::Rows { warnings } => {
-                (outcome.has_rows, outcome.rows) = (true, sheet.rows);
-                outcome.warnings = *warnings;
-            }
-            Word::Counted(counts) => {
-                outcome.affected_rows = counts.affected_rows;
-                outcome.last_insert_id = counts.insert_id;
-                outcome.warnings = counts.warnings;
-            }
-            Word::Trouble(Trouble::Refused(at)) => {
-                let refusal = done.parts[*at].refusal.as_ref();
-                outcome.error = refusal.map(|refusal| refusal.number);
-            }
-            Word::Trouble(Trouble::Uncommitted(error, _) | Trouble::Unfit(error, _)) => {
-                outcome.error = Some(error.number);
-            }
-            Word::Trouble(Trouble::Odd(_)) => outcome.error = Some(error::PARTS_DIFFER.number),
-            Word::Trouble(Trouble::Lost(_)) => outcome.error = Some(error::SERVER_LOST.number),
-        }
-        outcome
-    }
-
-    /// Says it.
-    pub(super) async fn tell_fan(
-        &mut self,
-        mut sheet: Sheet,
-        word: Word<'_>,
-        refusal: Option<ServerRefusal>,
-    ) -> Result<(), End> {
-        match word {
-            Word::Rows { warnings } => {
-                sheet.end(self.status_now(), warnings);
-                self.flush(&mut sheet).await
-            }
-            Word::Counted(counts) => {
-                let mut ok = OkPacket::new(self.status_now());
-                ok.affected_rows = counts.affected_rows;
-                ok.last_insert_id = counts.insert_id;
-                ok.warnings = counts.warnings;
-                ok.info = &counts.info;
-                self.client.ok_with(&ok).await
-            }
-            Word::Trouble(trouble) => {
-                self.flush(&mut sheet).await?;
-                self.client.sequence = sheet.sequence;
-                match (trouble, refusal) {
-                    (Trouble::Odd(text), _) => {
-                        self.client.error(&error::PARTS_DIFFER, &[&text]).await
-                    }
-                    (Trouble::Uncommitted(error, why) | Trouble::Unfit(error, why), _) => {
-                        self.client.error(&error, &[&why]).await
-                    }
-                    (_, Some(refusal)) => self.client.pass_refusal(&refusal).await,
-                    (_, None) => {
-                        self.client
-                            .error(&error::SERVER_LOST, &["of a group"])
-                            .await
-                    }
-                }
-            }
-        }
-    }
-
     /// A part's connection broke; `undone`: nothing of the statement is left anywhere. True when the
     /// statement is to be tried again; else the client has been answered.
     pub(super) async fn fan_lost(
@@ -124,7 +60,7 @@ impl Session {
             ..Loss::within(Some(sheet.sequence), None)
         };
         if run.shape.writes && undone && !sheet.begun {
-            self.suspect(tried.plan.server, Fault::Reset);
+            loss::suspect(&self.core, &self.handle, tried.plan.server, Fault::Reset);
             match Box::pin(self.hold(run, Cause::Failure)).await? {
                 Turn::Again => {
                     count(&self.core.counters.retries);
@@ -146,6 +82,78 @@ impl Session {
             return Ok(false);
         }
         Box::pin(self.after_loss(run, avoid, tried, loss)).await
+    }
+}
+
+/// What the whole statement did.
+pub(super) fn fan_outcome(
+    variables: &SessionVariables,
+    done: &Done,
+    sheet: &Sheet,
+    word: &Word<'_>,
+) -> Outcome {
+    let mut outcome = Outcome {
+        status: Some(variables.status),
+        ..Outcome::default()
+    };
+    match word {
+        Word::Rows { warnings } => {
+            (outcome.has_rows, outcome.rows) = (true, sheet.rows);
+            outcome.warnings = *warnings;
+        }
+        Word::Counted(counts) => {
+            outcome.affected_rows = counts.affected_rows;
+            outcome.last_insert_id = counts.insert_id;
+            outcome.warnings = counts.warnings;
+        }
+        Word::Trouble(Trouble::Refused(at)) => {
+            let refusal = done.parts[*at].refusal.as_ref();
+            outcome.error = refusal.map(|refusal| refusal.number);
+        }
+        Word::Trouble(Trouble::Uncommitted(error, _) | Trouble::Unfit(error, _)) => {
+            outcome.error = Some(error.number);
+        }
+        Word::Trouble(Trouble::Odd(_)) => outcome.error = Some(error::PARTS_DIFFER.number),
+        Word::Trouble(Trouble::Lost(_)) => outcome.error = Some(error::SERVER_LOST.number),
+    }
+    outcome
+}
+
+/// Says it.
+pub(super) async fn tell_fan(
+    client: &mut Client,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    run: &mut StatementRun,
+    mut sheet: Sheet,
+    word: Word<'_>,
+    refusal: Option<ServerRefusal>,
+) -> Result<(), End> {
+    match word {
+        Word::Rows { warnings } => {
+            sheet.end(session::status_now(variables, transaction), warnings);
+            rows::flush(client, run, &mut sheet).await
+        }
+        Word::Counted(counts) => {
+            let mut ok = OkPacket::new(session::status_now(variables, transaction));
+            ok.affected_rows = counts.affected_rows;
+            ok.last_insert_id = counts.insert_id;
+            ok.warnings = counts.warnings;
+            ok.info = &counts.info;
+            client.ok_with(&ok).await
+        }
+        Word::Trouble(trouble) => {
+            rows::flush(client, run, &mut sheet).await?;
+            client.sequence = sheet.sequence;
+            match (trouble, refusal) {
+                (Trouble::Odd(text), _) => client.error(&error::PARTS_DIFFER, &[&text]).await,
+                (Trouble::Uncommitted(error, why) | Trouble::Unfit(error, why), _) => {
+                    client.error(&error, &[&why]).await
+                }
+                (_, Some(refusal)) => client.pass_refusal(&refusal).await,
+                (_, None) => client.error(&error::SERVER_LOST, &["of a group"]).await,
+            }
+        }
     }
 }
 

@@ -87,7 +87,7 @@ impl Session {
         };
         let kinds = typed.param_kinds().map_err(|_| MALFORMED)?;
         let kinds: Vec<ValueKind> = kinds.iter().map(|it| it.kind).collect();
-        let text = self.statement_text(id).to_vec();
+        let text = self.prepared.statement_text(id).to_vec();
         let marks: Vec<Span> = sqltext::slots(&text, &self.variables.mode)
             .iter()
             .filter(|slot: &&Slot| slot.parameter.is_some())
@@ -103,8 +103,14 @@ impl Session {
             let kind = kinds[at % kinds.len()];
             match value {
                 BulkValue::Value(value) => {
-                    bound::put(&mut out, value, kind, &self.variables.mode, self.is_utf8())
-                        .ok_or("a parameter cannot be written out: use SET NAMES utf8mb4")?;
+                    bound::put(
+                        &mut out,
+                        value,
+                        kind,
+                        &self.variables.mode,
+                        self.variables.is_utf8(),
+                    )
+                    .ok_or("a parameter cannot be written out: use SET NAMES utf8mb4")?;
                 }
                 BulkValue::Default => out.extend_from_slice(b"DEFAULT"),
                 BulkValue::Ignore => {

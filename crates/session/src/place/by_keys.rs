@@ -8,7 +8,9 @@ use sqltext::{Insert, Source, Span, edited};
 
 use super::inner::{Heard, Sheet};
 use super::many::{BATCH_ROWS, Step, Stop, Tally};
+use crate::place::run;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
 
 /// Rows in one UPDATE that gives each a value of its own: each is looked for among all of them.
 const VARIED_ROWS: usize = 100;
@@ -20,22 +22,18 @@ type Row = Vec<Option<Vec<u8>>>;
 type Alike<'s> = (Vec<Option<&'s [u8]>>, Vec<&'s Row>);
 
 impl Session {
-    /// What a statement only reads must stay as it is until the statement's transaction ends, as it does
-    /// on one server that keeps a log by statements.
-    pub(super) fn shares(&self) -> bool {
-        !["transaction_isolation", "tx_isolation"]
-            .iter()
-            .filter_map(|name| self.variables.state.variable(name))
-            .any(|level| matches!(level, b"READ-COMMITTED" | b"READ-UNCOMMITTED"))
-    }
-
     /// UPDATE and DELETE whose rows depend on others. True for a DELETE.
     pub(super) async fn change_by_rows(&mut self, text: &[u8], tally: &mut Tally) -> Step<bool> {
         let text = self.known(text.to_vec()).await?;
-        let shares = self.shares();
-        let plan = self
-            .planned(&text, |text, asked| planner::by_keys(text, asked, shares))
-            .map_err(|(error, detail)| Stop::Told(error, detail))?;
+        let shares = self.variables.shares();
+        let plan = run::planned(
+            &self.core,
+            &self.handle,
+            &self.variables,
+            &text,
+            |text, asked| planner::by_keys(text, asked, shares),
+        )
+        .map_err(|(error, detail)| Stop::Told(error, detail))?;
         let sheet = self.rows_of(plan.read, &plan.text).await?;
         let values = plan.targets.iter().flat_map(|target| &target.set);
         for (column, to) in values {
@@ -109,18 +107,100 @@ impl Session {
         }
         if varied {
             for rows in rows.chunks(VARIED_ROWS) {
-                let text = self.change_text(target, sheet, rows, true)?;
+                let text = self.variables.change_text(target, sheet, rows, true)?;
                 self.write_inner(&text, tally).await?;
             }
             return Ok(());
         }
         for (_, rows) in alike {
             for rows in rows.chunks(BATCH_ROWS) {
-                let text = self.change_text(target, sheet, rows, false)?;
+                let text = self.variables.change_text(target, sheet, rows, false)?;
                 self.write_inner(&text, tally).await?;
             }
         }
         Ok(())
+    }
+
+    /// An INSERT of rows with queries among their values: they are answered first, and stay true until
+    /// the transaction ends.
+    pub(super) async fn insert_computed(
+        &mut self,
+        text: &[u8],
+        insert: &Insert,
+        tally: &mut Tally,
+    ) -> Step<()> {
+        let values: Vec<Span> = match &insert.source {
+            Source::Rows { values, .. } => values.clone(),
+            Source::Set(set) => set.iter().map(|(_, value)| *value).collect(),
+            Source::Query(_) => Vec::new(),
+        };
+        let has_query = |span: &Span| {
+            let all = sqltext::pieces(span.of(text), &self.variables.mode).unwrap_or_default();
+            all.iter().any(|piece| piece.is(span.of(text), "SELECT"))
+        };
+        let spans: Vec<Span> = values.into_iter().filter(has_query).collect();
+        if spans.is_empty() {
+            return Err(Stop::Refused("the INSERT is not understood"));
+        }
+        if insert.returns {
+            return Err(Stop::Refused(
+                "INSERT … RETURNING with queries among its values is not known over several groups: \
+                 ask for the values first",
+            ));
+        }
+        let mut query = b"SELECT ".to_vec();
+        for (number, span) in spans.iter().enumerate() {
+            let comma = if number == 0 { "" } else { ", " };
+            query.extend_from_slice(comma.as_bytes());
+            query.extend_from_slice(span.of(text));
+            query.extend_from_slice(format!(" AS `heddle {number}`").as_bytes());
+        }
+        let query = self.known(query).await?;
+        let changing = Changing {
+            targets: &[],
+            shares: self.variables.shares(),
+        };
+        let answer = run::planned(
+            &self.core,
+            &self.handle,
+            &self.variables,
+            &query,
+            |text, asked| {
+                let asked = planner::Asked {
+                    changing: Some(changing),
+                    ..*asked
+                };
+                planner::to_change(text, &asked)
+            },
+        );
+        let answer = answer.map_err(|(error, detail)| Stop::Told(error, detail))?;
+        let query = String::from_utf8_lossy(&query).into_owned();
+        let sheet = self.rows_of(answer, &query).await?;
+        let [row] = &sheet.rows[..] else {
+            return Err(Stop::Refused("the INSERT is not understood"));
+        };
+        let mut edits = Vec::with_capacity(spans.len());
+        for (number, span) in spans.iter().enumerate() {
+            let value = self.variables.written(&sheet, row, &[number])?;
+            let value = String::from_utf8(value).map_err(|_| {
+                Stop::Refused(
+                    "text in this character set cannot be written out: use SET NAMES utf8mb4",
+                )
+            })?;
+            edits.push(((span.start as usize, span.end as usize), value));
+        }
+        self.write_inner(&edited(text, edits), tally).await
+    }
+}
+
+impl SessionVariables {
+    /// What a statement only reads must stay as it is until the statement's transaction ends, as it does
+    /// on one server that keeps a log by statements.
+    pub(super) fn shares(&self) -> bool {
+        !["transaction_isolation", "tx_isolation"]
+            .iter()
+            .filter_map(|name| self.state.variable(name))
+            .any(|level| matches!(level, b"READ-COMMITTED" | b"READ-UNCOMMITTED"))
     }
 
     /// The statement for some rows; `varied`: their values differ.
@@ -190,70 +270,5 @@ impl Session {
             return Ok([b"'", &**bytes, b"'"].concat());
         }
         Ok(format!("_{charset} x'{}'", hex::encode(bytes)).into_bytes())
-    }
-
-    /// An INSERT of rows with queries among their values: they are answered first, and stay true until
-    /// the transaction ends.
-    pub(super) async fn insert_computed(
-        &mut self,
-        text: &[u8],
-        insert: &Insert,
-        tally: &mut Tally,
-    ) -> Step<()> {
-        let values: Vec<Span> = match &insert.source {
-            Source::Rows { values, .. } => values.clone(),
-            Source::Set(set) => set.iter().map(|(_, value)| *value).collect(),
-            Source::Query(_) => Vec::new(),
-        };
-        let has_query = |span: &Span| {
-            let all = sqltext::pieces(span.of(text), &self.variables.mode).unwrap_or_default();
-            all.iter().any(|piece| piece.is(span.of(text), "SELECT"))
-        };
-        let spans: Vec<Span> = values.into_iter().filter(has_query).collect();
-        if spans.is_empty() {
-            return Err(Stop::Refused("the INSERT is not understood"));
-        }
-        if insert.returns {
-            return Err(Stop::Refused(
-                "INSERT … RETURNING with queries among its values is not known over several groups: \
-                 ask for the values first",
-            ));
-        }
-        let mut query = b"SELECT ".to_vec();
-        for (number, span) in spans.iter().enumerate() {
-            let comma = if number == 0 { "" } else { ", " };
-            query.extend_from_slice(comma.as_bytes());
-            query.extend_from_slice(span.of(text));
-            query.extend_from_slice(format!(" AS `heddle {number}`").as_bytes());
-        }
-        let query = self.known(query).await?;
-        let changing = Changing {
-            targets: &[],
-            shares: self.shares(),
-        };
-        let answer = self.planned(&query, |text, asked| {
-            let asked = planner::Asked {
-                changing: Some(changing),
-                ..*asked
-            };
-            planner::to_change(text, &asked)
-        });
-        let answer = answer.map_err(|(error, detail)| Stop::Told(error, detail))?;
-        let query = String::from_utf8_lossy(&query).into_owned();
-        let sheet = self.rows_of(answer, &query).await?;
-        let [row] = &sheet.rows[..] else {
-            return Err(Stop::Refused("the INSERT is not understood"));
-        };
-        let mut edits = Vec::with_capacity(spans.len());
-        for (number, span) in spans.iter().enumerate() {
-            let value = self.written(&sheet, row, &[number])?;
-            let value = String::from_utf8(value).map_err(|_| {
-                Stop::Refused(
-                    "text in this character set cannot be written out: use SET NAMES utf8mb4",
-                )
-            })?;
-            edits.push(((span.start as usize, span.end as usize), value));
-        }
-        self.write_inner(&edited(text, edits), tally).await
     }
 }

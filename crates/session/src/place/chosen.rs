@@ -16,6 +16,8 @@ use sqltext::{Class, Scan};
 use super::{Where, group};
 use crate::exec::Shape;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
+use crate::statement_run::StatementRun;
 
 /// What a session has set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,11 +39,6 @@ impl Chosen {
 type Wrong = (ClientError, String);
 
 impl Session {
-    /// The client has a say in where this statement goes.
-    pub(super) fn has_chosen(&self, shape: &Shape) -> bool {
-        shape.shard_hint || self.run.chosen.is_some()
-    }
-
     /// Where a planned statement goes, whose own spot is `spot`; `None` where the choice is not about
     /// it.
     pub(super) fn place_chosen(
@@ -63,10 +60,11 @@ impl Session {
         if !about {
             return None;
         }
-        let chosen = match self.chosen_group(shape, text, snapshot, sharding)? {
-            Ok(chosen) => chosen,
-            Err((error, detail)) => return Some(Where::Refuse(error, detail)),
-        };
+        let chosen =
+            match chosen_group(&self.variables, &self.run, shape, text, snapshot, sharding)? {
+                Ok(chosen) => chosen,
+                Err((error, detail)) => return Some(Where::Refuse(error, detail)),
+            };
         let elsewhere = match spot {
             Spot::Group(own) => *own != chosen.name,
             Spot::Rows(_) => true,
@@ -84,49 +82,21 @@ impl Session {
         }
         Some(Where::Group(chosen))
     }
+}
 
-    /// The group that the session or the statement's hint has chosen.
-    pub(super) fn chosen_group(
-        &self,
-        shape: &Shape,
-        text: &[u8],
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Option<Result<Arc<Group>, Wrong>> {
-        let mut chosen = self.run.chosen.as_deref().cloned().unwrap_or_default();
-        if shape.shard_hint {
-            let mut scan = Scan::new();
-            scan.read(text, &self.variables.mode);
-            let hint = |name: &str| {
-                let value = scan.hint.get(text, name)?;
-                Some(String::from_utf8_lossy(value).into_owned())
-            };
-            if let Some(key) = hint("shard_key") {
-                chosen.shard_key = Some(key);
-                chosen.global_table.clear();
-            }
-            if let Some(table) = hint("shard_table") {
-                chosen.shard_table = table;
-            }
-            if let Some(table) = hint("global_table") {
-                chosen = Chosen {
-                    global_table: table,
-                    ..Chosen::default()
-                };
-            }
-        }
-        if !chosen.global_table.is_empty() {
-            return Some(self.global_group(&chosen.global_table, snapshot, sharding));
-        }
-        let key = chosen.shard_key.as_ref()?;
-        Some(self.group_of_key(&chosen.shard_table, key, text, snapshot, sharding))
+impl StatementRun {
+    /// The client has a say in where this statement goes.
+    pub(super) fn has_chosen(&self, shape: &Shape) -> bool {
+        shape.shard_hint || self.chosen.is_some()
     }
+}
 
+impl SessionVariables {
     fn split_name<'n>(&self, name: &'n str) -> (String, &'n str) {
         match name.split_once('.') {
             Some((database, table)) => (database.to_owned(), table),
             None => {
-                let database = self.variables.state.database().unwrap_or_default();
+                let database = self.state.database().unwrap_or_default();
                 (String::from_utf8_lossy(database).into_owned(), name)
             }
         }
@@ -160,17 +130,15 @@ impl Session {
         sharding: &Sharding,
     ) -> Result<Arc<Group>, Wrong> {
         let table = match name {
-            "" => sqltext::tables(text, &self.variables.mode)
-                .iter()
-                .find_map(|it| {
-                    let (session, _) = self.split_name("");
-                    let database = it.database.as_deref().map(String::from_utf8_lossy);
-                    let database = database.as_deref().unwrap_or(&session);
-                    match sharding.placed(database, &String::from_utf8_lossy(&it.name)) {
-                        Placed::Sharded(table) => Some(table),
-                        _ => None,
-                    }
-                }),
+            "" => sqltext::tables(text, &self.mode).iter().find_map(|it| {
+                let (session, _) = self.split_name("");
+                let database = it.database.as_deref().map(String::from_utf8_lossy);
+                let database = database.as_deref().unwrap_or(&session);
+                match sharding.placed(database, &String::from_utf8_lossy(&it.name)) {
+                    Placed::Sharded(table) => Some(table),
+                    _ => None,
+                }
+            }),
             _ => {
                 let (database, table) = self.split_name(name);
                 match sharding.placed(&database, table) {
@@ -196,22 +164,61 @@ impl Session {
             Err(Nowhere::Disabled { shard }) => Err((error::SHARD_DISABLED, shard.to_string())),
         }
     }
+}
 
-    /// Where a statement goes that is not planned, by choice.
-    pub(super) fn unplanned_chosen(
-        &self,
-        shape: &Shape,
-        text: &[u8],
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Option<Where> {
-        if !matches!(shape.class, Class::Show | Class::Call | Class::Other) {
-            return None;
+/// The group that the session or the statement's hint has chosen.
+pub(super) fn chosen_group(
+    variables: &SessionVariables,
+    run: &StatementRun,
+    shape: &Shape,
+    text: &[u8],
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Option<Result<Arc<Group>, Wrong>> {
+    let mut chosen = run.chosen.as_deref().cloned().unwrap_or_default();
+    if shape.shard_hint {
+        let mut scan = Scan::new();
+        scan.read(text, &variables.mode);
+        let hint = |name: &str| {
+            let value = scan.hint.get(text, name)?;
+            Some(String::from_utf8_lossy(value).into_owned())
+        };
+        if let Some(key) = hint("shard_key") {
+            chosen.shard_key = Some(key);
+            chosen.global_table.clear();
         }
-        match self.chosen_group(shape, text, snapshot, sharding)? {
-            Ok(group) => Some(Where::Group(group)),
-            Err((error, detail)) => Some(Where::Refuse(error, detail)),
+        if let Some(table) = hint("shard_table") {
+            chosen.shard_table = table;
         }
+        if let Some(table) = hint("global_table") {
+            chosen = Chosen {
+                global_table: table,
+                ..Chosen::default()
+            };
+        }
+    }
+    if !chosen.global_table.is_empty() {
+        return Some(variables.global_group(&chosen.global_table, snapshot, sharding));
+    }
+    let key = chosen.shard_key.as_ref()?;
+    Some(variables.group_of_key(&chosen.shard_table, key, text, snapshot, sharding))
+}
+
+/// Where a statement goes that is not planned, by choice.
+pub(super) fn unplanned_chosen(
+    variables: &SessionVariables,
+    run: &StatementRun,
+    shape: &Shape,
+    text: &[u8],
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Option<Where> {
+    if !matches!(shape.class, Class::Show | Class::Call | Class::Other) {
+        return None;
+    }
+    match chosen_group(variables, run, shape, text, snapshot, sharding)? {
+        Ok(group) => Some(Where::Group(group)),
+        Err((error, detail)) => Some(Where::Refuse(error, detail)),
     }
 }
 

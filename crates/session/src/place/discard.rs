@@ -4,7 +4,7 @@ use farm::error;
 
 use super::inner::Heard;
 use crate::end::End;
-use crate::session::Session;
+use crate::session::{self, Session};
 
 impl Session {
     /// Runs a DO to its OK.
@@ -18,7 +18,10 @@ impl Session {
         match self.inner(&[b"SELECT ", expressions].concat()).await? {
             Heard::Refused(refusal) => self.client.pass_refusal(&refusal).await,
             Heard::Rows(_) | Heard::Ok { .. } => {
-                let ok = mysql_wire::reply::OkPacket::new(self.status_now());
+                let ok = mysql_wire::reply::OkPacket::new(session::status_now(
+                    &self.variables,
+                    &self.transaction,
+                ));
                 self.client.ok_with(&ok).await
             }
         }

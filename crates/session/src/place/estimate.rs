@@ -3,8 +3,10 @@
 
 use sqltext::Dialect;
 
+use crate::login::SessionUser;
 use crate::operator::Answer;
-use crate::session::Session;
+use crate::per_core::Core;
+use crate::session_variables::SessionVariables;
 
 /// The places in `HEDDLE EXPLAIN`.
 const TIER: usize = 0;
@@ -14,57 +16,64 @@ const STATEMENT: usize = 2;
 /// What stands in front of groups of which any one will do.
 const ANY: &str = "any of ";
 
-impl Session {
-    /// Adds the column `rows`: NULL where nothing is read, or nobody knows.
-    pub(crate) async fn estimate(&mut self, answer: &mut Answer) {
-        answer.columns.push("rows".to_owned());
-        for row in &mut answer.rows {
-            let cell = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
-            let (tier, groups, text) = (cell(TIER), cell(GROUPS), cell(STATEMENT));
-            let reads = matches!(&*tier, "pushed" | "gathered" | "pulled");
-            let rows = match reads && !groups.is_empty() {
-                true => self.rows_of_part(&groups, &text).await,
-                false => None,
-            };
-            row.push(rows.map(|rows| rows.to_string()));
-        }
+/// Adds the column `rows`: NULL where nothing is read, or nobody knows.
+pub(crate) async fn estimate(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    answer: &mut Answer,
+) {
+    answer.columns.push("rows".to_owned());
+    for row in &mut answer.rows {
+        let cell = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
+        let (tier, groups, text) = (cell(TIER), cell(GROUPS), cell(STATEMENT));
+        let reads = matches!(&*tier, "pushed" | "gathered" | "pulled");
+        let rows = match reads && !groups.is_empty() {
+            true => rows_of_part(core, user, variables, &groups, &text).await,
+            false => None,
+        };
+        row.push(rows.map(|rows| rows.to_string()));
     }
+}
 
-    async fn rows_of_part(&self, groups: &str, text: &str) -> Option<u64> {
-        let (names, count) = match groups.strip_prefix(ANY) {
-            Some(names) => (names, 1),
-            None => (groups, groups.split(',').count() as u64),
-        };
-        let snapshot = self.core.snapshot();
-        let group = snapshot.group(names.split(',').next()?)?;
-        let pass = &self.user.identity.pass;
-        let taken = self
-            .core
-            .take_from_primary(group.number, pass, &self.variables.state, false);
-        let question = format!("EXPLAIN {text}");
-        let table = taken.await.ok()?.ask(question.as_bytes()).await.ok()?;
-        let (rows, filtered) = match self.variables.mode.dialect {
-            Dialect::MariaDb => (8, None),
-            Dialect::MySql => (9, Some(10)),
-        };
-        let number = |cells: &[Option<Vec<u8>>], at: usize| -> Option<f64> {
-            let text = std::str::from_utf8(cells.get(at)?.as_deref()?).ok()?;
-            text.parse().ok()
-        };
-        let first = table.rows.first()?.first()?.clone();
-        // The tables of the outermost block are joined: so many pairs are looked at.
-        let outer = table
-            .rows
-            .iter()
-            .filter(|cells| cells.first() == Some(&first));
-        let product: f64 = outer
-            .map(|cells| {
-                let of = number(cells, rows).unwrap_or(1.0);
-                let share = filtered.and_then(|at| number(cells, at)).unwrap_or(100.0);
-                of * share / 100.0
-            })
-            .product();
-        let all = product.ceil() * count as f64;
-        (all.is_finite() && all >= 0.0).then_some(all as u64)
-    }
+async fn rows_of_part(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    groups: &str,
+    text: &str,
+) -> Option<u64> {
+    let (names, count) = match groups.strip_prefix(ANY) {
+        Some(names) => (names, 1),
+        None => (groups, groups.split(',').count() as u64),
+    };
+    let snapshot = core.snapshot();
+    let group = snapshot.group(names.split(',').next()?)?;
+    let pass = &user.identity.pass;
+    let taken = core.take_from_primary(group.number, pass, &variables.state, false);
+    let question = format!("EXPLAIN {text}");
+    let table = taken.await.ok()?.ask(question.as_bytes()).await.ok()?;
+    let (rows, filtered) = match variables.mode.dialect {
+        Dialect::MariaDb => (8, None),
+        Dialect::MySql => (9, Some(10)),
+    };
+    let number = |cells: &[Option<Vec<u8>>], at: usize| -> Option<f64> {
+        let text = std::str::from_utf8(cells.get(at)?.as_deref()?).ok()?;
+        text.parse().ok()
+    };
+    let first = table.rows.first()?.first()?.clone();
+    // The tables of the outermost block are joined: so many pairs are looked at.
+    let outer = table
+        .rows
+        .iter()
+        .filter(|cells| cells.first() == Some(&first));
+    let product: f64 = outer
+        .map(|cells| {
+            let of = number(cells, rows).unwrap_or(1.0);
+            let share = filtered.and_then(|at| number(cells, at)).unwrap_or(100.0);
+            of * share / 100.0
+        })
+        .product();
+    let all = product.ceil() * count as f64;
+    (all.is_finite() && all >= 0.0).then_some(all as u64)
 }

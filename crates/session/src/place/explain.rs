@@ -12,8 +12,14 @@ use sqltext::{Mode, Span};
 
 use super::{Where, is_planned};
 use crate::exec::{Job, Shape};
+use crate::group_connections::GroupConnections;
 use crate::operator::Answer;
+use crate::per_core::{Core, Handle};
+use crate::place::names;
+use crate::place::{load, run};
+use crate::prepared::PreparedStatements;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
 
 const COLUMNS: [&str; 5] = ["tier", "groups", "statement", "then", "reason"];
 
@@ -31,19 +37,27 @@ impl Session {
         let snapshot = self.core.snapshot();
         let sharding = snapshot.sharding.as_ref()?;
         if !is_planned(shape) {
-            return self.explain_unplanned(text, shape, &snapshot, sharding);
+            return explain_unplanned(
+                &self.variables,
+                &self.connections,
+                &self.prepared,
+                text,
+                shape,
+                &snapshot,
+                sharding,
+            );
         }
-        let plan = self.make_plan(text, shape, &snapshot, sharding)?;
+        let plan = self.variables.make_plan(text, shape, &snapshot, sharding)?;
         let slots = sqltext::slots(text, &self.variables.mode);
         let spans: Vec<Span> = slots.iter().map(|slot| slot.span).collect();
         let literals = Literals {
             text,
             spans: &spans,
             mode: &self.variables.mode,
-            utf8: self.is_utf8(),
+            utf8: self.variables.is_utf8(),
         };
         let spot = plan.spot(&self.statement_of(text, &literals), sharding);
-        if self.has_chosen(shape)
+        if self.run.has_chosen(shape)
             && let Some(Where::Group(group)) =
                 self.place_chosen(&plan, &spot, shape, text, &snapshot, sharding)
         {
@@ -59,7 +73,14 @@ impl Session {
             Spot::Limited(_) => {
                 Some("the keys of the rows are read with locks, then they are changed".to_owned())
             }
-            Spot::ByKeys => return Some(self.explain_by_keys(text)),
+            Spot::ByKeys => {
+                return Some(explain_by_keys(
+                    &self.core,
+                    &self.handle,
+                    &self.variables,
+                    text,
+                ));
+            }
             Spot::Select => Some("the query's rows are read, then inserted".to_owned()),
             _ => None,
         };
@@ -71,7 +92,15 @@ impl Session {
             let row = ["several steps", &groups, &shown(text), &first, ""];
             return Some(rows(vec![row.map(str::to_owned)]));
         }
-        match self.answer_spot(spot, || Some(text.to_vec()), false, &snapshot, sharding) {
+        match names::answer_spot(
+            &self.variables,
+            &self.connections,
+            spot,
+            || Some(text.to_vec()),
+            false,
+            &snapshot,
+            sharding,
+        ) {
             Where::Group(group) => Some(Explained::Group(group)),
             Where::Parts(writing) => {
                 let then = match writing.same {
@@ -84,7 +113,12 @@ impl Session {
                 Some(rows(writing.parts.iter().map(row).collect()))
             }
             Where::Rows(text) => Some(
-                match self.answer_of(&without_values(text, &self.variables.mode)) {
+                match run::answer_of(
+                    &self.core,
+                    &self.handle,
+                    &self.variables,
+                    &without_values(text, &self.variables.mode),
+                ) {
                     Ok(planned) => rows(planned_rows(&planned)),
                     Err((error, detail)) => refused(error.text(&[&detail])),
                 },
@@ -93,47 +127,63 @@ impl Session {
             _ => None,
         }
     }
+}
 
-    fn explain_by_keys(&self, text: &[u8]) -> Explained {
-        let text = without_values(text.to_vec(), &self.variables.mode);
-        match self.planned(&text, |text, asked| {
-            planner::by_keys(text, asked, self.shares())
-        }) {
-            Ok(plan) => {
-                let then = "the rows that are meant are read with locks, then they are changed by their keys";
-                let mut all = planned_rows(&plan.read);
-                all.iter_mut().for_each(|row| row[4] = then.to_owned());
-                rows(all)
-            }
-            Err((error, detail)) => refused(error.text(&[&detail])),
+fn explain_by_keys(
+    core: &Core,
+    handle: &Handle,
+    variables: &SessionVariables,
+    text: &[u8],
+) -> Explained {
+    let text = without_values(text.to_vec(), &variables.mode);
+    match run::planned(core, handle, variables, &text, |text, asked| {
+        planner::by_keys(text, asked, variables.shares())
+    }) {
+        Ok(plan) => {
+            let then =
+                "the rows that are meant are read with locks, then they are changed by their keys";
+            let mut all = planned_rows(&plan.read);
+            all.iter_mut().for_each(|row| row[4] = then.to_owned());
+            rows(all)
         }
+        Err((error, detail)) => refused(error.text(&[&detail])),
     }
+}
 
-    /// The same of a statement whose keys are not looked for.
-    fn explain_unplanned(
-        &self,
-        text: &[u8],
-        shape: &Shape,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Option<Explained> {
-        let job = Job::Frame(Expect::Results);
-        let place = match self.place_load(shape, text, job, snapshot, sharding) {
-            Some(place) => place,
-            None => self.place_by_names(text, shape, snapshot, sharding),
-        };
-        match place {
-            Where::Load(plan) => Some(loaded(&plan)),
-            Where::Group(group) => Some(Explained::Group(group)),
-            Where::Refuse(error, detail) => Some(refused(error.text(&[&detail]))),
-            Where::Upkeep(parts) => {
-                let groups = parts.iter().map(|part| part.group.to_string());
-                let groups = groups.collect::<Vec<_>>().join(",");
-                let row = ["each group", &groups, &shown(text), "rows are appended", ""];
-                Some(rows(vec![row.map(str::to_owned)]))
-            }
-            _ => None,
+/// The same of a statement whose keys are not looked for.
+fn explain_unplanned(
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    prepared: &PreparedStatements,
+    text: &[u8],
+    shape: &Shape,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Option<Explained> {
+    let job = Job::Frame(Expect::Results);
+    let place = match load::place_load(variables, shape, text, job, snapshot, sharding) {
+        Some(place) => place,
+        None => names::place_by_names(
+            variables,
+            connections,
+            prepared,
+            text,
+            shape,
+            snapshot,
+            sharding,
+        ),
+    };
+    match place {
+        Where::Load(plan) => Some(loaded(&plan)),
+        Where::Group(group) => Some(Explained::Group(group)),
+        Where::Refuse(error, detail) => Some(refused(error.text(&[&detail]))),
+        Where::Upkeep(parts) => {
+            let groups = parts.iter().map(|part| part.group.to_string());
+            let groups = groups.collect::<Vec<_>>().join(",");
+            let row = ["each group", &groups, &shown(text), "rows are appended", ""];
+            Some(rows(vec![row.map(str::to_owned)]))
         }
+        _ => None,
     }
 }
 

@@ -9,10 +9,17 @@ use sqltext::{PieceKind, Verb, pieces};
 
 use super::inner::Heard;
 use super::{Names, Where, group};
+use crate::client::Client;
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::group_connections::GroupConnections;
+use crate::per_core::Core;
+use crate::place::names;
+use crate::prepared::PreparedStatements;
 use crate::prepared_bytes::Portion;
-use crate::session::Session;
+use crate::session::{self, Session};
+use crate::session_variables::SessionVariables;
+use crate::transaction::Transaction;
 
 /// Statements that one session keeps.
 const TEXTS_MAX: usize = 1000;
@@ -39,74 +46,6 @@ pub(crate) struct InText {
 }
 
 impl Session {
-    /// Reads such a statement, if several groups may have a part in it.
-    pub(super) fn in_text(&self, shape: &Shape, text: &[u8]) -> Option<InText> {
-        let verb = shape.verb;
-        if !matches!(
-            verb,
-            Verb::Prepare | Verb::Execute | Verb::ExecuteImmediate | Verb::Deallocate
-        ) {
-            return None;
-        }
-        let all = pieces(text, &self.variables.mode)?;
-        let mut rest = all.iter().skip(1);
-        let name = |piece: &sqltext::Piece| {
-            let name = piece.name(text, &self.variables.mode)?;
-            Some(name.to_ascii_lowercase())
-        };
-        let mut found = InText {
-            verb,
-            name: Vec::new(),
-            source: None,
-            values: Vec::new(),
-        };
-        match verb {
-            Verb::Prepare => found.name = name(rest.next()?)?,
-            Verb::Execute => found.name = name(rest.next()?)?,
-            // DEALLOCATE PREPARE, DROP PREPARE.
-            Verb::Deallocate => found.name = name(rest.nth(1)?)?,
-            _ => drop(rest.next()?),
-        }
-        let mut rest: Vec<&sqltext::Piece> = rest.collect();
-        rest.retain(|piece| piece.kind != PieceKind::Semicolon);
-        if verb == Verb::Prepare {
-            rest = rest
-                .split_first()
-                .filter(|(from, _)| from.is(text, "FROM"))?
-                .1
-                .to_vec();
-        }
-        if matches!(verb, Verb::Prepare | Verb::ExecuteImmediate) {
-            let (first, behind) = rest.split_first()?;
-            let known = matches!(first.kind, PieceKind::Literal | PieceKind::UserVariable);
-            let alone = behind.first().is_none_or(|it| it.is(text, "USING"));
-            found.source = Some(first.span.of(text).to_vec()).filter(|_| known && alone);
-            rest = behind.to_vec();
-        }
-        if let Some((using, values)) = rest.split_first() {
-            let plain = using.is(text, "USING")
-                && values.iter().enumerate().all(|(at, piece)| match at % 2 {
-                    0 => matches!(piece.kind, PieceKind::UserVariable | PieceKind::Literal),
-                    _ => piece.kind == PieceKind::Comma,
-                });
-            if !plain {
-                return None;
-            }
-            let values = values.iter().step_by(2);
-            found.values = values.map(|it| it.span.of(text).to_vec()).collect();
-        }
-        let kept = self
-            .prepared
-            .texts
-            .as_ref()
-            .is_some_and(|it| it.contains_key(&*found.name));
-        let mine = match verb {
-            Verb::Execute | Verb::Deallocate => kept,
-            _ => found.source.is_some(),
-        };
-        mine.then_some(found)
-    }
-
     /// Runs it to its answer.
     pub(super) async fn run_in_text(
         &mut self,
@@ -119,7 +58,7 @@ impl Session {
                 if let Some(texts) = &mut self.prepared.texts {
                     texts.remove(&*found.name);
                 }
-                self.say_ok(b"").await
+                say_ok(&mut self.client, &self.variables, &self.transaction, b"").await
             }
             Verb::Execute => {
                 let texts = self.prepared.texts.as_ref();
@@ -132,7 +71,7 @@ impl Session {
                 let Some(text) = self.source_of(found).await? else {
                     return Ok(());
                 };
-                match self.place_of_source(&text) {
+                match place_of_source(&self.core, &self.variables, &self.connections, &text) {
                     Where::Rows(_) if found.verb == Verb::Prepare => {
                         self.keep_text(found, text).await
                     }
@@ -153,12 +92,6 @@ impl Session {
         }
     }
 
-    async fn say_ok(&mut self, info: &[u8]) -> Result<(), End> {
-        let mut ok = OkPacket::new(self.status_now());
-        ok.info = info;
-        self.client.ok_with(&ok).await
-    }
-
     async fn keep_text(&mut self, found: &InText, text: Vec<u8>) -> Result<(), End> {
         let texts = self.prepared.texts.get_or_insert_default();
         // The one of this name is gone in every case, as on the servers.
@@ -173,7 +106,13 @@ impl Session {
         };
         let text = text.into();
         texts.insert(found.name.clone().into(), Kept { text, _portion });
-        self.say_ok(b"Statement prepared").await
+        say_ok(
+            &mut self.client,
+            &self.variables,
+            &self.transaction,
+            b"Statement prepared",
+        )
+        .await
     }
 
     /// The text that is to be prepared. `None`: the client has been answered.
@@ -196,19 +135,6 @@ impl Session {
                 Ok(None)
             }
             Heard::Ok { .. } => Ok(Some(Vec::new())),
-        }
-    }
-
-    /// Where a text goes that is prepared in SQL: `Rows` when it is kept here.
-    fn place_of_source(&self, text: &[u8]) -> Where {
-        let snapshot = self.core.snapshot();
-        let Some(sharding) = &snapshot.sharding else {
-            return Where::Stay;
-        };
-        match self.by_names(text, &snapshot, sharding) {
-            Names::None => self.in_database(&snapshot, sharding),
-            Names::Whole(name) => group(&name, &snapshot),
-            Names::Part(_) => Where::Rows(Vec::new()),
         }
     }
 
@@ -255,5 +181,106 @@ impl Session {
         }
         made.extend_from_slice(&text[from..]);
         self.run_instead(&made).await
+    }
+}
+
+/// Reads such a statement, if several groups may have a part in it.
+pub(super) fn in_text(
+    variables: &SessionVariables,
+    prepared: &PreparedStatements,
+    shape: &Shape,
+    text: &[u8],
+) -> Option<InText> {
+    let verb = shape.verb;
+    if !matches!(
+        verb,
+        Verb::Prepare | Verb::Execute | Verb::ExecuteImmediate | Verb::Deallocate
+    ) {
+        return None;
+    }
+    let all = pieces(text, &variables.mode)?;
+    let mut rest = all.iter().skip(1);
+    let name = |piece: &sqltext::Piece| {
+        let name = piece.name(text, &variables.mode)?;
+        Some(name.to_ascii_lowercase())
+    };
+    let mut found = InText {
+        verb,
+        name: Vec::new(),
+        source: None,
+        values: Vec::new(),
+    };
+    match verb {
+        Verb::Prepare => found.name = name(rest.next()?)?,
+        Verb::Execute => found.name = name(rest.next()?)?,
+        // DEALLOCATE PREPARE, DROP PREPARE.
+        Verb::Deallocate => found.name = name(rest.nth(1)?)?,
+        _ => drop(rest.next()?),
+    }
+    let mut rest: Vec<&sqltext::Piece> = rest.collect();
+    rest.retain(|piece| piece.kind != PieceKind::Semicolon);
+    if verb == Verb::Prepare {
+        rest = rest
+            .split_first()
+            .filter(|(from, _)| from.is(text, "FROM"))?
+            .1
+            .to_vec();
+    }
+    if matches!(verb, Verb::Prepare | Verb::ExecuteImmediate) {
+        let (first, behind) = rest.split_first()?;
+        let known = matches!(first.kind, PieceKind::Literal | PieceKind::UserVariable);
+        let alone = behind.first().is_none_or(|it| it.is(text, "USING"));
+        found.source = Some(first.span.of(text).to_vec()).filter(|_| known && alone);
+        rest = behind.to_vec();
+    }
+    if let Some((using, values)) = rest.split_first() {
+        let plain = using.is(text, "USING")
+            && values.iter().enumerate().all(|(at, piece)| match at % 2 {
+                0 => matches!(piece.kind, PieceKind::UserVariable | PieceKind::Literal),
+                _ => piece.kind == PieceKind::Comma,
+            });
+        if !plain {
+            return None;
+        }
+        let values = values.iter().step_by(2);
+        found.values = values.map(|it| it.span.of(text).to_vec()).collect();
+    }
+    let kept = prepared
+        .texts
+        .as_ref()
+        .is_some_and(|it| it.contains_key(&*found.name));
+    let mine = match verb {
+        Verb::Execute | Verb::Deallocate => kept,
+        _ => found.source.is_some(),
+    };
+    mine.then_some(found)
+}
+
+async fn say_ok(
+    client: &mut Client,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    info: &[u8],
+) -> Result<(), End> {
+    let mut ok = OkPacket::new(session::status_now(variables, transaction));
+    ok.info = info;
+    client.ok_with(&ok).await
+}
+
+/// Where a text goes that is prepared in SQL: `Rows` when it is kept here.
+fn place_of_source(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    text: &[u8],
+) -> Where {
+    let snapshot = core.snapshot();
+    let Some(sharding) = &snapshot.sharding else {
+        return Where::Stay;
+    };
+    match variables.by_names(text, &snapshot, sharding) {
+        Names::None => names::in_database(variables, connections, &snapshot, sharding),
+        Names::Whole(name) => group(&name, &snapshot),
+        Names::Part(_) => Where::Rows(Vec::new()),
     }
 }

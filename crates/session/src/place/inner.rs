@@ -14,6 +14,7 @@ use sqltext::{Mode, Multibyte};
 
 use crate::end::End;
 use crate::exec::Job;
+use crate::query;
 use crate::refuse::ServerRefusal;
 use crate::session::Session;
 use crate::transcript::{BYTES_MAX, Transcript};
@@ -72,7 +73,7 @@ impl Session {
         let mut frame = Vec::with_capacity(payload.len() + HEADER_BYTES);
         packet::write(&mut frame, &mut 0, &payload);
         self.client.play(&frame);
-        let shape = self.query_shape();
+        let shape = query::query_shape(&self.core, &self.client, &self.variables);
         let job = Job::Frame(Expect::Results);
         let done = match answer {
             Some(answer) => Box::pin(self.answer_rows(answer, shape, job)).await,

@@ -7,6 +7,7 @@ use sqltext::{PieceKind, pieces};
 use super::inner::Heard;
 use crate::end::End;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
 
 /// Where the INTO of a query stands, with the variables.
 pub(super) struct Into {
@@ -15,33 +16,6 @@ pub(super) struct Into {
 }
 
 impl Session {
-    /// The INTO of a query whose row goes to user variables; `None` for every other one.
-    pub(super) fn variables_of(&self, text: &[u8]) -> Option<Into> {
-        let all = pieces(text, &self.variables.mode)?;
-        let mut depth = 0usize;
-        let at = all.iter().position(|piece| {
-            match piece.kind {
-                PieceKind::Open => depth += 1,
-                PieceKind::Close => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            depth == 0 && piece.is(text, "INTO")
-        })?;
-        let mut rest = all[at + 1..].iter();
-        let mut count = 0;
-        let end = loop {
-            let variable = rest
-                .next()
-                .filter(|it| it.kind == PieceKind::UserVariable)?;
-            count += 1;
-            if rest.next().is_none_or(|it| it.kind != PieceKind::Comma) {
-                break variable.span.end;
-            }
-        };
-        let place = (all[at].span.start as usize, end as usize);
-        Some(Into { place, count })
-    }
-
     /// Runs such a query to its OK.
     pub(super) async fn select_into(&mut self, text: &[u8], into: &Into) -> Result<(), End> {
         let (start, end) = into.place;
@@ -79,4 +53,31 @@ impl Session {
         let text = [b"SELECT ", &*values, b" ", from.as_bytes(), b" ", variables].concat();
         self.run_instead(&text).await
     }
+}
+
+/// The INTO of a query whose row goes to user variables; `None` for every other one.
+pub(super) fn variables_of(variables: &SessionVariables, text: &[u8]) -> Option<Into> {
+    let all = pieces(text, &variables.mode)?;
+    let mut depth = 0usize;
+    let at = all.iter().position(|piece| {
+        match piece.kind {
+            PieceKind::Open => depth += 1,
+            PieceKind::Close => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && piece.is(text, "INTO")
+    })?;
+    let mut rest = all[at + 1..].iter();
+    let mut count = 0;
+    let end = loop {
+        let variable = rest
+            .next()
+            .filter(|it| it.kind == PieceKind::UserVariable)?;
+        count += 1;
+        if rest.next().is_none_or(|it| it.kind != PieceKind::Comma) {
+            break variable.span.end;
+        }
+    };
+    let place = (all[at].span.start as usize, end as usize);
+    Some(Into { place, count })
 }

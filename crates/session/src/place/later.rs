@@ -7,7 +7,13 @@ use sqltext::{Span, edited};
 
 use super::{Where, Writing};
 use crate::exec::{Job, Shape};
+use crate::group_connections::GroupConnections;
+use crate::login::SessionUser;
+use crate::per_core::Core;
+use crate::place::ids;
+use crate::place::names;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
 
 /// Rounds of one statement: ids, then expressions, and once more.
 const ROUNDS_MAX: usize = 4;
@@ -34,6 +40,7 @@ impl Session {
                 .as_ref()
                 .ok_or_else(|| refuse("the farm has no shard maps any more"))?;
             let plan = self
+                .variables
                 .make_plan(&text, shape, &snapshot, sharding)
                 .ok_or_else(|| refuse("the farm has no group"))?;
             let slots = sqltext::slots(&text, &mode);
@@ -42,18 +49,18 @@ impl Session {
                 text: &text,
                 spans: &spans,
                 mode: &mode,
-                utf8: self.is_utf8(),
+                utf8: self.variables.is_utf8(),
             };
             let statement = Statement {
                 text: &text,
                 mode: &mode,
                 values: &literals,
-                zero_is_value: self.keeps_zeros(),
+                zero_is_value: self.variables.keeps_zeros(),
             };
             let spot = plan.spot(&statement, sharding);
             let new = match (&spot, &plan.goes) {
                 (Spot::Ids(count), Goes::Insert(insert)) => {
-                    let first = self.ids(insert, u64::from(*count)).await?;
+                    let first = ids::ids(&self.core, insert, u64::from(*count)).await?;
                     insert_id.get_or_insert(first);
                     insert
                         .with_ids(&statement, first)
@@ -61,7 +68,15 @@ impl Session {
                 }
                 (Spot::Evaluate(spans), _) => {
                     let spans = spans.clone();
-                    let values = self.computed(&text, &spans).await?;
+                    let values = computed(
+                        &self.core,
+                        &self.user,
+                        &self.variables,
+                        &mut self.connections,
+                        &text,
+                        &spans,
+                    )
+                    .await?;
                     let edits: Vec<_> = spans
                         .iter()
                         .zip(values)
@@ -70,10 +85,10 @@ impl Session {
                     edited(&text, edits)
                 }
                 _ => {
-                    if let Some(id) = self.unheard_id(&plan, &spot, &statement)
+                    if let Some(id) = ids::unheard_id(&self.core, &plan, &spot, &statement)
                         && let Goes::Insert(insert) = &plan.goes
                     {
-                        self.raise_ids(insert, id).await?;
+                        ids::raise_ids(&self.core, insert, id).await?;
                     }
                     let returns = plan.returns();
                     return Ok(self.ready(spot, text, insert_id, returns, &snapshot, sharding));
@@ -96,13 +111,23 @@ impl Session {
     ) -> Where {
         let spot = match spot {
             Spot::Group(group) => Spot::Each(vec![group]),
-            Spot::Anywhere | Spot::AnyOf(_) => match self.in_database(snapshot, sharding) {
-                Where::Group(group) => Spot::Each(vec![group.name.clone()]),
-                other => return other,
-            },
+            Spot::Anywhere | Spot::AnyOf(_) => {
+                match names::in_database(&self.variables, &self.connections, snapshot, sharding) {
+                    Where::Group(group) => Spot::Each(vec![group.name.clone()]),
+                    other => return other,
+                }
+            }
             other => other,
         };
-        match self.answer_spot(spot, || Some(text), returns, snapshot, sharding) {
+        match names::answer_spot(
+            &self.variables,
+            &self.connections,
+            spot,
+            || Some(text),
+            returns,
+            snapshot,
+            sharding,
+        ) {
             Where::Parts(writing) => Where::Parts(Writing {
                 insert_id,
                 ..writing
@@ -111,84 +136,90 @@ impl Session {
             other => other,
         }
     }
+}
 
-    /// The seat where a question is asked: routines and sequences are of one group.
-    fn seat_of_calls(&self, query: &[u8]) -> u32 {
-        let snapshot = self.core.snapshot();
-        let place = own_call(query, &self.variables.mode)
-            .zip(snapshot.sharding.as_ref())
-            .map(|(call, sharding)| self.at_call(&call, &snapshot, sharding));
-        match place {
-            Some(Where::Group(group)) => group.number,
-            _ => self.connections.current.group,
-        }
+/// The seat where a question is asked: routines and sequences are of one group.
+fn seat_of_calls(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    query: &[u8],
+) -> u32 {
+    let snapshot = core.snapshot();
+    let place = own_call(query, &variables.mode)
+        .zip(snapshot.sharding.as_ref())
+        .map(|(call, sharding)| variables.at_call(&call, &snapshot, sharding));
+    match place {
+        Some(Where::Group(group)) => group.number,
+        _ => connections.current.group,
     }
+}
 
-    /// What these expressions of a text are, written as literals: a server says.
-    async fn computed(
-        &mut self,
-        text: &[u8],
-        spans: &[Span],
-    ) -> Result<Vec<String>, (ClientError, String)> {
-        let bad = |why: String| {
-            let why = format!("the shard key cannot be computed: {why}");
-            (error::NOT_OVER_GROUPS, why)
-        };
-        for span in spans {
-            let written = String::from_utf8_lossy(span.of(text)).to_lowercase();
-            // Other connections may have the session's variables, and other groups the rows.
-            if (written.contains('@') && self.connections.current.held.is_none())
-                || written.contains("select")
-            {
-                return Err(bad(format!("{written}: write its value out")));
-            }
-        }
-        let mut query = b"SELECT ".to_vec();
-        for (at, span) in spans.iter().enumerate() {
-            if at > 0 {
-                query.extend_from_slice(b", ");
-            }
-            query.push(b'(');
-            query.extend_from_slice(span.of(text));
-            query.push(b')');
-        }
-        let failed = |error: &dyn std::fmt::Display| {
-            let shown = String::from_utf8_lossy(&query);
-            bad(format!("{error}; asked by: {shown}"))
-        };
-        let seat = self.seat_of_calls(&query);
-        let table = match self
-            .connections
-            .current
-            .held
-            .as_mut()
-            .filter(|_| seat == self.connections.current.group)
+/// What these expressions of a text are, written as literals: a server says.
+async fn computed(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    text: &[u8],
+    spans: &[Span],
+) -> Result<Vec<String>, (ClientError, String)> {
+    let bad = |why: String| {
+        let why = format!("the shard key cannot be computed: {why}");
+        (error::NOT_OVER_GROUPS, why)
+    };
+    for span in spans {
+        let written = String::from_utf8_lossy(span.of(text)).to_lowercase();
+        // Other connections may have the session's variables, and other groups the rows.
+        if (written.contains('@') && connections.current.held.is_none())
+            || written.contains("select")
         {
-            Some(held) => held.lease.connection_mut().table(&query).await,
-            None => {
-                let taken = self
-                    .core
-                    .take_from_primary(seat, &self.user.identity.pass, &self.variables.state, false)
-                    .await;
-                let lease = taken.map_err(|_| failed(&"no server connection could be had"))?;
-                lease.ask(&query).await
-            }
-        };
-        let table = table.map_err(|error| failed(&error))?;
-        let row = table.rows.into_iter().next().unwrap_or_default();
-        let escapes = !self.variables.mode.no_backslash_escapes;
-        let values: Option<Vec<String>> = row
-            .into_iter()
-            .map(|cell| literal(cell, self.is_utf8(), escapes))
-            .collect();
-        let why = match self.is_utf8() {
-            true => "an expression whose value cannot be written out",
-            false => "its text is not UTF-8; use SET NAMES utf8mb4",
-        };
-        values
-            .filter(|values| values.len() == spans.len())
-            .ok_or_else(|| bad(why.to_owned()))
+            return Err(bad(format!("{written}: write its value out")));
+        }
     }
+    let mut query = b"SELECT ".to_vec();
+    for (at, span) in spans.iter().enumerate() {
+        if at > 0 {
+            query.extend_from_slice(b", ");
+        }
+        query.push(b'(');
+        query.extend_from_slice(span.of(text));
+        query.push(b')');
+    }
+    let failed = |error: &dyn std::fmt::Display| {
+        let shown = String::from_utf8_lossy(&query);
+        bad(format!("{error}; asked by: {shown}"))
+    };
+    let seat = seat_of_calls(core, variables, connections, &query);
+    let table = match connections
+        .current
+        .held
+        .as_mut()
+        .filter(|_| seat == connections.current.group)
+    {
+        Some(held) => held.lease.connection_mut().table(&query).await,
+        None => {
+            let taken = core
+                .take_from_primary(seat, &user.identity.pass, &variables.state, false)
+                .await;
+            let lease = taken.map_err(|_| failed(&"no server connection could be had"))?;
+            lease.ask(&query).await
+        }
+    };
+    let table = table.map_err(|error| failed(&error))?;
+    let row = table.rows.into_iter().next().unwrap_or_default();
+    let escapes = !variables.mode.no_backslash_escapes;
+    let values: Option<Vec<String>> = row
+        .into_iter()
+        .map(|cell| literal(cell, variables.is_utf8(), escapes))
+        .collect();
+    let why = match variables.is_utf8() {
+        true => "an expression whose value cannot be written out",
+        false => "its text is not UTF-8; use SET NAMES utf8mb4",
+    };
+    values
+        .filter(|values| values.len() == spans.len())
+        .ok_or_else(|| bad(why.to_owned()))
 }
 
 /// A value as a literal: texts quoted, with or without escapes. Where texts are in UTF-8, bytes that are

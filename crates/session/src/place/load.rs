@@ -6,47 +6,41 @@ use sqltext::Verb;
 
 use super::{Where, refuse};
 use crate::exec::{Job, Shape};
-use crate::session::Session;
+use crate::session_variables::SessionVariables;
 
-impl Session {
-    /// Where a LOAD DATA goes; `None` for other statements, and for one into a table of one group.
-    pub(super) fn place_load(
-        &self,
-        shape: &Shape,
-        text: &[u8],
-        job: Job,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Option<Where> {
-        if shape.verb != Verb::LoadData {
-            return None;
-        }
-        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
-        let sql_mode = self
-            .variables
-            .state
-            .variable("sql_mode")
-            .unwrap_or_default();
-        let sql_mode = String::from_utf8_lossy(sql_mode);
-        let asked = Loading {
-            sharding,
-            home: &snapshot.home()?.name,
-            database: &database,
-            mode: &self.variables.mode,
-            zero_is_value: self.keeps_zeros(),
-            strict: sql_mode.is_empty() || sql_mode.contains("STRICT_"),
-        };
-        match (load(text, &asked), job) {
-            (Ok(None), _) => None,
-            (Err(refusal), _) => Some(Where::Refuse(refusal.error, refusal.detail)),
-            (Ok(Some(_)), Job::Execute(_)) => Some(refuse(
-                "a prepared LOAD DATA cannot be split over groups: send it as text",
-            )),
-            (Ok(Some(_)), _) if !self.is_utf8() && !text.is_ascii() => Some(Where::Refuse(
-                error::NOT_OVER_GROUPS,
-                "its text is not UTF-8; use SET NAMES utf8mb4".to_owned(),
-            )),
-            (Ok(Some(plan)), _) => Some(Where::Load(Box::new(plan))),
-        }
+/// Where a LOAD DATA goes; `None` for other statements, and for one into a table of one group.
+pub(super) fn place_load(
+    variables: &SessionVariables,
+    shape: &Shape,
+    text: &[u8],
+    job: Job,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Option<Where> {
+    if shape.verb != Verb::LoadData {
+        return None;
+    }
+    let database = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
+    let sql_mode = variables.state.variable("sql_mode").unwrap_or_default();
+    let sql_mode = String::from_utf8_lossy(sql_mode);
+    let asked = Loading {
+        sharding,
+        home: &snapshot.home()?.name,
+        database: &database,
+        mode: &variables.mode,
+        zero_is_value: variables.keeps_zeros(),
+        strict: sql_mode.is_empty() || sql_mode.contains("STRICT_"),
+    };
+    match (load(text, &asked), job) {
+        (Ok(None), _) => None,
+        (Err(refusal), _) => Some(Where::Refuse(refusal.error, refusal.detail)),
+        (Ok(Some(_)), Job::Execute(_)) => Some(refuse(
+            "a prepared LOAD DATA cannot be split over groups: send it as text",
+        )),
+        (Ok(Some(_)), _) if !variables.is_utf8() && !text.is_ascii() => Some(Where::Refuse(
+            error::NOT_OVER_GROUPS,
+            "its text is not UTF-8; use SET NAMES utf8mb4".to_owned(),
+        )),
+        (Ok(Some(plan)), _) => Some(Where::Load(Box::new(plan))),
     }
 }

@@ -15,8 +15,10 @@ use super::inner::{Heard, Sheet};
 use crate::crossing::{COMMIT, ROLLBACK};
 use crate::end::End;
 use crate::exec::Job;
+use crate::per_core::Core;
 use crate::refuse::ServerRefusal;
-use crate::session::{Session, is_free};
+use crate::session::{self, Session, is_free};
+use crate::session_variables::SessionVariables;
 
 /// A statement of several steps within a transaction is undone to here when one of them fails. The
 /// statements of its steps have a savepoint of their own on each server, with another name.
@@ -100,7 +102,10 @@ impl Session {
         let alone = is_free(self.variables.status);
         match self.steps(work, alone).await {
             Ok((tally, info)) => {
-                let mut ok = mysql_wire::reply::OkPacket::new(self.status_now());
+                let mut ok = mysql_wire::reply::OkPacket::new(session::status_now(
+                    &self.variables,
+                    &self.transaction,
+                ));
                 ok.affected_rows = tally.affected_rows;
                 ok.last_insert_id = tally.insert_id;
                 ok.warnings = tally.warnings;
@@ -245,7 +250,7 @@ impl Session {
                     text.extend_from_slice(b", ");
                 }
                 text.push(b'(');
-                text.extend(self.written(sheet, row, columns)?);
+                text.extend(self.variables.written(sheet, row, columns)?);
                 text.push(b')');
                 count += 1;
             }
@@ -259,43 +264,6 @@ impl Session {
             }
         }
         Ok(())
-    }
-
-    pub(super) fn written(
-        &self,
-        sheet: &Sheet,
-        row: &[Option<Vec<u8>>],
-        columns: &[usize],
-    ) -> Step<Vec<u8>> {
-        sheet
-            .literals(row, columns, &self.variables.mode)
-            .ok_or(Stop::Refused(
-                "text in this character set cannot be written out: use SET NAMES utf8mb4",
-            ))
-    }
-
-    /// The table of a change, with its schema.
-    fn changed_table(&self, text: &[u8], change: &Change) -> Step<std::sync::Arc<TableSchema>> {
-        let name = |span: &Span| {
-            let name = sqltext::unquote(span.of(text), &self.variables.mode);
-            String::from_utf8_lossy(&name).into_owned()
-        };
-        let session = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
-        let database = change.database.as_ref().map(name);
-        let database = database.as_deref().unwrap_or(&session);
-        let snapshot = self.core.snapshot();
-        let schema = snapshot
-            .sharding
-            .as_ref()
-            .and_then(|sharding| sharding.schema(database, &name(&change.name)).cloned());
-        if schema.as_ref().is_some_and(|schema| schema.view) {
-            return Err(Stop::Refused("it changes a view: change its table"));
-        }
-        schema
-            .filter(|schema| !schema.primary.is_empty())
-            .ok_or(Stop::Refused(
-                "the table's primary key is not known, by which its rows would be changed",
-            ))
     }
 
     /// UPDATE and DELETE … LIMIT: the keys of the rows first, in the statement's order. True for a
@@ -313,7 +281,7 @@ impl Session {
                 "it is ordered by a number, which is no column of a statement that changes rows",
             ));
         }
-        let schema = self.changed_table(text, &change)?;
+        let schema = changed_table(&self.core, &self.variables, text, &change)?;
         let keys: Vec<String> = schema
             .primary
             .iter()
@@ -350,7 +318,7 @@ impl Session {
             for (at, row) in rows.iter().enumerate() {
                 let open = if at > 0 { ", (" } else { "(" };
                 text.extend_from_slice(open.as_bytes());
-                text.extend(self.written(sheet, row, &columns)?);
+                text.extend(self.variables.written(sheet, row, &columns)?);
                 text.push(b')');
             }
             text.push(b')');
@@ -365,7 +333,7 @@ impl Session {
         let change = sqltext::change(text, &mode).ok_or(Stop::Refused(
             "a shard key is changed by plain statements on one table only",
         ))?;
-        let schema = self.changed_table(text, &change)?;
+        let schema = changed_table(&self.core, &self.variables, text, &change)?;
         if reads_what_is_set(text, &change, &mode) {
             return Err(Stop::Refused(
                 "a value of it reads a column that is set in front of it: set the shard key in a \
@@ -452,6 +420,50 @@ impl Session {
             )),
         }
     }
+}
+
+impl SessionVariables {
+    pub(super) fn written(
+        &self,
+        sheet: &Sheet,
+        row: &[Option<Vec<u8>>],
+        columns: &[usize],
+    ) -> Step<Vec<u8>> {
+        sheet
+            .literals(row, columns, &self.mode)
+            .ok_or(Stop::Refused(
+                "text in this character set cannot be written out: use SET NAMES utf8mb4",
+            ))
+    }
+}
+
+/// The table of a change, with its schema.
+fn changed_table(
+    core: &Core,
+    variables: &SessionVariables,
+    text: &[u8],
+    change: &Change,
+) -> Step<std::sync::Arc<TableSchema>> {
+    let name = |span: &Span| {
+        let name = sqltext::unquote(span.of(text), &variables.mode);
+        String::from_utf8_lossy(&name).into_owned()
+    };
+    let session = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
+    let database = change.database.as_ref().map(name);
+    let database = database.as_deref().unwrap_or(&session);
+    let snapshot = core.snapshot();
+    let schema = snapshot
+        .sharding
+        .as_ref()
+        .and_then(|sharding| sharding.schema(database, &name(&change.name)).cloned());
+    if schema.as_ref().is_some_and(|schema| schema.view) {
+        return Err(Stop::Refused("it changes a view: change its table"));
+    }
+    schema
+        .filter(|schema| !schema.primary.is_empty())
+        .ok_or(Stop::Refused(
+            "the table's primary key is not known, by which its rows would be changed",
+        ))
 }
 
 /// Appends the table and the clauses that choose its rows, and locks them.

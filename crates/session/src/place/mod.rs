@@ -4,26 +4,27 @@
 //! by its digest and the comparison of one value. A farm without shard maps and assigned databases
 //! is not asked at all.
 
-mod bound;
-mod bulk;
-mod by_keys;
-mod chosen;
-mod discard;
-mod estimate;
-mod explain;
-mod ids;
-mod in_text;
-mod inner;
-mod into;
-mod later;
-mod load;
-mod many;
-mod own;
-mod plans;
-mod run;
-mod several;
-mod split;
-mod upkeep;
+pub(crate) mod bound;
+pub(crate) mod bulk;
+pub(crate) mod by_keys;
+pub(crate) mod chosen;
+pub(crate) mod discard;
+pub(crate) mod estimate;
+pub(crate) mod explain;
+pub(crate) mod ids;
+pub(crate) mod in_text;
+pub(crate) mod inner;
+pub(crate) mod into;
+pub(crate) mod later;
+pub(crate) mod load;
+pub(crate) mod many;
+pub(crate) mod names;
+pub(crate) mod own;
+pub(crate) mod plans;
+pub(crate) mod run;
+pub(crate) mod several;
+pub(crate) mod split;
+pub(crate) mod upkeep;
 
 use std::sync::Arc;
 
@@ -32,15 +33,19 @@ use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
 use planner::load::LoadPlan;
 use planner::place::{
-    Asked, Goes, Literals, OwnCall, Plan, Spot, Statement, Tables, Values, Whose, own_call, strays,
+    Asked, Goes, Literals, OwnCall, Plan, Spot, Statement, Tables, Values, Whose, strays,
 };
 use planner::{Catalog, Kind};
 use sqltext::{Class, Facts, Slot, Verb};
 
+use crate::client::Client;
 use crate::exec::{Job, Shape};
-use crate::fan::Part;
-use crate::fan::{Defining, Definition};
+use crate::fan::{Definition, Part};
+use crate::group_connections::GroupConnections;
+use crate::per_core::Core;
+use crate::query;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
 use bound::Bound;
 pub(crate) use chosen::Chosen;
 pub(crate) use explain::Explained;
@@ -114,12 +119,12 @@ impl Session {
     ) -> Where {
         let joined;
         let text = match job {
-            Job::Execute(id) => self.statement_text(id),
+            Job::Execute(id) => self.prepared.statement_text(id),
             Job::Prepare(_) => match &self.prepared.preparing {
                 Some((key, _)) => key.text.bytes(),
                 None => return Where::Stay,
             },
-            Job::Frame(Expect::Results) if self.is_command(Command::Query) => {
+            Job::Frame(Expect::Results) if is_command(&self.client, Command::Query) => {
                 match self.client.is_split() {
                     true => {
                         joined = mysql_wire::packet::joined(self.client.frame());
@@ -128,34 +133,57 @@ impl Session {
                     false => &self.client.payload()[1..],
                 }
             }
-            Job::Frame(_) if self.is_command(Command::InitDb) => {
+            Job::Frame(_) if is_command(&self.client, Command::InitDb) => {
                 let name = String::from_utf8_lossy(&self.client.payload()[1..]);
                 return of_database(&name, snapshot, sharding);
             }
-            Job::Frame(_) => return self.in_database(snapshot, sharding),
+            Job::Frame(_) => {
+                return names::in_database(&self.variables, &self.connections, snapshot, sharding);
+            }
         };
         if let Job::Prepare(_) = job {
-            return self.place_prepare(text, snapshot, sharding);
+            return names::place_prepare(
+                &self.variables,
+                &self.connections,
+                text,
+                snapshot,
+                sharding,
+            );
         }
         if shape.facts.contains(Facts::MULTIPLE) {
             return self.place_several(text, job, snapshot, sharding);
         }
         if !is_planned(shape) {
-            if self.has_chosen(shape)
-                && let Some(place) = self.unplanned_chosen(shape, text, snapshot, sharding)
+            if self.run.has_chosen(shape)
+                && let Some(place) = chosen::unplanned_chosen(
+                    &self.variables,
+                    &self.run,
+                    shape,
+                    text,
+                    snapshot,
+                    sharding,
+                )
             {
                 return place;
             }
-            return match self.place_load(shape, text, job, snapshot, sharding) {
+            return match load::place_load(&self.variables, shape, text, job, snapshot, sharding) {
                 Some(place) => place,
-                None => self.place_by_names(text, shape, snapshot, sharding),
+                None => names::place_by_names(
+                    &self.variables,
+                    &self.connections,
+                    &self.prepared,
+                    text,
+                    shape,
+                    snapshot,
+                    sharding,
+                ),
             };
         }
-        let Some(plan) = self.plan(text, shape, snapshot, sharding) else {
+        let Some(plan) = plan(&self.core, &self.variables, text, shape, snapshot, sharding) else {
             return Where::Stay;
         };
         let spot = match job {
-            Job::Execute(id) if self.is_command(Command::StmtBulkExecute) => {
+            Job::Execute(id) if is_command(&self.client, Command::StmtBulkExecute) => {
                 match place_of_bulk(&plan, snapshot) {
                     Some(place) => return place,
                     None => return Where::Bulk(id),
@@ -167,13 +195,21 @@ impl Session {
             },
             _ => self.spot_of_text(&plan, shape, text, sharding),
         };
-        if self.has_chosen(shape)
+        if self.run.has_chosen(shape)
             && let Some(place) = self.place_chosen(&plan, &spot, shape, text, snapshot, sharding)
         {
             return place;
         }
         let written = || self.written_out(text, job);
-        self.answer_spot(spot, written, plan.returns(), snapshot, sharding)
+        names::answer_spot(
+            &self.variables,
+            &self.connections,
+            spot,
+            written,
+            plan.returns(),
+            snapshot,
+            sharding,
+        )
     }
 
     fn spot_of_text(&self, plan: &Plan, shape: &Shape, text: &[u8], sharding: &Sharding) -> Spot {
@@ -193,26 +229,15 @@ impl Session {
             text,
             spans,
             mode: &self.variables.mode,
-            utf8: self.is_utf8(),
+            utf8: self.variables.is_utf8(),
         };
         self.spot(plan, text, &literals, sharding)
-    }
-
-    fn is_command(&self, command: Command) -> bool {
-        let byte = self.client.payload().first().copied();
-        byte.is_some_and(|byte| Command::try_from(byte).is_ok_and(|it| it == command))
-    }
-
-    /// The client's texts are in UTF-8.
-    fn is_utf8(&self) -> bool {
-        let charset = self.variables.state.variable("character_set_client");
-        charset.is_none_or(|name| name.starts_with(b"utf8"))
     }
 
     /// The text of a command, with parameters written out; `None` where they are not here.
     pub(crate) fn text_of(&self, job: Job) -> Option<Vec<u8>> {
         match job {
-            Job::Execute(id) => self.written_out(self.statement_text(id), job),
+            Job::Execute(id) => self.written_out(self.prepared.statement_text(id), job),
             _ if self.client.is_split() => {
                 Some(mysql_wire::packet::joined(self.client.frame()).split_off(1))
             }
@@ -224,31 +249,15 @@ impl Session {
     fn spot(&self, plan: &Plan, text: &[u8], values: &dyn Values, sharding: &Sharding) -> Spot {
         let statement = self.statement_of(text, values);
         let spot = plan.spot(&statement, sharding);
-        debug_assert_eq!(self.strayed(&statement, &spot, sharding), None, "{spot:?}");
-        match self.unheard_id(plan, &spot, &statement) {
+        debug_assert_eq!(
+            strayed(&self.core, &self.variables, &statement, &spot, sharding),
+            None,
+            "{spot:?}"
+        );
+        match ids::unheard_id(&self.core, plan, &spot, &statement) {
             Some(_) => Spot::Ids(0),
             None => spot,
         }
-    }
-
-    /// What of a statement that goes to one group lies on others, too, by a second opinion.
-    fn strayed(
-        &self,
-        statement: &Statement<'_>,
-        spot: &Spot,
-        sharding: &Sharding,
-    ) -> Option<String> {
-        let Spot::Group(group) = spot else {
-            return None;
-        };
-        let snapshot = self.core.shared.published.load();
-        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
-        let whose = Whose {
-            sharding,
-            home: &snapshot.home()?.name,
-            database: &database,
-        };
-        strays(statement, whose, group)
     }
 
     fn statement_of<'a>(&'a self, text: &'a [u8], values: &'a dyn Values) -> Statement<'a> {
@@ -256,180 +265,60 @@ impl Session {
             text,
             mode: &self.variables.mode,
             values,
-            zero_is_value: self.keeps_zeros(),
+            zero_is_value: self.variables.keeps_zeros(),
         }
+    }
+
+    /// The values of an EXECUTE; `None` when it is malformed, which the server says better.
+    fn bound<'a>(&'a self, id: u32, text: &'a [u8]) -> Option<Bound<'a>> {
+        let statement = self.prepared.statements.get(&id)?;
+        let named = query::has_attributes(&self.client);
+        let execute = bound::execute(self.client.payload(), statement.params, named)?;
+        Bound::new(
+            execute,
+            statement,
+            text,
+            &self.variables.mode,
+            self.variables.is_utf8(),
+        )
+    }
+
+    /// The text of a statement with its parameters written out as literals.
+    fn written_out(&self, text: &[u8], job: Job) -> Option<Vec<u8>> {
+        match job {
+            Job::Execute(id) => self.bound(id, text)?.written_out(),
+            _ => Some(text.to_vec()),
+        }
+    }
+}
+
+impl SessionVariables {
+    /// The client's texts are in UTF-8.
+    fn is_utf8(&self) -> bool {
+        let charset = self.state.variable("character_set_client");
+        charset.is_none_or(|name| name.starts_with(b"utf8"))
     }
 
     /// A zero in an AUTO_INCREMENT column is stored as it is.
     fn keeps_zeros(&self) -> bool {
-        let mode = self
-            .variables
-            .state
-            .variable("sql_mode")
-            .unwrap_or_default();
+        let mode = self.state.variable("sql_mode").unwrap_or_default();
         let wanted = b"NO_AUTO_VALUE_ON_ZERO";
         mode.windows(wanted.len()).any(|it| it == wanted)
     }
 
-    /// Makes of a spot what the session does. `text` is wanted only where it goes to several groups.
-    fn answer_spot(
-        &self,
-        spot: Spot,
-        text: impl FnOnce() -> Option<Vec<u8>>,
-        returns: bool,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Where {
-        let same = matches!(spot, Spot::Same(_));
-        let writing = |parts| {
-            Where::Parts(Writing {
-                parts,
-                insert_id: None,
-                returns,
-                turns: Vec::new(),
-                same,
-            })
-        };
-        match spot {
-            Spot::Anywhere => self.in_database(snapshot, sharding),
-            Spot::Group(name) => group(&name, snapshot),
-            Spot::AnyOf(map) => self.on_any(map, snapshot, sharding),
-            Spot::Refused(refusal) => Where::Refuse(refusal.error, refusal.detail),
-            Spot::Each(groups) | Spot::Same(groups) => {
-                let Some(text) = text() else {
-                    return unwritable();
-                };
-                let part = |group| Part {
-                    group,
-                    text: text.clone(),
-                };
-                writing(groups.into_iter().map(part).collect())
-            }
-            Spot::Read(_) => text().map_or_else(unwritable, Where::Rows),
-            Spot::Rows(parts) => {
-                let Some(text) = text() else {
-                    return unwritable();
-                };
-                let turns = split::turns(&parts);
-                match split::rows(&text, &self.variables.mode, &parts) {
-                    Some(parts) => match writing(parts) {
-                        Where::Parts(writing) => Where::Parts(Writing { turns, ..writing }),
-                        other => other,
-                    },
-                    None => refuse("the rows of this INSERT cannot be taken apart"),
-                }
-            }
-            later @ (Spot::Evaluate(_)
-            | Spot::Ids(_)
-            | Spot::Moves(_)
-            | Spot::Limited(_)
-            | Spot::ByKeys
-            | Spot::Select) => Where::Later(Box::new(later)),
-        }
-    }
-
-    /// A read of global tables, which stays where the session is if it can.
-    fn on_any(&self, map: u32, snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        let Some(mapped) = sharding.map(map) else {
-            return Where::Stay;
-        };
-        let here = self.connections.group(snapshot).map(|group| &group.name);
-        match here.is_some_and(|here| mapped.groups.contains(here)) {
-            true => Where::Stay,
-            false => group(&mapped.map.global_group, snapshot),
-        }
-    }
-
-    /// A statement that names no table: on the current seat when the session's database is there.
-    fn in_database(&self, snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        if self.connections.current.held.is_some() {
-            return Where::Stay;
-        }
-        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
-        let here = self.connections.group(snapshot).map(|group| &group.name);
-        if let (Some(here), Some(there)) = (here, sharding.database(&database)) {
-            let mut maps = sharding.maps().iter();
-            let both = maps.any(|it| it.groups.contains(here) && it.groups.contains(there));
-            if both && sharding.has_declared(&database) {
-                return Where::Stay;
-            }
-        }
-        of_database(&database, snapshot, sharding)
-    }
-
-    /// The same; but what it calls is where its database is.
-    fn without_tables(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        match own_call(text, &self.variables.mode) {
-            Some(call) => self.at_call(&call, snapshot, sharding),
-            None => self.in_database(snapshot, sharding),
-        }
-    }
-
     /// Where a routine or a sequence is.
     fn at_call(&self, call: &OwnCall, snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        let session = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
+        let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
         let database = call.database.as_deref().unwrap_or(&session);
         of_database(database, snapshot, sharding)
     }
 
-    /// A statement that is not planned: it goes by the first table that it names, which is wrong only
-    /// where rows of several groups are meant.
-    fn place_by_names(
-        &self,
-        text: &[u8],
-        shape: &Shape,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Where {
-        // Statements look for a temporary table where an undeclared one would be.
-        let mut temporary =
-            shape.class == Class::Ddl && shape.facts.contains(Facts::TEMPORARY_TABLE);
-        match self.defining(text, shape, snapshot, sharding) {
-            Defining::Here(definition) => return Where::Define(definition),
-            Defining::Refused(why) => return Where::Refuse(error::COMMAND_REFUSED, why),
-            Defining::Temporary => temporary = true,
-            Defining::Elsewhere => {}
-        }
-        if let Some(place) = self.upkeep(text, shape, snapshot, sharding) {
-            return place;
-        }
-        let own = matches!(
-            shape.class,
-            Class::Transaction | Class::Set | Class::Ddl | Class::Local | Class::Empty
-        );
-        if own && !temporary {
-            return match shape.class {
-                Class::Set if self.names_shards(text, snapshot, sharding) => refuse(
-                    "SET reads rows that lie on several groups: SELECT … INTO @variable asks all of them",
-                ),
-                Class::Set => self.without_tables(text, snapshot, sharding),
-                _ => self.in_database(snapshot, sharding),
-            };
-        }
-        if shape.class == Class::Use {
-            return match sqltext::use_database(text, &self.variables.mode) {
-                Some(name) => of_database(&String::from_utf8_lossy(&name), snapshot, sharding),
-                None => Where::Stay,
-            };
-        }
-        if let Some(found) = self.in_text(shape, text) {
-            return Where::InText(Box::new(found));
-        }
-        let rows_matter = !matches!(shape.class, Class::Show);
-        match self.by_names(text, snapshot, sharding) {
-            Names::None => self.without_tables(text, snapshot, sharding),
-            Names::Whole(name) => group(&name, snapshot),
-            Names::Part(name) if !rows_matter => group(&name, snapshot),
-            Names::Part(_) => refuse("a statement of this kind works on one group only"),
-        }
-    }
-
     /// It names tables of which no group has all rows.
     fn names_shards(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> bool {
-        let session = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
+        let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
         snapshot.home().is_some_and(|home| {
             let home = &home.name;
-            Tables { sharding, home }.names_shards(text, &session, &self.variables.mode)
+            Tables { sharding, home }.names_shards(text, &session, &self.mode)
         })
     }
 
@@ -441,9 +330,9 @@ impl Session {
             sharding,
             home: &home.name,
         };
-        let session = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
+        let session = String::from_utf8_lossy(self.state.database().unwrap_or_default());
         let mut found = Names::None;
-        for name in sqltext::tables(text, &self.variables.mode) {
+        for name in sqltext::tables(text, &self.mode) {
             let database = name.database.as_deref().map(String::from_utf8_lossy);
             let database = database.as_deref().unwrap_or(&session);
             let global = |map: u32| {
@@ -470,34 +359,6 @@ impl Session {
         found
     }
 
-    /// PREPARE: where the tables are defined. The rows are looked for when it is executed.
-    fn place_prepare(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        match self.by_names(text, snapshot, sharding) {
-            Names::None => self.without_tables(text, snapshot, sharding),
-            Names::Whole(name) | Names::Part(name) => group(&name, snapshot),
-        }
-    }
-
-    /// The plan of a text's shape.
-    fn plan(
-        &self,
-        text: &[u8],
-        shape: &Shape,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Option<std::rc::Rc<Plan>> {
-        let database = self.variables.state.database().unwrap_or_default();
-        let key = self
-            .core
-            .plans
-            .key(shape.hash, shape.folds, database, &self.variables.mode);
-        if let Some(plan) = self.core.plans.get(&key, sharding) {
-            return Some(plan);
-        }
-        let plan = self.make_plan(text, shape, snapshot, sharding)?;
-        Some(self.core.plans.put(key, plan))
-    }
-
     fn make_plan(
         &self,
         text: &[u8],
@@ -505,12 +366,12 @@ impl Session {
         snapshot: &Snapshot,
         sharding: &Sharding,
     ) -> Option<Plan> {
-        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
+        let database = String::from_utf8_lossy(self.state.database().unwrap_or_default());
         let asked = Asked {
             sharding,
             home: &snapshot.home()?.name,
             database: &database,
-            mode: &self.variables.mode,
+            mode: &self.mode,
             writes: shape.class == Class::Write,
             locks: shape.facts.contains(Facts::LOCKING_READ),
         };
@@ -520,28 +381,66 @@ impl Session {
         }
         Some(plan)
     }
+}
 
-    /// The values of an EXECUTE; `None` when it is malformed, which the server says better.
-    fn bound<'a>(&'a self, id: u32, text: &'a [u8]) -> Option<Bound<'a>> {
-        let statement = self.prepared.statements.get(&id)?;
-        let named = self.has_attributes();
-        let execute = bound::execute(self.client.payload(), statement.params, named)?;
-        Bound::new(
-            execute,
-            statement,
-            text,
-            &self.variables.mode,
-            self.is_utf8(),
-        )
-    }
-
-    /// The text of a statement with its parameters written out as literals.
-    fn written_out(&self, text: &[u8], job: Job) -> Option<Vec<u8>> {
-        match job {
-            Job::Execute(id) => self.bound(id, text)?.written_out(),
-            _ => Some(text.to_vec()),
+impl GroupConnections {
+    /// A read of global tables, which stays where the session is if it can.
+    fn on_any(&self, map: u32, snapshot: &Snapshot, sharding: &Sharding) -> Where {
+        let Some(mapped) = sharding.map(map) else {
+            return Where::Stay;
+        };
+        let here = self.group(snapshot).map(|group| &group.name);
+        match here.is_some_and(|here| mapped.groups.contains(here)) {
+            true => Where::Stay,
+            false => group(&mapped.map.global_group, snapshot),
         }
     }
+}
+
+fn is_command(client: &Client, command: Command) -> bool {
+    let byte = client.payload().first().copied();
+    byte.is_some_and(|byte| Command::try_from(byte).is_ok_and(|it| it == command))
+}
+
+/// What of a statement that goes to one group lies on others, too, by a second opinion.
+fn strayed(
+    core: &Core,
+    variables: &SessionVariables,
+    statement: &Statement<'_>,
+    spot: &Spot,
+    sharding: &Sharding,
+) -> Option<String> {
+    let Spot::Group(group) = spot else {
+        return None;
+    };
+    let snapshot = core.shared.published.load();
+    let database = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
+    let whose = Whose {
+        sharding,
+        home: &snapshot.home()?.name,
+        database: &database,
+    };
+    strays(statement, whose, group)
+}
+
+/// The plan of a text's shape.
+fn plan(
+    core: &Core,
+    variables: &SessionVariables,
+    text: &[u8],
+    shape: &Shape,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Option<std::rc::Rc<Plan>> {
+    let database = variables.state.database().unwrap_or_default();
+    let key = core
+        .plans
+        .key(shape.hash, shape.folds, database, &variables.mode);
+    if let Some(plan) = core.plans.get(&key, sharding) {
+        return Some(plan);
+    }
+    let plan = variables.make_plan(text, shape, snapshot, sharding)?;
+    Some(core.plans.put(key, plan))
 }
 
 /// What tables' names tell of a statement's place.

@@ -9,16 +9,30 @@ use planner::{Answer, Finish, Unanswered};
 use sqltext::{Class, Facts, Verb};
 
 use super::Where;
+use crate::cache;
+use crate::consistency_hints;
+use crate::crossing::xa_elsewhere;
+use crate::crossing::{end, verb};
 use crate::end::End;
 use crate::exec::{Job, Shape};
-use crate::fan::{Fan, Part, Wanted};
+use crate::fan::{Fan, Part, Wanted, sift};
+use crate::lasting;
+use crate::per_core::{Core, Handle};
+use crate::place::into;
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
+use crate::stint;
 
 impl Session {
     /// Runs the client's command to its answer, and those behind it that may go with it.
     pub(crate) async fn run_free(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         if shape.bad_hint {
-            return Box::pin(self.refuse_hint()).await;
+            return Box::pin(consistency_hints::refuse_hint(
+                &self.core,
+                &mut self.client,
+                &self.variables,
+            ))
+            .await;
         }
         let ends = shape.class == Class::Transaction || shape.verb == Verb::Xa;
         if ends && !self.await_views(&shape, job).await? {
@@ -29,10 +43,10 @@ impl Session {
         {
             return Ok(());
         }
-        let kept = self.begin_stint(&shape, job);
+        let kept = stint::begin_stint(&self.core, &self.handle, &shape, job);
         let mut place = self.place(&shape, job);
         if let Some(snapshot) = kept
-            && self.is_kept_from(&place, &shape, &snapshot)
+            && stint::is_kept_from(&self.handle, &place, &shape, &snapshot)
         {
             match Box::pin(self.wait_for_move(&shape, job)).await? {
                 Some(free) => place = free,
@@ -69,7 +83,14 @@ impl Session {
             return self.run_here(shape, job).await;
         }
         self.run_here(shape, job).await?;
-        Box::pin(self.spread(&shape)).await;
+        Box::pin(lasting::spread(
+            &self.core,
+            &self.client,
+            &mut self.variables,
+            &mut self.connections,
+            &shape,
+        ))
+        .await;
         Ok(())
     }
 
@@ -85,7 +106,9 @@ impl Session {
                 return self.run_on_servers(shape, job).await;
             }
         }
-        if self.may_be_cached(&shape, job) && Box::pin(self.answer_from_cache(&shape)).await? {
+        if cache::may_be_cached(&self.client, &self.connections, &self.promises, &shape, job)
+            && Box::pin(self.answer_from_cache(&shape)).await?
+        {
             return Ok(());
         }
         self.run_on_servers(shape, job).await
@@ -97,10 +120,21 @@ impl Session {
         if self.tell_positions(shape, job).await? || self.unlock_nothing(shape, job).await? {
             return Ok(true);
         }
-        if self.tell_undone(shape, job).await? || self.own_bars(shape).await? {
+        if end::tell_undone(
+            &mut self.client,
+            &mut self.variables,
+            &mut self.transaction,
+            shape,
+            job,
+        )
+        .await?
+            || xa_elsewhere::own_bars(&mut self.client, &self.transaction, shape).await?
+        {
             return Ok(true);
         }
-        if self.may_commit_by_set(shape, job) && !Box::pin(self.commit_by_set(job)).await? {
+        if verb::may_commit_by_set(&self.variables, &self.transaction, shape, job)
+            && !Box::pin(self.commit_by_set(job)).await?
+        {
             return Ok(true);
         }
         let sharded = self.core.shared.published.load().sharding.is_some();
@@ -123,7 +157,7 @@ impl Session {
             Where::Refuse(error, detail) => self.client.error(&error, &[&detail]).await,
             Where::Define(definition) => self.define(&definition, shape, job).await,
             Where::Parts(mut writing) => {
-                if let Err(why) = self.sift(&mut writing.parts) {
+                if let Err(why) = sift::sift(&self.core, &self.variables, &mut writing.parts) {
                     return self.client.error(&error::NOT_OVER_GROUPS, &[&why]).await;
                 }
                 let answer = match writing.returns {
@@ -149,7 +183,7 @@ impl Session {
             Where::Upkeep(parts) => self.keep_up(parts, shape, job).await,
             Where::Rows(text) => {
                 if shape.facts.contains(Facts::INTO)
-                    && let Some(into) = self.variables_of(&text)
+                    && let Some(into) = into::variables_of(&self.variables, &text)
                 {
                     return Box::pin(self.select_into(&text, &into)).await;
                 }
@@ -157,7 +191,7 @@ impl Session {
                     Ok(text) => text,
                     Err(refusal) => return self.client.pass_refusal(&refusal).await,
                 };
-                match self.answer_of(&text) {
+                match answer_of(&self.core, &self.handle, &self.variables, &text) {
                     Ok(answer) => self.answer_rows(answer, shape, job).await,
                     Err((error, detail)) => self.client.error(&error, &[&detail]).await,
                 }
@@ -167,39 +201,6 @@ impl Session {
             // It was asked for already.
             Where::Later(_) => Ok(()),
         }
-    }
-
-    /// How a query over several groups is answered, or why it is not.
-    pub(super) fn answer_of(&self, text: &[u8]) -> Result<Answer, (ClientError, String)> {
-        self.planned(text, planner::answer)
-    }
-
-    /// What the planner makes of a text that needs several groups, or why it makes nothing of it.
-    pub(super) fn planned<T>(
-        &self,
-        text: &[u8],
-        plan: impl FnOnce(&str, &planner::Asked<'_>) -> Result<T, Unanswered>,
-    ) -> Result<T, (ClientError, String)> {
-        let refused = |why: String| (error::NOT_OVER_GROUPS, why);
-        let text = std::str::from_utf8(text)
-            .map_err(|_| refused("its text is not UTF-8; use SET NAMES utf8mb4".to_owned()))?;
-        let snapshot = self.core.shared.published.load();
-        let (Some(sharding), Some(home)) = (&snapshot.sharding, snapshot.home()) else {
-            return Err(refused("the farm has no shard maps any more".to_owned()));
-        };
-        let database = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
-        let asked = planner::Asked {
-            sharding,
-            home: &home.name,
-            database: &database,
-            mode: &self.variables.mode,
-            scratch: &format!("h{}_", self.handle.id),
-            changing: None,
-        };
-        plan(text, &asked).map_err(|unanswered| match unanswered {
-            Unanswered::Unknown(why) => refused(why),
-            Unanswered::Disabled(shard) => (error::SHARD_DISABLED, shard.to_string()),
-        })
     }
 
     pub(super) async fn answer_rows(
@@ -243,7 +244,7 @@ impl Session {
                 text: fragment.text.clone().into_bytes(),
             }));
         }
-        if let Err(why) = self.sift(&mut parts) {
+        if let Err(why) = sift::sift(&self.core, &self.variables, &mut parts) {
             return self.client.error(&error::NOT_OVER_GROUPS, &[&why]).await;
         }
         let fan = Fan {
@@ -253,4 +254,44 @@ impl Session {
         };
         self.fan_out(&fan, shape, job).await
     }
+}
+
+/// How a query over several groups is answered, or why it is not.
+pub(super) fn answer_of(
+    core: &Core,
+    handle: &Handle,
+    variables: &SessionVariables,
+    text: &[u8],
+) -> Result<Answer, (ClientError, String)> {
+    planned(core, handle, variables, text, planner::answer)
+}
+
+/// What the planner makes of a text that needs several groups, or why it makes nothing of it.
+pub(super) fn planned<T>(
+    core: &Core,
+    handle: &Handle,
+    variables: &SessionVariables,
+    text: &[u8],
+    plan: impl FnOnce(&str, &planner::Asked<'_>) -> Result<T, Unanswered>,
+) -> Result<T, (ClientError, String)> {
+    let refused = |why: String| (error::NOT_OVER_GROUPS, why);
+    let text = std::str::from_utf8(text)
+        .map_err(|_| refused("its text is not UTF-8; use SET NAMES utf8mb4".to_owned()))?;
+    let snapshot = core.shared.published.load();
+    let (Some(sharding), Some(home)) = (&snapshot.sharding, snapshot.home()) else {
+        return Err(refused("the farm has no shard maps any more".to_owned()));
+    };
+    let database = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
+    let asked = planner::Asked {
+        sharding,
+        home: &home.name,
+        database: &database,
+        mode: &variables.mode,
+        scratch: &format!("h{}_", handle.id),
+        changing: None,
+    };
+    plan(text, &asked).map_err(|unanswered| match unanswered {
+        Unanswered::Unknown(why) => refused(why),
+        Unanswered::Disabled(shard) => (error::SHARD_DISABLED, shard.to_string()),
+    })
 }

@@ -11,6 +11,8 @@ use sqltext::{Facts, Verb};
 use super::{Where, group, is_planned};
 use crate::end::End;
 use crate::exec::{Job, Shape};
+use crate::place::names;
+use crate::query;
 use crate::session::Session;
 
 impl Session {
@@ -52,9 +54,17 @@ impl Session {
     fn place_one(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Where {
         let shape = self.core.shape(text, &self.variables.mode);
         if !is_planned(&shape) {
-            return self.place_by_names(text, &shape, snapshot, sharding);
+            return names::place_by_names(
+                &self.variables,
+                &self.connections,
+                &self.prepared,
+                text,
+                &shape,
+                snapshot,
+                sharding,
+            );
         }
-        let Some(plan) = self.make_plan(text, &shape, snapshot, sharding) else {
+        let Some(plan) = self.variables.make_plan(text, &shape, snapshot, sharding) else {
             return Where::Stay;
         };
         let slots = sqltext::slots(text, &self.variables.mode);
@@ -63,7 +73,7 @@ impl Session {
             text,
             spans: &spans,
             mode: &self.variables.mode,
-            utf8: self.is_utf8(),
+            utf8: self.variables.is_utf8(),
         };
         match plan.spot(&self.statement_of(text, &literals), sharding) {
             Spot::Group(name) => group(&name, snapshot),
@@ -111,9 +121,15 @@ impl Session {
     }
 
     async fn run_one(&mut self) -> Result<(), End> {
-        let mut shape: Shape = self.query_shape();
+        let mut shape: Shape = query::query_shape(&self.core, &self.client, &self.variables);
         if shape.facts.contains(Facts::CONNECTION_ID) {
-            self.identify(&mut shape);
+            query::identify(
+                &self.core,
+                &self.handle,
+                &mut self.client,
+                &self.variables,
+                &mut shape,
+            );
         }
         if shape.verb == Verb::LoadData && shape.facts.contains(Facts::LOCAL_INFILE) {
             let why = "LOAD DATA LOCAL cannot stand in a text of statements for several groups: send it by itself";

@@ -13,61 +13,12 @@ use crate::end::End;
 use crate::exec::{Job, Shape};
 use crate::fan::{Fan, Part, Wanted};
 use crate::session::Session;
+use crate::session_variables::SessionVariables;
 
 /// It commits what is open on every group.
 const NO_GROUP: u32 = u32::MAX;
 
 impl Session {
-    /// Where such a statement goes; `None` when it is none, or its tables are on one group only.
-    pub(super) fn upkeep(
-        &self,
-        text: &[u8],
-        shape: &Shape,
-        snapshot: &Snapshot,
-        sharding: &Sharding,
-    ) -> Option<Where> {
-        let verbs = [
-            Verb::AnalyzeTable,
-            Verb::Check,
-            Verb::Optimize,
-            Verb::Repair,
-        ];
-        if !verbs.contains(&shape.verb) {
-            return None;
-        }
-        let tables = Tables {
-            sharding,
-            home: &snapshot.home()?.name,
-        };
-        let session = String::from_utf8_lossy(self.variables.state.database().unwrap_or_default());
-        let mut all: Option<Vec<Arc<str>>> = None;
-        for name in sqltext::tables(text, &self.variables.mode) {
-            let database = name.database.as_deref().map(String::from_utf8_lossy);
-            let database = database.as_deref().unwrap_or(&session);
-            let table = String::from_utf8_lossy(&name.name);
-            let groups = match tables.table(database, &table) {
-                Kind::Single { group } => vec![group.clone()],
-                Kind::Global { map } => sharding.map(map)?.groups.clone(),
-                Kind::Sharded(table) => sharding.map(table.map)?.groups.clone(),
-                Kind::Opaque => return None,
-            };
-            match &all {
-                Some(first) if *first != groups => {
-                    return Some(refuse(
-                        "its tables are not all on the same groups: name them in statements of their own",
-                    ));
-                }
-                _ => all = Some(groups),
-            }
-        }
-        let groups = all.filter(|groups| groups.len() > 1)?;
-        let part = |group| Part {
-            group,
-            text: text.to_vec(),
-        };
-        Some(Where::Upkeep(groups.into_iter().map(part).collect()))
-    }
-
     /// Runs it on all of them, to the answer.
     pub(super) async fn keep_up(
         &mut self,
@@ -85,4 +36,54 @@ impl Session {
         };
         self.fan_alone(&fan, shape, job).await
     }
+}
+
+/// Where such a statement goes; `None` when it is none, or its tables are on one group only.
+pub(super) fn upkeep(
+    variables: &SessionVariables,
+    text: &[u8],
+    shape: &Shape,
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Option<Where> {
+    let verbs = [
+        Verb::AnalyzeTable,
+        Verb::Check,
+        Verb::Optimize,
+        Verb::Repair,
+    ];
+    if !verbs.contains(&shape.verb) {
+        return None;
+    }
+    let tables = Tables {
+        sharding,
+        home: &snapshot.home()?.name,
+    };
+    let session = String::from_utf8_lossy(variables.state.database().unwrap_or_default());
+    let mut all: Option<Vec<Arc<str>>> = None;
+    for name in sqltext::tables(text, &variables.mode) {
+        let database = name.database.as_deref().map(String::from_utf8_lossy);
+        let database = database.as_deref().unwrap_or(&session);
+        let table = String::from_utf8_lossy(&name.name);
+        let groups = match tables.table(database, &table) {
+            Kind::Single { group } => vec![group.clone()],
+            Kind::Global { map } => sharding.map(map)?.groups.clone(),
+            Kind::Sharded(table) => sharding.map(table.map)?.groups.clone(),
+            Kind::Opaque => return None,
+        };
+        match &all {
+            Some(first) if *first != groups => {
+                return Some(refuse(
+                    "its tables are not all on the same groups: name them in statements of their own",
+                ));
+            }
+            _ => all = Some(groups),
+        }
+    }
+    let groups = all.filter(|groups| groups.len() > 1)?;
+    let part = |group| Part {
+        group,
+        text: text.to_vec(),
+    };
+    Some(Where::Upkeep(groups.into_iter().map(part).collect()))
 }
