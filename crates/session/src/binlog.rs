@@ -17,17 +17,17 @@ use mysql_wire::binlog::{Events, acknowledgements};
 use mysql_wire::packet::HEADER_BYTES;
 use mysql_wire::relay::Expect;
 
+use crate::client::end::End;
+use crate::client::stall::{Progress, Wait};
+use crate::connections::group_connections::Held;
+use crate::connections::pin::Pins;
 use crate::counters::count;
-use crate::end::End;
-use crate::exec::{Job, Shape};
-use crate::group_connections::Held;
-use crate::pin::Pins;
-use crate::relayed::make_room;
+use crate::execution::exec::{Job, Shape};
+use crate::execution::relayed::make_room;
+use crate::execution::without;
 use crate::session::{self, Session};
-use crate::settle;
-use crate::stall::{Progress, Wait};
-use crate::variables;
-use crate::without;
+use crate::transaction::settle;
+use crate::variables::user_variables;
 
 /// Receive room for what a client says within a stream: acknowledgements are short.
 const CLIENT_BYTES: usize = 1024;
@@ -83,8 +83,12 @@ impl Session {
             .running
             .set(Some((connection.server, connection.thread_id)));
         let mut moved = Ok(());
-        if variables::variables_differ(&self.handle, &self.variables, connection, &Shape::command())
-        {
+        if user_variables::variables_differ(
+            &self.handle,
+            &self.variables,
+            connection,
+            &Shape::command(),
+        ) {
             let job = Job::Frame(Expect::Single);
             moved = self
                 .move_variables(connection, &Shape::command(), job)

@@ -13,24 +13,24 @@ use mysql_wire::capability::Capabilities;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::aside::Aside;
-use crate::berths::Berth;
-use crate::consistency;
-use crate::defaults;
-use crate::diagnostics::Diagnostics;
-use crate::end::End;
-use crate::exec::{Job, Shape};
-use crate::expired;
-use crate::group_connections::HOME;
-use crate::login::SessionUser;
-use crate::offer::PASSED_ON;
+use crate::authentication::berths::Berth;
+use crate::authentication::expired;
+use crate::authentication::login::SessionUser;
+use crate::authentication::offer::PASSED_ON;
+use crate::authentication::prove::{Claim, Offer};
+use crate::client::end::End;
+use crate::connections::aside::Aside;
+use crate::connections::group_connections::HOME;
+use crate::connections::pin::Pins;
+use crate::consistency::promises;
+use crate::execution::exec::{Job, Shape};
+use crate::introspection::rights::{self, Right};
 use crate::per_core::{Core, Handle};
-use crate::pin::Pins;
-use crate::prove::{Claim, Offer};
-use crate::rights::{self, Right};
 use crate::session::{self, Session};
-use crate::session_variables::SessionVariables;
-use crate::settle;
+use crate::transaction::settle;
+use crate::variables::defaults;
+use crate::variables::diagnostics::Diagnostics;
+use crate::variables::session_variables::SessionVariables;
 
 /// Refusals that are about an account or what it may use, and not about its client.
 const OF_ACCOUNTS: [ClientError; 9] = [
@@ -151,7 +151,7 @@ impl Session {
         self.variables.tracking = None;
         defaults::take_defaults(&self.core, &mut self.variables);
         self.variables.status = Status::AUTOCOMMIT;
-        consistency::renew_promises(&self.core, &self.user, &mut self.promises);
+        promises::renew_promises(&self.core, &self.user, &mut self.promises);
         self.variables.gets_diagnostics = false;
         self.variables.diagnostics = Diagnostics::default();
         self.variables.insert_id.value = 0;
@@ -258,7 +258,7 @@ impl Session {
         self.user.identity.admin = admin;
         self.user.identity.berth = Some(berth);
         session::set_pass(&self.core, &self.handle, &mut self.user, pass);
-        consistency::renew_promises(&self.core, &self.user, &mut self.promises);
+        promises::renew_promises(&self.core, &self.user, &mut self.promises);
         self.transaction.writes = self
             .core
             .writes_of(&self.user.identity, self.user.peer.ip());

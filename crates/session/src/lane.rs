@@ -22,16 +22,16 @@ use mysql_wire::statement::{PrepareOk, encode_execute};
 use reactor::Sock;
 use routing::LastRead;
 
+use crate::authentication::login::Identity;
+use crate::authentication::vouch::Admitted;
 use crate::client::Client;
-use crate::consistency;
-use crate::group_connections::{HOME, group_of};
-use crate::login::Identity;
+use crate::client::refuse::ServerRefusal;
+use crate::client::transcript::{self, Transcript};
+use crate::connections::group_connections::{HOME, group_of};
+use crate::consistency::promises;
 use crate::per_core::Core;
 use crate::place::{Heard, executed, heard, packets};
-use crate::refuse::ServerRefusal;
 use crate::session::Session;
-use crate::transcript::{self, Transcript};
-use crate::vouch::Admitted;
 
 /// The account by which Heddle itself uses the servers.
 #[derive(Clone)]
@@ -238,7 +238,7 @@ impl Lane {
         let heard = session.client.hear(None).unwrap_or_default();
         session.client.end_play(idle);
         if session.handle.killed.get() && heard.bytes().is_empty() && done.is_ok() {
-            done = Err(crate::end::End::Killed);
+            done = Err(crate::client::end::End::Killed);
         }
         match done {
             Ok(()) => Ok(heard),
@@ -314,7 +314,7 @@ impl Lane {
                 }
             }
             if let Some(position) = &one.position {
-                consistency::require(&session.core, &mut session.connections, position.clone());
+                promises::require(&session.core, &mut session.connections, position.clone());
             }
             session.connections.current.seen.unproved |= one.more;
             if let Some(here) = here {

@@ -9,19 +9,19 @@ use mysql_wire::relay::Expect;
 use sqltext::{Class, Facts, Verb};
 
 use crate::client::Client;
-use crate::consistency_hints::Asked;
-use crate::consistency_hints::hinted;
-use crate::end::End;
-use crate::exec::{Job, Shape};
-use crate::listing;
-use crate::local;
-use crate::marks::is_markable;
+use crate::client::end::End;
+use crate::consistency::consistency_hints::Asked;
+use crate::consistency::consistency_hints::hinted;
+use crate::consistency::marks::is_markable;
+use crate::execution::exec::{Job, Shape};
+use crate::introspection::listing;
+use crate::introspection::local;
 use crate::per_core::{Core, Handle};
 use crate::session::Session;
-use crate::session_variables::SessionVariables;
-use crate::shown;
-use crate::tracking::mentions_tracking;
-use crate::variables;
+use crate::variables::session_variables::SessionVariables;
+use crate::variables::shown;
+use crate::variables::tracking::mentions_tracking;
+use crate::variables::user_variables;
 
 impl Session {
     /// Runs the text of the client's command.
@@ -114,7 +114,7 @@ pub(crate) fn identify(
     };
     let identified = sqltext::identify(&text, &variables.mode, handle.id);
     if let Some(identified) = identified {
-        variables::leave_text(core, variables, shape, &text);
+        user_variables::leave_text(core, variables, shape, &text);
         client.replace_text(&identified);
     }
 }

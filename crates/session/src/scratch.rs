@@ -11,11 +11,11 @@ use backend::{
 };
 use farm::{Engine, ServerId};
 
+use crate::authentication::login::SessionUser;
+use crate::connections::target::target;
 use crate::lane::{AT_SCRATCH, own_entitlement};
-use crate::login::SessionUser;
 use crate::per_core::Core;
-use crate::session_variables::SessionVariables;
-use crate::target::target;
+use crate::variables::session_variables::SessionVariables;
 
 /// Stands for the scratch server where others have their numbers; the store never gives it.
 pub(crate) const SCRATCH: ServerId = ServerId(u32::MAX);

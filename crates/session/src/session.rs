@@ -16,27 +16,27 @@ use mysql_wire::status::Status;
 use reactor::Sock;
 use sqltext::Dialect;
 
-use crate::aside::Aside;
+use crate::authentication::entrance::Places;
+use crate::authentication::expired;
+use crate::authentication::login::{Identity, SessionUser};
+use crate::client::end::End;
+use crate::client::refuse;
 use crate::client::{Client, ReadError};
-use crate::consistency::Promises;
+use crate::connections::aside::Aside;
+use crate::connections::group_connections::{GroupConnections, HOME};
+use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::end::End;
-use crate::entrance::Places;
-use crate::expired;
-use crate::group_connections::{GroupConnections, HOME};
-use crate::login::{Identity, SessionUser};
-use crate::own_variables;
+use crate::execution::statement_run::StatementRun;
+use crate::introspection::registry::Entry;
+use crate::introspection::view::Hold;
 use crate::per_core::{Core, Drain, Handle};
-use crate::prepared::PreparedStatements;
-use crate::prepared_bytes::PreparedBytes;
-use crate::reading::{self, logins_set_mode, mode_of, tells_of_timeouts};
-use crate::refuse;
-use crate::registry::Entry;
-use crate::session_variables::SessionVariables;
-use crate::statement_run::StatementRun;
-use crate::stint;
-use crate::transaction::Transaction;
-use crate::view::Hold;
+use crate::prepared::prepared_bytes::PreparedBytes;
+use crate::prepared::statements::PreparedStatements;
+use crate::transaction::state::Transaction;
+use crate::transaction::stint;
+use crate::variables::own_variables;
+use crate::variables::reading::{self, logins_set_mode, mode_of, tells_of_timeouts};
+use crate::variables::session_variables::SessionVariables;
 
 /// One logged-in client: parts that know nothing of each other. A function takes the parts that it needs.
 pub struct Session {

@@ -8,9 +8,9 @@ use backend::Limits;
 use memory::Budget;
 use routing::Preferences;
 
-use crate::consistency::Consistency;
+use crate::consistency::promises::Consistency;
+use crate::consistency::reads::Reads;
 use crate::crossing::CrossTerms;
-use crate::reads::Reads;
 
 /// The settings of the SQL door that sessions read.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use reactor::Closer;
 use rustc_hash::FxHashMap;
 
+use crate::introspection::registry::Entry;
+use crate::introspection::view::{Door, SessionView};
 use crate::per_core::Core;
-use crate::registry::Entry;
-use crate::view::{Door, SessionView};
 
 /// Those of one core.
 #[derive(Default)]

@@ -1,10 +1,10 @@
 //! How a branch of a distributed transaction begins on a connection.
 
 use super::{Part, work_of};
-use crate::exec::Shape;
-use crate::group_connections::GroupConnections;
-use crate::session_variables::SessionVariables;
-use crate::transaction::Transaction;
+use crate::connections::group_connections::GroupConnections;
+use crate::execution::exec::Shape;
+use crate::transaction::state::Transaction;
+use crate::variables::session_variables::SessionVariables;
 use backend::{Connection, ConnectionError};
 use farm::Group;
 use farm::crossing::Branch;

@@ -18,8 +18,8 @@ use machines::xa::commit::{Action, Commit, Event, Reply, Work};
 use super::Part;
 use super::keeper::Pass;
 use super::question::{Name, Question, Said};
-use crate::acks::Copies;
-use crate::operator::Operator;
+use crate::consistency::acks::Copies;
+use crate::introspection::operator::Operator;
 
 /// What one group has of a transaction that ends.
 pub(super) struct Side {

@@ -17,22 +17,22 @@ use super::drive::{Drive, Ended, Side};
 use super::question::{COMMIT, ROLLBACK};
 use super::xa::Own;
 use super::{Crossing, Part};
-use crate::acks;
 use crate::client::Client;
-use crate::client_level;
-use crate::consistency::{self, Promises};
+use crate::client::end::End;
+use crate::connections::group_connections::{GroupConnections, Held, group_of};
+use crate::connections::pin::Pins;
+use crate::consistency::acks;
+use crate::consistency::client_level;
+use crate::consistency::promises::{self, Promises};
 use crate::counters::count;
 use crate::crossing::{self, waits};
-use crate::end::End;
-use crate::exec::{Job, Shape};
-use crate::group_connections::{GroupConnections, Held, group_of};
-use crate::loss;
+use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
-use crate::pin::Pins;
 use crate::session::{Session, is_free};
-use crate::session_variables::SessionVariables;
-use crate::settle;
-use crate::transaction::Transaction;
+use crate::transaction::loss;
+use crate::transaction::settle;
+use crate::transaction::state::Transaction;
+use crate::variables::session_variables::SessionVariables;
 
 /// Errors by which a server has rolled back all that its group had of the transaction, or Heddle has
 /// it rolled back: ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK.
@@ -183,7 +183,7 @@ impl Session {
             };
             self.connections.switch_to(group, &self.core);
             if !side.gtid.is_empty() {
-                consistency::note_committed(
+                promises::note_committed(
                     &self.core,
                     &mut self.connections,
                     &self.transaction,

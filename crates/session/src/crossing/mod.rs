@@ -36,11 +36,11 @@ use machines::xa::commit::Work;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
-use crate::exec::Shape;
-use crate::group_connections::{GroupConnections, Held};
+use crate::connections::group_connections::{GroupConnections, Held};
+use crate::execution::exec::Shape;
 use crate::per_core::Core;
 use crate::session::Session;
-use crate::transaction::Transaction;
+use crate::transaction::state::Transaction;
 
 pub use engine::seal::Sealed;
 
@@ -225,6 +225,8 @@ pub(crate) fn has_part_here(
 fn version_of(core: &Core, lease: &Lease) -> (farm::Engine, u32) {
     let snapshot = core.shared.published.load();
     let server = snapshot.server(lease.connection().server);
-    let version = server.map_or(0, |it| crate::reading::version_number(&it.version));
+    let version = server.map_or(0, |it| {
+        crate::variables::reading::version_number(&it.version)
+    });
     (lease.connection().engine(), version)
 }

@@ -9,11 +9,11 @@ use mysql_wire::status::Status;
 use super::drive::all;
 use super::end::Outcome;
 use super::verb::begin_of_own;
+use crate::client::end::End;
 use crate::counters::count;
 use crate::crossing::branch;
 use crate::crossing::{admit, end};
-use crate::end::End;
-use crate::exec::{Job, Shape};
+use crate::execution::exec::{Job, Shape};
 use crate::session::Session;
 
 /// A statement over several groups under way.

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use farm::{Engine, error};
 use sqltext::Verb;
 
-use crate::end::End;
-use crate::exec::{Job, Shape};
-use crate::local;
-use crate::operator::Answer;
+use crate::client::end::End;
+use crate::execution::exec::{Job, Shape};
+use crate::introspection::local;
+use crate::introspection::operator::Answer;
 use crate::session::Session;
 
 /// What MariaDB keeps of the moment.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use sqltext::{Mode, PieceKind, put_string};
 
-use crate::exec::Job;
+use crate::execution::exec::Job;
 use crate::session::Session;
 
 /// Words of statements that end a transaction, or may do anything. Who has one of them in another sense is

@@ -4,9 +4,9 @@ use backend::ConnectionError;
 use farm::error;
 use sqltext::{Mode, PieceKind, Verb};
 
+use crate::client::end::End;
 use crate::crossing::verb;
-use crate::end::End;
-use crate::exec::{Job, Shape};
+use crate::execution::exec::{Job, Shape};
 use crate::session::Session;
 
 /// The name at the end of SAVEPOINT, ROLLBACK TO and RELEASE SAVEPOINT, as names are compared; `None` in

@@ -22,19 +22,19 @@ use super::admit::MYSQL_SAFE;
 use super::drive::allow;
 use super::question::NOT_ALLOWED;
 use super::{Crossing, LetGo, Part};
-use crate::consistency::Promises;
+use crate::authentication::login::SessionUser;
+use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
+use crate::connections::pin::Pins;
+use crate::consistency::promises::Promises;
 use crate::counters::count;
 use crate::crossing::{terms, verb};
-use crate::end::End;
-use crate::exec::{Job, Shape};
-use crate::group_connections::GroupConnections;
-use crate::login::SessionUser;
+use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
-use crate::pin::Pins;
-use crate::reading::version_number;
 use crate::session::{Session, is_free};
-use crate::session_variables::SessionVariables;
-use crate::transaction::Transaction;
+use crate::transaction::state::Transaction;
+use crate::variables::reading::version_number;
+use crate::variables::session_variables::SessionVariables;
 
 /// Views that could not be opened at the same moment are opened anew so often.
 const TRIES: u32 = 8;

@@ -1,7 +1,7 @@
 //! What an operator chose for transactions over several groups.
 
-use crate::consistency::Promises;
-use crate::login::SessionUser;
+use crate::authentication::login::SessionUser;
+use crate::consistency::promises::Promises;
 use crate::per_core::Core;
 use farm::crossing::Atomic;
 

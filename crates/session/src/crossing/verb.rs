@@ -8,18 +8,18 @@ use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
 use super::{Begun, Crossing, Part};
-use crate::assigned::switched;
 use crate::client::Client;
-use crate::end::End;
-use crate::exec::{Job, Shape};
-use crate::group_connections::{GroupConnections, group_of};
+use crate::client::end::End;
+use crate::connections::group_connections::{GroupConnections, group_of};
+use crate::connections::pin::Pins;
+use crate::execution::exec::{Job, Shape};
+use crate::execution::statement_run::StatementRun;
 use crate::per_core::Core;
-use crate::pin::Pins;
 use crate::session::{self, Session};
-use crate::session_variables::SessionVariables;
-use crate::settle;
-use crate::statement_run::StatementRun;
-use crate::transaction::Transaction;
+use crate::transaction::settle;
+use crate::transaction::state::Transaction;
+use crate::variables::assigned::switched;
+use crate::variables::session_variables::SessionVariables;
 
 impl Session {
     /// Answers BEGIN, COMMIT, ROLLBACK and savepoints. False: it goes on to a server like any

@@ -6,13 +6,13 @@ use farm::error;
 use mysql_wire::command::Command;
 use mysql_wire::relay::Outcome;
 
+use crate::client::refuse::ServerRefusal;
 use crate::counters::count;
-use crate::exec::Run;
+use crate::execution::exec::Run;
 use crate::per_core::Core;
-use crate::refuse::ServerRefusal;
 use crate::session::Session;
-use crate::session_variables::SessionVariables;
-use crate::transaction::Transaction;
+use crate::transaction::state::Transaction;
+use crate::variables::session_variables::SessionVariables;
 
 /// ER_LOCK_WAIT_TIMEOUT.
 const LOCK_WAIT: u16 = 1205;

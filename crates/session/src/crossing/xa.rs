@@ -21,16 +21,16 @@ use sqltext::{Facts, Xa, XaName, XaWay};
 use super::Crossing;
 use super::end::{Outcome, UNDONE};
 use super::verb::frame_of;
+use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
+use crate::connections::pin::Pins;
 use crate::crossing::xa_elsewhere;
 use crate::crossing::{end, verb};
-use crate::end::End;
-use crate::exec::{Job, Shape};
+use crate::execution::exec::{Job, Shape};
 use crate::fan::{Fan, Part, Wanted};
-use crate::group_connections::GroupConnections;
-use crate::pin::Pins;
 use crate::session::Session;
-use crate::session_variables::SessionVariables;
-use crate::transaction::Transaction;
+use crate::transaction::state::Transaction;
+use crate::variables::session_variables::SessionVariables;
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +160,9 @@ impl Session {
         if let Some(own) = self.transaction.own() {
             return Ok(Some(Some((error::XA_STATE, own.state.name().to_owned()))));
         }
-        let locks = |held: &crate::group_connections::Held| held.pins.contains(Pins::LOCK_TABLES);
+        let locks = |held: &crate::connections::group_connections::Held| {
+            held.pins.contains(Pins::LOCK_TABLES)
+        };
         if self.transaction.crossing.is_some()
             || self.variables.status.contains(Status::IN_TRANS)
             || self.connections.current.held.as_ref().is_some_and(locks)
@@ -290,7 +292,10 @@ impl Session {
                 if let Some(lease) = lease {
                     // No statement gives it back.
                     let pins = tied.unwrap_or(Pins::empty()) | Pins::XA;
-                    self.put_held_in(part.group, crate::group_connections::Held { lease, pins });
+                    self.put_held_in(
+                        part.group,
+                        crate::connections::group_connections::Held { lease, pins },
+                    );
                 }
                 crossing.parts.push(part);
             }

@@ -2,16 +2,16 @@
 
 use super::end::SETTLE_MS;
 use crate::client::Client;
-use crate::client_level;
-use crate::consistency::Promises;
+use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
+use crate::consistency::client_level;
+use crate::consistency::promises::Promises;
 use crate::crossing::xa;
 use crate::crossing::xa::Told;
 use crate::crossing::xa::XaState;
-use crate::end::End;
-use crate::exec::Shape;
-use crate::group_connections::GroupConnections;
+use crate::execution::exec::Shape;
 use crate::per_core::Core;
-use crate::transaction::Transaction;
+use crate::transaction::state::Transaction;
 use farm::crossing::{Owned, Verdict};
 use farm::{Xid, error};
 use futures_channel::oneshot;

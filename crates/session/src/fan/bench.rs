@@ -10,12 +10,12 @@ use planner::Scratch;
 use sqltext::Dialect;
 
 use super::parts::TEXT;
+use crate::connections::target::target;
 use crate::counters::count;
-use crate::exec::Run;
+use crate::execution::exec::Run;
 use crate::scratch::{self, ScratchServer};
 use crate::session::Session;
-use crate::session_variables::SessionVariables;
-use crate::target::target;
+use crate::variables::session_variables::SessionVariables;
 
 /// What the session has set, so that it can be set again when the rows are there.
 const KEEP: &str = "SET @heddle_mode = @@sql_mode, @heddle_zone = @@time_zone";

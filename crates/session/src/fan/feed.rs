@@ -23,9 +23,9 @@ use mysql_wire::result::{
     Column, ColumnCount, Value, ValueKind, decode_binary_row, encode_text_row,
 };
 
-use crate::changes::Changes;
-use crate::refuse::ServerRefusal;
-use crate::relayed::make_room;
+use crate::client::refuse::ServerRefusal;
+use crate::execution::relayed::make_room;
+use crate::variables::changes::Changes;
 
 /// The number of the error packets by which MariaDB reports progress, in the middle of a reply.
 const PROGRESS: u16 = 0xFFFF;

@@ -25,17 +25,17 @@ use super::sheet::{Form, Sheet};
 use super::stop::all;
 use super::{Fan, Part, Wanted, Word};
 use crate::client::Client;
+use crate::client::end::End;
+use crate::connections::pin::Pins;
+use crate::consistency::reads;
 use crate::crossing::Across;
-use crate::end::End;
-use crate::exec::{Job, Run, Shape};
+use crate::execution::exec::{Job, Run, Shape};
+use crate::execution::relayed::make_room;
 use crate::fan::{self, stop};
+use crate::introspection::view::Hold;
 use crate::per_core::{Core, Handle};
-use crate::pin::Pins;
 use crate::place::ids;
-use crate::reads;
-use crate::relayed::make_room;
 use crate::session::Session;
-use crate::view::Hold;
 
 /// So many bytes of a group are worth a packet.
 const PIECE_BYTES: usize = 64 << 10;

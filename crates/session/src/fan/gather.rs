@@ -24,18 +24,18 @@ use super::rows::Trouble;
 use super::sheet::{Described, Form, Sheet};
 use super::tell::say_where;
 use super::{Fan, Word};
-use crate::attempt;
 use crate::client::Client;
-use crate::end::End;
-use crate::exec::{Job, Run, Shape};
+use crate::client::end::End;
+use crate::client::refuse::ServerRefusal;
+use crate::consistency::reads;
+use crate::execution::attempt;
+use crate::execution::exec::{Job, Run, Shape};
 use crate::fan::gathered;
 use crate::fan::{reduce, rows, sift, stop};
 use crate::per_core::Core;
-use crate::reads;
-use crate::refuse::ServerRefusal;
 use crate::session::{self, Session};
-use crate::session_variables::SessionVariables;
 use crate::settings::Gathering;
+use crate::variables::session_variables::SessionVariables;
 
 /// A function that only the farm's own servers have: there is none, there is none and it is no word of
 /// the language, the scratch server's account may not run any.

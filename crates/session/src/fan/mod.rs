@@ -37,14 +37,14 @@ use self::counts::{Counts, Inserts};
 use self::parts::Done;
 use self::rows::Trouble;
 use self::sheet::{Form, Sheet};
-use crate::attempt;
+use crate::client::end::End;
+use crate::consistency::reads;
 use crate::crossing::Across;
-use crate::end::End;
-use crate::exec::{Job, Run, Shape, Tried};
+use crate::execution::attempt;
+use crate::execution::exec::{Job, Run, Shape, Tried};
+use crate::execution::statement_run::StatementRun;
 use crate::per_core::Handle;
-use crate::reads;
 use crate::session::{Session, is_free};
-use crate::statement_run::StatementRun;
 
 pub(crate) use define::{Defining, Definition};
 

@@ -17,22 +17,22 @@ use super::rows::Trouble;
 use super::stop::all;
 use super::warnings::together;
 use super::{Fan, Part, Stuck};
-use crate::changes::Changes;
-use crate::client_level;
+use crate::connections::group_connections::{GroupConnections, Held};
+use crate::connections::pin::Pins;
+use crate::consistency::client_level;
+use crate::consistency::floor_waits;
+use crate::consistency::reads;
 use crate::counters::count;
 use crate::crossing::{Across, waits};
-use crate::exec::{Job, Run, Shape, Tried};
-use crate::floor_waits;
-use crate::group_connections::{GroupConnections, Held};
+use crate::execution::exec::{Job, Run, Shape, Tried};
+use crate::execution::without;
+use crate::introspection::statistics;
 use crate::per_core::{Core, Handle};
-use crate::pin::Pins;
-use crate::prepared::PreparedStatements;
-use crate::reads;
+use crate::prepared::statements::PreparedStatements;
 use crate::session::Session;
-use crate::session_variables::SessionVariables;
-use crate::settle;
-use crate::statistics;
-use crate::without;
+use crate::transaction::settle;
+use crate::variables::changes::Changes;
+use crate::variables::session_variables::SessionVariables;
 use std::rc::Rc;
 
 /// Its name is Heddle's own: a statement inside a transaction is undone to here.
@@ -62,7 +62,7 @@ pub(super) struct Over {
     tried: Tried,
     pub outcome: Outcome,
     changes: Changes,
-    pub refusal: Option<crate::refuse::ServerRefusal>,
+    pub refusal: Option<crate::client::refuse::ServerRefusal>,
     buffer: Vec<u8>,
 }
 

@@ -2,7 +2,7 @@
 //! condition of the next one, as a list while they are few, else as a range.
 
 use crate::per_core::Core;
-use crate::session_variables::SessionVariables;
+use crate::variables::session_variables::SessionVariables;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 

@@ -9,11 +9,11 @@ use super::feed::Event;
 use super::feeds::Feeds;
 use super::sheet::Sheet;
 use crate::client::Client;
-use crate::end::End;
+use crate::client::end::End;
+use crate::execution::statement_run::StatementRun;
 use crate::session::{self, Session};
-use crate::session_variables::SessionVariables;
-use crate::statement_run::StatementRun;
-use crate::transaction::Transaction;
+use crate::transaction::state::Transaction;
+use crate::variables::session_variables::SessionVariables;
 
 /// So much is collected before it is sent.
 const PIECE_BYTES: usize = 16_384;

@@ -1,7 +1,7 @@
 //! Parts for groups that have rows which are not their shard's, while a part of a shard map moves.
 
 use crate::per_core::Core;
-use crate::session_variables::SessionVariables;
+use crate::variables::session_variables::SessionVariables;
 use planner::sieve::{Sieve, sieved};
 
 use super::Part;

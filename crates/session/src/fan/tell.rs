@@ -12,18 +12,18 @@ use super::parts::Done;
 use super::rows::Trouble;
 use super::sheet::Sheet;
 use crate::client::Client;
+use crate::client::end::End;
+use crate::client::refuse::ServerRefusal;
+use crate::connections::hold::{Cause, Turn};
 use crate::counters::count;
-use crate::end::End;
-use crate::exec::{Loss, Run, Tried};
+use crate::execution::exec::{Loss, Run, Tried};
+use crate::execution::statement_run::StatementRun;
 use crate::fan::rows;
-use crate::hold::{Cause, Turn};
-use crate::loss;
-use crate::operator::Fault;
-use crate::refuse::ServerRefusal;
+use crate::introspection::operator::Fault;
 use crate::session::{self, Session};
-use crate::session_variables::SessionVariables;
-use crate::statement_run::StatementRun;
-use crate::transaction::Transaction;
+use crate::transaction::loss;
+use crate::transaction::state::Transaction;
+use crate::variables::session_variables::SessionVariables;
 
 /// Columns that are not grouped, or not ordered by, by the names of their databases and tables.
 const NAME_COLUMNS: [u16; 4] = [1055, 1140, 3065, 3066];

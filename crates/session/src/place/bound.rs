@@ -8,7 +8,7 @@ use mysql_wire::statement::Execute;
 use planner::place::{self, Values, literal};
 use sqltext::{Mode, Multibyte, Slot, put_string};
 
-use crate::prepared::Statement;
+use crate::prepared::statements::Statement;
 
 /// A statement's text, and what is bound to its marks.
 pub(super) struct Bound<'a> {

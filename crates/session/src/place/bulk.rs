@@ -9,7 +9,7 @@ use sqltext::{Slot, Source, Span};
 
 use super::bound;
 use super::many::{BATCH_BYTES, BATCH_ROWS, Step, Tally, Work};
-use crate::end::End;
+use crate::client::end::End;
 use crate::session::Session;
 
 /// The statement and its rows.

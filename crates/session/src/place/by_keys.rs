@@ -10,7 +10,7 @@ use super::inner::{Heard, Sheet};
 use super::many::{BATCH_ROWS, Step, Stop, Tally};
 use crate::place::run;
 use crate::session::Session;
-use crate::session_variables::SessionVariables;
+use crate::variables::session_variables::SessionVariables;
 
 /// Rows in one UPDATE that gives each a value of its own: each is looked for among all of them.
 const VARIED_ROWS: usize = 100;

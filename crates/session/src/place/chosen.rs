@@ -14,10 +14,10 @@ use routing::shard::{Literal, Nowhere, locate, stored};
 use sqltext::{Class, Scan};
 
 use super::{Where, group};
-use crate::exec::Shape;
+use crate::execution::exec::Shape;
+use crate::execution::statement_run::StatementRun;
 use crate::session::Session;
-use crate::session_variables::SessionVariables;
-use crate::statement_run::StatementRun;
+use crate::variables::session_variables::SessionVariables;
 
 /// What a session has set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use farm::error;
 
 use super::inner::Heard;
-use crate::end::End;
+use crate::client::end::End;
 use crate::session::{self, Session};
 
 impl Session {

@@ -3,10 +3,10 @@
 
 use sqltext::Dialect;
 
-use crate::login::SessionUser;
-use crate::operator::Answer;
+use crate::authentication::login::SessionUser;
+use crate::introspection::operator::Answer;
 use crate::per_core::Core;
-use crate::session_variables::SessionVariables;
+use crate::variables::session_variables::SessionVariables;
 
 /// The places in `HEDDLE EXPLAIN`.
 const TIER: usize = 0;

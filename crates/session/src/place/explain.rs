@@ -11,15 +11,15 @@ use planner::{Answer as Planned, Finish, Tier};
 use sqltext::{Mode, Span};
 
 use super::{Where, is_planned};
-use crate::exec::{Job, Shape};
-use crate::group_connections::GroupConnections;
-use crate::operator::Answer;
+use crate::connections::group_connections::GroupConnections;
+use crate::execution::exec::{Job, Shape};
+use crate::introspection::operator::Answer;
 use crate::per_core::{Core, Handle};
 use crate::place::names;
 use crate::place::{load, run};
-use crate::prepared::PreparedStatements;
+use crate::prepared::statements::PreparedStatements;
 use crate::session::Session;
-use crate::session_variables::SessionVariables;
+use crate::variables::session_variables::SessionVariables;
 
 const COLUMNS: [&str; 5] = ["tier", "groups", "statement", "then", "reason"];
 

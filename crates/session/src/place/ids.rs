@@ -13,7 +13,7 @@ use planner::load::IdsOf;
 use planner::place::{Goes, InsertPlan, Plan, Spot, Statement};
 use rustc_hash::FxHashMap;
 
-use crate::operator::Ids;
+use crate::introspection::operator::Ids;
 use crate::per_core::Core;
 
 /// Taken at once for a table; more where a statement has more rows.

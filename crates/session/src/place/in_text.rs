@@ -10,16 +10,16 @@ use sqltext::{PieceKind, Verb, pieces};
 use super::inner::Heard;
 use super::{Names, Where, group};
 use crate::client::Client;
-use crate::end::End;
-use crate::exec::{Job, Shape};
-use crate::group_connections::GroupConnections;
+use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
+use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::place::names;
-use crate::prepared::PreparedStatements;
-use crate::prepared_bytes::Portion;
+use crate::prepared::prepared_bytes::Portion;
+use crate::prepared::statements::PreparedStatements;
 use crate::session::{self, Session};
-use crate::session_variables::SessionVariables;
-use crate::transaction::Transaction;
+use crate::transaction::state::Transaction;
+use crate::variables::session_variables::SessionVariables;
 
 /// Statements that one session keeps.
 const TEXTS_MAX: usize = 1000;

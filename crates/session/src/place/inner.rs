@@ -12,12 +12,12 @@ use mysql_wire::result::{
 use planner::Answer;
 use sqltext::{Mode, Multibyte};
 
-use crate::end::End;
-use crate::exec::Job;
+use crate::client::end::End;
+use crate::client::refuse::ServerRefusal;
+use crate::client::transcript::{BYTES_MAX, Transcript};
+use crate::execution::exec::Job;
 use crate::query;
-use crate::refuse::ServerRefusal;
 use crate::session::Session;
-use crate::transcript::{BYTES_MAX, Transcript};
 
 /// What a statement answered.
 pub enum Heard {

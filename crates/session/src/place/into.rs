@@ -5,9 +5,9 @@ use farm::error;
 use sqltext::{PieceKind, pieces};
 
 use super::inner::Heard;
-use crate::end::End;
+use crate::client::end::End;
 use crate::session::Session;
-use crate::session_variables::SessionVariables;
+use crate::variables::session_variables::SessionVariables;
 
 /// Where the INTO of a query stands, with the variables.
 pub(super) struct Into {

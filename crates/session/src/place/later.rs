@@ -6,14 +6,14 @@ use planner::place::{Goes, Literals, Spot, Statement, own_call};
 use sqltext::{Span, edited};
 
 use super::{Where, Writing};
-use crate::exec::{Job, Shape};
-use crate::group_connections::GroupConnections;
-use crate::login::SessionUser;
+use crate::authentication::login::SessionUser;
+use crate::connections::group_connections::GroupConnections;
+use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::place::ids;
 use crate::place::names;
 use crate::session::Session;
-use crate::session_variables::SessionVariables;
+use crate::variables::session_variables::SessionVariables;
 
 /// Rounds of one statement: ids, then expressions, and once more.
 const ROUNDS_MAX: usize = 4;

@@ -5,8 +5,8 @@ use planner::load::{Loading, load};
 use sqltext::Verb;
 
 use super::{Where, refuse};
-use crate::exec::{Job, Shape};
-use crate::session_variables::SessionVariables;
+use crate::execution::exec::{Job, Shape};
+use crate::variables::session_variables::SessionVariables;
 
 /// Where a LOAD DATA goes; `None` for other statements, and for one into a table of one group.
 pub(super) fn place_load(

@@ -12,13 +12,13 @@ use sqltext::{Change, Mode, Span, ticked};
 
 use super::bulk::Bulk;
 use super::inner::{Heard, Sheet};
+use crate::client::end::End;
+use crate::client::refuse::ServerRefusal;
 use crate::crossing::{COMMIT, ROLLBACK};
-use crate::end::End;
-use crate::exec::Job;
+use crate::execution::exec::Job;
 use crate::per_core::Core;
-use crate::refuse::ServerRefusal;
 use crate::session::{self, Session, is_free};
-use crate::session_variables::SessionVariables;
+use crate::variables::session_variables::SessionVariables;
 
 /// A statement of several steps within a transaction is undone to here when one of them fails. The
 /// statements of its steps have a savepoint of their own on each server, with another name.

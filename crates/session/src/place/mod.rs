@@ -39,13 +39,13 @@ use planner::{Catalog, Kind};
 use sqltext::{Class, Facts, Slot, Verb};
 
 use crate::client::Client;
-use crate::exec::{Job, Shape};
+use crate::connections::group_connections::GroupConnections;
+use crate::execution::exec::{Job, Shape};
 use crate::fan::{Definition, Part};
-use crate::group_connections::GroupConnections;
 use crate::per_core::Core;
 use crate::query;
 use crate::session::Session;
-use crate::session_variables::SessionVariables;
+use crate::variables::session_variables::SessionVariables;
 use bound::Bound;
 pub(crate) use chosen::Chosen;
 pub(crate) use explain::Explained;

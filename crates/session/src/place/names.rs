@@ -1,11 +1,11 @@
 //! Where a statement goes by the names in it alone, without a plan.
 
-use crate::exec::Shape;
+use crate::connections::group_connections::GroupConnections;
+use crate::execution::exec::Shape;
 use crate::fan::{Defining, Part, define};
-use crate::group_connections::GroupConnections;
 use crate::place::{self, Names, Where, Writing, in_text, split, upkeep};
-use crate::prepared::PreparedStatements;
-use crate::session_variables::SessionVariables;
+use crate::prepared::statements::PreparedStatements;
+use crate::variables::session_variables::SessionVariables;
 use farm::{Sharding, Snapshot, error};
 use planner::place::{Spot, own_call};
 use sqltext::{Class, Facts};

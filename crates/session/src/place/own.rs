@@ -1,8 +1,8 @@
 //! What only the session knows, put into a query for several groups before it is planned.
 
 use super::inner::Heard;
-use crate::end::End;
-use crate::refuse::ServerRefusal;
+use crate::client::end::End;
+use crate::client::refuse::ServerRefusal;
 use crate::session::Session;
 
 impl Session {

@@ -9,19 +9,19 @@ use planner::{Answer, Finish, Unanswered};
 use sqltext::{Class, Facts, Verb};
 
 use super::Where;
-use crate::cache;
-use crate::consistency_hints;
+use crate::client::end::End;
+use crate::consistency::consistency_hints;
 use crate::crossing::xa_elsewhere;
 use crate::crossing::{end, verb};
-use crate::end::End;
-use crate::exec::{Job, Shape};
+use crate::execution::cache;
+use crate::execution::exec::{Job, Shape};
 use crate::fan::{Fan, Part, Wanted, sift};
-use crate::lasting;
 use crate::per_core::{Core, Handle};
 use crate::place::into;
 use crate::session::Session;
-use crate::session_variables::SessionVariables;
-use crate::stint;
+use crate::transaction::stint;
+use crate::variables::lasting;
+use crate::variables::session_variables::SessionVariables;
 
 impl Session {
     /// Runs the client's command to its answer, and those behind it that may go with it.

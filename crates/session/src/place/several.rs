@@ -9,8 +9,8 @@ use planner::place::{Literals, Spot};
 use sqltext::{Facts, Verb};
 
 use super::{Where, group, is_planned};
-use crate::end::End;
-use crate::exec::{Job, Shape};
+use crate::client::end::End;
+use crate::execution::exec::{Job, Shape};
 use crate::place::names;
 use crate::query;
 use crate::session::Session;

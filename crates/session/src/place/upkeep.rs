@@ -9,11 +9,11 @@ use planner::{Catalog, Kind, Merging};
 use sqltext::Verb;
 
 use super::{Where, refuse};
-use crate::end::End;
-use crate::exec::{Job, Shape};
+use crate::client::end::End;
+use crate::execution::exec::{Job, Shape};
 use crate::fan::{Fan, Part, Wanted};
 use crate::session::Session;
-use crate::session_variables::SessionVariables;
+use crate::variables::session_variables::SessionVariables;
 
 /// It commits what is open on every group.
 const NO_GROUP: u32 = u32::MAX;

@@ -1,0 +1,136 @@
+//! Keeping what the router knows of the accounts in step with what its own clients do to them. The
+//! control plane reads the accounts every second; these are the two moments that must not wait so
+//! long: after a client changed an account, and before a client is refused.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use backend::{Entitlement, UserAtHost};
+use farm::{Account, Accounts, AuthPlugin};
+use futures_channel::oneshot;
+use mysql_wire::command::Command;
+use sqltext::{Facts, Verb};
+
+use crate::authentication::login::SessionUser;
+use crate::client::Client;
+use crate::execution::exec::Shape;
+use crate::per_core::{Core, Shared};
+
+/// How many changes of accounts went through this router, and how many of them the accounts that are
+/// published show.
+#[derive(Debug, Default)]
+pub struct Changes {
+    told: AtomicU64,
+    read: Arc<AtomicU64>,
+}
+
+/// What an account entitles its clients to, as far as it alone is looked at.
+pub(crate) fn entitlement_of(account: &Account, way: AuthPlugin) -> Entitlement {
+    Entitlement {
+        user: account.user.clone(),
+        host: account.host.clone(),
+        way,
+        privileges: account.privileges,
+        limited: account.connections_max != 0,
+        expired: account.expired,
+        alike: None,
+    }
+}
+
+/// By which accounts the servers may take a login of this user that Heddle finds to be `account`'s; `None`
+/// where any will do.
+pub(crate) fn alike_of(
+    accounts: &Accounts,
+    user: &str,
+    account: &Account,
+) -> Option<Arc<[UserAtHost]>> {
+    let name = |one: &Account| (one.user.clone(), one.host.clone());
+    let alike = accounts.alike(user, account)?;
+    Some(alike.into_iter().map(name).collect())
+}
+
+impl Shared {
+    /// A client's statement may have changed an account: reads the accounts anew.
+    pub(crate) fn accounts_changed(&self) {
+        let change = self.changes.told.fetch_add(1, Ordering::AcqRel) + 1;
+        let read = Arc::clone(&self.changes.read);
+        self.operator.read_accounts(Box::new(move || {
+            read.fetch_max(change, Ordering::AcqRel);
+        }));
+    }
+
+    /// The accounts with everything that clients of this router did to them.
+    pub(crate) async fn accounts_as_told(&self) -> Arc<Accounts> {
+        let told = self.changes.told.load(Ordering::Acquire);
+        if self.changes.read.load(Ordering::Acquire) < told {
+            return self.accounts_anew().await;
+        }
+        self.accounts()
+    }
+
+    /// The accounts as a server has them now; the last known ones when none answers.
+    pub(crate) async fn accounts_anew(&self) -> Arc<Accounts> {
+        let (tell, told) = oneshot::channel();
+        self.operator.read_accounts(Box::new(move || {
+            // The client may have gone away meanwhile.
+            let _ = tell.send(());
+        }));
+        // Dropped untold when the router ends: then the old accounts have to do.
+        let _ = told.await;
+        self.accounts()
+    }
+
+    fn accounts(&self) -> Arc<Accounts> {
+        self.published.load().accounts.clone()
+    }
+}
+
+/// After a statement: takes note of what it may have changed of accounts, and of databases.
+pub(crate) fn note_accounts(
+    core: &Core,
+    user: &mut SessionUser,
+    client: &Client,
+    shape: &Shape,
+    failed: bool,
+) {
+    if shape.facts.intersects(Facts::ACCOUNTS | Facts::DATABASE) {
+        core.shared.defaults.database_changed();
+    }
+    if shape.facts.contains(Facts::ACCOUNTS) {
+        core.shared.accounts_changed();
+        if !failed {
+            unlock_accounts(core, user, client, shape.verb, None);
+        }
+        user.sandboxed &= failed;
+    }
+}
+
+/// A statement that may change accounts has been done, the client's own where no text is given. Accounts
+/// that wrong passwords locked count anew: all of them after FLUSH PRIVILEGES, those that an
+/// administrator names after another statement. What others do to their own accounts unlocks nothing.
+pub(crate) fn unlock_accounts(
+    core: &Core,
+    user: &SessionUser,
+    client: &Client,
+    verb: Verb,
+    text: Option<&[u8]>,
+) {
+    let own = || match client.payload().split_first() {
+        Some((&command, text)) if command == Command::Query as u8 => Some(text),
+        _ => None,
+    };
+    let (locks, admin) = (&core.shared.locks, user.identity.admin);
+    match text.or_else(own) {
+        Some(text) if verb == Verb::Flush && names_privileges(text) => locks.unlock_all(),
+        Some(text) if admin => locks.unlock_named(text),
+        // A prepared statement, whose text is elsewhere.
+        None if admin => locks.unlock_all(),
+        _ => {}
+    }
+}
+
+/// Of a FLUSH: it is one of PRIVILEGES, or of several things.
+fn names_privileges(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text).to_ascii_uppercase();
+    text.contains("PRIVILEGES")
+}

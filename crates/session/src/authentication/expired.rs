@@ -1,0 +1,72 @@
+//! Sessions of accounts whose password has expired.
+//!
+//! A server decides whether it lets such a client in (MySQL not without the client's flag for it,
+//! where `disconnect_on_expired_password` is set), and then refuses everything but a new password.
+//! The session is therefore logged in at the primary at once, with the client's own flag and with
+//! nothing prepared, and stays on that connection: all answers are the server's own. It stays there
+//! after the password was changed, too, for nobody has told the router the new one.
+
+use backend::Lease;
+use mysql_wire::command::Command;
+use mysql_wire::relay::Expect;
+
+use crate::client::end::End;
+use crate::connections::group_connections::{GroupConnections, Held};
+use crate::connections::pin::Pins;
+use crate::connections::renew::renew;
+use crate::execution::exec::{Job, Shape};
+use crate::per_core::{Core, Handle};
+use crate::query;
+use crate::session::{self, Session};
+
+impl Session {
+    /// One command while the password has not been changed. Nothing is answered here that the
+    /// server would refuse.
+    pub(crate) async fn in_sandbox(&mut self, command: Command) -> Result<(), End> {
+        match command {
+            Command::Query => {
+                if query::has_attributes(&self.client) && self.client.take_attributes().is_err() {
+                    return query::malformed_attributes(&mut self.client).await;
+                }
+                let shape = query::query_shape(&self.core, &self.client, &self.variables);
+                self.run_command(shape, Job::Frame(Expect::Results)).await
+            }
+            Command::Quit => Err(End::Quit),
+            Command::Ping => {
+                self.client
+                    .ok(session::status_now(&self.variables, &self.transaction))
+                    .await
+            }
+            Command::StmtPrepare => self.prepare().await,
+            Command::StmtExecute => self.execute().await,
+            Command::StmtClose => self.close_statement().await,
+            Command::StmtSendLongData => self.long_data().await,
+            _ => {
+                let job = Job::Frame(Expect::Single);
+                self.run_command(Shape::command(), job).await
+            }
+        }
+    }
+}
+
+/// Keeps the connection of a login with an expired password.
+pub(crate) fn stay_on(core: &Core, connections: &mut GroupConnections, lease: Lease) {
+    let pins = Pins::PASSWORD;
+    pins.count_new(Pins::empty(), &core.counters);
+    connections.current.last_server = Some(lease.connection().server);
+    connections.current.held = Some(Held { lease, pins });
+}
+
+/// Ends what belongs to the session on the connection that it held. One that cannot be had
+/// again is kept.
+pub(crate) async fn end_hold(handle: &Handle, connections: &mut GroupConnections, mut held: Held) {
+    if !held.pins.contains(Pins::PASSWORD) {
+        renew(handle, held).await;
+        return;
+    }
+    let reset = [(Command::ResetConnection, &b""[..])];
+    if held.lease.connection_mut().run(&reset).await.is_ok() {
+        held.pins = Pins::PASSWORD;
+        connections.current.held = Some(held);
+    }
+}

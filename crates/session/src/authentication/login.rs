@@ -1,0 +1,271 @@
+//! The beginning of a session: the greeting, what the client answers, and the packets of the plugins'
+//! conversations. Whether the client is who it says is decided in [`crate::authentication::prove`].
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use backend::Pass;
+use farm::error;
+use mysql_wire::auth::{self, SALT_BYTES};
+use mysql_wire::capability::Capabilities;
+use mysql_wire::handshake::{self, AuthMore, AuthSwitch, Greeting, Login};
+use mysql_wire::packet;
+use mysql_wire::status::Status;
+use rsa::rand_core::{OsRng, RngCore};
+
+use crate::authentication::berths::Berth;
+use crate::authentication::entrance::Refusal;
+use crate::authentication::offer::PASSED_ON;
+use crate::authentication::prove::{Claim, Offer};
+use crate::client::end::End;
+use crate::client::transport::compression;
+use crate::client::{Client, ReadError};
+use crate::per_core::Core;
+
+/// Who logged in, and how.
+pub struct Identity {
+    /// What the session may use connections by.
+    pub pass: Pass,
+    pub database: Option<Vec<u8>>,
+    /// The process that the client says it is.
+    pub process: Option<Box<[u8]>>,
+    pub admin: bool,
+    /// The client's place among those of its account; given up before the account changes.
+    pub berth: Option<Berth>,
+}
+
+/// The user of a session, from a login or a change of user to the next one.
+pub(crate) struct SessionUser {
+    pub identity: Identity,
+    /// The client's address, as a load balancer gives it where one does.
+    pub peer: SocketAddr,
+    /// The password has expired and was not changed yet: the held connection's server answers
+    /// everything.
+    pub sandboxed: bool,
+    /// The sql_mode that its logins at servers give it, where it is not the servers' global one.
+    pub mode: Option<Box<str>>,
+    /// How often COM_CHANGE_USER was refused.
+    pub failed_changes: u8,
+}
+
+impl SessionUser {
+    /// That of a client which has just logged in.
+    pub fn new(identity: Identity, peer: SocketAddr) -> SessionUser {
+        SessionUser {
+            identity,
+            peer,
+            sandboxed: false,
+            mode: None,
+            failed_changes: 0,
+        }
+    }
+
+    /// The account's name.
+    pub fn name(&self) -> &Rc<[u8]> {
+        &self.identity.pass.profile().user
+    }
+}
+
+impl Core {
+    /// Greets the client and lets it log in. `peer` becomes the address that a load balancer gives.
+    /// The client has been told when this fails.
+    pub async fn login(
+        &self,
+        client: &mut Client,
+        peer: &mut SocketAddr,
+        id: u32,
+    ) -> Result<Identity, End> {
+        let salt = fresh_salt();
+        client.salt = salt;
+        let presented = self.shared.transport.offer();
+        let (offered, greeted) = self.greet(client, salt, id, presented.is_some()).await?;
+        self.heed_balancer(client, peer).await?;
+        let peer = peer.ip();
+        client.read_login(1).await?;
+        self.secure(client, presented).await?;
+        let payload = client.payload().to_vec();
+        let Ok(login) = Login::decode(&payload) else {
+            return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
+        };
+        client.capabilities = login.capabilities & offered;
+        client.compression = compression(client.capabilities, login.zstd_level);
+        if !login.capabilities.contains(Capabilities::PROTOCOL_41) {
+            return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
+        }
+        let plugin = match login.plugin {
+            // Its plugin had no part in the greeting: it waits to be asked.
+            Some(plugin) if login.auth.is_empty() && plugin != greeted.as_bytes() => &b""[..],
+            Some(plugin) => plugin,
+            None => auth::NATIVE.as_bytes(),
+        };
+        let claim = Claim {
+            user: login.user,
+            peer,
+            offer: Offer::new(plugin, salt, login.auth),
+            collation: login.collation,
+            flags: client.capabilities & PASSED_ON,
+        };
+        // Others of its address may have failed since it came.
+        if let Err(refusal) = self.shared.entrance.look_at(peer, &self.settings()) {
+            return Err(client.turn_away(&refusal).await);
+        }
+        let admission = self.authenticate(client, peer, claim).await?;
+        let process = login.attributes.and_then(process_of);
+        let database = login
+            .database
+            .filter(|name| !name.is_empty())
+            .map(<[u8]>::to_vec);
+        Ok(Identity {
+            pass: self.pools.pass(admission.profile),
+            database,
+            process,
+            admin: admission.admin,
+            berth: Some(admission.berth),
+        })
+    }
+
+    /// Takes a PROXY header in front of the client's first word. As with MariaDB, which greets before
+    /// it reads, a load balancer may send none.
+    async fn heed_balancer(&self, client: &mut Client, peer: &mut SocketAddr) -> Result<(), End> {
+        let trusted = self.shared.transport.is_balancer(peer.ip());
+        let entrance = &self.shared.entrance;
+        client.owes = true;
+        match client.preface(trusted).await {
+            Ok(Ok(None)) => {}
+            Ok(Ok(Some(origin))) => *peer = entrance.heard(*peer, origin),
+            Ok(Err(unfit)) => {
+                let refusal = entrance.misheard(*peer, unfit);
+                // The client expects the answer to its first packet.
+                client.sequence = 2;
+                return Err(client.turn_away(&refusal).await);
+            }
+            Err(read) => return Err(client.refuse_read(read).await),
+        }
+        client.owes = false;
+        Ok(())
+    }
+
+    /// What it offers, and the plugin that its salt is for.
+    async fn greet(
+        &self,
+        client: &mut Client,
+        salt: [u8; SALT_BYTES],
+        id: u32,
+        tls: bool,
+    ) -> Result<(Capabilities, &'static str), End> {
+        let welcome = self.welcome().await;
+        let mut offered = welcome.capabilities;
+        offered.set(Capabilities::SSL, tls);
+        let plugin = if welcome.mariadb {
+            auth::NATIVE
+        } else {
+            auth::CACHING_SHA2
+        };
+        let greeting = Greeting {
+            version: &welcome.version,
+            connection_id: id,
+            salt,
+            capabilities: offered,
+            collation: welcome.collation,
+            status: Status::AUTOCOMMIT,
+            plugin,
+        };
+        let mut out = Vec::with_capacity(128);
+        client.sequence = 0;
+        packet::write_with(&mut out, &mut client.sequence, |payload| {
+            greeting.encode(payload)
+        });
+        client.say(out).await?;
+        Ok((offered | Capabilities::LONG_PASSWORD, plugin))
+    }
+}
+
+impl Client {
+    /// Tells the client an error and gives the reason for the end.
+    pub async fn refuse(&mut self, error: &farm::ClientError, details: &[&str]) -> End {
+        match self.error(error, details).await {
+            Ok(()) => End::Refused(*error),
+            Err(end) => end,
+        }
+    }
+
+    /// Turns a failed read into the reason for the end, and tells the client where that helps.
+    pub async fn refuse_read(&mut self, read: ReadError) -> End {
+        match read {
+            ReadError::Closed => End::Quit,
+            ReadError::Broken(_) => End::Gone,
+            ReadError::Refused(error) => self.refuse_and_part(&error).await,
+            ReadError::NoMemory => self.refuse_and_part(&error::OUT_OF_MEMORY).await,
+        }
+    }
+
+    async fn refuse_and_part(&mut self, error: &farm::ClientError) -> End {
+        let end = self.refuse(error, &[]).await;
+        self.part().await;
+        end
+    }
+
+    /// Asks the client for another plugin's proof, and reads it.
+    pub async fn switch(&mut self, plugin: &str, salt: &[u8]) -> Result<Vec<u8>, End> {
+        let mut out = Vec::with_capacity(64);
+        packet::write_with(&mut out, &mut self.sequence, |payload| {
+            AuthSwitch { plugin, salt }.encode(payload);
+        });
+        self.say(out).await?;
+        self.next_proof().await
+    }
+
+    /// Says a part of a plugin's conversation.
+    pub async fn more(&mut self, data: &[u8]) -> Result<(), End> {
+        let mut out = Vec::with_capacity(data.len() + 8);
+        packet::write_with(&mut out, &mut self.sequence, |payload| {
+            AuthMore(data).encode(payload)
+        });
+        self.say(out).await
+    }
+
+    /// The client's part of a plugin's conversation.
+    pub async fn next_proof(&mut self) -> Result<Vec<u8>, End> {
+        self.read_login(self.sequence).await?;
+        Ok(self.payload().to_vec())
+    }
+
+    /// Waits for the client's next packet of the login.
+    pub(crate) async fn read_login(&mut self, sequence: u8) -> Result<(), End> {
+        self.owes = true;
+        if let Err(read) = self.read(sequence).await {
+            return Err(self.refuse_read(read).await);
+        }
+        self.owes = false;
+        Ok(())
+    }
+
+    /// Tells the client why it is not let in.
+    async fn turn_away(&mut self, refusal: &Refusal) -> End {
+        let text = refusal.text();
+        match self.error_text(refusal.error, &text).await {
+            Ok(()) => End::Refused(*refusal.error),
+            Err(end) => end,
+        }
+    }
+}
+
+/// The process that connection attributes name.
+fn process_of(attributes: &[u8]) -> Option<Box<[u8]>> {
+    let mut pairs = handshake::attributes(attributes).map_while(Result::ok);
+    let (_, value) = pairs.find(|(name, _)| *name == b"_pid")?;
+    Some(value.into())
+}
+
+/// 20 random bytes that are neither NUL nor `$`, in ASCII, as the servers make them.
+fn fresh_salt() -> [u8; SALT_BYTES] {
+    let mut salt = [0; SALT_BYTES];
+    OsRng.fill_bytes(&mut salt);
+    for byte in &mut salt {
+        *byte &= 0x7F;
+        if *byte == 0 || *byte == b'$' {
+            *byte += 1;
+        }
+    }
+    salt
+}

@@ -1,0 +1,17 @@
+//! Who a client is: the way in, logins and their proofs, the limits of an account and of an address.
+//!
+//! Must not know: statements.
+
+pub(crate) mod accounts;
+pub(crate) mod berths;
+pub(crate) mod entrance;
+pub(crate) mod expired;
+pub(crate) mod hosts;
+pub(crate) mod locks;
+pub(crate) mod login;
+pub(crate) mod offer;
+pub(crate) mod prove;
+pub(crate) mod rsa_key;
+pub(crate) mod secrets;
+pub(crate) mod verifiers;
+pub(crate) mod vouch;

@@ -1,0 +1,306 @@
+//! Logins with a name and a password in the clear, for doors whose protocols have nothing better. The
+//! accounts are those of the servers, and so are the rules: host patterns, locks, demands on TLS, and
+//! how many clients an account may have.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use backend::{Credential, Entitlement, Profile, Secret};
+use farm::{Account, Accounts, AuthPlugin, TlsFacts};
+use mysql_wire::auth;
+use mysql_wire::capability::Capabilities;
+use reactor::Closer;
+use zeroize::Zeroizing;
+
+use crate::authentication::accounts::{alike_of, entitlement_of};
+use crate::authentication::berths::Berth;
+use crate::authentication::prove::is_stored;
+use crate::authentication::secrets::BackendCredential;
+use crate::authentication::verifiers::Unverified;
+use crate::lane::COLLATION;
+use crate::per_core::Core;
+
+/// What a client says of itself, and how it is connected.
+pub struct PlainLogin<'a> {
+    pub user: &'a str,
+    pub password: &'a [u8],
+    pub peer: IpAddr,
+    pub tls: Option<&'a TlsFacts>,
+    pub closer: Closer,
+}
+
+/// Somebody who proved who it is.
+pub struct Admitted {
+    /// It may change the farm.
+    pub admin: bool,
+    pub(crate) profile: Profile,
+    /// By which it was admitted, or looked at last.
+    accounts: Arc<Accounts>,
+    /// Its place among the clients of its account; given up when dropped.
+    _berth: Berth,
+}
+
+/// How somebody who was admitted stands now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// As before.
+    Same,
+    /// What the account may do has changed, or may have.
+    Other,
+    /// The account is gone or locked, or has another password.
+    Gone,
+}
+
+impl Admitted {
+    /// Looks at the accounts as they are known now. What a server would leave to a session that is there ends
+    /// here with the account.
+    pub fn look_again(&mut self, core: &Core) -> Standing {
+        let published = core.shared.published.load();
+        if Arc::ptr_eq(&published.accounts, &self.accounts) {
+            return Standing::Same;
+        }
+        let before = std::mem::replace(&mut self.accounts, Arc::clone(&published.accounts));
+        core.heed(&self.accounts);
+        let entitlement = &mut self.profile.entitlement;
+        let found = self.accounts.exactly(&entitlement.user, &entitlement.host);
+        let is_open =
+            |one: &&Account| !one.locked && !one.expired && one.ways.contains(&entitlement.way);
+        let Some(account) = found.filter(is_open) else {
+            return Standing::Gone;
+        };
+        let user = String::from_utf8_lossy(&self.profile.user);
+        let alike = alike_of(&self.accounts, &user, account);
+        let same = account.privileges == entitlement.privileges
+            && alike == entitlement.alike
+            && account.admin == self.admin
+            && before.databases == self.accounts.databases;
+        *entitlement = Entitlement {
+            alike,
+            ..entitlement_of(account, entitlement.way.clone())
+        };
+        self.admin = account.admin;
+        match same {
+            true => Standing::Same,
+            false => Standing::Other,
+        }
+    }
+}
+
+/// Nobody is let in so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// The client did not prove who it is. It is not told why, as that would tell which accounts there
+    /// are; the text is for the log.
+    Unproved(String),
+    /// It did, and the account may not be used so. It is not told either.
+    Refused(String),
+    /// Too many passwords wait to be verified.
+    Busy,
+    /// The client has left.
+    Gone,
+}
+
+impl From<Unverified> for Denied {
+    fn from(why: Unverified) -> Denied {
+        match why {
+            Unverified::Full => Denied::Busy,
+            Unverified::Gone => Denied::Gone,
+        }
+    }
+}
+
+impl Core {
+    /// Looks whether the password is this user's. Before somebody is refused the accounts are read once
+    /// more.
+    ///
+    /// # Errors
+    /// It is not, or the account may not be used so.
+    pub async fn admit(&self, login: &PlainLogin<'_>) -> Result<Admitted, Denied> {
+        let mut accounts = self.shared.accounts_as_told().await;
+        loop {
+            let denied = match self.look(&accounts, login).await {
+                Ok(admitted) => {
+                    self.login_succeeded(login.peer);
+                    return Ok(admitted);
+                }
+                Err(early @ (Denied::Busy | Denied::Gone)) => return Err(early),
+                Err(denied) => denied,
+            };
+            let newer = self.shared.accounts_anew().await;
+            // The loop ends: the accounts do not change for ever between two readings.
+            if newer == accounts {
+                // Without accounts nobody can prove anything.
+                if matches!(denied, Denied::Unproved(_)) && !accounts.is_empty() {
+                    self.login_failed(login.peer);
+                    if let Some(account) = accounts.find(login.user, login.peer) {
+                        let who = || login.user.to_owned();
+                        self.password_failed(account, who, login.password.is_empty());
+                    }
+                }
+                return Err(denied);
+            }
+            accounts = newer;
+        }
+    }
+
+    async fn look(
+        &self,
+        accounts: &Arc<Accounts>,
+        login: &PlainLogin<'_>,
+    ) -> Result<Admitted, Denied> {
+        let (user, peer) = (login.user, login.peer);
+        let denied = |why: &str| Err(Denied::Refused(format!("{user}@{peer}: {why}")));
+        let unproved = |why: &str| Err(Denied::Unproved(format!("{user}@{peer}: {why}")));
+        let Some(account) = accounts.find(user, peer) else {
+            return unproved("there is no such account");
+        };
+        if self.lock_of(account, || user.to_owned()).is_some() {
+            return denied("wrong passwords have locked the account");
+        }
+        let Some(way) = self.fitting(account, login).await? else {
+            return unproved("the password is wrong");
+        };
+        // Others may have guessed meanwhile.
+        if self.lock_of(account, || user.to_owned()).is_some() {
+            return denied("wrong passwords have locked the account");
+        }
+        self.password_succeeded(account);
+        if !account.tls.is_met(login.tls) {
+            return denied("the account wants TLS, or more of it");
+        }
+        if account.locked || account.expired {
+            return denied("the account is locked, or its password has expired");
+        }
+        match self.berth(account).await {
+            Ok(berth) => Ok(Admitted {
+                admin: account.admin,
+                accounts: Arc::clone(accounts),
+                profile: self.profile_of(accounts, account, way, login),
+                _berth: berth,
+            }),
+            Err(why) => denied(&why),
+        }
+    }
+
+    /// The first of the account's ways to log in that takes the password.
+    async fn fitting<'a>(
+        &self,
+        account: &'a Account,
+        login: &PlainLogin<'_>,
+    ) -> Result<Option<&'a AuthPlugin>, Unverified> {
+        let configured = BackendCredential::of(&self.shared.backend_credentials, account);
+        for way in &account.ways {
+            let fits = match way {
+                AuthPlugin::CachingSha2(hash) | AuthPlugin::Sha256(hash) if !hash.is_empty() => {
+                    self.fits_stored(account, way, login).await?
+                }
+                way => fits(way, configured, login.password),
+            };
+            if fits {
+                return Ok(Some(way));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What was right before need not be hashed again.
+    async fn fits_stored(
+        &self,
+        account: &Account,
+        way: &AuthPlugin,
+        login: &PlainLogin<'_>,
+    ) -> Result<bool, Unverified> {
+        let same = |known: &Secret| known.with(|known| auth::equal(known, login.password));
+        let known = self.shared.secrets.find(account, way);
+        if known.is_some_and(|known| same(&known) == Some(true)) {
+            return Ok(true);
+        }
+        let (password, way) = (Zeroizing::new(login.password.to_vec()), way.clone());
+        let fits = move || is_stored(&password, &way);
+        self.verify(&login.closer, fits).await
+    }
+
+    /// As the account's connections to servers are opened.
+    fn profile_of(
+        &self,
+        accounts: &Accounts,
+        account: &Account,
+        way: &AuthPlugin,
+        login: &PlainLogin<'_>,
+    ) -> Profile {
+        let password = login.password;
+        let credential = match password.is_empty() {
+            true => Credential::Empty,
+            false => {
+                let secrets = &self.shared.secrets;
+                Credential::Password(secrets.remember(account, way, password))
+            }
+        };
+        Profile {
+            user: Rc::from(account.user.as_bytes()),
+            credential,
+            collation: COLLATION,
+            flags: Capabilities::empty(),
+            client: Some(login.peer),
+            entitlement: Entitlement {
+                alike: alike_of(accounts, login.user, account),
+                ..entitlement_of(account, way.clone())
+            },
+        }
+    }
+
+    async fn berth(&self, account: &Account) -> Result<Berth, String> {
+        let connections_max = self.settings().user_connections_max;
+        let berths = &self.shared.berths;
+        let taken = berths.take(account, connections_max, &*self.shared.peers);
+        taken.await.map_err(|(error, details)| {
+            let details: Vec<&str> = details.iter().map(String::as_str).collect();
+            error.text(&details)
+        })
+    }
+}
+
+/// The way to log in takes this password, as can be seen at once.
+fn fits(way: &AuthPlugin, configured: Option<&BackendCredential>, password: &[u8]) -> bool {
+    match way {
+        AuthPlugin::Native(None) => password.is_empty(),
+        AuthPlugin::Native(Some(stage2)) => {
+            auth::native_stage2(&auth::native_stage1(password)) == *stage2
+        }
+        AuthPlugin::CachingSha2(hash) | AuthPlugin::Sha256(hash) => {
+            hash.is_empty() && password.is_empty()
+        }
+        AuthPlugin::Ed25519(public) => auth::ed25519_public(password) == *public,
+        AuthPlugin::Unsupported(_) => configured.is_some_and(|one| {
+            let same = |known: &[u8]| auth::equal(known, password);
+            one.password.with(same) == Some(true)
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_fits_its_own_account() {
+        let hash = auth::native_stage2(&auth::native_stage1(b"secret"));
+        let cases = [
+            (AuthPlugin::Native(None), "", "secret"),
+            (AuthPlugin::Native(Some(hash)), "secret", ""),
+            (
+                AuthPlugin::Ed25519(auth::ed25519_public(b"secret")),
+                "secret",
+                "Secret",
+            ),
+            (AuthPlugin::CachingSha2(Vec::new().into()), "", "x"),
+        ];
+        for (way, right, wrong) in cases {
+            assert!(fits(&way, None, right.as_bytes()), "{way:?}");
+            assert!(!fits(&way, None, wrong.as_bytes()), "{way:?}");
+        }
+        let unknown = AuthPlugin::Unsupported("pam".into());
+        assert!(!fits(&unknown, None, b""));
+    }
+}

@@ -1,0 +1,100 @@
+//! What a client hears when no connection of a server could be had, when a server refused what Heddle did
+//! for the client's command, or when there was no memory for the command.
+
+use backend::{ConnectionError, PoolError, Target};
+use farm::error;
+use mysql_wire::command::Command;
+
+use crate::client::Client;
+use crate::client::end::End;
+use crate::connections::target::nowhere;
+use crate::prepared::statements::{self, PreparedStatements};
+
+/// A server's error as it is passed on.
+pub struct ServerRefusal {
+    pub number: u16,
+    pub sqlstate: [u8; 5],
+    pub message: Vec<u8>,
+}
+
+impl ServerRefusal {
+    /// ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, as MySQL words it.
+    pub(crate) fn in_read_only_transaction() -> ServerRefusal {
+        ServerRefusal {
+            number: 1792,
+            sqlstate: *b"25006",
+            message: b"Cannot execute statement in a READ ONLY transaction.".to_vec(),
+        }
+    }
+}
+
+impl Client {
+    /// Passes a server's error on.
+    pub(crate) async fn pass_refusal(&mut self, refusal: &ServerRefusal) -> Result<(), End> {
+        let ServerRefusal {
+            number,
+            sqlstate,
+            message,
+        } = refusal;
+        self.server_error(*number, *sqlstate, message).await
+    }
+
+    /// Answers a command for which no connection could be had.
+    pub(crate) async fn pool_error(
+        &mut self,
+        error: &PoolError,
+        target: &Target,
+    ) -> Result<(), End> {
+        match error {
+            PoolError::WaitTimeout { waited_ms } => {
+                self.error(&error::POOL_WAIT_TIMEOUT, &[&waited_ms.to_string()])
+                    .await
+            }
+            PoolError::Connection(ConnectionError::Refused {
+                number,
+                sqlstate,
+                message,
+            }) => self.server_error(*number, *sqlstate, message).await,
+            PoolError::Connection(ConnectionError::Credential { plugin }) => {
+                self.error(&error::AUTH_PLUGIN_UNSUPPORTED, &[plugin]).await
+            }
+            PoolError::Connection(ConnectionError::Untrusted { plugin }) => {
+                self.error(&error::SERVER_UNTRUSTED, &[plugin]).await
+            }
+            PoolError::Connection(cause) => {
+                let server = format!("{}:{}", target.host, target.port);
+                tracing::debug!(server, %cause, "server unreachable");
+                self.error(
+                    &error::SERVER_UNREACHABLE,
+                    &[&format!("{server} ({cause})")],
+                )
+                .await
+            }
+        }
+    }
+
+    /// Ends a login for which no connection could be had.
+    pub(crate) async fn refuse_pool(&mut self, error: &PoolError) -> End {
+        match self.pool_error(error, &nowhere()).await {
+            Ok(()) => End::Refused(error::SERVER_UNREACHABLE),
+            Err(end) => end,
+        }
+    }
+}
+
+/// Answers a command that there was no memory for. The client's transaction stays as it is.
+pub(crate) async fn refuse_command(
+    client: &mut Client,
+    prepared: &mut PreparedStatements,
+) -> Result<(), End> {
+    let command = client.payload().first().copied();
+    if command != Some(Command::StmtSendLongData as u8) {
+        return client.error(&error::OUT_OF_MEMORY, &[]).await;
+    }
+    // It has no reply: the EXECUTE says it.
+    let id = statements::named_statement(client, prepared);
+    if let Some(statement) = prepared.statements.get_mut(&id) {
+        statement.starved = true;
+    }
+    Ok(())
+}

@@ -1,0 +1,323 @@
+//! Acknowledgements that the router holds: where the servers cannot make a commit wait for a replica,
+//! its OK goes to the client when a replica is known to have it.
+//!
+//! One question per replica and core is under way at a time. It is for everything that is waited for
+//! when it is asked, so many writers cost as many questions as one, and the replica that has it first
+//! releases them. A commit that is still held when its primary is cut off counts as one whose answer
+//! was lost.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backend::{Connection, Lease, Pass, SessionState};
+use engine::heartbeat::wait_for;
+use farm::{Acks, ClientWrites, Group, Position, Server, ServerId, Snapshot, Status};
+use futures_channel::oneshot;
+use rustc_hash::FxHashSet;
+
+use crate::authentication::login::SessionUser;
+use crate::connections::group_connections::group_of;
+use crate::connections::target::target;
+use crate::consistency::promises::executed;
+use crate::counters::count;
+use crate::per_core::{Core, Handle};
+use crate::session::Session;
+use crate::transaction::state::Transaction;
+use crate::variables::changes::Changes;
+
+/// A replica that does not have what is asked for says so after this time, and how far it is.
+const ASK_MS: u64 = 50;
+
+/// A replica that failed is asked again after this time.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The commits of one core that are held.
+#[derive(Default)]
+pub(crate) struct Held {
+    waiters: RefCell<Vec<Waiter>>,
+    /// The replicas that are being asked.
+    asked: RefCell<FxHashSet<ServerId>>,
+}
+
+struct Waiter {
+    session: u32,
+    /// The number of the group that the commit is in, as sessions know it.
+    seat: u32,
+    position: Position,
+    primary: (ServerId, u32),
+    /// By which replicas can be asked.
+    pass: Pass,
+    tell: oneshot::Sender<bool>,
+}
+
+impl Held {
+    /// Everything that is waited for in a group.
+    fn wanted(&self, seat: u32) -> Option<Position> {
+        let waiters = self.waiters.borrow();
+        let of_group = waiters.iter().filter(|waiter| waiter.seat == seat);
+        let mut positions = of_group.map(|waiter| &waiter.position);
+        let mut all = positions.next()?.clone();
+        positions.for_each(|position| all.join(position));
+        Some(all)
+    }
+
+    /// Ends the waits of which this is so.
+    fn release(&self, safe: bool, over: impl Fn(&Waiter) -> bool) {
+        let mut waiters = self.waiters.borrow_mut();
+        for waiter in waiters.extract_if(.., |waiter| over(waiter)) {
+            // Its session may be gone.
+            let _ = waiter.tell.send(safe);
+        }
+    }
+
+    /// Ends the wait of a session that is killed.
+    pub fn interrupt(&self, session: u32) {
+        self.release(false, |waiter| waiter.session == session);
+    }
+}
+
+/// The servers of a group that a commit may be on besides its primary.
+fn followers(group: &Group) -> impl Iterator<Item = &Server> {
+    let servers = group.servers.iter().map(|server| &**server);
+    servers.filter(|s| matches!(s.status, Status::Replica | Status::Spare) && s.health.alive)
+}
+
+/// For how long commits of a group are held; `None` where they are not.
+fn limit(snapshot: &Snapshot, seat: u32) -> Option<Duration> {
+    match group_of(snapshot, seat)?.acks {
+        Acks::Router { wait_ms } => Some(Duration::from_millis(wait_ms)),
+        Acks::Servers => None,
+    }
+}
+
+impl Core {
+    /// Looks at who waits, after a publication.
+    pub(crate) fn follow_acks(&self, snapshot: &Snapshot) {
+        if self.acks.waiters.borrow().is_empty() {
+            return;
+        }
+        let holds = |waiter: &Waiter| limit(snapshot, waiter.seat).is_some();
+        self.acks.release(true, |waiter| !holds(waiter));
+        self.acks.release(false, |waiter| {
+            let (id, term) = waiter.primary;
+            snapshot.server(id).is_none_or(|server| server.term > term)
+        });
+        self.ask_followers(snapshot);
+    }
+
+    /// Has every replica asked that is not being asked yet.
+    fn ask_followers(&self, snapshot: &Snapshot) {
+        let Some(core) = self.me.upgrade() else {
+            return;
+        };
+        let mut asks: Vec<(u32, Pass, ServerId)> = Vec::new();
+        for waiter in self.acks.waiters.borrow().iter() {
+            let group = group_of(snapshot, waiter.seat).into_iter();
+            for server in group.flat_map(|group| followers(group)) {
+                if self.acks.asked.borrow_mut().insert(server.id) {
+                    asks.push((waiter.seat, waiter.pass.clone(), server.id));
+                }
+            }
+        }
+        for (seat, pass, id) in asks {
+            let core = core.clone();
+            reactor::spawn(async move {
+                core.ask_follower(seat, id, &pass).await;
+                core.acks.asked.borrow_mut().remove(&id);
+                // Somebody may have come since the last question.
+                core.follow_acks(&core.shared.published.load());
+            })
+            .detach();
+        }
+    }
+
+    /// Asks one replica for as long as somebody waits.
+    async fn ask_follower(&self, seat: u32, id: ServerId, pass: &Pass) {
+        let mut lease: Option<Lease> = None;
+        while let Some(wanted) = self.acks.wanted(seat) {
+            let snapshot = self.shared.published.load_full();
+            let follows = |group: &std::sync::Arc<Group>| followers(group).any(|s| s.id == id);
+            let Some(target) = target(&snapshot, id, true).filter(|_| {
+                limit(&snapshot, seat).is_some() && group_of(&snapshot, seat).is_some_and(follows)
+            }) else {
+                break;
+            };
+            if lease.is_none() {
+                let key = self.pools.key(id, true, pass);
+                let state = Rc::new(SessionState::new(None));
+                lease = self.pools.take(&target, key, &state, 0).await.ok();
+            }
+            let has = match &mut lease {
+                Some(lease) => ask(lease.connection_mut(), wanted).await,
+                None => None,
+            };
+            let Some(has) = has else {
+                lease = None;
+                reactor::sleep(PAUSE).await;
+                continue;
+            };
+            if let Some(server) = snapshot.server(id) {
+                server.fresh.raise(&has);
+            }
+            self.acks.release(true, |waiter| {
+                waiter.seat == seat && has.covers(&waiter.position)
+            });
+        }
+        if let Some(lease) = lease {
+            lease.release();
+        }
+    }
+}
+
+/// What of `wanted`, or more, this replica has, after a while at most; `None` when it failed.
+async fn ask(connection: &mut Connection, wanted: Position) -> Option<Position> {
+    let wait = wait_for(connection.engine(), &wanted.to_string(), ASK_MS);
+    let ask = format!("SELECT {wait}");
+    let answer = connection.ask(ask.as_bytes()).await.ok()?;
+    match answer.first().is_some_and(|value| value == b"0") {
+        true => Some(wanted),
+        false => executed(connection).await,
+    }
+}
+
+/// Knows whether what one session commits is safe, on whichever group.
+pub(crate) struct Copies {
+    core: Rc<Core>,
+    session: u32,
+    pass: Pass,
+    writes: Arc<ClientWrites>,
+}
+
+impl Copies {
+    /// Waits until a replica of the group has what this connection has committed, where that is the
+    /// router's task, and notes that somebody may hear of it. False when nobody knows what will become
+    /// of it.
+    pub async fn have(&self, seat: u32, connection: &Connection, gtid: &[u8]) -> bool {
+        if gtid.is_empty() {
+            return !connection.is_cut();
+        }
+        let holds = limit(&self.core.shared.published.load(), seat).is_some();
+        if holds && !self.await_copy(seat, connection, gtid).await {
+            return false;
+        }
+        self.core.note_acknowledged(connection, gtid, &self.writes)
+    }
+
+    async fn await_copy(&self, seat: u32, connection: &Connection, gtid: &[u8]) -> bool {
+        let snapshot = self.core.shared.published.load_full();
+        let text = String::from_utf8_lossy(gtid);
+        let position = Position::parse(connection.engine(), &text);
+        let (Some(limit), Some(position)) = (limit(&snapshot, seat), position) else {
+            return true;
+        };
+        if connection.is_guarded() || connection.is_cut() {
+            return !connection.is_cut();
+        }
+        let safe = |server: &Server| server.fresh.covers(&position);
+        if group_of(&snapshot, seat).is_some_and(|group| followers(group).any(safe)) {
+            return true;
+        }
+        count(&self.core.counters.commits_held);
+        let (tell, told) = oneshot::channel();
+        let waiter = Waiter {
+            session: self.session,
+            seat,
+            position,
+            primary: (connection.server, connection.term),
+            pass: self.pass.clone(),
+            tell,
+        };
+        self.core.acks.waiters.borrow_mut().push(waiter);
+        self.core.ask_followers(&snapshot);
+        match reactor::timeout(limit, told).await {
+            Some(told) => told.unwrap_or(false),
+            None => {
+                // As the servers do with their last replica, when the setting says so.
+                count(&self.core.counters.commits_held_in_vain);
+                let id = self.session;
+                let waits = |waiter: &Waiter| waiter.session == id && waiter.seat == seat;
+                self.core.acks.release(true, waits);
+                true
+            }
+        }
+    }
+}
+
+impl Core {
+    /// The client is about to hear of what was committed: a failover must not lose it, and its other
+    /// connections must read it. False when the primary was cut off before this was noted: who reads the
+    /// notes after a cut must have them all, though this core may not have seen the cut yet.
+    fn note_acknowledged(
+        &self,
+        connection: &Connection,
+        gtid: &[u8],
+        writes: &ClientWrites,
+    ) -> bool {
+        let text = String::from_utf8_lossy(gtid);
+        let snapshot = self.shared.published.load();
+        let mut groups = snapshot.groups.iter();
+        let found = groups.find_map(|group| Some((group, group.server(connection.server)?)));
+        let Some((group, server)) = found else {
+            return true;
+        };
+        let Some(position) = Position::parse(connection.engine(), &text) else {
+            writes.doubt(group);
+            return true;
+        };
+        writes.note(group, &position);
+        server.fresh.acknowledge(&position);
+        let now = self.shared.published.load();
+        now.server(connection.server)
+            .is_none_or(|server| server.term <= connection.term)
+    }
+}
+
+impl Session {
+    /// Before the OK of what this connection has committed goes to the client: waits until a replica
+    /// has it, where that is the router's task. False when the primary was cut off meanwhile, or the
+    /// session killed: nobody knows what will become of the commit.
+    pub(crate) async fn may_tell(
+        &mut self,
+        connection: &Connection,
+        changes: &mut Changes,
+    ) -> bool {
+        let gtid = changes.gtid.as_deref().unwrap_or_default();
+        let holds = limit(
+            &self.core.shared.published.load(),
+            self.connections.current.group,
+        )
+        .is_some();
+        if holds
+            && !Box::pin(
+                copies(&self.core, &self.handle, &self.user, &self.transaction).await_copy(
+                    self.connections.current.group,
+                    connection,
+                    gtid,
+                ),
+            )
+            .await
+        {
+            return false;
+        }
+        changes.held = gtid.len();
+        self.core
+            .note_acknowledged(connection, gtid, &self.transaction.writes)
+    }
+}
+
+/// What tells whether this session's commits are safe.
+pub(crate) fn copies(
+    core: &Rc<Core>,
+    handle: &Handle,
+    user: &SessionUser,
+    transaction: &Transaction,
+) -> Copies {
+    Copies {
+        core: core.clone(),
+        session: handle.id,
+        pass: user.identity.pass.clone(),
+        writes: Arc::clone(&transaction.writes),
+    }
+}

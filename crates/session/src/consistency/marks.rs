@@ -1,0 +1,144 @@
+//! Marks: comments in front of statements that change data, by which the log of a later primary tells
+//! whether a write has happened whose answer was lost.
+//!
+//! A mark names the server connection, for ever. One connection runs one statement at a time and says
+//! under which GTID its last change was committed, so the mark and that GTID together name the write
+//! that came next. Text statements get it when they are sent, prepared ones when they are prepared.
+//! Nothing else of the statement changes, and what is no write costs nothing.
+
+use backend::Connection;
+use mysql_wire::packet::{self, HEADER_BYTES, Header};
+use mysql_wire::relay::Expect;
+use rsa::rand_core::{OsRng, RngCore};
+use sqltext::{Class, Facts, Verb};
+
+use crate::client::Client;
+use crate::consistency::promises::Promises;
+use crate::execution::exec::{Job, Run, Shape};
+use crate::per_core::Core;
+
+/// A text longer than this goes without a mark, so that it stays within one packet and within what
+/// servers take.
+const TEXT_BYTES_MAX: usize = (16 << 20) - 128;
+
+/// The names of one core's connections.
+pub(crate) struct Marks {
+    /// Nobody else, at any time, begins with the same.
+    origin: String,
+}
+
+impl Marks {
+    pub fn new() -> Marks {
+        let origin = format!("{:016x}", OsRng.next_u64());
+        Marks { origin }
+    }
+
+    /// The mark of a connection.
+    pub fn of(&self, connection: &Connection) -> String {
+        format!("{}-{:x}", self.origin, connection.id)
+    }
+
+    /// The comment that carries it.
+    pub fn comment(&self, connection: &Connection) -> String {
+        format!("/*heddle:{}-{:x}*/ ", self.origin, connection.id)
+    }
+}
+
+/// True for one statement that changes rows and may have a comment in front.
+pub(crate) fn is_markable(class: Class, verb: Verb, facts: Facts) -> bool {
+    let writes = matches!(
+        verb,
+        Verb::Insert | Verb::Replace | Verb::Update | Verb::Delete
+    );
+    class == Class::Write && writes && !facts.intersects(Facts::MULTIPLE | Facts::COMPOUND)
+}
+
+impl Promises {
+    /// True when this statement is marked on this connection.
+    pub(crate) fn marks(&self, connection: &Connection, shape: &Shape) -> bool {
+        shape.marked && self.marks && !connection.is_guarded()
+    }
+}
+
+/// The comment for a statement on this connection; empty where it gets none.
+pub(crate) fn mark_for(
+    core: &Core,
+    promises: &Promises,
+    connection: &Connection,
+    shape: &Shape,
+) -> String {
+    match promises.marks(connection, shape) {
+        true => core.marks.comment(connection),
+        false => String::new(),
+    }
+}
+
+/// The current command and the train behind it with the marks that belong to them; `None` when
+/// none does, and the client's own bytes may be sent.
+pub(crate) fn marked(
+    core: &Core,
+    client: &Client,
+    promises: &Promises,
+    connection: &Connection,
+    run: &Run,
+) -> Option<Vec<u8>> {
+    let carries = |shape: &Shape, job: Job| {
+        matches!(job, Job::Frame(Expect::Results) | Job::Prepare(_))
+            && promises.marks(connection, shape)
+    };
+    let cars = &run.train.cars;
+    let first = carries(&run.shape, run.job) && !client.is_split();
+    if !first && !cars.iter().any(|car| carries(&car.shape, car.job)) {
+        return None;
+    }
+    let comment = core.marks.comment(connection);
+    let mut rest = client.frames(run.train.bytes);
+    let mut out = Vec::with_capacity(rest.len() + (cars.len() + 1) * comment.len());
+    let marked = cars.iter().map(|car| carries(&car.shape, car.job));
+    for marked in std::iter::once(first).chain(marked) {
+        let bytes = Header::parse(rest).map_or(0, |header| header.payload_bytes);
+        let frame = rest.get(..HEADER_BYTES + bytes)?;
+        match marked && bytes < TEXT_BYTES_MAX {
+            true => mark_frame(&mut out, frame, &comment),
+            false => out.extend_from_slice(frame),
+        }
+        rest = &rest[frame.len()..];
+    }
+    // What is left belongs to a command of several packets.
+    out.extend_from_slice(rest);
+    Some(out)
+}
+
+/// Writes a COM_QUERY or COM_STMT_PREPARE with the comment in front of its text.
+fn mark_frame(out: &mut Vec<u8>, frame: &[u8], comment: &str) {
+    let payload = &frame[HEADER_BYTES..];
+    packet::write_with(out, &mut 0, |out| {
+        out.push(payload[0]);
+        out.extend_from_slice(comment.as_bytes());
+        out.extend_from_slice(&payload[1..]);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_single_writes_are_marked() {
+        let none = Facts::empty();
+        assert!(is_markable(Class::Write, Verb::Insert, none));
+        assert!(!is_markable(Class::Write, Verb::Insert, Facts::MULTIPLE));
+        assert!(!is_markable(Class::Write, Verb::LoadData, none));
+        assert!(!is_markable(Class::Read, Verb::Select, none));
+    }
+
+    #[test]
+    fn the_mark_stands_in_front_of_the_text() {
+        let mut frame = Vec::new();
+        packet::write(&mut frame, &mut 0, b"\x03INSERT");
+        let mut out = Vec::new();
+        mark_frame(&mut out, &frame, "/*heddle:a-1*/ ");
+        assert_eq!(&out[HEADER_BYTES..], b"\x03/*heddle:a-1*/ INSERT");
+        assert_eq!(usize::from(out[0]), out.len() - HEADER_BYTES);
+    }
+}

@@ -1,0 +1,560 @@
+//! One attempt on one connection: make it ready, send, relay the reply as it comes.
+
+use std::time::Instant;
+
+use backend::{Connection, ConnectionError, Lease};
+use mysql_wire::capability::Capabilities;
+use mysql_wire::command::Command;
+use mysql_wire::packet::HEADER_BYTES;
+use mysql_wire::relay::{Expect, Outcome, Relay};
+use mysql_wire::reply::{ErrPacket, SessionChange};
+use mysql_wire::statement::PARAMETERS_COUNTED;
+use mysql_wire::status::Status;
+use sqltext::{Class, Facts};
+
+use crate::client::Client;
+use crate::client::end::End;
+use crate::client::refuse::ServerRefusal;
+use crate::connections::group_connections::GroupConnections;
+use crate::connections::hold::{is_tended, says_read_only};
+use crate::consistency::client_level;
+use crate::consistency::marks;
+use crate::consistency::promises::Promises;
+use crate::counters::count;
+use crate::crossing::waits;
+use crate::execution::exec::{Answer, Done, Job, Loss, Run, Shape};
+use crate::execution::profile::Step;
+use crate::execution::relayed;
+use crate::execution::rules;
+use crate::execution::statement_run::StatementRun;
+use crate::per_core::{Core, Handle};
+use crate::prepared::prepared_packets;
+use crate::prepared::statements;
+use crate::session::{self, Session, is_free};
+use crate::transaction::replay;
+use crate::transaction::resume::Tally;
+use crate::variables::assigned::{self, try_to_repeat};
+use crate::variables::changes::Changes;
+use crate::variables::defaults;
+use crate::variables::insert_id;
+use std::rc::Rc;
+
+/// The command byte of COM_STMT_EXECUTE.
+const EXECUTE: u8 = Command::StmtExecute as u8;
+
+/// ER_QUERY_INTERRUPTED.
+pub(crate) const QUERY_INTERRUPTED: u16 = 1317;
+
+/// Once a reply has filled this many buffers it is a long one, and goes on in larger pieces.
+const SMALL_BUFFERS_MAX: usize = 2;
+
+/// The pieces of a long reply. It bounds what a slow client costs.
+pub(crate) const LONG_BUFFER_BYTES: usize = 65_536;
+
+/// Bytes on their way from a server to the client.
+pub(crate) struct Pipe {
+    pub buffer: Vec<u8>,
+    /// So many at the front have been walked and may go to the client; the others come next.
+    pub ready: usize,
+}
+
+impl Pipe {
+    /// Receives more behind what is there.
+    async fn fill(&mut self, connection: &mut Connection) -> std::io::Result<()> {
+        let (received, filled) = connection.recv(std::mem::take(&mut self.buffer)).await;
+        self.buffer = filled;
+        received.map(drop)
+    }
+}
+
+impl Session {
+    /// Runs the command of `run` on this connection, and those behind it that may go with it: then
+    /// the answer is that of the last one of which anything is known, and the others stay in
+    /// `run.train`. Fails only when the client is gone; then the reply is unread and the connection
+    /// must not be used again.
+    pub(crate) async fn attempt(
+        &mut self,
+        lease: &mut Lease,
+        run: &mut Run,
+        read_only: bool,
+    ) -> Result<Answer, End> {
+        let connection = lease.connection_mut();
+        self.begin_attempt(connection, run);
+        let answer = self.attempt_inner(connection, run, read_only).await;
+        end_attempt(&self.handle, &mut self.run);
+        answer
+    }
+
+    /// A statement goes to this connection: others on the core may see, stop and time it.
+    pub(crate) fn begin_attempt(&mut self, connection: &Connection, run: &Run) {
+        self.handle
+            .running
+            .set(Some((connection.server, connection.thread_id)));
+        self.handle.digest.set(self.digest(&run.shape, run.job));
+        let waits = run.shape.facts.contains(Facts::USER_LOCK);
+        let idle = waits || run.shape.class == Class::Read;
+        self.handle.ends_with_client.set(idle);
+        start_clock(&self.core, &self.handle, &mut self.run, &run.shape);
+        replay::begin_log(
+            &self.core,
+            &self.variables,
+            &mut self.connections,
+            &self.transaction,
+            &run.shape,
+        );
+        self.run.profile.lap(Step::Wait);
+    }
+
+    async fn attempt_inner(
+        &mut self,
+        connection: &mut Connection,
+        run: &mut Run,
+        read_only: bool,
+    ) -> Result<Answer, End> {
+        if connection.is_cut() {
+            return Ok(Answer::UNSENT);
+        }
+        if defaults::may_set_globals(&run.shape) {
+            run.globals = Box::pin(self.ask_globals(connection, &run.shape, run.job)).await;
+        }
+        let (expect, own) = match self.make_ready(connection, &run.shape, run.job).await {
+            Ok(ready) => ready,
+            Err(ConnectionError::Refused {
+                number,
+                sqlstate,
+                message,
+            }) => {
+                return Ok(Answer::Refused(ServerRefusal {
+                    number,
+                    sqlstate,
+                    message,
+                }));
+            }
+            Err(_) => return Ok(Answer::UNSENT),
+        };
+        if own.is_none() && self.client.has_more() {
+            run.train = Box::pin(self.couple(connection, run, read_only)).await;
+            self.handle.in_train.set(!run.train.cars.is_empty());
+        }
+        count(&self.core.counters.statements);
+        let sent = match own
+            .or_else(|| marks::marked(&self.core, &self.client, &self.promises, connection, run))
+        {
+            Some(bytes) => {
+                let range = 0..bytes.len();
+                connection.send(bytes, range).await.0
+            }
+            None => {
+                let (frame, range) = self.client.lend();
+                let end = range.end + run.train.bytes;
+                let (sent, frame) = connection.send(frame, range.start..end).await;
+                self.client.restore(frame);
+                sent
+            }
+        };
+        if sent.is_err() {
+            return Ok(match run.train.cars.is_empty() {
+                true => Answer::UNSENT,
+                false => Answer::LOST,
+            });
+        }
+        let mut pipe = Pipe {
+            buffer: self.core.take_buffer(),
+            ready: 0,
+        };
+        let mut answer = self
+            .answer_one(connection, run, expect, read_only, &mut pipe)
+            .await;
+        if !run.train.cars.is_empty() {
+            answer = Box::pin(self.ride(connection, run, answer, read_only, &mut pipe)).await;
+        }
+        self.core.give_buffer(pipe.buffer);
+        answer
+    }
+
+    /// Relays one reply and completes what it says.
+    pub(crate) async fn answer_one(
+        &mut self,
+        connection: &mut Connection,
+        run: &Run,
+        expect: Expect,
+        read_only: bool,
+        pipe: &mut Pipe,
+    ) -> Result<Answer, End> {
+        let mut answer = self.relay(connection, run, expect, read_only, pipe).await;
+        match &mut answer {
+            Ok(Answer::Done(done)) => {
+                let Done { outcome, changes } = &mut **done;
+                self.complete(connection, run, expect, outcome, changes)
+                    .await;
+            }
+            _ if run.shape.tracking => connection.condemn(),
+            _ => {}
+        }
+        answer
+    }
+
+    /// Learns what a complete reply leaves to be asked. A connection that breaks here is found out
+    /// by its next user.
+    async fn complete(
+        &mut self,
+        connection: &mut Connection,
+        run: &Run,
+        expect: Expect,
+        outcome: &Outcome,
+        changes: &mut Changes,
+    ) {
+        let (shape, job) = (&run.shape, run.job);
+        match (job, outcome.prepared) {
+            (Job::Prepare(_), Some(reply)) => {
+                let _ = self.prepared.note_prepared(connection, reply).await;
+                if outcome.warnings > 0 {
+                    changes.residue = Box::pin(relayed::ask_warnings(connection)).await;
+                }
+            }
+            (Job::Execute(id), _) => {
+                let opens = expect == Expect::Cursor;
+                self.prepared
+                    .note_executed(connection, id, outcome.status.filter(|_| opens));
+            }
+            _ => {}
+        }
+        if shape.facts.contains(Facts::USER_VARIABLE) {
+            let failed = outcome.error.is_some();
+            changes.pins_user_variables = self.note_variables(connection, shape, job, failed);
+        }
+        if self.connections.may_tie(shape) {
+            let failed = outcome.error.is_some();
+            changes.ended = Box::pin(self.note_ties(connection, shape, job, failed)).await;
+        }
+        changes.pins |= changes.tracking && !shape.tracking;
+        // A SET that failed has assigned nothing, and a question behind it would take its
+        // diagnostics away.
+        let nothing = shape.class == Class::Set && outcome.error.is_some();
+        if !nothing && assigned::may_assign(shape) {
+            let learning = assigned::learn_assigned(
+                &self.client,
+                &self.variables,
+                &self.prepared,
+                connection,
+                shape,
+                job,
+                changes,
+            );
+            let _ = Box::pin(learning).await;
+            let plain = outcome.warnings == 0 && !shape.facts.contains(Facts::MULTIPLE);
+            if plain && shape.class == Class::Set {
+                let _ = Box::pin(try_to_repeat(connection, changes)).await;
+            }
+        }
+        if shape.facts.contains(Facts::ROLE) {
+            Box::pin(assigned::learn_role(connection, changes)).await;
+        }
+        if shape.tracking {
+            let taking = self.take_tracking_back(connection, shape, changes);
+            if Box::pin(taking).await.is_err() {
+                connection.condemn();
+            }
+        }
+        if insert_id::assigns_insert_id(&self.client, &self.prepared, shape, job) {
+            let _ = Box::pin(insert_id::learn_insert_id(
+                &self.handle,
+                &mut self.variables,
+                connection,
+            ))
+            .await;
+        }
+    }
+
+    /// Brings to the connection what the command relies on. Returns what reply it has, and the
+    /// command rewritten where the client's own bytes will not do. `Refused` is the answer to an
+    /// EXECUTE whose statement cannot be prepared any more.
+    async fn make_ready(
+        &mut self,
+        connection: &mut Connection,
+        shape: &Shape,
+        job: Job,
+    ) -> Result<(Expect, Option<Vec<u8>>), ConnectionError> {
+        self.bring_values(connection, shape, job).await?;
+        let ready = match job {
+            Job::Frame(expect) => (
+                expect,
+                attributed(&self.core, &self.client, &self.promises, connection, shape),
+            ),
+            Job::Prepare(client_id) => (Expect::Prepare { client_id }, None),
+            Job::Execute(id) => {
+                statements::ready_statement(
+                    &self.core,
+                    &self.promises,
+                    &self.prepared,
+                    connection,
+                    id,
+                )
+                .await?;
+                // The byte behind command and id says what cursor the client wants: 0 for none.
+                let expect = match self.client.payload() {
+                    [EXECUTE, _, _, _, _, flags, ..] if flags & !PARAMETERS_COUNTED != 0 => {
+                        Expect::Cursor
+                    }
+                    [EXECUTE, ..] if shape.class == Class::Call => Expect::Call,
+                    _ => Expect::Results,
+                };
+                (
+                    expect,
+                    prepared_packets::address_statement(
+                        &mut self.client,
+                        &self.prepared,
+                        connection,
+                        id,
+                    ),
+                )
+            }
+        };
+        if shape.tracking {
+            Box::pin(self.variables.lend_tracking(connection)).await?;
+        }
+        Ok(ready)
+    }
+
+    /// Relays the reply. The reply's bytes are edited and sent in the buffer they were received in.
+    /// With more replies to come, its end may stay in the pipe for the next send.
+    async fn relay(
+        &mut self,
+        connection: &mut Connection,
+        run: &Run,
+        expect: Expect,
+        read_only: bool,
+        pipe: &mut Pipe,
+    ) -> Result<Answer, End> {
+        let more = !run.train.cars.is_empty();
+        let mut relay = self.relay_of(connection, &run.shape, expect);
+        let mut changes = Changes::default();
+        let counted = self.connections.may_resume(run, pipe);
+        let mut tally = run.resume.map(Tally::after);
+        let (mut forwarded, mut file, mut pieces, mut need) = (false, false, 0, 0);
+        loop {
+            if pipe.buffer.len() > pipe.ready {
+                let next = relay.next_sequence();
+                let mut note = |change: SessionChange<'_>| changes.note(connection, change);
+                let walked = relay.advance(&mut pipe.buffer, pipe.ready, &mut note);
+                let Ok(progress) = walked else {
+                    tracing::error!(session = self.handle.id, "the server broke the protocol");
+                    relayed::forward(&mut self.client, &mut self.run, pipe).await?;
+                    return Ok(lost(&relay, forwarded, file, None));
+                };
+                if progress.done
+                    && relay.outcome().error.is_some()
+                    && let Some(refused) = self
+                        .refused(connection, run, relay.outcome(), read_only, pipe)
+                        .await
+                {
+                    changes.writes = matches!(refused, Answer::WritesOnReplica);
+                    if let Some(answer) =
+                        relayed::behind(refused, forwarded, next, tally.as_deref())
+                    {
+                        relayed::forward(&mut self.client, &mut self.run, pipe).await?;
+                        return Ok(answer);
+                    }
+                }
+                if changes.is_news() && !self.may_tell(connection, &mut changes).await {
+                    relayed::forward(&mut self.client, &mut self.run, pipe).await?;
+                    return Ok(lost_before(next, forwarded, file, None));
+                }
+                if progress.forward > pipe.ready {
+                    self.connections
+                        .note_told(&pipe.buffer[pipe.ready..progress.forward]);
+                    pipe.ready = progress.forward;
+                    if !Tally::takes(&mut tally, pipe, counted, progress.done) {
+                        return Ok(Answer::Differs);
+                    }
+                    forwarded = tally.as_ref().is_none_or(|tally| !tally.swallows());
+                    pieces += 1;
+                }
+                if progress.done {
+                    if !more {
+                        relayed::forward(&mut self.client, &mut self.run, pipe).await?;
+                    }
+                    let outcome = relay.outcome().clone();
+                    return Ok(Answer::Done(Box::new(Done { outcome, changes })));
+                }
+                if progress.wants_file {
+                    file = true;
+                    relayed::forward(&mut self.client, &mut self.run, pipe).await?;
+                    Box::pin(relayed::ask_file(
+                        &self.core,
+                        &self.handle,
+                        &mut self.client,
+                        connection,
+                        &mut relay,
+                    ))
+                    .await?;
+                }
+                need = progress.need;
+            }
+            relayed::forward(&mut self.client, &mut self.run, pipe).await?;
+            relayed::make_room(&mut pipe.buffer, need, pieces > SMALL_BUFFERS_MAX);
+            if pipe.fill(connection).await.is_err() {
+                return Ok(lost(&relay, forwarded, file, tally.as_deref()));
+            }
+        }
+    }
+
+    /// What turns the server's reply into the client's.
+    fn relay_of(&self, connection: &Connection, shape: &Shape, expect: Expect) -> Relay {
+        // Before the client can hear of it.
+        if shape.writes && !connection.tells_gtids {
+            client_level::tell_client_unlogged(&self.core, &self.connections, &self.transaction);
+        }
+        let server = connection.capabilities;
+        Relay::new(
+            expect,
+            self.client.capabilities,
+            server,
+            session::status_now(&self.variables, &self.transaction),
+        )
+        .showing(self.variables.shown(connection, shape))
+        .of_several(shape.has_several_results())
+    }
+
+    /// How the attempt ended when this error, whose packet comes next, says nothing about the command
+    /// itself.
+    async fn refused(
+        &self,
+        connection: &mut Connection,
+        run: &Run,
+        outcome: &Outcome,
+        read_only: bool,
+        pipe: &Pipe,
+    ) -> Option<Answer> {
+        match relayed::ends(&self.handle, connection, run, outcome.error?).await {
+            true => Some(Answer::LOST),
+            false => self.refusal(run, outcome, read_only, pipe),
+        }
+    }
+
+    /// The same of an error behind which the connection goes on.
+    fn refusal(
+        &self,
+        run: &Run,
+        outcome: &Outcome,
+        read_only: bool,
+        pipe: &Pipe,
+    ) -> Option<Answer> {
+        if let Some(refusal) = waits::waited_across(&self.core, &self.transaction, run, outcome) {
+            return Some(Answer::Refused(refusal));
+        }
+        let refusal = run.refusal(outcome, read_only);
+        let refusal = refusal.or_else(|| self.refusal_in_transaction(outcome, pipe));
+        refusal.or_else(|| {
+            let alone = run.alone && is_free(self.variables.status);
+            let plain = run.train.cars.is_empty() && !run.shape.has_several_results();
+            let error = (alone && plain && !read_only)
+                .then(|| read_only_error(&self.client, outcome, pipe));
+            let error = error.flatten()?;
+            Some(Answer::ReadOnly(ServerRefusal {
+                number: error.number,
+                sqlstate: error.sqlstate,
+                message: error.message.to_vec(),
+            }))
+        })
+    }
+
+    /// The same within a transaction. In one that can be done again elsewhere: the server takes no writes any
+    /// more. A READ ONLY one is told what a primary says, for a replica of MySQL thinks of itself first.
+    fn refusal_in_transaction(&self, outcome: &Outcome, pipe: &Pipe) -> Option<Answer> {
+        if self.variables.status.contains(Status::IN_TRANS_READONLY) {
+            let error = read_only_error(&self.client, outcome, pipe);
+            return error.map(|_| Answer::Refused(ServerRefusal::in_read_only_transaction()));
+        }
+        let log = self.connections.current.replay.as_ref()?;
+        if relayed::is_killed(&self.handle)
+            || !is_tended(
+                &self.core.shared.published.load(),
+                self.connections.current.group,
+            )
+        {
+            return None;
+        }
+        let error = log
+            .may_be_repeated()
+            .then(|| read_only_error(&self.client, outcome, pipe));
+        error.flatten().map(|_| Answer::UNSENT)
+    }
+}
+
+impl GroupConnections {
+    /// A long result of a read may be gone on with elsewhere.
+    fn may_resume(&self, run: &Run, pipe: &Pipe) -> bool {
+        let again = run.alone || self.current.replay.is_some();
+        again && run.shape.class == Class::Read && pipe.ready == 0
+    }
+}
+
+/// It is over.
+pub(crate) fn end_attempt(handle: &Handle, run: &mut StatementRun) {
+    run.profile.lap(Step::Serve);
+    handle.running.set(None);
+    handle.started.set(None);
+    handle.in_train.set(false);
+}
+
+/// A statement begins whose time is limited. The end of a transaction has no limit: interrupted,
+/// nobody could tell how it ended.
+pub(crate) fn start_clock(
+    core: &Rc<Core>,
+    handle: &Rc<Handle>,
+    run: &mut StatementRun,
+    shape: &Shape,
+) {
+    if rules::start_own_clock(core, handle, run, shape) {
+        return;
+    }
+    let limited = core.settings().statement_timeout_ms > 0 && shape.class != Class::Transaction;
+    handle.started.set(limited.then(Instant::now));
+}
+
+/// The current text with its attributes, for a server that takes them.
+fn attributed(
+    core: &Core,
+    client: &Client,
+    promises: &Promises,
+    connection: &Connection,
+    shape: &Shape,
+) -> Option<Vec<u8>> {
+    let takes = connection
+        .capabilities
+        .contains(Capabilities::QUERY_ATTRIBUTES);
+    (takes && client.payload()[0] == Command::Query as u8).then(|| {
+        let comment = marks::mark_for(core, promises, connection, shape);
+        client.with_attributes(&comment)
+    })
+}
+
+/// The error that comes next, if it says that the server is read-only.
+fn read_only_error<'p>(
+    client: &Client,
+    outcome: &Outcome,
+    pipe: &'p Pipe,
+) -> Option<ErrPacket<'p>> {
+    outcome.error?;
+    let packet = pipe.buffer.get(pipe.ready + HEADER_BYTES..)?;
+    let error = ErrPacket::decode(packet, client.capabilities).ok()?;
+    says_read_only(error.number, error.message).then_some(error)
+}
+
+/// The server's connection broke within this reply.
+fn lost(relay: &Relay, forwarded: bool, file: bool, tally: Option<&Tally>) -> Answer {
+    lost_before(relay.next_sequence(), forwarded, file, tally)
+}
+
+/// The same before the packet of this number.
+fn lost_before(sequence: Option<u8>, forwarded: bool, file: bool, tally: Option<&Tally>) -> Answer {
+    if let Some(loss) = tally.and_then(Tally::loss_before) {
+        return Answer::Lost(loss);
+    }
+    Answer::Lost(Loss {
+        forwarded,
+        file,
+        ..Loss::within(sequence, tally.map(Tally::sent))
+    })
+}

@@ -1,0 +1,119 @@
+//! What an attempt asks and does beside the reply: a file for LOAD DATA, warnings, the room for more, and whether
+//! the statement was killed meanwhile.
+
+use crate::client::Client;
+use crate::client::end::End;
+use crate::client::local_file;
+use crate::execution::attempt::{LONG_BUFFER_BYTES, Pipe, QUERY_INTERRUPTED};
+use crate::execution::exec::{Answer, Loss, Run};
+use crate::execution::statement_run::StatementRun;
+use crate::per_core::{Core, Handle};
+use crate::transaction::resume::Tally;
+use backend::{Connection, Questions, Residue, ends_connection};
+use farm::Engine;
+use mysql_wire::command::Command;
+use mysql_wire::relay::{BUFFER_BYTES, Relay};
+
+/// The server wants a file of the client's.
+pub(crate) async fn ask_file(
+    core: &Core,
+    handle: &Handle,
+    client: &mut Client,
+    connection: &mut Connection,
+    relay: &mut Relay,
+) -> Result<(), End> {
+    if !local_file::pass_file(core, handle, client, connection, relay).await? {
+        // What the server said before it went may still be there to read.
+        connection.condemn();
+    }
+    Ok(())
+}
+
+/// True for an error by which the server goes, or ends a connection that is Heddle's: nothing that
+/// a client asked for.
+pub(crate) async fn ends(
+    handle: &Handle,
+    connection: &mut Connection,
+    run: &Run,
+    number: u16,
+) -> bool {
+    if is_killed(handle) {
+        return false;
+    }
+    // MySQL says no more of a connection that it ends than of a statement.
+    let unclear = number == QUERY_INTERRUPTED
+        && connection.engine() == Engine::MySql
+        && run.train.cars.is_empty();
+    ends_connection(number)
+        || (unclear
+            && Box::pin(connection.run(&[(Command::Ping, b"")]))
+                .await
+                .is_err())
+}
+
+/// Somebody ends the session or its statement through Heddle.
+pub(crate) fn is_killed(handle: &Handle) -> bool {
+    handle.killed.get() || handle.killing.get() != 0
+}
+
+/// Sends what is ready in the pipe and removes it from there.
+pub(crate) async fn forward(
+    client: &mut Client,
+    run: &mut StatementRun,
+    pipe: &mut Pipe,
+) -> Result<(), End> {
+    let bytes = std::mem::take(&mut pipe.ready);
+    if bytes == 0 {
+        return Ok(());
+    }
+    run.profile.bytes += bytes as u64;
+    let buffer = std::mem::take(&mut pipe.buffer);
+    run.record(&buffer[..bytes]);
+    let (sent, back) = client.send(buffer, 0..bytes).await;
+    pipe.buffer = back;
+    if bytes == pipe.buffer.len() {
+        pipe.buffer.clear();
+    } else {
+        pipe.buffer.drain(..bytes);
+    }
+    sent.map_err(|_| End::Gone)
+}
+
+/// Asks for the warnings of a PREPARE, for the connection need not be that of the statement before.
+pub(crate) async fn ask_warnings(connection: &mut Connection) -> Option<Box<Residue>> {
+    let questions = Questions {
+        warnings: true,
+        ..Questions::default()
+    };
+    connection.residue(&questions).await.ok().map(Box::new)
+}
+
+/// What a refusal means when a part of the reply may have been sent on; `next` is the number of the
+/// packet behind that part. None: the client gets the rest as it is.
+pub(crate) fn behind(
+    refused: Answer,
+    forwarded: bool,
+    next: Option<u8>,
+    tally: Option<&Tally>,
+) -> Option<Answer> {
+    match (refused, tally) {
+        (refused, _) if !forwarded => Some(refused),
+        (Answer::Lost(_), Some(tally)) => {
+            Some(Answer::Lost(Loss::within(next, Some(tally.sent()))))
+        }
+        _ => None,
+    }
+}
+
+/// Makes sure that a receive has room, and that what must be seen whole will fit.
+pub(crate) fn make_room(buffer: &mut Vec<u8>, need: usize, long: bool) {
+    let wanted = match (need, long) {
+        (0, true) => LONG_BUFFER_BYTES,
+        (0, false) => BUFFER_BYTES,
+        (need, _) => need + 1,
+    };
+    if buffer.capacity() < wanted || buffer.len() == buffer.capacity() {
+        let target = wanted.max(buffer.len() + 1);
+        buffer.reserve_exact(target - buffer.len());
+    }
+}

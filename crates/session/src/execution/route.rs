@@ -1,0 +1,125 @@
+//! Chooses the server of a statement: what is known of the session, put to [`routing::plan`].
+
+use backend::Target;
+use farm::{Position, ServerId, error};
+use mysql_wire::status::Status;
+use routing::{Plan, Reason, Refusal, Standing};
+use sqltext::Class;
+
+use crate::connections::target::target;
+use crate::consistency::client_level;
+use crate::consistency::reads::{self, want_positions};
+use crate::counters::count;
+use crate::execution::exec::{Job, Shape};
+use crate::session::Session;
+
+impl Session {
+    /// Chooses the server.
+    pub(crate) fn route(
+        &mut self,
+        shape: &Shape,
+        job: Option<Job>,
+        avoid: &[ServerId],
+    ) -> Result<(Plan, Target), Refusal> {
+        client_level::heed_client(
+            &self.core,
+            &mut self.connections,
+            &mut self.transaction,
+            &self.promises,
+            shape,
+        );
+        self.promises.narrowed = None;
+        let routed = self.route_once(shape, avoid)?;
+        let (plan, _) = &routed;
+        let late = plan.wait || plan.reason == Reason::TooOld;
+        match job
+            .filter(|_| late)
+            .and_then(|job| self.need_of(shape, job))
+        {
+            Some(need) => self.route_for(shape, avoid, need),
+            None => Ok(routed),
+        }
+    }
+
+    /// The same for a read of which it is known what part of the floor it needs.
+    fn route_for(
+        &mut self,
+        shape: &Shape,
+        avoid: &[ServerId],
+        need: Position,
+    ) -> Result<(Plan, Target), Refusal> {
+        count(&self.core.counters.reads_narrowed);
+        self.promises.narrowed = Some(Box::new(need));
+        self.route_once(shape, avoid)
+    }
+
+    /// The same for a text that is not the current command's, and is not run.
+    pub(crate) fn foresee_route(
+        &mut self,
+        shape: &Shape,
+        text: &[u8],
+    ) -> Result<(Plan, Target), Refusal> {
+        let routed = self.route(shape, None, &[])?;
+        match client_level::need_of_text(
+            &self.core,
+            &self.variables,
+            &self.connections,
+            &self.promises,
+            shape,
+            text,
+        ) {
+            Some(need) => self.route_for(shape, &[], need),
+            None => Ok(routed),
+        }
+    }
+
+    fn route_once(&mut self, shape: &Shape, avoid: &[ServerId]) -> Result<(Plan, Target), Refusal> {
+        let held = match &self.connections.current.held {
+            Some(held) => Some(held.lease.connection().server),
+            None => self
+                .connections
+                .current
+                .last_server
+                .filter(|_| shape.asks_back()),
+        };
+        let snapshot = self.core.shared.published.load();
+        // A server that is gone knows nothing more of the statement before.
+        let gone = |id: ServerId| snapshot.server(id).is_none_or(|s| !s.health.alive);
+        let held = held.filter(|&id| self.connections.current.held.is_some() || !gone(id));
+        self.core.heed(&snapshot.accounts);
+        let group = self.connections.group(&snapshot);
+        self.promises.counts = group.is_some_and(|group| group.servers.len() > 1);
+        let begins = reads::begins_reading(&self.core, shape);
+        let read = shape.class == Class::Read || begins;
+        let reads = self.promises.counts && read && held.is_none();
+        let now_us = if reads { self.core.now_us() } else { 0 };
+        self.promises.began_us = now_us;
+        let standing = Standing {
+            group: group.map(|group| &**group),
+            held,
+            last_used: self.connections.current.last_server,
+            last_replica: self.connections.current.seen.last_replica(),
+            autocommit: begins || self.variables.status.contains(Status::AUTOCOMMIT),
+            need: self.need(shape, now_us),
+            among: self.run.ruled.as_ref().and_then(|r| r.servers.as_deref()),
+        };
+        let mut balance = self.core.balance.borrow_mut();
+        let plan = routing::plan(
+            &snapshot,
+            read,
+            shape.hint,
+            &standing,
+            avoid,
+            &mut balance,
+            &|server| self.core.pools.in_use(server),
+        )?;
+        if reads {
+            want_positions(&snapshot, &standing.need, &plan);
+        }
+        let target = target(&snapshot, plan.server, plan.read_only).ok_or_else(|| Refusal {
+            error: error::NO_SERVER,
+            detail: "of this session".to_owned(),
+        })?;
+        Ok((plan, target))
+    }
+}

@@ -1,0 +1,527 @@
+//! KILL by the ids that clients know, over all cores of this router and all routers of the farm.
+//!
+//! Who may end whom is decided as the servers decide it: everybody their own user's sessions, and
+//! whoever has the right for it all others.
+
+use std::rc::Rc;
+
+use farm::{ClientError, Killed, Victim as Ended, error};
+use mysql_wire::capability::Capabilities;
+use mysql_wire::command::Command;
+use mysql_wire::reply::OkPacket;
+use mysql_wire::result::{Value, ValueKind};
+use mysql_wire::scalar::Reader;
+use mysql_wire::statement::Execute;
+use mysql_wire::status::Status;
+use sqltext::{Dialect, Facts, Victim};
+
+use crate::Message;
+use crate::authentication::login::SessionUser;
+use crate::client::Client;
+use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
+use crate::connections::target::target;
+use crate::execution::exec::{Job, Shape};
+use crate::introspection::registry::Entry;
+use crate::introspection::rights::{self, Right};
+use crate::per_core::{Core, Handle};
+use crate::prepared::statements::PreparedStatements;
+use crate::query;
+use crate::scratch::SCRATCH;
+use crate::session::{self, Session};
+use crate::transaction::state::Transaction;
+use crate::variables::session_variables::SessionVariables;
+
+/// The expression reads a table or a sequence, which MariaDB does not allow there.
+fn uses_tables(expression: &[u8], shape: &Shape) -> bool {
+    let sequence = Facts::LAST_SEQUENCE_VALUE | Facts::WRITES_SEQUENCE;
+    let word = |word: &[u8]| {
+        let mut parts = expression.windows(word.len());
+        parts.any(|part| part.eq_ignore_ascii_case(word))
+    };
+    shape.facts.intersects(sequence) || (word(b"select") && word(b"from"))
+}
+
+/// How a session is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// Only its statement.
+    pub query: bool,
+    /// Not where that could leave a table damaged (MariaDB).
+    pub soft: bool,
+}
+
+impl How {
+    /// The whole session.
+    pub(crate) const CONNECTION: How = How {
+        query: false,
+        soft: false,
+    };
+    pub(crate) const QUERY: How = How {
+        query: true,
+        soft: false,
+    };
+}
+
+/// What a KILL is told that names its victim in a way that cannot be carried.
+const UNCARRIED: &str = "a KILL with a parameter takes nothing beside it; among other statements \
+                         it must come first and name a connection";
+
+/// Answered like a KILL that was carried out.
+const STAND_IN: &str = "DO 0;";
+
+/// What became of a KILL.
+enum Verdict {
+    Sent,
+    /// It is for the session itself.
+    Own,
+    Refused(ClientError),
+    /// This one of those that are meant belongs to somebody else.
+    Foreign(u32),
+    /// A router that it concerns did not answer.
+    Unsure(String),
+}
+
+impl Session {
+    /// COM_PROCESS_KILL.
+    pub(crate) async fn process_kill(&mut self) -> Result<(), End> {
+        let how = How::CONNECTION;
+        match self.client.payload().get(1..5) {
+            Some(&[a, b, c, d]) => {
+                self.kill(u32::from_le_bytes([a, b, c, d]).into(), how)
+                    .await
+            }
+            _ => {
+                let details = ["COM_PROCESS_KILL"];
+                self.client.error(&error::MALFORMED_PACKET, &details).await
+            }
+        }
+    }
+
+    /// KILL in all its forms, and SHUTDOWN. MariaDB's KILL QUERY ID names a statement by the primary's own number,
+    /// as that server lists it, and goes there.
+    pub(crate) async fn kill_statement(&mut self, mut shape: Shape, job: Job) -> Result<(), End> {
+        if shape.facts.contains(Facts::SHUTDOWN) {
+            return self.refuse_shutdown().await;
+        }
+        let text = self.text(job).to_vec();
+        if shape.facts.contains(Facts::MULTIPLE) {
+            return self.kill_ahead(&text, shape, job).await;
+        }
+        let Some(kill) = sqltext::kill(&text, &self.variables.mode) else {
+            return refuse_kill(&mut self.client).await;
+        };
+        let (query, soft) = (kill.query, kill.soft);
+        let how = How { query, soft };
+        let expression = match kill.victim {
+            Victim::Id(id) => return self.kill(id, how).await,
+            Victim::User { user, host } => return self.kill_user(&user, &host, how).await,
+            Victim::CurrentUser => {
+                let user = self.user.name().clone();
+                return self.kill_user(&user, b"%", how).await;
+            }
+            Victim::Expression(span) if !span.of(&text).is_empty() => span.of(&text),
+            // The server knows the statement, or what is wrong with it.
+            Victim::Expression(_) | Victim::Statement => {
+                shape.facts -= Facts::KILL;
+                return Box::pin(self.run_command(shape, job)).await;
+            }
+        };
+        let parameters = match job {
+            Job::Execute(id) => self
+                .prepared
+                .statements
+                .get(&id)
+                .map_or(0, |found| found.params),
+            _ => 0,
+        };
+        let id = if parameters == 0 {
+            match self.victim(&shape, job, expression).await? {
+                Some(id) => id,
+                None => return Ok(()),
+            }
+        } else {
+            match only_parameter(&self.client, &self.prepared, job).filter(|_| expression == b"?") {
+                Some(id) => id,
+                None => return refuse_kill(&mut self.client).await,
+            }
+        };
+        self.kill(id, how).await
+    }
+
+    /// KILLs at the beginning of a text of several statements. They are carried out here; then the
+    /// text runs with a statement in the place of each that has the same answer.
+    async fn kill_ahead(&mut self, text: &[u8], mut shape: Shape, job: Job) -> Result<(), End> {
+        let flags = self.user.identity.pass.profile().flags;
+        if !flags.contains(Capabilities::MULTI_STATEMENTS) {
+            // To the server the text is one statement, which is wrong, and nothing is killed.
+            shape.facts -= Facts::KILL;
+            return Box::pin(self.run_command(shape, job)).await;
+        }
+        let (mut kills, mut at) = (Vec::new(), 0);
+        while let Some(kill) = sqltext::kill(&text[at..], &self.variables.mode) {
+            let (query, soft) = (kill.query, kill.soft);
+            let id = match kill.victim {
+                Victim::Id(id) => id,
+                Victim::Expression(span) if at == 0 && !span.of(text).is_empty() => {
+                    match self.victim(&shape, job, span.of(text)).await? {
+                        Some(id) => id,
+                        None => return Ok(()),
+                    }
+                }
+                _ => return refuse_kill(&mut self.client).await,
+            };
+            kills.push((id, How { query, soft }));
+            at = text.len().min(at + kill.end + 1);
+        }
+        let rest = &text[at..];
+        let later = self.core.shape(rest, &self.variables.mode).facts;
+        if kills.is_empty() || later.contains(Facts::KILL) {
+            return refuse_kill(&mut self.client).await;
+        }
+        for (done, (id, how)) in kills.iter().copied().enumerate() {
+            let verdict = self.try_kill(id, how).await;
+            if matches!(verdict, Verdict::Sent) {
+                continue;
+            }
+            for _ in 0..done {
+                let status =
+                    session::status_now(&self.variables, &self.transaction) | Status::MORE_RESULTS;
+                self.client.ok(status).await?;
+            }
+            return answer_kill(
+                &mut self.client,
+                &self.variables,
+                &self.transaction,
+                verdict,
+                id,
+                how,
+            )
+            .await;
+        }
+        let text = [STAND_IN.repeat(kills.len()).as_bytes(), rest].concat();
+        self.client.replace_text(&text);
+        let shape = query::query_shape(&self.core, &self.client, &self.variables);
+        Box::pin(self.run_query(shape)).await
+    }
+
+    /// The id that an expression gives. `None`: the client has been told why there is none.
+    async fn victim(
+        &mut self,
+        shape: &Shape,
+        job: Job,
+        expression: &[u8],
+    ) -> Result<Option<u64>, End> {
+        if self.variables.mode.dialect == Dialect::MariaDb && uses_tables(expression, shape) {
+            let told = self.client.error(&error::KILL_TAKES_NO_TABLES, &[]).await;
+            return told.map(|()| None);
+        }
+        let query = [b"SELECT CAST((", expression, b") AS SIGNED)"].concat();
+        let value = self.evaluate(shape, job, &query).await?;
+        Ok(value.map(|value| number(&value)))
+    }
+
+    async fn kill(&mut self, id: u64, how: How) -> Result<(), End> {
+        let verdict = self.try_kill(id, how).await;
+        answer_kill(
+            &mut self.client,
+            &self.variables,
+            &self.transaction,
+            verdict,
+            id,
+            how,
+        )
+        .await
+    }
+
+    async fn try_kill(&mut self, id: u64, how: How) -> Verdict {
+        let Ok(id) = u32::try_from(id) else {
+            return Verdict::Refused(error::UNKNOWN_THREAD);
+        };
+        let Some(entry) = self.core.shared.registry.find(id) else {
+            return try_kill_elsewhere(
+                &self.core,
+                &self.user,
+                &self.variables,
+                &mut self.connections,
+                Ended::Session(id),
+                how,
+            )
+            .await
+            .0;
+        };
+        if !self.user.is_own(&entry)
+            && !rights::has_right(
+                &self.core,
+                &self.user,
+                &self.variables,
+                &mut self.connections,
+                Right::Kill,
+            )
+            .await
+        {
+            return Verdict::Refused(error::NOT_YOUR_THREAD);
+        }
+        if entry.id == self.handle.id {
+            return Verdict::Own;
+        }
+        send_kill(&self.core, &entry, how);
+        Verdict::Sent
+    }
+
+    /// KILL USER: the sessions of a user, from addresses that fit the host. All of them or none.
+    async fn kill_user(&mut self, user: &[u8], host: &[u8], how: How) -> Result<(), End> {
+        let victim = Ended::User {
+            user: String::from_utf8_lossy(user).into_owned(),
+            host: String::from_utf8_lossy(host).into_owned(),
+        };
+        let victims = self.core.shared.registry.victims(&victim);
+        let foreign = victims.iter().find(|entry| !self.user.is_own(entry));
+        if let Some(id) = foreign.map(|entry| entry.id)
+            && !rights::has_right(
+                &self.core,
+                &self.user,
+                &self.variables,
+                &mut self.connections,
+                Right::Kill,
+            )
+            .await
+        {
+            let verdict = Verdict::Foreign(id);
+            return answer_kill(
+                &mut self.client,
+                &self.variables,
+                &self.transaction,
+                verdict,
+                id.into(),
+                how,
+            )
+            .await;
+        }
+        // The same user's sessions may be ended everywhere or nowhere, so nobody is ended in vain.
+        let (verdict, elsewhere) = try_kill_elsewhere(
+            &self.core,
+            &self.user,
+            &self.variables,
+            &mut self.connections,
+            victim,
+            how,
+        )
+        .await;
+        if matches!(verdict, Verdict::Foreign(_)) {
+            return answer_kill(
+                &mut self.client,
+                &self.variables,
+                &self.transaction,
+                verdict,
+                0,
+                how,
+            )
+            .await;
+        }
+        let own_id = self.handle.id;
+        for entry in victims.iter().filter(|entry| entry.id != own_id) {
+            send_kill(&self.core, entry, how);
+        }
+        if victims.iter().any(|entry| entry.id == own_id) {
+            return kill_self(&mut self.client, &self.variables, how).await;
+        }
+        if matches!(verdict, Verdict::Unsure(_)) {
+            return answer_kill(
+                &mut self.client,
+                &self.variables,
+                &self.transaction,
+                verdict,
+                0,
+                how,
+            )
+            .await;
+        }
+        let mut ok = OkPacket::new(session::status_now(&self.variables, &self.transaction));
+        ok.affected_rows = victims.len() as u64 + u64::from(elsewhere);
+        self.client.ok_with(&ok).await
+    }
+}
+
+impl SessionUser {
+    fn is_own(&self, entry: &Entry) -> bool {
+        entry.user.as_bytes() == &**self.name()
+    }
+}
+
+/// The value of the only parameter of the current EXECUTE, as a number.
+fn only_parameter(client: &Client, prepared: &PreparedStatements, job: Job) -> Option<u64> {
+    let Job::Execute(id) = job else { return None };
+    let statement = prepared.statements.get(&id).filter(|s| !s.long_data)?;
+    let body = client.payload().get(1..)?;
+    let execute = Execute::decode(body, statement.params, query::has_attributes(client)).ok()?;
+    let &[column, flags, ..] = &statement.types[..] else {
+        return None;
+    };
+    if execute.params != 1 {
+        return None;
+    }
+    if execute
+        .null_bitmap
+        .first()
+        .is_some_and(|bits| bits & 1 == 1)
+    {
+        return Some(0);
+    }
+    let kind = ValueKind {
+        column: column.try_into().ok()?,
+        unsigned: flags & 0x80 != 0,
+    };
+    Some(
+        match Value::read(&mut Reader::new(execute.values), kind).ok()? {
+            Value::Int(id) => u64::try_from(id).unwrap_or(0),
+            Value::UInt(id) => id,
+            Value::Bytes(text) => number(text),
+            _ => 0,
+        },
+    )
+}
+
+async fn refuse_kill(client: &mut Client) -> Result<(), End> {
+    let client = &mut *client;
+    client.error(&error::COMMAND_REFUSED, &[UNCARRIED]).await
+}
+
+/// KILL for sessions of other routers, and how many of them were ended.
+async fn try_kill_elsewhere(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    victim: Ended,
+    how: How,
+) -> (Verdict, u32) {
+    let single = matches!(victim, Ended::Session(_));
+    let none = match single {
+        true => Verdict::Refused(error::UNKNOWN_THREAD),
+        false => Verdict::Sent,
+    };
+    if core.shared.peers.is_alone() {
+        return (none, 0);
+    }
+    let own = user.name().clone();
+    let only = match rights::has_right(core, user, variables, connections, Right::Kill).await {
+        true => None,
+        false => Some(String::from_utf8_lossy(&own).into_owned()),
+    };
+    let kill = farm::Kill {
+        victim,
+        query: how.query,
+        soft: how.soft,
+        only,
+    };
+    match core.kill_elsewhere(kill).await {
+        Ok(Killed::Sessions(0)) => (none, 0),
+        Ok(Killed::Sessions(ended)) => (Verdict::Sent, ended),
+        Ok(Killed::Foreign(id)) => (Verdict::Foreign(id), 0),
+        Err(why) => (Verdict::Unsure(why), 0),
+    }
+}
+
+async fn answer_kill(
+    client: &mut Client,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    verdict: Verdict,
+    id: u64,
+    how: How,
+) -> Result<(), End> {
+    match verdict {
+        Verdict::Sent => client.ok(session::status_now(variables, transaction)).await,
+        Verdict::Own => kill_self(client, variables, how).await,
+        Verdict::Refused(error) => client.error(&error, &[&id.to_string()]).await,
+        Verdict::Foreign(id) => {
+            let details = [&*id.to_string()];
+            client.error(&error::NOT_YOUR_THREAD, &details).await
+        }
+        Verdict::Unsure(why) => client.error(&error::ROUTER_SILENT, &[&why]).await,
+    }
+}
+
+fn send_kill(core: &Core, entry: &Entry, how: How) {
+    let id = entry.id;
+    core.dealer.send(entry.core, Message::Kill { id, how });
+}
+
+/// A session that ends itself, or the KILL that it runs.
+async fn kill_self(client: &mut Client, variables: &SessionVariables, how: How) -> Result<(), End> {
+    let error = match (how.query, variables.mode.dialect) {
+        (false, Dialect::MariaDb) => error::CONNECTION_KILLED,
+        _ => error::QUERY_KILLED,
+    };
+    client.error(&error, &[]).await?;
+    match how.query {
+        true => Ok(()),
+        false => Err(End::Killed),
+    }
+}
+
+/// An id in digits; what is none is nobody's.
+fn number(text: &[u8]) -> u64 {
+    let text = str::from_utf8(text).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
+impl Core {
+    /// Ends a session of this core, or its running statement.
+    pub fn kill(self: &Rc<Self>, id: u32, how: How) {
+        let Some(handle) = self.handles.borrow().get(&id).cloned() else {
+            if !how.query {
+                self.visitors.end(id);
+            }
+            return;
+        };
+        if !how.query {
+            // As on the servers: the client finds its connection closed, whatever it waits for.
+            handle.killed.set(true);
+            handle.closer.close();
+            self.acks.interrupt(handle.id);
+        }
+        self.waiting.interrupt(handle.waiting.get());
+        // What a killed session has sent ahead must not run either.
+        let all = !how.query && handle.in_train.get();
+        let soft = how.soft && self.home_engine() == farm::Engine::MariaDb;
+        let soft = if soft { "SOFT " } else { "" };
+        let what = if all { "CONNECTION" } else { "QUERY" };
+        let elsewhere = handle.running_elsewhere.borrow().clone();
+        for (server, thread_id) in handle.running.get().into_iter().chain(elsewhere) {
+            handle.killing.set(handle.killing.get() + 1);
+            let (core, handle) = (self.clone(), handle.clone());
+            let text = format!("KILL {soft}{what} {thread_id}");
+            reactor::spawn(async move {
+                core.kill_at_server(&handle, server, &text).await;
+                handle.killing.set(handle.killing.get() - 1);
+            })
+            .detach();
+        }
+    }
+
+    /// Runs a KILL on a connection of its own, which waits for nobody.
+    pub(crate) async fn kill_at_server(&self, handle: &Handle, server: farm::ServerId, text: &str) {
+        let mut pass = handle.pass.borrow().clone();
+        let target = match self.shared.scratch.server() {
+            Some(scratch) if server == SCRATCH => {
+                pass = self.scratch_pass(&scratch, &pass);
+                Some(scratch.target())
+            }
+            _ => target(&self.snapshot(), server, false),
+        };
+        let Some(target) = target else { return };
+        let opened = self.pools.open_extra(&target, &pass).await;
+        let done = match opened {
+            Ok(mut connection) => connection
+                .run(&[(Command::Query, text.as_bytes())])
+                .await
+                .map(|_| ()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = done {
+            tracing::warn!(session = handle.id, %error, "KILL did not reach the server");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What a client may see of sessions and servers, and what it may ask of the router: lists of sessions, KILL,
+//! statistics, commands.
+
+pub(crate) mod kill;
+pub(crate) mod listing;
+pub(crate) mod local;
+pub(crate) mod operator;
+pub(crate) mod peers;
+pub(crate) mod processlist;
+pub(crate) mod registry;
+pub(crate) mod rights;
+pub(crate) mod statistics;
+pub(crate) mod view;

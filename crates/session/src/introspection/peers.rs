@@ -1,0 +1,93 @@
+//! What sessions ask of the farm's other routers: who is connected there, and ending somebody there.
+//!
+//! The control plane carries the questions; a session waits for the answer like for any other, and
+//! its core serves others meanwhile. A router without others is never asked for more than one flag.
+
+use std::sync::Arc;
+
+use farm::{Kill, Killed, Permits};
+use futures_channel::oneshot;
+
+use crate::introspection::view::SessionView;
+use crate::per_core::Core;
+
+/// The other routers, as far as sessions need them. Implemented by the control plane; replies may be
+/// called from any thread, and must not block.
+pub trait Peers: Send + Sync {
+    /// True while no other router lives. Called often.
+    fn is_alone(&self) -> bool;
+
+    /// Asks every other router for its sessions.
+    fn sessions(&self, reply: Box<dyn FnOnce(Vec<Elsewhere>) + Send>);
+
+    /// Has a KILL carried out by the routers that it concerns. An error names one that did not answer.
+    fn kill(&self, kill: Kill, reply: Box<dyn FnOnce(Result<Killed, String>) + Send>);
+
+    /// What limits of accounts are counted by; `None` where no other router can ever be.
+    fn permits(&self) -> Option<&Arc<Permits>>;
+
+    /// Has a permit brought for a client of this account, whose limit over the farm is `limit`; false
+    /// when there is none.
+    fn permit(&self, account: String, limit: u32, reply: Box<dyn FnOnce(bool) + Send>);
+}
+
+/// A router that is alone for ever.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoPeers;
+
+impl Peers for NoPeers {
+    fn is_alone(&self) -> bool {
+        true
+    }
+
+    fn sessions(&self, reply: Box<dyn FnOnce(Vec<Elsewhere>) + Send>) {
+        reply(Vec::new());
+    }
+
+    fn kill(&self, _kill: Kill, reply: Box<dyn FnOnce(Result<Killed, String>) + Send>) {
+        reply(Ok(Killed::Sessions(0)));
+    }
+
+    fn permits(&self) -> Option<&Arc<Permits>> {
+        None
+    }
+
+    fn permit(&self, _account: String, _limit: u32, reply: Box<dyn FnOnce(bool) + Send>) {
+        reply(true);
+    }
+}
+
+/// Another router's sessions.
+#[derive(Clone, Debug)]
+pub struct Elsewhere {
+    pub router: String,
+    /// The first id that is its own to give, and no session's.
+    pub id: u32,
+    /// Its sessions, or why they are not known.
+    pub sessions: Result<Vec<SessionView>, String>,
+}
+
+impl Core {
+    /// What the other routers say of their sessions.
+    pub(crate) async fn sessions_elsewhere(&self) -> Vec<Elsewhere> {
+        let peers = &self.shared.peers;
+        if peers.is_alone() {
+            return Vec::new();
+        }
+        let (tell, told) = oneshot::channel();
+        peers.sessions(Box::new(move |sessions| drop(tell.send(sessions))));
+        // Dropped untold when the router ends.
+        told.await.unwrap_or_default()
+    }
+
+    /// Passes a KILL on to the other routers.
+    pub(crate) async fn kill_elsewhere(&self, kill: Kill) -> Result<Killed, String> {
+        let peers = &self.shared.peers;
+        if peers.is_alone() {
+            return Ok(Killed::Sessions(0));
+        }
+        let (tell, told) = oneshot::channel();
+        peers.kill(kill, Box::new(move |killed| drop(tell.send(killed))));
+        told.await.unwrap_or(Ok(Killed::Sessions(0)))
+    }
+}

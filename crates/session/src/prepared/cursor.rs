@@ -1,0 +1,220 @@
+//! What ties a prepared statement to one connection, and how it ends: long data, cursors.
+
+use backend::Lease;
+use farm::error;
+use mysql_wire::relay::Expect;
+use mysql_wire::status::Status;
+use sqltext::{Class, Dialect, Facts};
+
+use crate::client::end::End;
+use crate::connections::group_connections::Held;
+use crate::connections::pin::Pins;
+use crate::execution::exec::{Job, Shape};
+use crate::prepared::prepared_packets;
+use crate::prepared::statements;
+use crate::session::{self, Session};
+use crate::transaction::settle;
+
+impl Session {
+    /// COM_STMT_SEND_LONG_DATA has no reply; what fails here is said by the EXECUTE.
+    pub(crate) async fn long_data(&mut self) -> Result<(), End> {
+        let id = statements::named_statement(&self.client, &self.prepared);
+        let param = match self.client.payload().get(5..7) {
+            Some(param) => u16::from_le_bytes([param[0], param[1]]),
+            None => return Ok(()),
+        };
+        let Some(statement) = self.prepared.statements.get_mut(&id) else {
+            return Ok(());
+        };
+        if param >= statement.params {
+            // The server would keep its statement in error, for whoever uses it next.
+            statement.astray = true;
+            return Ok(());
+        }
+        if statement.broken || statement.starved {
+            // A part is lost already: what follows it must not pass for the whole.
+            return Ok(());
+        }
+        let shape = Shape {
+            facts: Facts::empty(),
+            class: Class::Show,
+            ..statement.shape
+        };
+        let sent = self.send_long_data(&shape, id).await;
+        if let Some(statement) = self.prepared.statements.get_mut(&id) {
+            statement.long_data = sent;
+            statement.broken = !sent;
+            self.prepared.ties.set(self.prepared.ties.get() || sent);
+        }
+        Ok(())
+    }
+
+    /// Sends the client's long data to the statement on the connection that is held from now on.
+    /// False when that could not be done.
+    async fn send_long_data(&mut self, shape: &Shape, id: u32) -> bool {
+        let was_held = self.connections.current.held.is_some();
+        let Some((mut lease, pins)) = self.checkout_for(shape).await else {
+            return false;
+        };
+        let connection = lease.connection_mut();
+        let sent = match statements::ready_statement(
+            &self.core,
+            &self.promises,
+            &self.prepared,
+            connection,
+            id,
+        )
+        .await
+        {
+            Ok(()) => {
+                prepared_packets::address_statement(
+                    &mut self.client,
+                    &self.prepared,
+                    connection,
+                    id,
+                );
+                if let Some(statement) = self.prepared.statements.get(&id) {
+                    connection.tie(&statement.key, true);
+                }
+                let (frame, range) = self.client.lend();
+                let (sent, frame) = connection.send(frame, range).await;
+                self.client.restore(frame);
+                sent.is_ok()
+            }
+            Err(_) => false,
+        };
+        if sent || was_held {
+            // A transaction that broke with its connection is not given up in silence: the next
+            // statement finds it broken and says so.
+            let pin = if sent { Pins::STATEMENT } else { Pins::empty() };
+            let pins = pins | pin;
+            self.connections.current.held = Some(Held { lease, pins });
+        }
+        sent
+    }
+
+    /// COM_STMT_CLOSE has no reply. The connections keep the statement for whoever needs it next,
+    /// but a cursor ends now.
+    pub(crate) async fn close_statement(&mut self) -> Result<(), End> {
+        let id = statements::named_statement(&self.client, &self.prepared);
+        let Some(statement) = self.prepared.statements.remove(&id) else {
+            return Ok(());
+        };
+        self.prepared.keys.remove(&statement.key);
+        if !statement.cursor && !statement.long_data {
+            if let Some(log) = &mut self.connections.current.replay {
+                log.keep_closed(id, statement);
+            }
+            return Ok(());
+        }
+        if let Some(held) = &mut self.connections.current.held {
+            // A connection that breaks here is found out by its next use: a transaction that is
+            // lost with it must not be lost in silence.
+            let _ = held.lease.connection_mut().forget(&statement.key).await;
+        }
+        self.recheck_hold();
+        Ok(())
+    }
+
+    /// COM_STMT_RESET: forgets long data and closes the cursor.
+    pub(crate) async fn reset_statement(&mut self) -> Result<(), End> {
+        let id = statements::named_statement(&self.client, &self.prepared);
+        let Some(statement) = self.prepared.statements.get_mut(&id) else {
+            return statements::unknown_statement(
+                &mut self.client,
+                &self.variables,
+                id,
+                "mysqld_stmt_reset",
+            )
+            .await;
+        };
+        let at_server = statement.cursor || statement.long_data;
+        (statement.cursor, statement.long_data) = (false, false);
+        (statement.broken, statement.astray, statement.starved) = (false, false, false);
+        let key = statement.key.clone();
+        let known = self.connections.current.held.as_mut().and_then(|held| {
+            let known = held.lease.connection_mut().known(&key)?;
+            known.tied = false;
+            Some(*known)
+        });
+        match known {
+            Some(known) if at_server => {
+                self.client.patch(1, &known.server_id.to_le_bytes());
+                self.run_command(Shape::command(), Job::Frame(Expect::Single))
+                    .await
+            }
+            _ => {
+                self.client
+                    .ok(session::status_now(&self.variables, &self.transaction))
+                    .await
+            }
+        }
+    }
+
+    /// COM_STMT_FETCH: more rows of an open cursor.
+    pub(crate) async fn fetch(&mut self) -> Result<(), End> {
+        let id = statements::named_statement(&self.client, &self.prepared);
+        let key = self
+            .prepared
+            .statements
+            .get(&id)
+            .filter(|s| s.cursor)
+            .map(|s| s.key.clone());
+        let known = match (&mut self.connections.current.held, key) {
+            (Some(held), Some(key)) => held.lease.connection_mut().known(&key).copied(),
+            _ => None,
+        };
+        let Some(known) = known else {
+            if !self.prepared.statements.contains_key(&id) {
+                return statements::unknown_statement(
+                    &mut self.client,
+                    &self.variables,
+                    id,
+                    "mysqld_stmt_fetch",
+                )
+                .await;
+            }
+            let end = match self.variables.mode.dialect {
+                Dialect::MariaDb => "",
+                Dialect::MySql => ".",
+            };
+            let row = &error::STATEMENT_WITHOUT_CURSOR;
+            return self.client.error(row, &[&id.to_string(), end]).await;
+        };
+        self.client.patch(1, &known.server_id.to_le_bytes());
+        self.run_command(Shape::command(), Job::Frame(Expect::Rows))
+            .await?;
+        if self.variables.status.contains(Status::LAST_ROW_SENT) {
+            if let Some(statement) = self.prepared.statements.get_mut(&id) {
+                statement.cursor = false;
+                if let Some(held) = &mut self.connections.current.held {
+                    held.lease.connection_mut().tie(&statement.key, false);
+                }
+            }
+            self.recheck_hold();
+        }
+        Ok(())
+    }
+
+    /// Gives the held connection back when a statement was its only reason.
+    fn recheck_hold(&mut self) {
+        let Some(Held { lease, mut pins }) = self.connections.current.held.take() else {
+            return;
+        };
+        pins.set(Pins::STATEMENT, self.prepared.has_ties());
+        settle::give_back_after_error(
+            &self.core,
+            &self.handle,
+            &self.variables,
+            &mut self.connections,
+            lease,
+            pins,
+        );
+    }
+
+    /// A connection for a command without a reply.
+    async fn checkout_for(&mut self, shape: &Shape) -> Option<(Lease, Pins)> {
+        let (plan, target) = self.route(shape, None, &[]).ok()?;
+        self.checkout(&plan, &target, shape).await.ok()
+    }
+}

@@ -1,0 +1,370 @@
+//! What is done about a server connection that broke under a statement: decided here and nowhere else.
+//!
+//! Nothing is done twice that may have had an effect. What surely had none runs again, unseen; a
+//! write may have been committed, and a transaction is gone with its connection: who waits for them
+//! hears that, and what else the session lost.
+
+use farm::{ClientError, error};
+use mysql_wire::status::Status;
+use sqltext::{Class, Facts, Verb};
+
+use backend::{PoolError, Target};
+use farm::ServerId;
+use routing::Refusal;
+
+use crate::client::Client;
+use crate::client::end::End;
+use crate::client::refuse::ServerRefusal;
+use crate::connections::group_connections::GroupConnections;
+use crate::connections::hold::{Cause, Turn, is_failure};
+use crate::connections::pin::Pins;
+use crate::consistency::reads;
+use crate::counters::count;
+use crate::crossing;
+use crate::execution::exec::{Job, Loss, Run, Shape, Tried};
+use crate::execution::train;
+use crate::introspection::operator::Fault;
+use crate::introspection::statistics;
+use crate::per_core::{Core, Handle};
+use crate::prepared::statements::PreparedStatements;
+use crate::query::calls_only_quiet;
+use crate::session::{self, Session};
+use crate::transaction::outcome::Recovered;
+use crate::transaction::resume::Resume;
+use crate::transaction::state::Transaction;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// A READ ONLY session had it: another server may run it at once.
+    Elsewhere,
+    /// It did nothing, or nothing that matters: it runs again as soon as a server is there for it.
+    Again,
+    /// The client hears of the loss.
+    Tell,
+}
+
+impl Session {
+    /// What is to be done about this loss.
+    fn remedy(&self, run: &Run, loss: &Loss, tried: &Tried) -> Remedy {
+        let open = self.variables.status.contains(Status::IN_TRANS)
+            && !prepares_aside(&self.core, &self.connections, &self.transaction, run);
+        let alone = run.alone && run.pins.is_empty() && !open;
+        if loss.forwarded && (loss.sent.is_none() || loss.file) {
+            return Remedy::Tell;
+        }
+        if tried.free && tried.plan.read_only {
+            return Remedy::Elsewhere;
+        }
+        let harmless = || {
+            let mut cars = run.train.cars.iter();
+            self.may_run_twice(&run.shape, run.job)
+                && cars.all(|car| car.shape.class == Class::Read)
+        };
+        let may = match tried.plan.read_only {
+            // It was tried elsewhere in vain: servers die together, too.
+            true => reads::reads_move(&self.core) && run.shape.class == Class::Read,
+            false => loss.unsent || harmless(),
+        };
+        match alone && may {
+            true => Remedy::Again,
+            false => Remedy::Tell,
+        }
+    }
+
+    /// True for a statement outside transactions that may run twice. Of queries only those that call
+    /// nothing unknown, for on a primary a function may write; a view over such a function is not
+    /// seen through.
+    fn may_run_twice(&self, shape: &Shape, job: Job) -> bool {
+        if matches!(job, Job::Prepare(_)) {
+            return true;
+        }
+        if shape.facts.intersects(Facts::MULTIPLE | Facts::ACCOUNTS) || self.client.is_split() {
+            return false;
+        }
+        match (shape.class, shape.verb) {
+            (Class::Read | Class::Show | Class::Set, _) => calls_only_quiet(self.text(job)),
+            (Class::Use | Class::Empty, _) => true,
+            (Class::Transaction, verb) => matches!(
+                verb,
+                Verb::Begin { .. }
+                    | Verb::Commit {
+                        release: None | Some(false),
+                        ..
+                    }
+                    | Verb::Rollback {
+                        release: None | Some(false),
+                        ..
+                    }
+            ),
+            _ => false,
+        }
+    }
+
+    /// No server may run the statement: waits for one. True when it is to be tried again; else the
+    /// client has been answered.
+    pub(crate) async fn hold_refused(
+        &mut self,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+        refusal: Refusal,
+    ) -> Result<bool, End> {
+        let waits = [error::NO_PRIMARY, error::NO_SERVER].contains(&refusal.error);
+        let turn = match waits {
+            true => self.hold(run, Cause::NoServer).await?,
+            false => Turn::Over { waited_ms: 0 },
+        };
+        let detail = match turn {
+            Turn::Again => {
+                avoid.clear();
+                return Ok(true);
+            }
+            Turn::Answered => return Ok(false),
+            Turn::Over { waited_ms: 0 } => refusal.detail,
+            Turn::Over { waited_ms } => format!("{} (waited {waited_ms} ms)", refusal.detail),
+        };
+        place_error(&mut self.client, run)?;
+        self.client.error(&refusal.error, &[&detail]).await?;
+        Ok(false)
+    }
+
+    /// The primary, or whoever else may run the statement, gave no connection: the same.
+    pub(crate) async fn hold_failed(
+        &mut self,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+        tried: &Tried,
+        error: PoolError,
+    ) -> Result<bool, End> {
+        suspect_refusal(&self.core, &self.handle, tried.plan.server, &error);
+        let waits = !tried.plan.read_only || reads::reads_move(&self.core);
+        let turn = match waits && is_failure(&error) {
+            true => self.hold(run, Cause::Failure).await?,
+            false => Turn::Over { waited_ms: 0 },
+        };
+        if turn == Turn::Again {
+            avoid.clear();
+            return Ok(true);
+        }
+        if matches!(turn, Turn::Over { .. }) {
+            place_error(&mut self.client, run)?;
+            self.client.pool_error(&error, &tried.target).await?;
+        }
+        Ok(false)
+    }
+
+    /// The primary said that it takes no writes any more: the same.
+    pub(crate) async fn hold_declined(
+        &mut self,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+        tried: &Tried,
+        refusal: &ServerRefusal,
+    ) -> Result<bool, End> {
+        suspect(&self.core, &self.handle, tried.plan.server, Fault::Refused);
+        let turn = self.hold(run, Cause::Failure).await?;
+        if turn == Turn::Again {
+            avoid.clear();
+            return Ok(true);
+        }
+        if matches!(turn, Turn::Over { .. }) {
+            place_error(&mut self.client, run)?;
+            self.client.pass_refusal(refusal).await?;
+        }
+        Ok(false)
+    }
+
+    /// The connection broke under the statement: the same.
+    pub(crate) async fn after_loss(
+        &mut self,
+        run: &mut Run,
+        avoid: &mut Vec<ServerId>,
+        tried: &Tried,
+        loss: Loss,
+    ) -> Result<bool, End> {
+        let server = tried.plan.server;
+        suspect(&self.core, &self.handle, server, Fault::Reset);
+        // What the client has of an attempt before is not taken back.
+        let before = run.resume.filter(|_| !loss.forwarded);
+        let loss = before.map_or(loss, |resume| resume.loss);
+        match self.remedy(run, &loss, tried) {
+            Remedy::Tell => match Box::pin(self.recover(run, tried, loss)).await? {
+                Recovered::Again => avoid.clear(),
+                Recovered::Answered => return Ok(false),
+                Recovered::No => {
+                    self.tell_loss(run, &tried.target, loss, None).await?;
+                    return Ok(false);
+                }
+            },
+            Remedy::Elsewhere => reads::pass_over(&self.core, &self.connections, server, avoid),
+            Remedy::Again => {
+                if let Some(own) = &mut self.variables.user_variables {
+                    own.lose_silently();
+                }
+                match self.hold(run, Cause::Failure).await? {
+                    Turn::Again => avoid.clear(),
+                    Turn::Answered => return Ok(false),
+                    Turn::Over { .. } => {
+                        self.tell_loss(run, &tried.target, loss, None).await?;
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        if let Some(sent) = loss.sent {
+            run.resume = Some(Resume { sent, loss });
+            self.run.recording = None;
+            count(&self.core.counters.reads_resumed);
+        }
+        count(&self.core.counters.retries);
+        train::leave_train(&mut self.client, run);
+        Ok(true)
+    }
+
+    /// The read ran again, and its rows were others than those that the client has.
+    pub(crate) async fn tell_difference(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+    ) -> Result<(), End> {
+        count(&self.core.counters.reads_resumed_in_vain);
+        match run.resume {
+            Some(resume) => self.tell_loss(run, &tried.target, resume.loss, None).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What the session had on the connection, or by it, is gone.
+    fn lose_what_stood(&mut self, run: &mut Run) {
+        count(&self.core.counters.servers_lost);
+        // What other groups have of the transaction is over with it.
+        self.transaction
+            .note_failure(Some(error::SERVER_LOST.number));
+        self.connections.current.replay = None;
+        self.prepared.forget_cursors();
+        if self
+            .variables
+            .user_variables
+            .as_mut()
+            .is_some_and(|own| own.lose())
+        {
+            run.pins |= Pins::USER_VARIABLE;
+        }
+        self.connections.ties = None;
+        self.connections.lose_proof();
+    }
+
+    /// The server's connection is gone: says so, with what the session lost by it, or in the words
+    /// that are given.
+    pub(crate) async fn tell_loss(
+        &mut self,
+        run: &mut Run,
+        target: &Target,
+        loss: Loss,
+        told: Option<(ClientError, String)>,
+    ) -> Result<(), End> {
+        self.lose_what_stood(run);
+        let was_in_transaction = self.variables.status.contains(Status::IN_TRANS);
+        let commits = matches!(run.shape.verb, Verb::Commit { .. }) && was_in_transaction;
+        statistics::note_gtid(
+            &self.core,
+            &run.shape,
+            false,
+            run.shape.writes || commits,
+            was_in_transaction,
+        );
+        let cars = run.train.cars.iter().map(|car| car.shape);
+        let tied = was_in_transaction
+            || !run.pins.is_empty()
+            || !self.variables.status.contains(Status::AUTOCOMMIT)
+            || cars
+                .chain([run.shape])
+                .any(|s| s.class == Class::Transaction);
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        let server = format!("{}:{}", target.host, target.port);
+        tracing::debug!(
+            session = self.handle.id,
+            server,
+            forwarded = loss.forwarded,
+            "server connection lost"
+        );
+        let Some(sequence) = loss.sequence else {
+            return Err(End::TornResult);
+        };
+        self.client.sequence = sequence;
+        if self.handle.killed.get() {
+            return Err(session::last_word(&self.core, &mut self.client).await);
+        }
+        let (client, pins) = (&mut self.client, run.pins);
+        if let Some((error, detail)) = told {
+            client.error(&error, &[&detail]).await?;
+        } else if loss.forwarded && !loss.file {
+            let error = &error::SERVER_LOST_IN_RESULT;
+            client.error(error, &[&server]).await?;
+        } else if !pins.is_empty() && !was_in_transaction {
+            let error = &error::SESSION_LOST_PIN;
+            client.error(error, &[&pins.describe()]).await?;
+        } else {
+            client.error(&error::SERVER_LOST, &[&server]).await?;
+        }
+        // They may have run, up to any of them.
+        for _ in std::mem::take(&mut run.train).cars {
+            client.step();
+            client.error(&error::SERVER_LOST, &[&server]).await?;
+        }
+        // What the client sent before it could know relies on what is lost: run on another connection,
+        // it would be committed one by one.
+        match client.pipelines && tied {
+            true => Err(End::Gone),
+            false => Ok(()),
+        }
+    }
+}
+
+/// It prepares a statement on a group that the open transaction has not touched.
+fn prepares_aside(
+    core: &Core,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+    run: &Run,
+) -> bool {
+    matches!(run.job, Job::Prepare(_)) && !crossing::has_part_here(core, connections, transaction)
+}
+
+/// Tells the control plane that a server failed the session.
+pub(crate) fn suspect(core: &Core, handle: &Handle, server: ServerId, fault: Fault) {
+    if !handle.killed.get() {
+        core.shared.operator.suspect(server, fault);
+    }
+}
+
+/// The same of a connection that could not be had, if that is the server's fault.
+pub(crate) fn suspect_refusal(core: &Core, handle: &Handle, server: ServerId, error: &PoolError) {
+    if is_failure(error) {
+        suspect(core, handle, server, Fault::Refused);
+    }
+}
+
+/// An error of Heddle's own comes next: behind what the client has of the reply, if that is
+/// possible.
+pub(crate) fn place_error(client: &mut Client, run: &Run) -> Result<(), End> {
+    if let Some(resume) = &run.resume {
+        client.sequence = resume.loss.sequence.ok_or(End::TornResult)?;
+    }
+    Ok(())
+}
+
+/// The session's connection is gone, and with it what stood there.
+pub(crate) fn leave_connection(
+    core: &Core,
+    connections: &mut GroupConnections,
+    prepared: &mut PreparedStatements,
+) {
+    count(&core.counters.servers_lost);
+    prepared.forget_cursors();
+    connections.ties = None;
+    (
+        connections.current.last_server,
+        connections.current.last_connection,
+    ) = (None, 0);
+}

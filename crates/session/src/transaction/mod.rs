@@ -1,0 +1,11 @@
+//! The transaction of a session: what can be done again after its connection was lost, and what became of a
+//! write whose answer was lost.
+
+pub(crate) mod loss;
+pub(crate) mod outcome;
+pub(crate) mod replay;
+pub(crate) mod replay_log;
+pub(crate) mod resume;
+pub(crate) mod settle;
+pub(crate) mod state;
+pub(crate) mod stint;

@@ -1,0 +1,358 @@
+//! Writes whose answers were lost: what became of them is found out, and the client gets the true
+//! answer, or the write is done again.
+//!
+//! The mark of the lost connection and the GTIDs behind the last ones that it reported name the write.
+//! The control plane looks for it in the log of the primary that the group has in the end. Found, it
+//! has happened, and the log's row events say what its OK would have said. Not found, it never will.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use backend::Connection;
+use farm::{Fate, LostWrite, TableRows, error};
+use mysql_wire::relay::Outcome;
+use mysql_wire::reply::OkPacket;
+use mysql_wire::status::Status;
+use sqltext::Verb;
+
+use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
+use crate::connections::hold::{Cause, Turn};
+use crate::consistency::promises::{self, Promises};
+use crate::counters::count;
+use crate::execution::exec::{Loss, Run, Tried};
+use crate::per_core::Core;
+use crate::session::{self, Session};
+use crate::transaction::loss;
+use crate::transaction::replay;
+
+/// Looking into the log takes a moment on top of the wait for a primary.
+const LOOK_MS: u64 = 10_000;
+
+/// The connection that a command was lost with.
+#[derive(Clone, Debug)]
+pub(crate) struct LostOn {
+    thread_id: u32,
+    mark: String,
+    after: String,
+    opened: Instant,
+    began_us: u64,
+}
+
+/// What was done about a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recovered {
+    /// The command may be tried again.
+    Again,
+    /// The client has been answered.
+    Answered,
+    /// Nothing can be done here.
+    No,
+}
+
+/// What is known of a lost write.
+enum Known {
+    Committed(String, Option<Vec<TableRows>>),
+    Lost,
+    Unknown(String),
+}
+
+impl Session {
+    /// Tries to make good what was lost with a connection.
+    pub(crate) async fn recover(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+    ) -> Result<Recovered, End> {
+        let torn = loss.forwarded && (loss.sent.is_none() || loss.file);
+        if torn || self.handle.killed.get() {
+            return Ok(Recovered::No);
+        }
+        if self.connections.current.replay.is_some()
+            || self.variables.status.contains(Status::IN_TRANS)
+        {
+            return Box::pin(self.recover_transaction(run, tried, loss)).await;
+        }
+        let alone = run.alone && run.pins.is_empty() && run.train.cars.is_empty();
+        let own = self.variables.status.contains(Status::AUTOCOMMIT) && !tried.plan.read_only;
+        if !alone || !own || !run.shape.writes || loss.forwarded {
+            return Ok(Recovered::No);
+        }
+        if !run.shape.marked || !self.promises.marks {
+            let why = "statements of this kind carry no mark into the binary log";
+            return self.tell_unknown(run, tried, loss, why).await;
+        }
+        self.recover_write(run, tried, loss).await
+    }
+
+    /// The same for a statement that commits itself.
+    async fn recover_write(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+    ) -> Result<Recovered, End> {
+        let (gtid, rows) = match find_out(
+            &self.core,
+            &mut self.connections,
+            &self.promises,
+            run,
+            tried,
+        )
+        .await
+        {
+            Known::Committed(gtid, rows) => (gtid, rows),
+            Known::Lost => return self.once_more(run).await,
+            Known::Unknown(why) => return self.tell_unknown(run, tried, loss, &why).await,
+        };
+        let text = String::from_utf8_lossy(self.text(run.job)).to_ascii_lowercase();
+        let Some(rows) = rows.filter(|_| !text.contains("returning")) else {
+            let why = "the write has happened, but the log does not tell what it returned";
+            return self.tell_unknown(run, tried, loss, why).await;
+        };
+        let (affected, insert_id) = answer_of(run.shape.verb, &text, &rows);
+        let info = match run.shape.verb {
+            Verb::Update => format!("Rows matched: {affected}  Changed: {affected}  Warnings: 0"),
+            _ => String::new(),
+        };
+        promises::note_committed(
+            &self.core,
+            &mut self.connections,
+            &self.transaction,
+            &mut self.promises,
+            &gtid,
+        );
+        loss::leave_connection(&self.core, &mut self.connections, &mut self.prepared);
+        let outcome = Outcome {
+            status: Some(self.variables.status),
+            affected_rows: affected,
+            last_insert_id: insert_id,
+            ..Outcome::default()
+        };
+        self.run.number += 1;
+        self.variables
+            .diagnostics
+            .note(&run.shape, &outcome, self.variables.mode.dialect);
+        if insert_id != 0 {
+            self.variables.insert_id.before = self.variables.insert_id.value;
+            self.variables.insert_id.value = insert_id;
+            self.variables.insert_id.version += 1;
+        }
+        let mut ok = OkPacket::new(session::status_now(&self.variables, &self.transaction));
+        (ok.affected_rows, ok.last_insert_id) = (affected, insert_id);
+        ok.info = info.as_bytes();
+        self.client.sequence = 1;
+        self.client.ok_with(&ok).await?;
+        Ok(Recovered::Answered)
+    }
+
+    /// What became of what ends a transaction; the same, and `None` where it is to be done again.
+    /// `sure`: the log tells of it for certain; `plain`: it is a COMMIT and nothing else.
+    pub(crate) async fn recover_commit(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+        (sure, plain): (bool, bool),
+    ) -> Result<Option<Recovered>, End> {
+        match find_out(
+            &self.core,
+            &mut self.connections,
+            &self.promises,
+            run,
+            tried,
+        )
+        .await
+        {
+            Known::Committed(gtid, _) if plain && run.train.cars.is_empty() => {
+                promises::note_committed(
+                    &self.core,
+                    &mut self.connections,
+                    &self.transaction,
+                    &mut self.promises,
+                    &gtid,
+                );
+                self.end_transaction().await.map(Some)
+            }
+            Known::Committed(..) => {
+                let why =
+                    "the transaction was committed, but answers to commands before it are lost";
+                self.tell_unknown(run, tried, loss, why).await.map(Some)
+            }
+            Known::Lost if sure => Ok(None),
+            Known::Lost => {
+                let why = "some of the transaction's statements carry no mark into the binary log";
+                self.tell_unknown(run, tried, loss, why).await.map(Some)
+            }
+            Known::Unknown(why) => self.tell_unknown(run, tried, loss, &why).await.map(Some),
+        }
+    }
+
+    /// The transaction is over, and its COMMIT is answered.
+    pub(crate) async fn end_transaction(&mut self) -> Result<Recovered, End> {
+        loss::leave_connection(&self.core, &mut self.connections, &mut self.prepared);
+        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+        self.connections.current.replay = None;
+        self.client.sequence = 1;
+        self.client
+            .ok(session::status_now(&self.variables, &self.transaction))
+            .await?;
+        Ok(Recovered::Answered)
+    }
+
+    /// Waits for a primary, to run the command there.
+    pub(crate) async fn once_more(&mut self, run: &mut Run) -> Result<Recovered, End> {
+        if let Some(own) = &mut self.variables.user_variables {
+            own.lose_silently();
+        }
+        Ok(match self.hold(run, Cause::Failure).await? {
+            Turn::Again => Recovered::Again,
+            Turn::Answered => Recovered::Answered,
+            Turn::Over { .. } => Recovered::No,
+        })
+    }
+
+    async fn tell_unknown(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+        why: &str,
+    ) -> Result<Recovered, End> {
+        count(&self.core.counters.outcomes_unknown);
+        let told = Some((error::OUTCOME_UNKNOWN, why.to_owned()));
+        self.connections.current.replay = None;
+        self.tell_loss(run, &tried.target, loss, told).await?;
+        Ok(Recovered::Answered)
+    }
+}
+
+/// Notes what names the write that a broken connection was asked for.
+pub(crate) fn lost_on(
+    core: &Core,
+    connections: &mut GroupConnections,
+    promises: &Promises,
+    connection: &Connection,
+    run: &Run,
+) -> Box<LostOn> {
+    replay::note_idle_end(core, connections, connection);
+    let reported = connection.reported.as_deref().unwrap_or_default();
+    let marked = promises.marks && !connection.is_guarded();
+    Box::new(LostOn {
+        thread_id: connection.thread_id,
+        mark: match marked {
+            true => core.marks.of(connection),
+            false => String::new(),
+        },
+        after: String::from_utf8_lossy(reported).into_owned(),
+        opened: connection.opened,
+        began_us: run.began_us,
+    })
+}
+
+/// Asks the control plane, which answers when the group has a primary that stays.
+async fn find_out(
+    core: &Core,
+    connections: &mut GroupConnections,
+    promises: &Promises,
+    run: &mut Run,
+    tried: &Tried,
+) -> Known {
+    let Some(on) = run.lost_on.take() else {
+        return Known::Unknown("the connection is not known".to_owned());
+    };
+    let group = core.shared.published.load();
+    let group = connections
+        .group(&group)
+        .map(|group| group.name.to_string());
+    let now_us = core.now_us();
+    let lost = LostWrite {
+        group: group.unwrap_or_default(),
+        server: tried.plan.server,
+        thread_id: on.thread_id,
+        mark: on.mark,
+        after: on.after,
+        sent_s: now_us.saturating_sub(on.began_us) / 1_000_000 + 1,
+        opened_s: on.opened.elapsed().as_secs(),
+    };
+    let (tell, told) = futures_channel::oneshot::channel();
+    let reply = Box::new(move |fate| drop(tell.send(fate)));
+    Arc::clone(&core.shared.operator).resolve(lost, reply);
+    let limit = Duration::from_millis(promises.failover_wait_ms + LOOK_MS);
+    let fate = match reactor::timeout(limit, told).await {
+        Some(Ok(fate)) => fate,
+        Some(Err(_)) => Fate::Unknown("the control plane has ended".to_owned()),
+        None => Fate::Unknown("nobody could say in time".to_owned()),
+    };
+    let counters = &core.counters;
+    match fate {
+        Fate::Committed { gtid, rows } => {
+            count(&counters.outcomes_committed);
+            Known::Committed(gtid, rows)
+        }
+        Fate::Lost => {
+            count(&counters.outcomes_lost);
+            Known::Lost
+        }
+        Fate::Unknown(why) => Known::Unknown(why),
+    }
+}
+
+/// Affected rows and insert id, as the OK of the statement would have said them. `text` is in lower
+/// case.
+fn answer_of(verb: Verb, text: &str, rows: &[TableRows]) -> (u64, u64) {
+    // Triggers touch tables that the text does not name.
+    let named = |rows: &&TableRows| text.contains(&*rows.table.to_lowercase());
+    let own: Vec<&TableRows> = match rows {
+        [one] => vec![one],
+        rows if rows.iter().any(|one| named(&one)) => rows.iter().filter(named).collect(),
+        rows => rows.iter().take(1).collect(),
+    };
+    let sum = |of: fn(&TableRows) -> u64| own.iter().map(|one| of(one)).sum::<u64>();
+    let (inserted, updated) = (sum(|one| one.inserted), sum(|one| one.updated));
+    let deleted = sum(|one| one.deleted);
+    let inserts = matches!(verb, Verb::Insert | Verb::Replace);
+    let affected = match verb {
+        Verb::Insert | Verb::Replace => inserted + 2 * updated + deleted,
+        Verb::Update => updated.max(inserted.min(deleted)),
+        _ => deleted,
+    };
+    let id = own.iter().find_map(|one| one.insert_id);
+    (affected, id.filter(|_| inserts).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(table: &str, inserted: u64, updated: u64, deleted: u64) -> TableRows {
+        TableRows {
+            database: "d".to_owned(),
+            table: table.to_owned(),
+            inserted,
+            updated,
+            deleted,
+            insert_id: Some(7),
+        }
+    }
+
+    #[test]
+    fn answers_are_what_the_ok_would_have_said() {
+        let one = |verb, counts: (u64, u64, u64)| {
+            let rows = [rows("t", counts.0, counts.1, counts.2)];
+            answer_of(verb, "… t …", &rows)
+        };
+        assert_eq!(one(Verb::Insert, (3, 0, 0)), (3, 7));
+        assert_eq!(one(Verb::Insert, (1, 1, 0)), (3, 7), "one was a duplicate");
+        assert_eq!(one(Verb::Replace, (1, 0, 1)), (2, 7));
+        assert_eq!(one(Verb::Update, (0, 5, 0)), (5, 0));
+        assert_eq!(one(Verb::Delete, (0, 0, 4)), (4, 0));
+    }
+
+    #[test]
+    fn rows_of_triggers_do_not_count() {
+        let all = [rows("log", 9, 0, 0), rows("T", 0, 2, 0)];
+        assert_eq!(answer_of(Verb::Update, "update t set a = 1", &all), (2, 0));
+    }
+}

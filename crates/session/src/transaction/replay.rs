@@ -1,0 +1,523 @@
+//! Transactions that go on after their connection was lost: they are done again on a new one, and
+//! what every statement answers is compared with what the client was told.
+//!
+//! While a transaction is open its commands are kept, and of each reply a checksum. Nobody asks whether
+//! a statement is deterministic: what differs is found out. Then the transaction is rolled back, and
+//! the client hears a deadlock, which frameworks answer by running the transaction again.
+
+use backend::{Connection, ConnectionError};
+use farm::error;
+use mysql_wire::command::Command;
+use mysql_wire::packet;
+use mysql_wire::relay::Outcome;
+use mysql_wire::status::Status;
+use sqltext::{Class, Facts, Verb};
+
+use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
+use crate::connections::hold::{Cause, Turn, is_failure};
+use crate::connections::pin::Pins;
+use crate::consistency::promises::Promises;
+use crate::consistency::reads;
+use crate::counters::count;
+use crate::execution::exec::{Answer, Job, Loss, Run, Shape, Tried};
+use crate::per_core::Core;
+use crate::prepared::prepared_packets;
+use crate::prepared::statements::{self, PreparedStatements};
+use crate::query::calls_only_quiet;
+use crate::session::{self, Session};
+use crate::transaction::outcome::Recovered;
+use crate::transaction::replay_log::{Entry, Log};
+use crate::transaction::settle;
+use crate::transaction::state::Transaction;
+use crate::variables::session_variables::SessionVariables;
+
+/// So much of a statement is shown in an error.
+const SHOWN_CHARACTERS_MAX: usize = 120;
+
+/// How doing it again ended.
+enum Played {
+    Same,
+    /// The statement, and what was different.
+    Differs(String),
+    /// Its server was lost, too.
+    Gone,
+}
+
+impl Session {
+    /// After a complete reply, before the session learns from it.
+    pub(crate) fn log_statement(&mut self, run: &Run, outcome: &Outcome) {
+        let Some(mut log) = self.connections.current.replay.take() else {
+            return;
+        };
+        let (shape, job) = (&run.shape, run.job);
+        let told = log.take_told();
+        let was_open = self.variables.status.contains(Status::IN_TRANS);
+        let open = outcome
+            .status
+            .map_or(was_open, |s| s.contains(Status::IN_TRANS));
+        if !open {
+            return;
+        }
+        let fresh = matches!(shape.verb, Verb::Begin { .. } | Verb::Commit { .. })
+            || shape.facts.contains(Facts::IMPLICIT_COMMIT);
+        if fresh && outcome.error.is_none() {
+            *log = Log::default();
+        }
+        let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
+        log.began.get_or_insert_with(|| {
+            (
+                self.variables.state.clone(),
+                before,
+                self.variables.insert_id.value,
+            )
+        });
+        if !matches!(job, Job::Prepare(_)) && log.refused.is_none() {
+            match self.command_to_keep(shape, job, &run.pins) {
+                Err(why) => log.refuse(why),
+                Ok(frame) => {
+                    log.bytes += frame.len() + std::mem::size_of::<Entry>();
+                    log.entries.push(Entry {
+                        shape: *shape,
+                        job,
+                        frame,
+                        told,
+                        insert_id: outcome.last_insert_id,
+                        at_us: run.began_us,
+                    });
+                }
+            }
+        }
+        if log.bytes > self.core.settings().replay_bytes_max {
+            log.refuse("it is longer than replay_bytes_max");
+        }
+        log.cover(self.core.shared.live.memory());
+        self.connections.current.replay = Some(log);
+    }
+
+    /// The current command as it can be run again, or why it cannot.
+    fn command_to_keep(
+        &self,
+        shape: &Shape,
+        job: Job,
+        pins: &Pins,
+    ) -> Result<Box<[u8]>, &'static str> {
+        let never = Facts::MULTIPLE | Facts::COMPOUND | Facts::LOCAL_INFILE | Facts::XA;
+        let kinds = [
+            (
+                shape.facts.intersects(never),
+                "it has statements that cannot be repeated",
+            ),
+            (shape.class == Class::Call, "it calls a procedure"),
+            (shape.tracking, "it changes what the server reports"),
+            (
+                shape.facts.contains(Facts::USER_VARIABLE),
+                "it uses user variables",
+            ),
+            (
+                !pins.is_empty(),
+                "its connection held more than the transaction",
+            ),
+            (
+                matches!(shape.verb, Verb::Commit { .. }),
+                "it began with COMMIT AND CHAIN",
+            ),
+            (
+                self.client.is_split(),
+                "it has a command of more than 16 MB",
+            ),
+        ];
+        if let Some((_, why)) = kinds.iter().find(|(is, _)| *is) {
+            return Err(why);
+        }
+        match job {
+            Job::Execute(id) => {
+                let payload = self.client.payload();
+                let cursor = payload.get(5).is_some_and(|flags| *flags != 0);
+                let (_, payload) = prepared_packets::execution(&self.client, &self.prepared, id)
+                    .filter(|_| !cursor)
+                    .ok_or("it uses a cursor, long data or a bulk execution")?;
+                let mut frame = Vec::with_capacity(payload.len() + 4);
+                packet::write(&mut frame, &mut 0, &payload);
+                Ok(frame.into())
+            }
+            _ => Ok(self.client.frame().into()),
+        }
+    }
+
+    /// The connection is lost under an open transaction.
+    pub(crate) async fn recover_transaction(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+    ) -> Result<Recovered, End> {
+        let commits = |shape: &Shape| {
+            matches!(shape.verb, Verb::Commit { .. })
+                || shape.facts.contains(Facts::IMPLICIT_COMMIT)
+        };
+        let cars = &run.train.cars;
+        let ends = commits(&run.shape) || cars.iter().any(|car| commits(&car.shape));
+        if ends && !loss.unsent && !tried.plan.read_only {
+            let plain = matches!(
+                run.shape.verb,
+                Verb::Commit {
+                    release: None | Some(false),
+                    chain: None | Some(false)
+                }
+            );
+            let (writes, sure) = wrote(&self.connections, &self.promises, &self.prepared);
+            if plain && cars.is_empty() && !writes {
+                return self.end_transaction().await;
+            }
+            let sure = sure && cars.iter().all(|car| car.shape.marked || !car.shape.writes);
+            let found = self.recover_commit(run, tried, loss, (sure, plain)).await?;
+            if let Some(recovered) = found {
+                return Ok(recovered);
+            }
+        }
+        let reason = match &self.connections.current.replay {
+            _ if !run.pins.is_empty() => Some(run.pins.describe()),
+            None => Some("nothing is known of it".to_owned()),
+            Some(log) => log.refused.map(str::to_owned),
+        };
+        let lost = self
+            .variables
+            .user_variables
+            .as_mut()
+            .is_some_and(|own| own.lose());
+        if let Some(reason) = reason.or(lost.then(|| Pins::USER_VARIABLE.describe())) {
+            let text = format!("it cannot be done again: {reason}");
+            return self.tell_over(run, tried, loss, text).await;
+        }
+        self.replay_transaction(run, tried, loss).await
+    }
+
+    /// The transaction is over without having happened; the client may run it again.
+    async fn tell_over(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+        why: String,
+    ) -> Result<Recovered, End> {
+        count(&self.core.counters.transactions_differ);
+        self.connections.current.replay = None;
+        let told = Some((error::TRANSACTION_DIFFERS, why));
+        // What was pinned in the transaction is named by the reason.
+        self.tell_loss(run, &tried.target, loss, told).await?;
+        Ok(Recovered::Answered)
+    }
+
+    /// Does the transaction again on the primary that comes; then the command may be tried again.
+    async fn replay_transaction(
+        &mut self,
+        run: &mut Run,
+        tried: &Tried,
+        loss: Loss,
+    ) -> Result<Recovered, End> {
+        let Some(mut log) = self.connections.current.replay.take() else {
+            return Ok(Recovered::No);
+        };
+        let (state, status) = (self.variables.state.clone(), self.variables.status);
+        self.prepared.forget_cursors();
+        self.connections.ties = None;
+        loop {
+            let turn = self.hold(run, Cause::Failure).await?;
+            if turn != Turn::Again {
+                session::set_state(
+                    &self.core,
+                    &self.handle,
+                    &self.user,
+                    &mut self.variables,
+                    state,
+                );
+                self.variables.status = status;
+                return Ok(match turn {
+                    Turn::Answered => {
+                        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+                        Recovered::Answered
+                    }
+                    _ => Recovered::No,
+                });
+            }
+            if let Some((began, status, insert_id)) = log.began.clone() {
+                session::set_state(
+                    &self.core,
+                    &self.handle,
+                    &self.user,
+                    &mut self.variables,
+                    began,
+                );
+                (self.variables.status, self.variables.insert_id.value) = (status, insert_id);
+                self.variables.insert_id.version += 1;
+            }
+            for (id, statement) in std::mem::take(&mut log.closed) {
+                self.prepared.statements.insert(id, statement);
+                log.closed_again.push(id);
+            }
+            let kept = self.client.begin_play();
+            let played = self.play(&log).await;
+            self.client.end_play(kept);
+            self.connections.current.replay = None;
+            for id in std::mem::take(&mut log.closed_again) {
+                if let Some(statement) = self.prepared.statements.remove(&id) {
+                    log.closed.push((id, statement));
+                }
+            }
+            match played? {
+                Played::Same => {
+                    count(&self.core.counters.transactions_replayed);
+                    self.connections.current.replay = Some(log);
+                    return Ok(Recovered::Again);
+                }
+                Played::Gone => self.connections.current.held = None,
+                Played::Differs(text) => {
+                    // Closed, it is rolled back.
+                    self.connections.current.held = None;
+                    session::set_state(
+                        &self.core,
+                        &self.handle,
+                        &self.user,
+                        &mut self.variables,
+                        state,
+                    );
+                    self.variables.status = status;
+                    return self.tell_over(run, tried, loss, text).await;
+                }
+            }
+        }
+    }
+
+    /// Runs the commands; their replies go nowhere.
+    async fn play(&mut self, log: &Log) -> Result<Played, End> {
+        for entry in &log.entries {
+            match self.play_one(entry).await? {
+                Played::Same => {}
+                other => return Ok(other),
+            }
+        }
+        let Some(held) = &mut self.connections.current.held else {
+            return Ok(match log.entries.is_empty() {
+                true => Played::Same,
+                false => Played::Differs("it ended by itself when it was done again".to_owned()),
+            });
+        };
+        let connection = held.lease.connection_mut();
+        let back = connection.run(&[(Command::Query, b"SET timestamp=DEFAULT")]);
+        if let Err(error) = back.await
+            && let Some(gone) = unless_refused(&error)
+        {
+            return Ok(gone);
+        }
+        Ok(Played::Same)
+    }
+
+    async fn play_one(&mut self, entry: &Entry) -> Result<Played, End> {
+        self.client.play(&entry.frame);
+        let mut run = reads::new_run(
+            &self.core,
+            &mut self.client,
+            &self.variables,
+            &mut self.run,
+            entry.shape,
+            entry.job,
+        );
+        loop {
+            let Ok((plan, target)) = self.route(&run.shape, None, &[]) else {
+                return Ok(Played::Gone);
+            };
+            run.alone = false;
+            let (mut lease, pins) = match self.checkout(&plan, &target, &run.shape).await {
+                Ok(taken) => taken,
+                Err(error) if is_failure(&error) => return Ok(Played::Gone),
+                Err(_) => {
+                    let text = "the server refuses the session there".to_owned();
+                    return Ok(Played::Differs(text));
+                }
+            };
+            run.pins = pins;
+            if let Some(set) = as_then(&self.core, entry) {
+                let connection = lease.connection_mut();
+                if let Err(error) = connection.run(&[(Command::Query, set.as_bytes())]).await
+                    && let Some(gone) = unless_refused(&error)
+                {
+                    return Ok(gone);
+                }
+            }
+            // What the replies are is summed up in a log of its own.
+            self.connections.current.replay = Some(Box::default());
+            let answer = self.attempt(&mut lease, &mut run, plan.guards()).await?;
+            let told = self
+                .connections
+                .current
+                .replay
+                .take()
+                .map(|mut log| log.take_told());
+            match answer {
+                Answer::Done(done) => {
+                    self.settle(lease, &run.shape, run.pins, done.outcome, done.changes)?;
+                    return Ok(match told == Some(entry.told) {
+                        true => Played::Same,
+                        false => Played::Differs(self.prepared.differs(entry)),
+                    });
+                }
+                Answer::Again if !run.again => {
+                    run.again = true;
+                    statements::make_room_for_statement(
+                        &self.core,
+                        &self.prepared,
+                        lease.connection_mut(),
+                        run.job,
+                    )
+                    .await;
+                    settle::give_back_after_error(
+                        &self.core,
+                        &self.handle,
+                        &self.variables,
+                        &mut self.connections,
+                        lease,
+                        run.pins,
+                    );
+                }
+                Answer::Lost(_) | Answer::ReadOnly(_) => return Ok(Played::Gone),
+                _ => return Ok(Played::Differs(self.prepared.differs(entry))),
+            }
+        }
+    }
+}
+
+impl GroupConnections {
+    /// A part of a reply goes to the client.
+    #[inline]
+    pub(crate) fn note_told(&mut self, part: &[u8]) {
+        if let Some(log) = &mut self.current.replay {
+            log.add(part);
+        }
+    }
+}
+
+impl PreparedStatements {
+    fn differs(&self, entry: &Entry) -> String {
+        let text = match entry.job {
+            Job::Execute(id) => self.statement_text(id),
+            _ => entry.frame.get(5..).unwrap_or_default(),
+        };
+        let text = String::from_utf8_lossy(text);
+        let shown: String = text.chars().take(SHOWN_CHARACTERS_MAX).collect();
+        format!("it was done again on another connection, where this answers differently: {shown}")
+    }
+}
+
+/// Before a command goes to a server: it may begin a transaction.
+pub(crate) fn begin_log(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &Transaction,
+    shape: &Shape,
+) {
+    // Over several groups it cannot be done again on one of them.
+    if transaction.is_crossing() {
+        return;
+    }
+    let opens = matches!(shape.verb, Verb::Begin { .. })
+        || (!variables.status.contains(Status::AUTOCOMMIT) && shape.class != Class::Set);
+    match &mut connections.current.replay {
+        Some(log) => drop(log.take_told()),
+        None if opens && core.settings().replay_bytes_max > 0 => {
+            connections.current.replay = Some(Box::default());
+        }
+        None => {}
+    }
+}
+
+/// A connection broke: where its server had a reason to end an idle transaction, that is over.
+pub(crate) fn note_idle_end(
+    core: &Core,
+    connections: &mut GroupConnections,
+    connection: &Connection,
+) {
+    let now_us = core.now_us();
+    let Some(log) = &mut connections.current.replay else {
+        return;
+    };
+    let last_us = log.entries.last().map_or(now_us, |entry| entry.at_us);
+    if connection.ends_transaction_idle_for(now_us.saturating_sub(last_us) / 1000) {
+        log.refuse("it was idle for longer than the server allows");
+    }
+}
+
+/// Whether the transaction may have written, and whether the log surely tells if it has.
+fn wrote(
+    connections: &GroupConnections,
+    promises: &Promises,
+    prepared: &PreparedStatements,
+) -> (bool, bool) {
+    let Some(log) = connections
+        .current
+        .replay
+        .as_ref()
+        .filter(|log| log.refused.is_none())
+    else {
+        return (true, false);
+    };
+    let (mut writes, mut sure) = (false, true);
+    for entry in &log.entries {
+        let quiet = || match entry.job {
+            Job::Execute(id) => calls_only_quiet(prepared.statement_text(id)),
+            _ => calls_only_quiet(entry.frame.get(5..).unwrap_or_default()),
+        };
+        let harmless = matches!(
+            entry.shape.class,
+            Class::Transaction | Class::Set | Class::Show | Class::Use | Class::Empty
+        ) || (entry.shape.verb == Verb::Select && quiet());
+        writes |= !harmless;
+        sure &= harmless || (entry.shape.marked && promises.marks);
+    }
+    (writes, sure)
+}
+
+/// Sets the clock and the next AUTO_INCREMENT value as they were when a command first ran.
+fn as_then(core: &Core, entry: &Entry) -> Option<String> {
+    if !matches!(entry.shape.class, Class::Read | Class::Write | Class::Other) {
+        return None;
+    }
+    let ago_us = core.now_us().saturating_sub(entry.at_us);
+    let clock = format!(
+        "SET timestamp=UNIX_TIMESTAMP(SYSDATE(6))-{}.{:06}",
+        ago_us / 1_000_000,
+        ago_us % 1_000_000
+    );
+    let inserts = matches!(entry.shape.verb, Verb::Insert | Verb::Replace);
+    Some(match entry.insert_id {
+        id if id > 0 && inserts => format!("{clock}, insert_id={id}"),
+        _ => clock,
+    })
+}
+
+/// The new connection broke as well; a refusal is none of that: the comparison tells whether it
+/// mattered.
+fn unless_refused(error: &ConnectionError) -> Option<Played> {
+    match error {
+        ConnectionError::Refused { .. } => None,
+        _ => Some(Played::Gone),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_compared_whatever_their_pieces() {
+        let (mut one, mut two) = (Log::default(), Log::default());
+        one.add(b"rows of a reply");
+        for part in [&b"rows"[..], b" of a", b"", b" reply"] {
+            two.add(part);
+        }
+        let told = one.take_told();
+        assert_eq!(told, two.take_told());
+        assert_ne!(told, one.take_told(), "the next reply begins anew");
+    }
+}

@@ -1,0 +1,286 @@
+//! After a reply: what the session now knows, and where its connection goes.
+
+use std::rc::Rc;
+
+use backend::{Connection, Lease, Questions};
+use mysql_wire::relay::Outcome;
+use mysql_wire::status::Status;
+use sqltext::{Class, Facts, Verb};
+
+use crate::authentication::accounts;
+use crate::client::end::End;
+use crate::connections::aside::{self, Kept};
+use crate::connections::group_connections::{GroupConnections, Held};
+use crate::connections::pin::Pins;
+use crate::counters::count;
+use crate::execution::exec::{Run, Shape};
+use crate::introspection::statistics;
+use crate::per_core::{Core, Handle};
+use crate::session::{self, Session};
+use crate::variables::changes::Changes;
+use crate::variables::defaults;
+use crate::variables::diagnostics;
+use crate::variables::insert_id;
+use crate::variables::session_variables::SessionVariables;
+
+impl Session {
+    /// Takes note of a complete reply and keeps or gives back the connection.
+    pub(crate) fn settle(
+        &mut self,
+        mut lease: Lease,
+        shape: &Shape,
+        pins: Pins,
+        outcome: Outcome,
+        changes: Changes,
+    ) -> Result<(), End> {
+        let pins = self.learn(lease.connection_mut(), shape, pins, &outcome, changes);
+        if outcome.error.is_none() && completion(&self.variables, shape.verb).1 {
+            // The server closes the connection now, and so does Heddle.
+            return Err(End::Quit);
+        }
+        self.keep(lease, shape, pins, &outcome);
+        Ok(())
+    }
+
+    /// After a complete reply of its own connection: takes note of what others may use.
+    pub(crate) fn note_answer(
+        &mut self,
+        connection: &Connection,
+        run: &Run,
+        outcome: &Outcome,
+        changes: &Changes,
+    ) {
+        self.note_route(connection, run, outcome, changes);
+        self.keep_reply(outcome, connection.server);
+        defaults::note_globals(&self.core, run, outcome, connection.server);
+    }
+
+    /// After a complete reply: counts where it came from, and remembers what was refused late.
+    pub(crate) fn note_route(
+        &mut self,
+        connection: &Connection,
+        run: &Run,
+        outcome: &Outcome,
+        changes: &Changes,
+    ) {
+        let replica = connection.is_guarded();
+        statistics::note_served(
+            &self.core,
+            &self.variables,
+            &self.connections,
+            &self.run,
+            &run.shape,
+            connection.server,
+            replica,
+        );
+        self.run.profile.done(connection, outcome);
+        if replica {
+            count(&self.core.counters.reads_to_replicas);
+        }
+        if changes.writes {
+            self.core.learn_writer(run.shape.hash);
+        }
+    }
+
+    /// Takes note of a complete reply. Returns what ties the session to the connection now.
+    pub(crate) fn learn(
+        &mut self,
+        connection: &mut Connection,
+        shape: &Shape,
+        pins: Pins,
+        outcome: &Outcome,
+        changes: Changes,
+    ) -> Pins {
+        let id = self.handle.id;
+        // To prepare a statement is not to run it: the diagnostics before it stay, wherever they are.
+        if outcome.prepared.is_none() || outcome.error.is_some() {
+            self.run.number += 1;
+            connection.owner.session = id;
+            connection.owner.statement = self.run.number;
+        }
+        if outcome.error.is_some() || outcome.warnings > 0 {
+            connection.owner.warned = id;
+        }
+        if outlives_reset(shape.verb) {
+            connection.condemn();
+        }
+        if outcome.last_insert_id != 0 {
+            insert_id::note_insert_id(
+                &self.handle,
+                &mut self.variables,
+                connection,
+                outcome.last_insert_id,
+            );
+        }
+        let failed = outcome.error.is_some();
+        let in_transaction = self.variables.status.contains(Status::IN_TRANS);
+        let doubt = self.note_promises(connection, shape, &changes, failed, in_transaction);
+        statistics::note_gtid(
+            &self.core,
+            shape,
+            changes.gtid.is_some(),
+            doubt,
+            in_transaction,
+        );
+        if let Some(gtid) = changes.gtid {
+            connection.reported = Some(gtid);
+        }
+        self.connections.current.last_server = Some(connection.server);
+        self.connections.current.last_connection = connection.id;
+        let login_timeout_s = &self.handle.login_timeout_s;
+        login_timeout_s.set(connection.login_timeout_s);
+        if let Some(state) = changes.state {
+            let state = Rc::new(state);
+            connection.set_state(state.clone());
+            session::set_state(
+                &self.core,
+                &self.handle,
+                &self.user,
+                &mut self.variables,
+                state,
+            );
+        }
+        if let Some(status) = outcome.status {
+            statistics::note_autocommit(&self.core, &self.variables, status);
+            self.variables.status = status;
+        }
+        accounts::note_accounts(&self.core, &mut self.user, &self.client, shape, failed);
+        self.transaction.note_failure(outcome.error);
+        self.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
+        diagnostics::note_diagnostics(&self.client, &mut self.variables, shape, outcome);
+        if let Some(mut residue) = changes.residue {
+            self.variables.diagnostics.learn(&mut residue);
+        }
+        let ended = changes.ended;
+        let mut new = Pins::empty();
+        new.set(Pins::VARIABLE, changes.pins);
+        new.set(Pins::USER_VARIABLE, changes.pins_user_variables);
+        new.set(Pins::NEXT_TRANSACTION, changes.one_shot);
+        let after = self.pins_after(shape, pins, outcome, new, ended);
+        if (pins - after).contains(Pins::NEXT_TRANSACTION) {
+            self.variables.next_transaction.clear();
+        }
+        after
+    }
+
+    fn pins_after(
+        &self,
+        shape: &Shape,
+        before: Pins,
+        outcome: &Outcome,
+        new: Pins,
+        ended: Pins,
+    ) -> Pins {
+        let done = outcome.error.is_none();
+        let mut made = Pins::of(shape.class, shape.verb, shape.facts);
+        if !done && !shape.facts.contains(Facts::MULTIPLE) {
+            made -= Pins::MADE_WHOLE;
+        }
+        let mut pins = (before | new | made) - ended;
+        if done && matches!(shape.verb, Verb::UnlockTables | Verb::UnlockInstance) {
+            pins -= Pins::LOCK_TABLES;
+        }
+        let ended = !self.variables.status.contains(Status::IN_TRANS) && shape.class != Class::Set;
+        if before.contains(Pins::NEXT_TRANSACTION) && ended && done {
+            pins -= Pins::NEXT_TRANSACTION;
+        }
+        pins.set(Pins::STATEMENT, self.prepared.has_ties());
+        pins.count_new(before, &self.core.counters);
+        pins
+    }
+
+    /// Keeps the connection for a transaction or a pin, puts it aside for diagnostics, or gives it
+    /// back.
+    fn keep(&mut self, lease: Lease, shape: &Shape, pins: Pins, outcome: &Outcome) {
+        // An error says nothing of the transaction: it may be open still, or since just now.
+        let failed = outcome.error.is_some();
+        let in_transaction = self.variables.status.contains(Status::IN_TRANS)
+            || (failed && !self.variables.status.contains(Status::AUTOCOMMIT));
+        if in_transaction || !pins.is_empty() {
+            self.connections.current.held = Some(Held { lease, pins });
+            return;
+        }
+        let left = self.variables.diagnostics.unasked()
+            || self.variables.gets_diagnostics
+            || self.variables.diagnostics.counted(shape)
+            || aside::unfetched(&self.variables);
+        if left {
+            put_aside(&self.core, &self.handle, &self.variables, lease, shape);
+            return;
+        }
+        give_back(&self.handle, lease);
+    }
+}
+
+/// What follows the end of a transaction by this statement: another one, the end of the session. Both
+/// may be left to the session's completion type.
+pub(crate) fn completion(variables: &SessionVariables, verb: Verb) -> (bool, bool) {
+    let (Verb::Commit { chain, release } | Verb::Rollback { chain, release }) = verb else {
+        return (false, false);
+    };
+    let set = variables.state.variable("completion_type");
+    let is = |word: &[u8], digit: &[u8]| set.is_some_and(|it| it == word || it == digit);
+    (
+        chain.unwrap_or_else(|| is(b"CHAIN", b"1")),
+        release.unwrap_or_else(|| is(b"RELEASE", b"2")),
+    )
+}
+
+/// Keeps the connection until somebody needs it more.
+fn put_aside(
+    core: &Rc<Core>,
+    handle: &Rc<Handle>,
+    variables: &SessionVariables,
+    lease: Lease,
+    shape: &Shape,
+) {
+    count(&core.counters.holds_diagnostics);
+    let own = variables.user_variables.as_ref();
+    let kept = Kept {
+        lease,
+        since_s: core.now_s.get(),
+        questions: Questions {
+            warnings: variables.diagnostics.unasked(),
+            found_rows: variables.diagnostics.counted(shape),
+            variables: own.map_or_else(Default::default, |own| own.unfetched().clone()),
+        },
+        firm: variables.gets_diagnostics,
+    };
+    core.put_aside(handle, kept);
+}
+
+/// Gives a connection back to the pool; closes it where a KILL for this session may still hit
+/// whoever uses it next.
+pub(crate) fn give_back(handle: &Handle, lease: Lease) {
+    if handle.killing.get() == 0 {
+        lease.release();
+    }
+}
+
+/// Keeps a connection as it was kept before a command that never ran.
+pub(crate) fn give_back_after_error(
+    core: &Rc<Core>,
+    handle: &Rc<Handle>,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    lease: Lease,
+    pins: Pins,
+) {
+    let may_be_open = variables.status.contains(Status::IN_TRANS)
+        || !variables.status.contains(Status::AUTOCOMMIT);
+    if may_be_open || !pins.is_empty() {
+        connections.current.held = Some(Held { lease, pins });
+    } else if aside::unfetched(variables) {
+        put_aside(core, handle, variables, lease, &Shape::command());
+    } else {
+        give_back(handle, lease);
+    }
+}
+
+/// What such a statement leaves, a reset of the connection may not end.
+fn outlives_reset(verb: Verb) -> bool {
+    matches!(
+        verb,
+        Verb::SetResourceGroup | Verb::Backup | Verb::LockInstance | Verb::Xa
+    )
+}

@@ -1,0 +1,32 @@
+//! The transaction of a session as far as it is more than what one connection has: its part in a
+//! distributed transaction, what recovery still has to end, what its client was told is written.
+//!
+//! The log of the open transaction on a group's connection is that connection's
+//! ([`crate::connections::group_connections`]). Must not know: how a statement gets to a server.
+
+use std::sync::Arc;
+
+use farm::ClientWrites;
+
+use crate::crossing::{Crossing, Unfinished};
+
+/// What a session knows of its transaction.
+pub(crate) struct Transaction {
+    /// The open transaction, in a farm with several groups.
+    pub crossing: Option<Box<Crossing>>,
+    /// What recovery has to end of the last ones before they are read.
+    pub unfinished: Vec<Unfinished>,
+    /// What its client has had acknowledged.
+    pub writes: Arc<ClientWrites>,
+}
+
+impl Transaction {
+    /// None is open.
+    pub fn new(writes: Arc<ClientWrites>) -> Transaction {
+        Transaction {
+            crossing: None,
+            unfinished: Vec::new(),
+            writes,
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! Heddle's own session variables: `SET heddle_consistency = 'strong'`, `SELECT @@heddle_token`.
+//!
+//! They live here and never reach a server. A SET that names one names only such, and so does a
+//! SELECT; their values are written out.
+
+use farm::crossing::Atomic;
+use farm::error;
+use routing::Level;
+use sqltext::{Class, Facts, Literal, Scope, Verb};
+
+use crate::authentication::login::SessionUser;
+use crate::client::Client;
+use crate::client::end::End;
+use crate::consistency::consistency_hints::{milliseconds, seconds};
+use crate::consistency::promises::{self, Promises, UNBOUNDED_MS};
+use crate::consistency::tokens;
+use crate::crossing::terms;
+use crate::execution::exec::Shape;
+use crate::execution::statement_run::StatementRun;
+use crate::per_core::Core;
+use crate::place::Chosen;
+use crate::session::{self, Session};
+use crate::variables::session_variables::SessionVariables;
+
+const PREFIX: &[u8] = b"heddle_";
+
+/// An hour.
+const FAILOVER_WAIT_MS_MAX: u64 = 3_600_000;
+
+/// What a SET gives one variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    Default,
+    Text(String),
+}
+
+/// Why a SET is refused.
+enum Refused {
+    Mixed,
+    Global(String),
+    Unknown(String),
+    Invalid(String, String, String),
+    Token(String),
+}
+
+/// What a checked SET does.
+enum Change {
+    Level(Level),
+    MaxLagMs(u64),
+    Monotonic(bool),
+    CacheTtl(u32),
+    RowCache(bool),
+    FailoverWait(u64),
+    Atomic(Option<Atomic>),
+    /// It follows the defaults again.
+    Default(Own),
+    Token(Option<String>),
+    ShardTable(String),
+    ShardKey(Option<String>),
+    GlobalTable(String),
+}
+
+bitflags::bitflags! {
+    /// Which promises a session has chosen for itself.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct Own: u8 {
+        const LEVEL = 1;
+        const MAX_LAG = 2;
+        const MONOTONIC = 4;
+        const FAILOVER_WAIT = 8;
+    }
+}
+
+impl Change {
+    /// The variable that chooses a shard by this change, if it does.
+    fn chooses(&self) -> Option<&'static str> {
+        match self {
+            Change::ShardTable(name) if !name.is_empty() => Some("heddle_shard_table"),
+            Change::ShardKey(Some(_)) => Some("heddle_shard_key"),
+            Change::GlobalTable(name) if !name.is_empty() => Some("heddle_global_table"),
+            _ => None,
+        }
+    }
+}
+
+fn switch(name: String, text: String) -> Result<bool, Refused> {
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "1" | "true" => Ok(true),
+        "off" | "0" | "false" => Ok(false),
+        _ => Err(Refused::Invalid(name, text, "; it is ON or OFF".to_owned())),
+    }
+}
+
+impl Session {
+    /// True for a SET or SELECT that names a variable of Heddle's own.
+    pub(crate) fn names_own(&self, shape: &Shape) -> bool {
+        let asks = shape.verb == Verb::Select && shape.facts.contains(Facts::SYSTEM_VARIABLE);
+        (asks || shape.class == Class::Set) && names_own(&self.client.payload()[1..])
+    }
+
+    /// Answers such a statement. `None`: it is the server's after all.
+    pub(crate) async fn own_variables(&mut self, shape: &Shape) -> Option<Result<(), End>> {
+        if shape.class == Class::Set {
+            let changes = match read_changes(&self.client, &self.variables, shape)? {
+                Ok(changes) => changes,
+                Err(refused) => return Some(refuse_change(&mut self.client, refused).await),
+            };
+            return Some(self.change_own(changes).await);
+        }
+        let text = self.client.payload()[1..].to_vec();
+        let asked = questions(&text)?;
+        Some(self.answer_own(&asked).await)
+    }
+
+    async fn change_own(&mut self, changes: Vec<Change>) -> Result<(), End> {
+        // What can still be refused comes first.
+        for change in &changes {
+            // Clients take the error to mean that there is nothing to choose from.
+            if let Some(choice) = change.chooses()
+                && self.core.shared.published.load().sharding.is_none()
+            {
+                return refuse_change(&mut self.client, Refused::Unknown(choice.to_owned())).await;
+            }
+            if let Change::Token(Some(token)) = change
+                && let Err(reason) = tokens::take_token(
+                    &self.core,
+                    &self.user,
+                    &self.variables,
+                    &mut self.connections,
+                    token,
+                )
+                .await
+            {
+                return refuse_change(&mut self.client, Refused::Token(reason)).await;
+            }
+        }
+        let mut chosen = self.run.chosen.take().unwrap_or_default();
+        let promises = &mut self.promises;
+        for change in changes {
+            match change {
+                Change::ShardTable(name) => {
+                    chosen.shard_table = name;
+                    chosen.global_table.clear();
+                }
+                Change::ShardKey(key) => {
+                    chosen.shard_key = key;
+                    chosen.global_table.clear();
+                }
+                Change::GlobalTable(name) => {
+                    *chosen = Chosen {
+                        global_table: name,
+                        ..Chosen::default()
+                    };
+                }
+                Change::Level(level) => {
+                    promises.level = level;
+                    promises.own |= Own::LEVEL;
+                }
+                Change::MaxLagMs(max_lag_ms) => {
+                    promises.max_lag_ms = max_lag_ms;
+                    promises.own |= Own::MAX_LAG;
+                }
+                Change::Monotonic(on) => {
+                    promises.monotonic = on;
+                    promises.own |= Own::MONOTONIC;
+                }
+                Change::FailoverWait(wait_ms) => {
+                    promises.failover_wait_ms = wait_ms;
+                    promises.own |= Own::FAILOVER_WAIT;
+                }
+                Change::Atomic(atomic) => promises.atomic = atomic,
+                Change::Default(which) => promises.own -= which,
+                Change::CacheTtl(ttl_s) => promises.cache_ttl_s = ttl_s,
+                Change::RowCache(on) => promises.row_cache = on,
+                Change::Token(None) => self.connections.current.seen.forget(),
+                Change::Token(Some(_)) => {}
+            }
+        }
+        self.run.chosen = (!chosen.is_empty()).then_some(chosen);
+        follow_defaults(&self.core, &self.user, &mut self.promises);
+        self.client
+            .ok(session::status_now(&self.variables, &self.transaction))
+            .await
+    }
+
+    async fn answer_own(&mut self, asked: &[Question]) -> Result<(), End> {
+        let mut row = Vec::with_capacity(asked.len());
+        for question in asked {
+            let value = match question.name.as_str() {
+                "heddle_consistency" => self.promises.level.name().to_owned(),
+                "heddle_max_lag_ms" => self.promises.max_lag_ms.to_string(),
+                "heddle_cache_ttl_s" => self.promises.cache_ttl_s.to_string(),
+                "heddle_row_cache" => u8::from(self.promises.row_cache).to_string(),
+                "heddle_failover_wait_ms" => self.promises.failover_wait_ms.to_string(),
+                "heddle_monotonic" => u8::from(self.promises.monotonic).to_string(),
+                "heddle_atomic" => terms::cross_terms(&self.core, &self.user, &self.promises)
+                    .atomic
+                    .name()
+                    .to_owned(),
+                "heddle_shard_table" => self.run.own_choice(|it| it.shard_table.clone()),
+                "heddle_shard_key" => self
+                    .run
+                    .own_choice(|it| it.shard_key.clone().unwrap_or_default()),
+                "heddle_global_table" => self.run.own_choice(|it| it.global_table.clone()),
+                "heddle_token" => match Box::pin(self.token()).await {
+                    Ok(token) => token,
+                    Err(error) => return self.client.error(&error, &[]).await,
+                },
+                name => return self.client.error(&error::SETTING_UNKNOWN, &[name]).await,
+            };
+            row.push(Some(value.into_bytes()));
+        }
+        let columns: Vec<&str> = asked.iter().map(|q| q.title.as_str()).collect();
+        self.client
+            .rows(
+                &columns,
+                &[row],
+                session::status_now(&self.variables, &self.transaction),
+            )
+            .await
+    }
+}
+
+impl StatementRun {
+    fn own_choice(&self, of: impl Fn(&Chosen) -> String) -> String {
+        self.chosen.as_deref().map(of).unwrap_or_default()
+    }
+}
+
+/// Other defaults are in force than those that the session began with: it has them, except where
+/// it has chosen for itself.
+#[cold]
+pub(crate) fn follow_defaults(core: &Core, user: &SessionUser, promises: &mut Promises) {
+    let version = core.heed_settings();
+    let defaults = promises::default_promises(core, user);
+    let name = user.name();
+    let marks = core.marks_of(name, user.peer.ip());
+    let promises = &mut *promises;
+    promises.version = version;
+    promises.marks = marks;
+    if !promises.own.contains(Own::LEVEL) {
+        promises.level = defaults.level;
+    }
+    if !promises.own.contains(Own::MAX_LAG) {
+        promises.max_lag_ms = defaults.max_lag_ms;
+    }
+    if !promises.own.contains(Own::MONOTONIC) {
+        promises.monotonic = defaults.monotonic;
+    }
+    if !promises.own.contains(Own::FAILOVER_WAIT) {
+        promises.failover_wait_ms = core.settings().failover_wait_ms;
+    }
+}
+
+/// The changes that the current SET makes, all of them or none.
+fn read_changes(
+    client: &Client,
+    variables: &SessionVariables,
+    shape: &Shape,
+) -> Option<Result<Vec<Change>, Refused>> {
+    let text = &client.payload()[1..];
+    let own = |name: &str| name.as_bytes().starts_with(PREFIX);
+    let items: Vec<_> = sqltext::assignments(text, &variables.mode).collect();
+    let ours = items
+        .iter()
+        .filter(|item| item.scope != Scope::User && own(&item.name));
+    let count = ours.count();
+    if count == 0 {
+        return None;
+    }
+    if count < items.len() || shape.facts.contains(Facts::MULTIPLE) {
+        return Some(Err(Refused::Mixed));
+    }
+    let change = |item: &sqltext::Assignment<'_>| {
+        let name = item.name.to_string();
+        match item.scope {
+            Scope::Default | Scope::Session => {}
+            Scope::Statement => return Err(Refused::Mixed),
+            _ => return Err(Refused::Global(name)),
+        }
+        let word = String::from_utf8_lossy(item.value.of(text))
+            .trim()
+            .to_owned();
+        let value = match sqltext::literal(text, item.value, &variables.mode) {
+            Some(Literal::Text(inner)) => Value::Text(String::from_utf8_lossy(inner).into_owned()),
+            _ if word.eq_ignore_ascii_case("default") => Value::Default,
+            _ => Value::Text(word),
+        };
+        change_of(name, value)
+    };
+    Some(items.iter().map(change).collect())
+}
+
+fn change_of(name: String, value: Value) -> Result<Change, Refused> {
+    match (name.as_str(), value) {
+        ("heddle_consistency", Value::Default) => Ok(Change::Default(Own::LEVEL)),
+        ("heddle_consistency", Value::Text(text)) => match Level::named(text.as_bytes()) {
+            Some(level) => Ok(Change::Level(level)),
+            None => {
+                let values = format!("; it is one of {}", Level::NAMES);
+                Err(Refused::Invalid(name, text, values.to_owned()))
+            }
+        },
+        ("heddle_max_lag_ms", Value::Default) => Ok(Change::Default(Own::MAX_LAG)),
+        ("heddle_max_lag_ms", Value::Text(text)) => match milliseconds(text.as_bytes()) {
+            Some(max_lag_ms) => Ok(Change::MaxLagMs(max_lag_ms)),
+            None => {
+                let values = format!("; it is a number from 0 to {UNBOUNDED_MS} (no bound)");
+                Err(Refused::Invalid(name, text, values))
+            }
+        },
+        ("heddle_cache_ttl_s", Value::Default) => Ok(Change::CacheTtl(0)),
+        ("heddle_cache_ttl_s", Value::Text(text)) => match seconds(text.as_bytes()) {
+            Some(ttl_s) => Ok(Change::CacheTtl(ttl_s)),
+            None => {
+                let values = "; it is a number from 0 (no cache) to 86400".to_owned();
+                Err(Refused::Invalid(name, text, values))
+            }
+        },
+        ("heddle_row_cache", Value::Default) => Ok(Change::RowCache(false)),
+        ("heddle_row_cache", Value::Text(text)) => switch(name, text).map(Change::RowCache),
+        ("heddle_failover_wait_ms", Value::Default) => Ok(Change::Default(Own::FAILOVER_WAIT)),
+        ("heddle_failover_wait_ms", Value::Text(text)) => {
+            match milliseconds(text.as_bytes()).filter(|&ms| ms <= FAILOVER_WAIT_MS_MAX) {
+                Some(wait_ms) => Ok(Change::FailoverWait(wait_ms)),
+                None => {
+                    let values =
+                        format!("; it is a number from 0 (no wait) to {FAILOVER_WAIT_MS_MAX}");
+                    Err(Refused::Invalid(name, text, values))
+                }
+            }
+        }
+        ("heddle_monotonic", Value::Default) => Ok(Change::Default(Own::MONOTONIC)),
+        ("heddle_monotonic", Value::Text(text)) => switch(name, text).map(Change::Monotonic),
+        ("heddle_atomic", Value::Default) => Ok(Change::Atomic(None)),
+        ("heddle_atomic", Value::Text(text)) => match Atomic::parse(&text) {
+            Some(atomic) => Ok(Change::Atomic(Some(atomic))),
+            None => {
+                let values = "; it is one of xa, single, best-effort".to_owned();
+                Err(Refused::Invalid(name, text, values))
+            }
+        },
+        ("heddle_shard_table", Value::Default) => Ok(Change::ShardTable(String::new())),
+        ("heddle_shard_table", Value::Text(text)) => Ok(Change::ShardTable(text)),
+        ("heddle_shard_key", Value::Default) => Ok(Change::ShardKey(None)),
+        ("heddle_shard_key", Value::Text(text)) => {
+            let none = text.is_empty() || text.eq_ignore_ascii_case("null");
+            Ok(Change::ShardKey((!none).then_some(text)))
+        }
+        ("heddle_global_table", Value::Default) => Ok(Change::GlobalTable(String::new())),
+        ("heddle_global_table", Value::Text(text)) => Ok(Change::GlobalTable(text)),
+        ("heddle_token", Value::Default) => Ok(Change::Token(None)),
+        ("heddle_token", Value::Text(text)) => Ok(Change::Token(Some(text))),
+        _ => Err(Refused::Unknown(name)),
+    }
+}
+
+async fn refuse_change(client: &mut Client, refused: Refused) -> Result<(), End> {
+    let client = &mut *client;
+    match refused {
+        Refused::Mixed => client.error(&error::SETTINGS_MIXED, &[]).await,
+        Refused::Global(name) => client.error(&error::SETTING_SESSION_ONLY, &[&name]).await,
+        Refused::Unknown(name) => client.error(&error::SETTING_UNKNOWN, &[&name]).await,
+        Refused::Invalid(name, value, values) => {
+            let value: String = value.chars().take(64).collect();
+            let details = [name.as_str(), &value, &values];
+            client.error(&error::SETTING_INVALID, &details).await
+        }
+        Refused::Token(reason) => client.error(&error::TOKEN_REFUSED, &[&reason]).await,
+    }
+}
+
+/// The text may name a variable of Heddle's own.
+fn names_own(text: &[u8]) -> bool {
+    text.windows(PREFIX.len())
+        .any(|part| part.eq_ignore_ascii_case(PREFIX))
+}
+
+/// One column of a SELECT of Heddle's own variables.
+#[derive(Debug, PartialEq, Eq)]
+struct Question {
+    /// In lower case.
+    name: String,
+    /// The alias, or the expression as it was written.
+    title: String,
+}
+
+/// The columns of `SELECT @@heddle_a [AS x], @@session.heddle_b [LIMIT 1]`; `None` for anything else.
+fn questions(text: &[u8]) -> Option<Vec<Question>> {
+    let text = std::str::from_utf8(text).ok()?.trim();
+    let text = text.strip_suffix(';').unwrap_or(text).trim_end();
+    let (select, list) = text.split_at_checked(6)?;
+    if !select.eq_ignore_ascii_case("select") || !list.starts_with([' ', '\t', '\r', '\n']) {
+        return None;
+    }
+    let lower = list.to_ascii_lowercase();
+    let list = match lower.rfind("limit") {
+        Some(at) if lower[at + 5..].trim() == "1" => &list[..at],
+        _ => list,
+    };
+    list.split(',').map(question).collect()
+}
+
+fn question(item: &str) -> Option<Question> {
+    let mut words = item.split_ascii_whitespace();
+    let expression = words.next()?;
+    let lower = expression.to_ascii_lowercase();
+    let name = lower.strip_prefix("@@")?;
+    let scoped = ["session.", "local."]
+        .iter()
+        .find_map(|s| name.strip_prefix(s));
+    let name = scoped.unwrap_or(name);
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !name.starts_with("heddle_") || !name.chars().all(plain) {
+        return None;
+    }
+    let alias = match (words.next(), words.next()) {
+        (None, _) => None,
+        (Some(word), alias @ Some(_)) if word.eq_ignore_ascii_case("as") => alias,
+        (alias, None) => alias,
+        _ => return None,
+    };
+    if words.next().is_some() {
+        return None;
+    }
+    let title = alias.unwrap_or(expression).trim_matches(['`', '\'', '"']);
+    Some(Question {
+        name: name.to_owned(),
+        title: title.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<Vec<(String, String)>> {
+        let asked = questions(text.as_bytes())?;
+        Some(asked.into_iter().map(|q| (q.name, q.title)).collect())
+    }
+
+    #[test]
+    fn questions_are_read_with_their_titles() {
+        let one = |name: &str, title: &str| (name.to_owned(), title.to_owned());
+        assert_eq!(
+            read("SELECT @@heddle_token"),
+            Some(vec![one("heddle_token", "@@heddle_token")])
+        );
+        assert_eq!(
+            read(
+                "select @@Session.heddle_consistency AS `level`, @@heddle_max_lag_ms lag LIMIT 1;"
+            ),
+            Some(vec![
+                one("heddle_consistency", "level"),
+                one("heddle_max_lag_ms", "lag")
+            ])
+        );
+        for text in [
+            "SELECT @@heddle_token, 1",
+            "SELECT @@heddle_token FROM t",
+            "SELECT @@heddle_token + 1",
+            "SELECT @@sql_mode",
+            "SELECTED @@heddle_token",
+            "SELECT",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        assert!(names_own(b"SET SESSION Heddle_Consistency = 1"));
+        assert!(!names_own(b"SET sql_mode = ''") && !names_own(b""));
+    }
+}
