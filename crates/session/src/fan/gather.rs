@@ -250,7 +250,10 @@ impl Session {
         avoid: &mut Vec<ServerId>,
     ) -> Result<Step, End> {
         let mut across = None;
-        if run.shape.writes || self.transaction.crossing.is_some() || !self.is_free() {
+        if run.shape.writes
+            || self.transaction.crossing.is_some()
+            || !is_free(self.variables.status)
+        {
             let (shape, job) = (run.shape, run.job);
             across = match Box::pin(self.begin_fan(fan, &shape, job)).await? {
                 Some(across) => Some(across),

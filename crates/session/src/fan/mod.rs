@@ -133,7 +133,10 @@ impl Session {
         let mut avoid = Vec::new();
         loop {
             let mut across = None;
-            if shape.writes || self.transaction.crossing.is_some() || !self.is_free() {
+            if shape.writes
+                || self.transaction.crossing.is_some()
+                || !is_free(self.variables.status)
+            {
                 across = match Box::pin(self.begin_fan(fan, &shape, job)).await? {
                     Some(across) => Some(across),
                     None => return Ok(()),
@@ -262,11 +265,6 @@ impl Session {
             }
         };
         self.close_fan(run, avoid, done, sheet, word).await
-    }
-
-    /// True outside transactions.
-    fn is_free(&self) -> bool {
-        is_free(self.variables.status)
     }
 
     /// A group has no connection for its part: the same.

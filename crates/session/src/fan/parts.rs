@@ -29,7 +29,7 @@ use crate::execution::without;
 use crate::introspection::statistics;
 use crate::per_core::{Core, Handle};
 use crate::prepared::statements::PreparedStatements;
-use crate::session::Session;
+use crate::session::{Session, is_free};
 use crate::transaction::settle;
 use crate::variables::changes::Changes;
 use crate::variables::session_variables::SessionVariables;
@@ -415,7 +415,7 @@ impl Session {
 
     /// Takes note of what each part said, and keeps its connection or gives it back.
     pub(super) fn leave_parts(&mut self, run: &Run, done: Done) {
-        let open = !self.is_free();
+        let open = !is_free(self.variables.status);
         for part in done.parts {
             self.core.give_buffer(part.buffer);
             sit_at(&self.core, &mut self.connections, &part.group);

@@ -75,7 +75,7 @@ impl Session {
         };
         match plan.order.is_empty() && plan.aggregates.is_empty() {
             true => append(&mut self.client, &mut self.run, feeds, &plan, sheet).await,
-            false => self.merge(feeds, plan, sheet).await,
+            false => self.merge_rows(feeds, plan, sheet).await,
         }
     }
 
@@ -138,7 +138,7 @@ impl Session {
     }
 
     /// Rows in order, or groups.
-    async fn merge(
+    async fn merge_rows(
         &mut self,
         feeds: &mut Feeds,
         plan: Plan,

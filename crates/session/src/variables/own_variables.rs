@@ -95,7 +95,7 @@ impl Session {
     /// True for a SET or SELECT that names a variable of Heddle's own.
     pub(crate) fn names_own(&self, shape: &Shape) -> bool {
         let asks = shape.verb == Verb::Select && shape.facts.contains(Facts::SYSTEM_VARIABLE);
-        (asks || shape.class == Class::Set) && names_own(&self.client.payload()[1..])
+        (asks || shape.class == Class::Set) && mentions_own(&self.client.payload()[1..])
     }
 
     /// Answers such a statement. `None`: it is the server's after all.
@@ -371,7 +371,7 @@ async fn refuse_change(client: &mut Client, refused: Refused) -> Result<(), End>
 }
 
 /// The text may name a variable of Heddle's own.
-fn names_own(text: &[u8]) -> bool {
+fn mentions_own(text: &[u8]) -> bool {
     text.windows(PREFIX.len())
         .any(|part| part.eq_ignore_ascii_case(PREFIX))
 }
@@ -469,7 +469,7 @@ mod tests {
 
     #[test]
     fn names_are_found_in_any_case() {
-        assert!(names_own(b"SET SESSION Heddle_Consistency = 1"));
-        assert!(!names_own(b"SET sql_mode = ''") && !names_own(b""));
+        assert!(mentions_own(b"SET SESSION Heddle_Consistency = 1"));
+        assert!(!mentions_own(b"SET sql_mode = ''") && !mentions_own(b""));
     }
 }
