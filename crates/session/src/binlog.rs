@@ -27,7 +27,7 @@ use crate::execution::relayed::make_room;
 use crate::execution::without;
 use crate::session::{self, Session};
 use crate::transaction::settle;
-use crate::variables::user_variables;
+use crate::variables::{self, user_variables};
 
 /// Receive room for what a client says within a stream: acknowledgements are short.
 const CLIENT_BYTES: usize = 1024;
@@ -90,9 +90,16 @@ impl Session {
             &Shape::command(),
         ) {
             let job = Job::Frame(Expect::Single);
-            moved = self
-                .move_variables(connection, &Shape::command(), job)
-                .await;
+            moved = variables::user_variables::move_variables(
+                &self.handle,
+                &self.client,
+                &mut self.variables,
+                &self.prepared,
+                connection,
+                &Shape::command(),
+                job,
+            )
+            .await;
         }
         let mut over = Over::ServerGone;
         let mut sequence = Some(1);

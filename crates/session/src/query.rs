@@ -10,18 +10,15 @@ use sqltext::{Class, Facts, Verb};
 
 use crate::client::Client;
 use crate::client::end::End;
-use crate::consistency::consistency_hints::Asked;
-use crate::consistency::consistency_hints::hinted;
+use crate::consistency::consistency_hints::{Asked, hinted};
 use crate::consistency::marks::is_markable;
 use crate::execution::exec::{Job, Shape};
-use crate::introspection::listing;
-use crate::introspection::local;
+use crate::introspection::{listing, local, processlist};
 use crate::per_core::{Core, Handle};
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
-use crate::variables::shown;
 use crate::variables::tracking::mentions_tracking;
-use crate::variables::user_variables;
+use crate::variables::{self, own_variables, shown, user_variables};
 
 impl Session {
     /// Runs the text of the client's command.
@@ -56,16 +53,30 @@ impl Session {
                 let job = Job::Frame(Expect::Results);
                 Box::pin(self.kill_statement(shape, job)).await
             }
-            _ if self.names_own(&shape) => match Box::pin(self.own_variables(&shape)).await {
-                Some(answered) => answered,
-                None => self.run_command(shape, Job::Frame(Expect::Results)).await,
-            },
+            _ if own_variables::names_own(&self.client, &shape) => {
+                match Box::pin(self.own_variables(&shape)).await {
+                    Some(answered) => answered,
+                    None => self.run_command(shape, Job::Frame(Expect::Results)).await,
+                }
+            }
             (Class::Show, _) => {
                 let job = Job::Frame(Expect::Results);
-                if let Some(full) = self.asks_processlist(&shape, job) {
+                if let Some(full) = processlist::asks_processlist(
+                    &self.client,
+                    &self.variables,
+                    &self.prepared,
+                    &shape,
+                    job,
+                ) {
                     return Box::pin(self.show_processlist(full, job)).await;
                 }
-                match self.shows_values(&shape, job) {
+                match variables::shown::shows_values(
+                    &self.client,
+                    &self.variables,
+                    &self.prepared,
+                    &shape,
+                    job,
+                ) {
                     Some(show) => Box::pin(self.show_values(show, shape, job)).await,
                     None => self.run_command(shape, job).await,
                 }

@@ -14,6 +14,7 @@ use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
 
 /// What stands on the session's connection.
 #[derive(Debug, Default)]
@@ -92,7 +93,7 @@ impl Session {
         failed: bool,
     ) -> Pins {
         let made = Pins::of(shape.class, shape.verb, shape.facts) & FOLLOWED;
-        let text = self.text(job);
+        let text = user_variables::text(&self.client, &self.prepared, job);
         let several = shape.facts.intersects(Facts::MULTIPLE | Facts::COMPOUND);
         let tie = match several || self.client.is_split() {
             true => None,

@@ -24,6 +24,7 @@ use crate::query::calls_only_quiet;
 use crate::session::Session;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
 
 /// All lanes of Heddle's own account are one client, and stay it whatever the setting says.
 const OF_OWN: ClientScope = ClientScope::Address;
@@ -60,7 +61,7 @@ impl Session {
                 &self.connections,
                 &self.promises,
                 shape,
-                self.text(job),
+                user_variables::text(&self.client, &self.prepared, job),
             ),
             Job::Frame(_) | Job::Prepare(_) => None,
         }

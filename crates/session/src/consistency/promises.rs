@@ -186,27 +186,6 @@ impl Seen {
 }
 
 impl Session {
-    /// What this statement needs, if it is a read.
-    pub(crate) fn need(&self, shape: &Shape, now_us: u64) -> Need<'_> {
-        let (promises, seen) = (&self.promises, &self.connections.current.seen);
-        let level = match self.promises.level_of(shape) {
-            Level::Eventual { max_lag_us: None } => Level::Eventual {
-                max_lag_us: bound_us(promises.max_lag_ms),
-            },
-            other => other,
-        };
-        let to_primary = self.core.settings().reads.master_on_write && promises.wrote;
-        let level = if to_primary { Level::Strong } else { level };
-        Need {
-            level,
-            floor: promises.required(seen),
-            unproved: seen.unproved || seen.unlogged,
-            last_read: seen.last_read.filter(|_| promises.monotonic),
-            now_us,
-            wait_us: self.core.settings().consistency.wait_ms * 1000,
-        }
-    }
-
     /// After a reply: what was written, what was read, and what nobody can say; true when there is
     /// such a thing.
     pub(crate) fn note_promises(
@@ -294,6 +273,33 @@ impl Session {
                 .await
             }
         }
+    }
+}
+
+/// What this statement needs, if it is a read.
+pub(crate) fn need<'a>(
+    core: &'a Core,
+    connections: &'a GroupConnections,
+    promises: &'a Promises,
+    shape: &Shape,
+    now_us: u64,
+) -> Need<'a> {
+    let (promises, seen) = (promises, &connections.current.seen);
+    let level = match promises.level_of(shape) {
+        Level::Eventual { max_lag_us: None } => Level::Eventual {
+            max_lag_us: bound_us(promises.max_lag_ms),
+        },
+        other => other,
+    };
+    let to_primary = core.settings().reads.master_on_write && promises.wrote;
+    let level = if to_primary { Level::Strong } else { level };
+    Need {
+        level,
+        floor: promises.required(seen),
+        unproved: seen.unproved || seen.unlogged,
+        last_read: seen.last_read.filter(|_| promises.monotonic),
+        now_us,
+        wait_us: core.settings().consistency.wait_ms * 1000,
     }
 }
 

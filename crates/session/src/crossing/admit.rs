@@ -15,17 +15,17 @@ use super::verb::set_next;
 use super::waits::shorten;
 use super::{Part, work_of};
 use crate::authentication::login::SessionUser;
+use crate::client::Client;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
-use crate::connections::group_connections::{Held, group_of};
+use crate::connections::group_connections::{GroupConnections, Held, group_of};
 use crate::connections::hold::{Cause, Turn};
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::consistency::reads;
 use crate::counters::count;
-use crate::crossing::branch;
 use crate::crossing::branch::Start;
-use crate::crossing::{self, end, terms, verb};
+use crate::crossing::{self, branch, end, routine, terms, verb, waits};
 use crate::execution::exec::{Job, Shape, Tried};
 use crate::execution::without;
 use crate::per_core::Core;
@@ -119,7 +119,15 @@ impl Session {
     /// The group has a part already.
     async fn admit_again(&mut self, number: u32, shape: &Shape, job: Job) -> Result<bool, End> {
         let calls = shape.class == Class::Call && self.transaction.is_crossing();
-        let harmless = calls && Box::pin(self.calls_no_end(job)).await;
+        let harmless = calls
+            && Box::pin(routine::calls_no_end(
+                &self.client,
+                &self.variables,
+                &mut self.connections,
+                &self.prepared,
+                job,
+            ))
+            .await;
         let work = work_of(shape, branch::is_serializable(&self.variables));
         let Some(crossing) = &mut self.transaction.crossing else {
             return Ok(true);
@@ -192,7 +200,13 @@ impl Session {
             ran?;
             if let Some(number) = self.transaction.own_refused() {
                 // The client heard that it has begun: what comes is no transaction of its own.
-                self.leave_ended(group.number);
+                crossing::end::leave_ended(
+                    &self.core,
+                    &self.handle,
+                    &mut self.variables,
+                    &mut self.connections,
+                    group.number,
+                );
                 self.undo_own().await;
                 let why = format!("XA START was refused with error {number}");
                 match number {
@@ -237,7 +251,13 @@ impl Session {
     /// Another group: it gets a branch. Without one the transaction is what it was.
     async fn enlist(&mut self, group: &Arc<Group>, shape: &Shape, job: Job) -> Result<bool, End> {
         let enlisted = Box::pin(self.try_enlist(group, shape, job)).await;
-        self.stay_alone().await;
+        waits::stay_alone(
+            &self.core,
+            &self.variables,
+            &mut self.connections,
+            &mut self.transaction,
+        )
+        .await;
         enlisted
     }
 
@@ -252,8 +272,22 @@ impl Session {
             return Ok(false);
         }
         let plain = has_plain_parts(&self.core, &self.user, &self.transaction, &self.promises);
-        if let Err(error) = self.name_crossing(plain).await {
-            return self.lose_decider(&error).await;
+        if let Err(error) = name_crossing(
+            &self.core,
+            &mut self.connections,
+            &mut self.transaction,
+            plain,
+        )
+        .await
+        {
+            return lose_decider(
+                &self.core,
+                &mut self.client,
+                &mut self.connections,
+                &mut self.transaction,
+                &error,
+            )
+            .await;
         }
         let mut run = None;
         for tried in 1.. {
@@ -307,23 +341,6 @@ impl Session {
         Ok(true)
     }
 
-    /// The group that was to decide has lost its part: the whole transaction is over.
-    async fn lose_decider(&mut self, why: &ConnectionError) -> Result<bool, End> {
-        let decider = self
-            .transaction
-            .crossing
-            .as_ref()
-            .and_then(|it| it.parts.first());
-        if let Some(decider) = decider.map(|part| part.group) {
-            drop(self.take_held_in(decider));
-        }
-        self.transaction
-            .note_failure(Some(error::CROSSING_UNDONE.number));
-        let why = why.to_string();
-        self.client.error(&error::CROSSING_UNDONE, &[&why]).await?;
-        Ok(false)
-    }
-
     /// Why the transaction cannot take in this group for this statement.
     pub(super) fn bars(&mut self, group: &Group, shape: &Shape) -> Option<String> {
         if let Some(why) = branch::unfit(shape, false) {
@@ -362,7 +379,7 @@ impl Session {
                 group.name
             ));
         }
-        let held = self.held_in(decider);
+        let held = crossing::held_in(&self.core, &mut self.connections, decider);
         let Some(held) = held else {
             return Some(format!("its connection to group {name} was lost"));
         };
@@ -518,58 +535,78 @@ impl Session {
         texts.extend(crossing.savepoints.iter().cloned());
         Ok(Some(Start { branch, texts }))
     }
+}
 
-    /// The transaction crosses to its second group, if it did not before: it gets its name, and its
-    /// decider waits for locks no longer than the others.
-    pub(super) async fn name_crossing(&mut self, plain: bool) -> Result<(), ConnectionError> {
-        let Some(crossing) = self
-            .transaction
-            .crossing
-            .as_ref()
-            .filter(|it| !it.has_crossed())
-        else {
-            return Ok(());
-        };
-        let Some(decider) = crossing.parts.first().map(|part| part.group) else {
-            return Ok(());
-        };
-        if !crossing.of_read {
-            count(&self.core.counters.xa_begin);
-        }
-        let farm = farm_number(&self.core.shared.published.load().farm_id);
-        let lock_wait_ms = self.core.settings().crossings.lock_wait_ms;
-        // It could be done again on its own group only.
-        if let Some(seat) = self
-            .connections
-            .others
-            .iter_mut()
-            .find(|seat| seat.group == decider)
-        {
-            seat.replay = None;
-        }
-        let Some(held) = self.held_in(decider) else {
-            return Err(refused("Heddle: the transaction was lost".to_owned()));
-        };
-        let connection = held.lease.connection_mut();
-        let at = Place {
-            server: connection.server,
-            connection: connection.thread_id.into(),
-        };
-        if lock_wait_ms > 0 {
-            let text = shorten(lock_wait_ms);
-            connection.run(&[(Command::Query, text.as_bytes())]).await?;
-            self.transaction.hurry(true);
-        }
-        let operator = &self.core.shared.operator;
-        let id = (!plain).then(|| operator.name(farm, decider, at));
-        if let Some(crossing) = &mut self.transaction.crossing {
-            crossing.id = match crossing.own.is_some() {
-                true => id.map(farm::crossing::GlobalId::of_client),
-                false => id,
-            };
-        }
-        Ok(())
+/// The group that was to decide has lost its part: the whole transaction is over.
+async fn lose_decider(
+    core: &Core,
+    client: &mut Client,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    why: &ConnectionError,
+) -> Result<bool, End> {
+    let decider = transaction
+        .crossing
+        .as_ref()
+        .and_then(|it| it.parts.first());
+    if let Some(decider) = decider.map(|part| part.group) {
+        drop(crossing::take_held_in(core, connections, decider));
     }
+    transaction.note_failure(Some(error::CROSSING_UNDONE.number));
+    let why = why.to_string();
+    client.error(&error::CROSSING_UNDONE, &[&why]).await?;
+    Ok(false)
+}
+
+/// The transaction crosses to its second group, if it did not before: it gets its name, and its
+/// decider waits for locks no longer than the others.
+pub(super) async fn name_crossing(
+    core: &Core,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    plain: bool,
+) -> Result<(), ConnectionError> {
+    let Some(crossing) = transaction.crossing.as_ref().filter(|it| !it.has_crossed()) else {
+        return Ok(());
+    };
+    let Some(decider) = crossing.parts.first().map(|part| part.group) else {
+        return Ok(());
+    };
+    if !crossing.of_read {
+        count(&core.counters.xa_begin);
+    }
+    let farm = farm_number(&core.shared.published.load().farm_id);
+    let lock_wait_ms = core.settings().crossings.lock_wait_ms;
+    // It could be done again on its own group only.
+    if let Some(seat) = connections
+        .others
+        .iter_mut()
+        .find(|seat| seat.group == decider)
+    {
+        seat.replay = None;
+    }
+    let Some(held) = crossing::held_in(core, connections, decider) else {
+        return Err(refused("Heddle: the transaction was lost".to_owned()));
+    };
+    let connection = held.lease.connection_mut();
+    let at = Place {
+        server: connection.server,
+        connection: connection.thread_id.into(),
+    };
+    if lock_wait_ms > 0 {
+        let text = shorten(lock_wait_ms);
+        connection.run(&[(Command::Query, text.as_bytes())]).await?;
+        transaction.hurry(true);
+    }
+    let operator = &core.shared.operator;
+    let id = (!plain).then(|| operator.name(farm, decider, at));
+    if let Some(crossing) = &mut transaction.crossing {
+        crossing.id = match crossing.own.is_some() {
+            true => id.map(farm::crossing::GlobalId::of_client),
+            false => id,
+        };
+    }
+    Ok(())
 }
 
 /// The transaction's parts are plain transactions, of which each ends by itself.

@@ -21,17 +21,15 @@ use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::{GroupConnections, Held, group_of};
 use crate::connections::pin::Pins;
-use crate::consistency::acks;
-use crate::consistency::client_level;
 use crate::consistency::promises::{self, Promises};
+use crate::consistency::{acks, client_level};
 use crate::counters::count;
 use crate::crossing::{self, waits};
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
 use crate::session::{Session, is_free};
-use crate::transaction::loss;
-use crate::transaction::settle;
 use crate::transaction::state::Transaction;
+use crate::transaction::{loss, settle};
 use crate::variables::session_variables::SessionVariables;
 
 /// Errors by which a server has rolled back all that its group had of the transaction, or Heddle has
@@ -87,7 +85,13 @@ impl Session {
         let counted = crossed && !crossing.of_read;
         let id = crossing.id;
         let own = crossing.own.as_deref();
-        let (sides, pins) = self.sides_of(crossing.parts, own);
+        let (sides, pins) = sides_of(
+            &self.core,
+            &self.variables,
+            &mut self.connections,
+            crossing.parts,
+            own,
+        );
         let ended = match id.is_some() || !crossed {
             true if sides.is_empty() => return Outcome::Undone(None),
             true => {
@@ -114,29 +118,6 @@ impl Session {
         }
         self.settle_sides(ended.sides, pins);
         outcome
-    }
-
-    /// The parts with their connections, and what ties the session to each of these.
-    pub(super) fn sides_of(
-        &mut self,
-        parts: Vec<Part>,
-        own: Option<&Own>,
-    ) -> (Vec<Side>, Vec<Option<Pins>>) {
-        let mut pins = Vec::with_capacity(parts.len());
-        let mut sides = Vec::with_capacity(parts.len());
-        for part in parts {
-            let held = self.take_held_in(part.group);
-            let behind = part
-                .hurried
-                .then(|| waits::give_back_waits(&self.variables));
-            let (lease, tied) = held.map_or((None, None), |it| (Some(it.lease), Some(it.pins)));
-            pins.push(tied.map(|tied| match own {
-                Some(_) => tied - Pins::XA,
-                None => tied,
-            }));
-            sides.push(side(part, lease, behind, own));
-        }
-        (sides, pins)
     }
 
     /// What ends them.
@@ -260,11 +241,13 @@ impl Session {
             }
             return;
         }
-        let mut whole = groups.iter().all(|group| self.held_in(*group).is_some());
+        let mut whole = groups
+            .iter()
+            .all(|group| crossing::held_in(&self.core, &mut self.connections, *group).is_some());
         if whole && let Some(number) = failed {
             whole = !(crossed && UNDONE.contains(&number));
             for group in &groups {
-                whole = whole && self.is_open(*group).await;
+                whole = whole && is_open(&self.core, &mut self.connections, *group).await;
             }
         }
         // The client heard that the transaction is over: the command was lost with a server that had no
@@ -283,7 +266,13 @@ impl Session {
             (false, false) => {
                 self.transaction.crossing = None;
                 if failed.is_some() {
-                    self.leave_ended(groups[0]);
+                    leave_ended(
+                        &self.core,
+                        &self.handle,
+                        &mut self.variables,
+                        &mut self.connections,
+                        groups[0],
+                    );
                 }
                 let_go(&self.handle, &self.variables, &mut self.connections);
             }
@@ -296,28 +285,57 @@ impl Session {
             self.variables.status |= Status::IN_TRANS;
         }
     }
+}
 
-    /// The server has rolled the transaction of one group back by itself.
-    pub(super) fn leave_ended(&mut self, group: u32) {
-        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        if let Some(held) = self.take_held_in(group) {
-            match held.pins.is_empty() {
-                true => settle::give_back(&self.handle, held.lease),
-                false => self.put_held_in(group, held),
-            }
+/// The parts with their connections, and what ties the session to each of these.
+pub(super) fn sides_of(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    parts: Vec<Part>,
+    own: Option<&Own>,
+) -> (Vec<Side>, Vec<Option<Pins>>) {
+    let mut pins = Vec::with_capacity(parts.len());
+    let mut sides = Vec::with_capacity(parts.len());
+    for part in parts {
+        let held = crossing::take_held_in(core, connections, part.group);
+        let behind = part.hurried.then(|| waits::give_back_waits(variables));
+        let (lease, tied) = held.map_or((None, None), |it| (Some(it.lease), Some(it.pins)));
+        pins.push(tied.map(|tied| match own {
+            Some(_) => tied - Pins::XA,
+            None => tied,
+        }));
+        sides.push(side(part, lease, behind, own));
+    }
+    (sides, pins)
+}
+
+/// The server has rolled the transaction of one group back by itself.
+pub(super) fn leave_ended(
+    core: &Core,
+    handle: &Handle,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    group: u32,
+) {
+    variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    if let Some(held) = crossing::take_held_in(core, connections, group) {
+        match held.pins.is_empty() {
+            true => settle::give_back(handle, held.lease),
+            false => crossing::put_held_in(core, connections, group, held),
         }
-        self.connections.current.replay = None;
     }
+    connections.current.replay = None;
+}
 
-    /// The group's connection says that its transaction is still open.
-    pub(super) async fn is_open(&mut self, group: u32) -> bool {
-        let Some(held) = self.held_in(group) else {
-            return true;
-        };
-        let asked = held.lease.connection_mut().run(&[(Command::Ping, b"")]);
-        let status = asked.await.ok().and_then(|outcome| outcome.status);
-        status.is_some_and(|status| status.contains(Status::IN_TRANS))
-    }
+/// The group's connection says that its transaction is still open.
+pub(super) async fn is_open(core: &Core, connections: &mut GroupConnections, group: u32) -> bool {
+    let Some(held) = crossing::held_in(core, connections, group) else {
+        return true;
+    };
+    let asked = held.lease.connection_mut().run(&[(Command::Ping, b"")]);
+    let status = asked.await.ok().and_then(|outcome| outcome.status);
+    status.is_some_and(|status| status.contains(Status::IN_TRANS))
 }
 
 pub(super) fn judge(

@@ -39,7 +39,6 @@ use sqltext::{Class, Facts, Verb};
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::execution::exec::Shape;
 use crate::per_core::Core;
-use crate::session::Session;
 use crate::transaction::state::Transaction;
 
 pub use engine::seal::Sealed;
@@ -156,35 +155,44 @@ fn work_of(shape: &Shape, serializable: bool) -> Work {
     }
 }
 
-impl Session {
-    /// Where the seat of this group keeps its connection; `None` when the session has no such seat.
-    fn hold_of(&mut self, group: u32) -> Option<&mut Option<Held>> {
-        if seat_number(&self.core, &self.connections) == group {
-            return Some(&mut self.connections.current.held);
-        }
-        let seat = self
-            .connections
-            .others
-            .iter_mut()
-            .find(|seat| seat.group == group)?;
-        Some(&mut seat.held)
+/// Where the seat of this group keeps its connection; `None` when the session has no such seat.
+fn hold_of<'a>(
+    core: &'a Core,
+    connections: &'a mut GroupConnections,
+    group: u32,
+) -> Option<&'a mut Option<Held>> {
+    if seat_number(core, connections) == group {
+        return Some(&mut connections.current.held);
     }
+    let seat = connections
+        .others
+        .iter_mut()
+        .find(|seat| seat.group == group)?;
+    Some(&mut seat.held)
+}
 
-    /// The connection that the session holds in this group.
-    pub(crate) fn held_in(&mut self, group: u32) -> Option<&mut Held> {
-        self.hold_of(group)?.as_mut()
-    }
+/// The connection that the session holds in this group.
+pub(crate) fn held_in<'a>(
+    core: &'a Core,
+    connections: &'a mut GroupConnections,
+    group: u32,
+) -> Option<&'a mut Held> {
+    hold_of(core, connections, group)?.as_mut()
+}
 
-    /// Takes it away from its seat.
-    pub(crate) fn take_held_in(&mut self, group: u32) -> Option<Held> {
-        self.hold_of(group)?.take()
-    }
+/// Takes it away from its seat.
+pub(crate) fn take_held_in(
+    core: &Core,
+    connections: &mut GroupConnections,
+    group: u32,
+) -> Option<Held> {
+    hold_of(core, connections, group)?.take()
+}
 
-    /// Puts one back that was taken away.
-    pub(crate) fn put_held_in(&mut self, group: u32, held: Held) {
-        if let Some(hold) = self.hold_of(group) {
-            *hold = Some(held);
-        }
+/// Puts one back that was taken away.
+pub(crate) fn put_held_in(core: &Core, connections: &mut GroupConnections, group: u32, held: Held) {
+    if let Some(hold) = hold_of(core, connections, group) {
+        *hold = Some(held);
     }
 }
 

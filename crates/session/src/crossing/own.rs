@@ -11,8 +11,7 @@ use super::end::Outcome;
 use super::verb::begin_of_own;
 use crate::client::end::End;
 use crate::counters::count;
-use crate::crossing::branch;
-use crate::crossing::{admit, end};
+use crate::crossing::{self, admit, branch, end, waits};
 use crate::execution::exec::{Job, Shape};
 use crate::session::Session;
 
@@ -31,7 +30,7 @@ impl Across {
 
 impl Session {
     /// Takes these groups into the open transaction for a statement that runs on all of them, or
-    /// begins one for it. Each has a connection in its seat then ([`Session::held_in`]). `None`: the
+    /// begins one for it. Each has a connection in its seat then ([`crate::crossing::held_in`]). `None`: the
     /// client has been answered.
     pub(crate) async fn begin_across(
         &mut self,
@@ -79,7 +78,17 @@ impl Session {
         let plain =
             admit::has_plain_parts(&self.core, &self.user, &self.transaction, &self.promises);
         let barred = new.iter().any(|group| self.bars(group, shape).is_some());
-        if new.len() < 2 || barred || self.name_crossing(plain).await.is_err() {
+        if new.len() < 2
+            || barred
+            || crossing::admit::name_crossing(
+                &self.core,
+                &mut self.connections,
+                &mut self.transaction,
+                plain,
+            )
+            .await
+            .is_err()
+        {
             return Ok(true);
         }
         let mut asked = Vec::new();
@@ -95,7 +104,13 @@ impl Session {
             }
             self.connections.switch_to(group, &self.core);
             if !self.take_primary(shape, job).await? {
-                self.stay_alone().await;
+                waits::stay_alone(
+                    &self.core,
+                    &self.variables,
+                    &mut self.connections,
+                    &mut self.transaction,
+                )
+                .await;
                 return Ok(false);
             }
             let Ok(Some(start)) = self.start_of_branch(group, plain) else {

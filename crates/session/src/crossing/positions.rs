@@ -9,10 +9,15 @@ use farm::{Engine, error};
 use sqltext::Verb;
 
 use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
+use crate::crossing;
 use crate::execution::exec::{Job, Shape};
 use crate::introspection::local;
 use crate::introspection::operator::Answer;
+use crate::per_core::Core;
 use crate::session::Session;
+use crate::transaction::state::Transaction;
+use crate::variables::user_variables;
 
 /// What MariaDB keeps of the moment.
 const KEPT: &[u8] = b"SELECT BINLOG_GTID_POS(f.VARIABLE_VALUE, p.VARIABLE_VALUE), f.VARIABLE_VALUE, \
@@ -45,7 +50,11 @@ impl Session {
             return self.client.error(&error::COMMAND_REFUSED, &[text]).await;
         }
         let row = |it: Position| vec![Some(it.group), Some(it.server), it.gtid, it.file, it.offset];
-        let rows = self.positions().await.into_iter().map(row).collect();
+        let rows = positions(&self.core, &mut self.connections, &self.transaction)
+            .await
+            .into_iter()
+            .map(row)
+            .collect();
         let columns = ["group", "server", "gtid", "file", "position"];
         local::send_answer(
             &mut self.client,
@@ -71,13 +80,13 @@ impl Session {
         {
             return Ok(false);
         }
-        let text = self.text(job);
+        let text = user_variables::text(&self.client, &self.prepared, job);
         let begins = text.get(..ASKED.len());
         if !begins.is_some_and(|begins| begins.eq_ignore_ascii_case(ASKED)) {
             return Ok(false);
         }
         let column = text["select ".len()..].trim_ascii().to_vec();
-        let positions = self.positions().await;
+        let positions = positions(&self.core, &mut self.connections, &self.transaction).await;
         let all = positions.iter().map(|it| it.gtid.as_deref());
         let Some(all) = all
             .collect::<Option<Vec<&str>>>()
@@ -98,75 +107,81 @@ impl Session {
         .await?;
         Ok(true)
     }
+}
 
-    async fn positions(&mut self) -> Vec<Position> {
-        let parts = self
-            .transaction
-            .crossing
-            .iter()
-            .flat_map(|crossing| &crossing.parts);
-        let parts: Vec<_> = parts
-            .map(|part| (part.group, part.name.to_string(), part.branch.is_some()))
-            .collect();
-        let snapshot = self.core.snapshot();
-        let mut all = Vec::with_capacity(parts.len());
-        for (number, group, is_branch) in parts {
-            let executed = self.transaction.crossing.as_ref().and_then(|crossing| {
-                let of_group = crossing.executed.iter().find(|(group, _)| *group == number);
-                of_group.map(|(_, gtid)| gtid.clone())
-            });
-            let Some(held) = self.held_in(number) else {
-                continue;
-            };
-            let connection = held.lease.connection_mut();
-            let server = snapshot.server(connection.server);
-            let mut position = Position {
-                group,
-                server: server.map_or_else(String::new, |it| format!("{}:{}", it.host, it.port)),
-                gtid: executed,
-                file: None,
-                offset: None,
-            };
-            if connection.engine() == Engine::MariaDb
-                && !is_branch
-                && let Ok(kept) = connection.ask(KEPT).await
-            {
-                let mut kept = kept
-                    .into_iter()
-                    .map(|value| String::from_utf8_lossy(&value).into_owned())
-                    .map(|value| Some(value).filter(|value| !value.is_empty()));
-                let mut next = || kept.next().flatten();
-                (position.gtid, position.file, position.offset) = (next(), next(), next());
-            }
-            all.push(position);
+async fn positions(
+    core: &Core,
+    connections: &mut GroupConnections,
+    transaction: &Transaction,
+) -> Vec<Position> {
+    let parts = transaction
+        .crossing
+        .iter()
+        .flat_map(|crossing| &crossing.parts);
+    let parts: Vec<_> = parts
+        .map(|part| (part.group, part.name.to_string(), part.branch.is_some()))
+        .collect();
+    let snapshot = core.snapshot();
+    let mut all = Vec::with_capacity(parts.len());
+    for (number, group, is_branch) in parts {
+        let executed = transaction.crossing.as_ref().and_then(|crossing| {
+            let of_group = crossing.executed.iter().find(|(group, _)| *group == number);
+            of_group.map(|(_, gtid)| gtid.clone())
+        });
+        let Some(held) = crossing::held_in(core, connections, number) else {
+            continue;
+        };
+        let connection = held.lease.connection_mut();
+        let server = snapshot.server(connection.server);
+        let mut position = Position {
+            group,
+            server: server.map_or_else(String::new, |it| format!("{}:{}", it.host, it.port)),
+            gtid: executed,
+            file: None,
+            offset: None,
+        };
+        if connection.engine() == Engine::MariaDb
+            && !is_branch
+            && let Ok(kept) = connection.ask(KEPT).await
+        {
+            let mut kept = kept
+                .into_iter()
+                .map(|value| String::from_utf8_lossy(&value).into_owned())
+                .map(|value| Some(value).filter(|value| !value.is_empty()));
+            let mut next = || kept.next().flatten();
+            (position.gtid, position.file, position.offset) = (next(), next(), next());
         }
-        all
+        all.push(position);
     }
+    all
+}
 
-    /// Before the views are opened: what MySQL servers have executed, which no view can be without.
-    pub(super) async fn note_what_ran(&mut self) {
-        let parts = self
-            .transaction
-            .crossing
-            .iter()
-            .flat_map(|crossing| &crossing.parts);
-        let groups: Vec<u32> = parts.map(|part| part.group).collect();
-        for group in groups {
-            let Some(held) = self.held_in(group) else {
-                continue;
-            };
-            let connection = held.lease.connection_mut();
-            if connection.engine() != Engine::MySql {
-                continue;
-            }
-            let said = connection.ask(b"SELECT @@global.gtid_executed").await;
-            let Some(gtid) = said.ok().and_then(|values| values.into_iter().next()) else {
-                continue;
-            };
-            let gtid = String::from_utf8_lossy(&gtid).replace('\n', "");
-            if let Some(crossing) = &mut self.transaction.crossing {
-                crossing.executed.push((group, gtid));
-            }
+/// Before the views are opened: what MySQL servers have executed, which no view can be without.
+pub(super) async fn note_what_ran(
+    core: &Core,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+) {
+    let parts = transaction
+        .crossing
+        .iter()
+        .flat_map(|crossing| &crossing.parts);
+    let groups: Vec<u32> = parts.map(|part| part.group).collect();
+    for group in groups {
+        let Some(held) = crossing::held_in(core, connections, group) else {
+            continue;
+        };
+        let connection = held.lease.connection_mut();
+        if connection.engine() != Engine::MySql {
+            continue;
+        }
+        let said = connection.ask(b"SELECT @@global.gtid_executed").await;
+        let Some(gtid) = said.ok().and_then(|values| values.into_iter().next()) else {
+            continue;
+        };
+        let gtid = String::from_utf8_lossy(&gtid).replace('\n', "");
+        if let Some(crossing) = &mut transaction.crossing {
+            crossing.executed.push((group, gtid));
         }
     }
 }

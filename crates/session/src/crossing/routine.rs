@@ -6,8 +6,12 @@ use std::collections::HashSet;
 
 use sqltext::{Mode, PieceKind, put_string};
 
+use crate::client::Client;
+use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::Job;
-use crate::session::Session;
+use crate::prepared::statements::PreparedStatements;
+use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
 
 /// Words of statements that end a transaction, or may do anything. Who has one of them in another sense is
 /// refused for nothing.
@@ -80,51 +84,54 @@ fn calls(text: &[u8], database: &[u8], mode: &Mode) -> Option<Vec<Routine>> {
     Some(found)
 }
 
-impl Session {
-    /// The CALL that is about to run on the current seat ends no transaction.
-    pub(super) async fn calls_no_end(&mut self, job: Job) -> bool {
-        let database = self.variables.state.database().unwrap_or_default().to_vec();
-        let Some(mut left) = calls(self.text(job), &database, &self.variables.mode) else {
+/// The CALL that is about to run on the current seat ends no transaction.
+pub(super) async fn calls_no_end(
+    client: &Client,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    prepared: &PreparedStatements,
+    job: Job,
+) -> bool {
+    let database = variables.state.database().unwrap_or_default().to_vec();
+    let Some(mut left) = calls(
+        user_variables::text(client, prepared, job),
+        &database,
+        &variables.mode,
+    ) else {
+        return false;
+    };
+    let mut seen = HashSet::new();
+    while let Some((database, name)) = left.pop() {
+        if seen.contains(&(database.clone(), name.clone())) {
+            continue;
+        }
+        // Of others it is not sure what the server makes of the bytes.
+        let plain = database.is_ascii() && name.is_ascii();
+        let Some(held) = connections
+            .current
+            .held
+            .as_mut()
+            .filter(|_| plain && seen.len() < ROUTINES_MAX)
+        else {
             return false;
         };
-        let mut seen = HashSet::new();
-        while let Some((database, name)) = left.pop() {
-            if seen.contains(&(database.clone(), name.clone())) {
-                continue;
-            }
-            // Of others it is not sure what the server makes of the bytes.
-            let plain = database.is_ascii() && name.is_ascii();
-            let Some(held) = self
-                .connections
-                .current
-                .held
-                .as_mut()
-                .filter(|_| plain && seen.len() < ROUTINES_MAX)
-            else {
-                return false;
-            };
-            let mut query = b"SELECT MAX(ROUTINE_DEFINITION) FROM information_schema.ROUTINES \
-                              WHERE ROUTINE_TYPE='PROCEDURE' AND ROUTINE_SCHEMA="
-                .to_vec();
-            put_string(
-                &database,
-                self.variables.mode.no_backslash_escapes,
-                &mut query,
-            );
-            query.extend_from_slice(b" AND ROUTINE_NAME=");
-            put_string(&name, self.variables.mode.no_backslash_escapes, &mut query);
-            let told = held.lease.connection_mut().ask(&query).await;
-            let text = told.ok().and_then(|row| row.into_iter().next());
-            // What is not there is NULL, and what the account may not see.
-            let text = text.filter(|text| !text.is_empty());
-            match text.and_then(|text| calls(&text, &database, &self.variables.mode)) {
-                Some(more) => left.extend(more),
-                None => return false,
-            }
-            seen.insert((database, name));
+        let mut query = b"SELECT MAX(ROUTINE_DEFINITION) FROM information_schema.ROUTINES \
+                          WHERE ROUTINE_TYPE='PROCEDURE' AND ROUTINE_SCHEMA="
+            .to_vec();
+        put_string(&database, variables.mode.no_backslash_escapes, &mut query);
+        query.extend_from_slice(b" AND ROUTINE_NAME=");
+        put_string(&name, variables.mode.no_backslash_escapes, &mut query);
+        let told = held.lease.connection_mut().ask(&query).await;
+        let text = told.ok().and_then(|row| row.into_iter().next());
+        // What is not there is NULL, and what the account may not see.
+        let text = text.filter(|text| !text.is_empty());
+        match text.and_then(|text| calls(&text, &database, &variables.mode)) {
+            Some(more) => left.extend(more),
+            None => return false,
         }
-        true
+        seen.insert((database, name));
     }
+    true
 }
 
 #[cfg(test)]

@@ -5,9 +5,12 @@ use farm::error;
 use sqltext::{Mode, PieceKind, Verb};
 
 use crate::client::end::End;
-use crate::crossing::verb;
+use crate::connections::group_connections::GroupConnections;
+use crate::crossing::{snapshot, verb};
 use crate::execution::exec::{Job, Shape};
+use crate::per_core::Core;
 use crate::session::Session;
+use crate::variables::user_variables;
 
 /// The name at the end of SAVEPOINT, ROLLBACK TO and RELEASE SAVEPOINT, as names are compared; `None` in
 /// what no server takes.
@@ -23,7 +26,7 @@ fn name_of(text: &[u8], mode: &Mode) -> Option<String> {
 impl Session {
     /// Runs such a statement on all groups of the open transaction. False: it is one group's matter.
     pub(super) async fn savepoint(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        let text = self.text(job).to_vec();
+        let text = user_variables::text(&self.client, &self.prepared, job).to_vec();
         let Some(crossing) = &mut self.transaction.crossing else {
             return Ok(false);
         };
@@ -70,7 +73,7 @@ impl Session {
                 Ok(false)
             }
             _ => {
-                match self.run_on(&groups, &text).await {
+                match run_on(&self.core, &mut self.connections, &groups, &text).await {
                     Ok(()) => {
                         verb::say_done(
                             &mut self.client,
@@ -98,17 +101,18 @@ impl Session {
             }
         }
     }
+}
 
-    /// Runs a text on the connections of these groups, all at once; the first error counts. A
-    /// connection that breaks is closed.
-    pub(crate) async fn run_on(
-        &mut self,
-        groups: &[u32],
-        text: &[u8],
-    ) -> Result<(), ConnectionError> {
-        let texts = groups.iter().map(|group| (*group, vec![text.to_vec()]));
-        self.run_each(texts.collect()).await
-    }
+/// Runs a text on the connections of these groups, all at once; the first error counts. A
+/// connection that breaks is closed.
+pub(crate) async fn run_on(
+    core: &Core,
+    connections: &mut GroupConnections,
+    groups: &[u32],
+    text: &[u8],
+) -> Result<(), ConnectionError> {
+    let texts = groups.iter().map(|group| (*group, vec![text.to_vec()]));
+    snapshot::run_each(core, connections, texts.collect()).await
 }
 
 #[cfg(test)]

@@ -28,13 +28,14 @@ use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::crossing::{terms, verb};
+use crate::crossing::{self, admit, positions, terms, verb};
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::session::{Session, is_free};
 use crate::transaction::state::Transaction;
 use crate::variables::reading::version_number;
 use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
 
 /// Views that could not be opened at the same moment are opened anew so often.
 const TRIES: u32 = 8;
@@ -95,7 +96,7 @@ impl Session {
         }
         self.transaction.crossing = None;
         self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        let text = self.text(job).to_vec();
+        let text = user_variables::text(&self.client, &self.prepared, job).to_vec();
         let manner = manner_of_snapshot(
             &self.core,
             &self.user,
@@ -229,9 +230,15 @@ impl Session {
         let opened = match take_gates(&self.core, &self.promises).await {
             Ok(let_go) => {
                 if manner.plain {
-                    self.note_what_ran().await;
+                    positions::note_what_ran(
+                        &self.core,
+                        &mut self.connections,
+                        &mut self.transaction,
+                    )
+                    .await;
                 }
-                let views = self.open_views(text).await;
+                let views =
+                    open_views(&self.core, &mut self.connections, &self.transaction, text).await;
                 let verified = until_let_go(let_go).await;
                 views.and(verified)
             }
@@ -265,7 +272,13 @@ impl Session {
                     if let Some(crossing) = &mut self.transaction.crossing {
                         crossing.parts.push(Part::plain(group));
                     }
-                    self.name_crossing(plain).await
+                    admit::name_crossing(
+                        &self.core,
+                        &mut self.connections,
+                        &mut self.transaction,
+                        plain,
+                    )
+                    .await
                 }
                 _ => self.start_branch(group, shape, plain).await,
             };
@@ -276,52 +289,60 @@ impl Session {
         }
         Ok(Opening::Opened)
     }
+}
 
-    /// Opens the views of all parts, all at once.
-    async fn open_views(&mut self, text: &[u8]) -> Result<(), String> {
-        let Some(crossing) = &self.transaction.crossing else {
-            return Ok(());
-        };
-        let texts = crossing.parts.iter().map(|part| match part.branch {
-            Some(_) => (part.group, vec![VIEW.as_bytes().to_vec()]),
-            None => (part.group, vec![REPEATABLE.to_vec(), text.to_vec()]),
-        });
-        match self.run_each(texts.collect()).await {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                let barred = matches!(
-                    &error,
-                    ConnectionError::Refused { number, .. } if NOT_ALLOWED.contains(number)
-                );
-                if barred {
-                    self.let_account_view().await?;
-                }
-                Err(error.to_string())
+/// Opens the views of all parts, all at once.
+async fn open_views(
+    core: &Core,
+    connections: &mut GroupConnections,
+    transaction: &Transaction,
+    text: &[u8],
+) -> Result<(), String> {
+    let Some(crossing) = &transaction.crossing else {
+        return Ok(());
+    };
+    let texts = crossing.parts.iter().map(|part| match part.branch {
+        Some(_) => (part.group, vec![VIEW.as_bytes().to_vec()]),
+        None => (part.group, vec![REPEATABLE.to_vec(), text.to_vec()]),
+    });
+    match run_each(core, connections, texts.collect()).await {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            let barred = matches!(
+                &error,
+                ConnectionError::Refused { number, .. } if NOT_ALLOWED.contains(number)
+            );
+            if barred {
+                let_account_view(core, connections, transaction).await?;
             }
+            Err(error.to_string())
         }
     }
+}
 
-    /// The account is given the right to open views, on all groups.
-    async fn let_account_view(&mut self) -> Result<(), String> {
-        let parts = self
-            .transaction
-            .crossing
-            .as_ref()
-            .map(|crossing| &crossing.parts);
-        let groups: Vec<u32> = parts
-            .into_iter()
-            .flatten()
-            .filter(|part| part.branch.is_some())
-            .map(|part| part.group)
-            .collect();
-        let operator = Arc::clone(&self.core.shared.operator);
-        for group in groups {
-            if let Some(held) = self.held_in(group) {
-                allow(&*operator, group, held.lease.connection_mut()).await?;
-            }
+/// The account is given the right to open views, on all groups.
+async fn let_account_view(
+    core: &Core,
+    connections: &mut GroupConnections,
+    transaction: &Transaction,
+) -> Result<(), String> {
+    let parts = transaction
+        .crossing
+        .as_ref()
+        .map(|crossing| &crossing.parts);
+    let groups: Vec<u32> = parts
+        .into_iter()
+        .flatten()
+        .filter(|part| part.branch.is_some())
+        .map(|part| part.group)
+        .collect();
+    let operator = Arc::clone(&core.shared.operator);
+    for group in groups {
+        if let Some(held) = crossing::held_in(core, connections, group) {
+            allow(&*operator, group, held.lease.connection_mut()).await?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// All groups, the one that is to decide in front; `None` where there is one only, or where the
@@ -424,39 +445,38 @@ async fn until_let_go(let_go: LetGo) -> Result<(), String> {
         .unwrap_or_else(|_| Err("the views took too long to open".to_owned()))
 }
 
-impl Session {
-    /// Runs texts of their own on the connections of these groups, all groups at once; the first
-    /// error counts. A connection that breaks is closed.
-    pub(super) async fn run_each(
-        &mut self,
-        texts: Vec<(u32, Vec<Vec<u8>>)>,
-    ) -> Result<(), ConnectionError> {
-        let mut asked = Vec::new();
-        for (group, texts) in texts {
-            let Some(mut held) = self.take_held_in(group) else {
-                continue;
-            };
-            asked.push(Box::pin(async move {
-                let commands: Vec<(Command, &[u8])> =
-                    texts.iter().map(|it| (Command::Query, &it[..])).collect();
-                let ran = held.lease.connection_mut().run(&commands).await;
-                (group, held, ran)
-            }));
-        }
-        let mut first = Ok(());
-        for (group, held, ran) in super::drive::all(asked).await {
-            match ran {
-                Ok(_) => self.put_held_in(group, held),
-                Err(error) => {
-                    if matches!(error, ConnectionError::Refused { .. }) {
-                        self.put_held_in(group, held);
-                    }
-                    if first.is_ok() {
-                        first = Err(error);
-                    }
+/// Runs texts of their own on the connections of these groups, all groups at once; the first
+/// error counts. A connection that breaks is closed.
+pub(super) async fn run_each(
+    core: &Core,
+    connections: &mut GroupConnections,
+    texts: Vec<(u32, Vec<Vec<u8>>)>,
+) -> Result<(), ConnectionError> {
+    let mut asked = Vec::new();
+    for (group, texts) in texts {
+        let Some(mut held) = crossing::take_held_in(core, connections, group) else {
+            continue;
+        };
+        asked.push(Box::pin(async move {
+            let commands: Vec<(Command, &[u8])> =
+                texts.iter().map(|it| (Command::Query, &it[..])).collect();
+            let ran = held.lease.connection_mut().run(&commands).await;
+            (group, held, ran)
+        }));
+    }
+    let mut first = Ok(());
+    for (group, held, ran) in super::drive::all(asked).await {
+        match ran {
+            Ok(_) => crossing::put_held_in(core, connections, group, held),
+            Err(error) => {
+                if matches!(error, ConnectionError::Refused { .. }) {
+                    crossing::put_held_in(core, connections, group, held);
+                }
+                if first.is_ok() {
+                    first = Err(error);
                 }
             }
         }
-        first
     }
+    first
 }

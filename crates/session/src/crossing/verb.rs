@@ -20,6 +20,7 @@ use crate::transaction::settle;
 use crate::transaction::state::Transaction;
 use crate::variables::assigned::switched;
 use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
 
 impl Session {
     /// Answers BEGIN, COMMIT, ROLLBACK and savepoints. False: it goes on to a server like any
@@ -96,7 +97,7 @@ impl Session {
             );
             return Ok(false);
         }
-        let frame = frame_of(self.text(job));
+        let frame = frame_of(user_variables::text(&self.client, &self.prepared, job));
         let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
         let begun = Begun {
             shape: *shape,
@@ -178,7 +179,9 @@ impl Session {
     /// Before such a SET: if it does, all groups commit. False: the client has been answered.
     pub(crate) async fn commit_by_set(&mut self, job: Job) -> Result<bool, End> {
         let text = self.text_of(job);
-        let text = text.as_deref().unwrap_or_else(|| self.text(job));
+        let text = text
+            .as_deref()
+            .unwrap_or_else(|| user_variables::text(&self.client, &self.prepared, job));
         let refused = match switched(text, "autocommit", &self.variables.mode) {
             None | Some(Some(false)) => return Ok(true),
             Some(Some(true)) => self.finish(true).await.error(),

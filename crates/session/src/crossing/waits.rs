@@ -7,33 +7,37 @@ use mysql_wire::command::Command;
 use mysql_wire::relay::Outcome;
 
 use crate::client::refuse::ServerRefusal;
+use crate::connections::group_connections::GroupConnections;
 use crate::counters::count;
+use crate::crossing;
 use crate::execution::exec::Run;
 use crate::per_core::Core;
-use crate::session::Session;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 
 /// ER_LOCK_WAIT_TIMEOUT.
 const LOCK_WAIT: u16 = 1205;
 
-impl Session {
-    /// No second group came in: the first one waits for locks as long as its client wants.
-    pub(super) async fn stay_alone(&mut self) {
-        let parts = self.transaction.crossing.as_ref().map(|it| &it.parts[..]);
-        let Some([only]) = parts.filter(|parts| parts.iter().all(|part| part.hurried)) else {
-            return;
-        };
-        let group = only.group;
-        self.transaction.hurry(false);
-        let text = give_back_waits(&self.variables);
-        if let Some(held) = self.held_in(group) {
-            let connection = held.lease.connection_mut();
-            let given_back = connection.run(&[(Command::Query, text.as_bytes())]).await;
-            if given_back.is_err() {
-                // The statement finds out.
-                connection.condemn();
-            }
+/// No second group came in: the first one waits for locks as long as its client wants.
+pub(super) async fn stay_alone(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+) {
+    let parts = transaction.crossing.as_ref().map(|it| &it.parts[..]);
+    let Some([only]) = parts.filter(|parts| parts.iter().all(|part| part.hurried)) else {
+        return;
+    };
+    let group = only.group;
+    transaction.hurry(false);
+    let text = give_back_waits(variables);
+    if let Some(held) = crossing::held_in(core, connections, group) {
+        let connection = held.lease.connection_mut();
+        let given_back = connection.run(&[(Command::Query, text.as_bytes())]).await;
+        if given_back.is_err() {
+            // The statement finds out.
+            connection.condemn();
         }
     }
 }

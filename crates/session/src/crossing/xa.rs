@@ -24,13 +24,13 @@ use super::verb::frame_of;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
-use crate::crossing::xa_elsewhere;
-use crate::crossing::{end, verb};
+use crate::crossing::{self, end, verb, xa_elsewhere};
 use crate::execution::exec::{Job, Shape};
 use crate::fan::{Fan, Part, Wanted};
 use crate::session::Session;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Session {
         if shape.facts.contains(Facts::MULTIPLE) || matches!(job, Job::Prepare(_)) {
             return Ok(false);
         }
-        let text = self.text(job).to_vec();
+        let text = user_variables::text(&self.client, &self.prepared, job).to_vec();
         let Some(xa) = sqltext::xa(&text, &self.variables.mode).filter(|_| several) else {
             return Ok(false);
         };
@@ -283,7 +283,13 @@ impl Session {
     async fn own_hold(&mut self) -> Told {
         let mut crossing = self.transaction.crossing.take()?;
         let parts = std::mem::take(&mut crossing.parts);
-        let (sides, pins) = self.sides_of(parts, crossing.own.as_deref());
+        let (sides, pins) = crossing::end::sides_of(
+            &self.core,
+            &self.variables,
+            &mut self.connections,
+            parts,
+            crossing.own.as_deref(),
+        );
         let drive = self.drive_of(crossing.id, sides, crossing.own.as_deref(), None);
         let ended = Box::pin(drive.run(Event::Hold)).await;
         if ended.reply == Reply::Held {
@@ -292,7 +298,9 @@ impl Session {
                 if let Some(lease) = lease {
                     // No statement gives it back.
                     let pins = tied.unwrap_or(Pins::empty()) | Pins::XA;
-                    self.put_held_in(
+                    crossing::put_held_in(
+                        &self.core,
+                        &mut self.connections,
                         part.group,
                         crate::connections::group_connections::Held { lease, pins },
                     );
@@ -366,7 +374,13 @@ impl Session {
         self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         let machine = crossing.own.as_mut().and_then(|own| own.machine.take());
         let parts = std::mem::take(&mut crossing.parts);
-        let (mut sides, pins) = self.sides_of(parts, crossing.own.as_deref());
+        let (mut sides, pins) = crossing::end::sides_of(
+            &self.core,
+            &self.variables,
+            &mut self.connections,
+            parts,
+            crossing.own.as_deref(),
+        );
         for side in &mut sides {
             side.prepared = true;
         }
@@ -422,12 +436,15 @@ impl Session {
         };
         let crossed = crossing.has_crossed();
         let groups: Vec<u32> = crossing.parts.iter().map(|part| part.group).collect();
-        let held = groups.iter().all(|group| self.held_in(*group).is_some());
+        let held = groups
+            .iter()
+            .all(|group| crossing::held_in(&self.core, &mut self.connections, *group).is_some());
         let mut whole = held && !told_over;
         if whole && let Some(number) = failed {
             whole = !(crossed && UNDONE.contains(&number));
             for group in &groups {
-                whole = whole && self.is_open(*group).await;
+                whole = whole
+                    && crossing::end::is_open(&self.core, &mut self.connections, *group).await;
             }
         }
         if !whole {

@@ -17,26 +17,22 @@ use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{is_tended, says_read_only};
-use crate::consistency::client_level;
-use crate::consistency::marks;
 use crate::consistency::promises::Promises;
+use crate::consistency::{client_level, marks};
 use crate::counters::count;
 use crate::crossing::waits;
 use crate::execution::exec::{Answer, Done, Job, Loss, Run, Shape};
 use crate::execution::profile::Step;
-use crate::execution::relayed;
-use crate::execution::rules;
 use crate::execution::statement_run::StatementRun;
+use crate::execution::{relayed, rules};
 use crate::per_core::{Core, Handle};
-use crate::prepared::prepared_packets;
-use crate::prepared::statements;
+use crate::prepared::{prepared_packets, statements};
 use crate::session::{self, Session, is_free};
 use crate::transaction::replay;
 use crate::transaction::resume::Tally;
 use crate::variables::assigned::{self, try_to_repeat};
 use crate::variables::changes::Changes;
-use crate::variables::defaults;
-use crate::variables::insert_id;
+use crate::variables::{self, defaults, insert_id, user_variables};
 use std::rc::Rc;
 
 /// The command byte of COM_STMT_EXECUTE.
@@ -90,7 +86,14 @@ impl Session {
         self.handle
             .running
             .set(Some((connection.server, connection.thread_id)));
-        self.handle.digest.set(self.digest(&run.shape, run.job));
+        self.handle.digest.set(user_variables::digest(
+            &self.core,
+            &self.client,
+            &self.variables,
+            &self.prepared,
+            &run.shape,
+            run.job,
+        ));
         let waits = run.shape.facts.contains(Facts::USER_LOCK);
         let idle = waits || run.shape.class == Class::Read;
         self.handle.ends_with_client.set(idle);
@@ -115,7 +118,15 @@ impl Session {
             return Ok(Answer::UNSENT);
         }
         if defaults::may_set_globals(&run.shape) {
-            run.globals = Box::pin(self.ask_globals(connection, &run.shape, run.job)).await;
+            run.globals = Box::pin(variables::defaults::ask_globals(
+                &self.client,
+                &self.variables,
+                &self.prepared,
+                connection,
+                &run.shape,
+                run.job,
+            ))
+            .await;
         }
         let (expect, own) = match self.make_ready(connection, &run.shape, run.job).await {
             Ok(ready) => ready,
@@ -251,7 +262,9 @@ impl Session {
             Box::pin(assigned::learn_role(connection, changes)).await;
         }
         if shape.tracking {
-            let taking = self.take_tracking_back(connection, shape, changes);
+            let taking = self
+                .variables
+                .take_tracking_back(connection, shape, changes);
             if Box::pin(taking).await.is_err() {
                 connection.condemn();
             }
@@ -275,7 +288,16 @@ impl Session {
         shape: &Shape,
         job: Job,
     ) -> Result<(Expect, Option<Vec<u8>>), ConnectionError> {
-        self.bring_values(connection, shape, job).await?;
+        user_variables::bring_values(
+            &self.handle,
+            &self.client,
+            &mut self.variables,
+            &self.prepared,
+            connection,
+            shape,
+            job,
+        )
+        .await?;
         let ready = match job {
             Job::Frame(expect) => (
                 expect,

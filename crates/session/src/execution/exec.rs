@@ -17,25 +17,20 @@ use crate::connections::aside::{self, Aside};
 use crate::connections::hedge;
 use crate::connections::hold::Hold;
 use crate::connections::pin::Pins;
-use crate::consistency::client_level;
-use crate::consistency::floor_waits;
-use crate::consistency::promises;
 use crate::consistency::reads::{self, Transient};
+use crate::consistency::{client_level, floor_waits, promises};
 use crate::counters::count;
 use crate::execution::profile::Step;
-use crate::execution::servers_tried;
 use crate::execution::train::{self, Train};
-use crate::execution::without;
+use crate::execution::{servers_tried, without};
 use crate::per_core::{Core, Handle};
 use crate::prepared::statements;
 use crate::session::{self, Session};
-use crate::transaction::loss;
 use crate::transaction::outcome::{self, LostOn};
 use crate::transaction::resume::{Resume, Sent};
-use crate::transaction::settle;
+use crate::transaction::{loss, settle};
 use crate::variables::changes::Changes;
-use crate::variables::defaults;
-use crate::variables::diagnostics;
+use crate::variables::{defaults, diagnostics};
 
 /// What the tokenizer said of a text, or what stands for it where there is none.
 #[derive(Clone, Copy, Debug)]

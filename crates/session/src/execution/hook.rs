@@ -20,6 +20,7 @@ use crate::consistency::promises::{UNBOUNDED_MS, bound_us};
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::session::Session;
+use crate::variables::user_variables;
 
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 65_536;
@@ -170,13 +171,15 @@ impl Session {
             .current
             .last_server
             .and_then(|id| farm.server(id));
-        let text = hook.sends_text.then(|| lossy(self.text(job)));
+        let text = hook
+            .sends_text
+            .then(|| lossy(user_variables::text(&self.client, &self.prepared, job)));
         json!({
             "user": lossy(self.user.name()),
             "client": self.user.peer.ip().to_canonical().to_string(),
             "database": self.variables.state.database().map(lossy),
             "text": text,
-            "digest": self.digest(shape, job).map(|digest| digest.to_string()),
+            "digest": user_variables::digest(&self.core, &self.client, &self.variables, &self.prepared, shape, job).map(|digest| digest.to_string()),
             "class": format!("{:?}", shape.class).to_lowercase(),
             "servers": candidates.collect::<Vec<_>>(),
             "last_used": last.map(|server| &*server.name),

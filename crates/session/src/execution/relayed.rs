@@ -1,9 +1,8 @@
 //! What an attempt asks and does beside the reply: a file for LOAD DATA, warnings, the room for more, and whether
 //! the statement was killed meanwhile.
 
-use crate::client::Client;
 use crate::client::end::End;
-use crate::client::local_file;
+use crate::client::{Client, local_file};
 use crate::execution::attempt::{LONG_BUFFER_BYTES, Pipe, QUERY_INTERRUPTED};
 use crate::execution::exec::{Answer, Loss, Run};
 use crate::execution::statement_run::StatementRun;

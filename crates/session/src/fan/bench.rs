@@ -10,12 +10,16 @@ use planner::Scratch;
 use sqltext::Dialect;
 
 use super::parts::TEXT;
+use crate::client::Client;
 use crate::connections::target::target;
 use crate::counters::count;
 use crate::execution::exec::Run;
+use crate::per_core::Handle;
+use crate::prepared::statements::PreparedStatements;
 use crate::scratch::{self, ScratchServer};
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
 
 /// What the session has set, so that it can be set again when the rows are there.
 const KEEP: &str = "SET @heddle_mode = @@sql_mode, @heddle_zone = @@time_zone";
@@ -82,7 +86,16 @@ impl Session {
         let state = scratch::scratch_state(&self.core, &self.user, &mut self.variables).await?;
         let taken = self.core.pools.take(&target, key, &state, 0);
         let lease = Box::pin(taken).await?;
-        let lease = self.set_up(lease, scratch, run).await?;
+        let lease = set_up(
+            &self.handle,
+            &self.client,
+            &mut self.variables,
+            &self.prepared,
+            lease,
+            scratch,
+            run,
+        )
+        .await?;
         Ok(Bench {
             lease,
             is_own: true,
@@ -107,40 +120,55 @@ impl Session {
         let key = self.core.pools.key(found.server, false, pass);
         let taken = self.core.pools.take(&found, key, &self.variables.state, 0);
         let lease = Box::pin(taken).await?;
-        let lease = self.set_up(lease, scratch, run).await?;
+        let lease = set_up(
+            &self.handle,
+            &self.client,
+            &mut self.variables,
+            &self.prepared,
+            lease,
+            scratch,
+            run,
+        )
+        .await?;
         Ok(Bench {
             lease,
             is_own: false,
         })
     }
+}
 
-    async fn set_up(
-        &mut self,
-        mut lease: Lease,
-        scratch: &Scratch,
-        run: &Run,
-    ) -> Result<Lease, PoolError> {
-        let connection = lease.connection_mut();
-        self.bring_values(connection, &run.shape, TEXT).await?;
-        if !self.variables.bring_lasting(connection).await?.is_empty() {
-            // What was set so is not taken back.
-            connection.condemn();
-        }
-        connection.owner.session = self.handle.id;
-        let keep = format!("{KEEP}, @heddle_limit = @@{}", self.variables.limit_name());
-        let mut commands: Vec<(Command, &[u8])> = vec![
-            (Command::Query, keep.as_bytes()),
-            (Command::Query, PLAIN),
-            (Command::Query, LETTERS),
-        ];
-        for part in &scratch.tables {
-            commands.push((Command::Query, part.drop.as_bytes()));
-            commands.push((Command::Query, part.create.as_bytes()));
-        }
-        commands.push((Command::Query, BYTES));
-        connection.run(&commands).await?;
-        Ok(lease)
+async fn set_up(
+    handle: &Handle,
+    client: &Client,
+    variables: &mut SessionVariables,
+    prepared: &PreparedStatements,
+    mut lease: Lease,
+    scratch: &Scratch,
+    run: &Run,
+) -> Result<Lease, PoolError> {
+    let connection = lease.connection_mut();
+    user_variables::bring_values(
+        handle, client, variables, prepared, connection, &run.shape, TEXT,
+    )
+    .await?;
+    if !variables.bring_lasting(connection).await?.is_empty() {
+        // What was set so is not taken back.
+        connection.condemn();
     }
+    connection.owner.session = handle.id;
+    let keep = format!("{KEEP}, @heddle_limit = @@{}", variables.limit_name());
+    let mut commands: Vec<(Command, &[u8])> = vec![
+        (Command::Query, keep.as_bytes()),
+        (Command::Query, PLAIN),
+        (Command::Query, LETTERS),
+    ];
+    for part in &scratch.tables {
+        commands.push((Command::Query, part.drop.as_bytes()));
+        commands.push((Command::Query, part.create.as_bytes()));
+    }
+    commands.push((Command::Query, BYTES));
+    connection.run(&commands).await?;
+    Ok(lease)
 }
 
 impl SessionVariables {

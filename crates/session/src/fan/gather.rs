@@ -30,10 +30,9 @@ use crate::client::refuse::ServerRefusal;
 use crate::consistency::reads;
 use crate::execution::attempt;
 use crate::execution::exec::{Job, Run, Shape};
-use crate::fan::gathered;
-use crate::fan::{reduce, rows, sift, stop};
+use crate::fan::{self, gathered, reduce, rows, sift, stop};
 use crate::per_core::Core;
-use crate::session::{self, Session};
+use crate::session::{self, Session, is_free};
 use crate::settings::Gathering;
 use crate::variables::session_variables::SessionVariables;
 
@@ -343,10 +342,17 @@ impl Session {
         };
         let mut sheet = Sheet::new(form, self.client.capabilities);
         sheet.describe(std::mem::take(&mut fetched.described));
-        let trouble = self
-            .fan_rows(&mut feeds, &Merging::default(), &mut sheet)
-            .await?
-            .err();
+        let trouble = fan::rows::fan_rows(
+            &mut self.client,
+            &self.variables,
+            &self.transaction,
+            &mut self.run,
+            &mut feeds,
+            &Merging::default(),
+            &mut sheet,
+        )
+        .await?
+        .err();
         stop::end_feeds(&self.core, &self.handle, &mut feeds, trouble.is_some()).await;
         attempt::end_attempt(&self.handle, &mut self.run);
         let Some(feed) = feeds.all.pop() else {

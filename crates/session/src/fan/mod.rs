@@ -220,10 +220,30 @@ impl Session {
         let mut sheet = Sheet::new(form, self.client.capabilities);
         let mut counts = Counts::default();
         let trouble = match &fan.answer {
-            Wanted::Rows(merging) => self.fan_rows(&mut feeds, merging, &mut sheet).await?,
+            Wanted::Rows(merging) => {
+                rows::fan_rows(
+                    &mut self.client,
+                    &self.variables,
+                    &self.transaction,
+                    &mut self.run,
+                    &mut feeds,
+                    merging,
+                    &mut sheet,
+                )
+                .await?
+            }
             Wanted::Prepared(merging) => {
                 sheet.hide_branches();
-                self.fan_rows(&mut feeds, merging, &mut sheet).await?
+                rows::fan_rows(
+                    &mut self.client,
+                    &self.variables,
+                    &self.transaction,
+                    &mut self.run,
+                    &mut feeds,
+                    merging,
+                    &mut sheet,
+                )
+                .await?
             }
             Wanted::Returned { turns, same } => {
                 self.returned(&mut feeds, turns, *same, &mut sheet).await?

@@ -19,9 +19,7 @@ use super::warnings::together;
 use super::{Fan, Part, Stuck};
 use crate::connections::group_connections::{GroupConnections, Held};
 use crate::connections::pin::Pins;
-use crate::consistency::client_level;
-use crate::consistency::floor_waits;
-use crate::consistency::reads;
+use crate::consistency::{client_level, floor_waits, reads};
 use crate::counters::count;
 use crate::crossing::{Across, waits};
 use crate::execution::exec::{Job, Run, Shape, Tried};
@@ -33,6 +31,7 @@ use crate::session::{Session, is_free};
 use crate::transaction::settle;
 use crate::variables::changes::Changes;
 use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
 use std::rc::Rc;
 
 /// Its name is Heddle's own: a statement inside a transaction is undone to here.
@@ -323,9 +322,16 @@ impl Session {
             settle::give_back(&self.handle, lease);
             return Err(Stuck::Again);
         }
-        let ready = self
-            .bring_values(lease.connection_mut(), &shape, TEXT)
-            .await;
+        let ready = user_variables::bring_values(
+            &self.handle,
+            &self.client,
+            &mut self.variables,
+            &self.prepared,
+            lease.connection_mut(),
+            &shape,
+            TEXT,
+        )
+        .await;
         if let Err(error) = ready {
             return Err(Stuck::Failed(tried, error.into()));
         }

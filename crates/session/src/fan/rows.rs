@@ -57,28 +57,6 @@ impl Feeds {
 }
 
 impl Session {
-    /// Sends the client the rows of all parts, but not what ends them. `Err` inside says what went
-    /// wrong; the client then has what the sheet counts.
-    pub(crate) async fn fan_rows(
-        &mut self,
-        feeds: &mut Feeds,
-        merging: &Merging,
-        sheet: &mut Sheet,
-    ) -> Result<Result<(), Trouble>, End> {
-        feeds.begin().await;
-        if let Some(trouble) = feeds.trouble() {
-            return Ok(Err(trouble));
-        }
-        let plan = match begin_rows(&self.variables, &self.transaction, feeds, merging, sheet) {
-            Ok(plan) => plan,
-            Err(trouble) => return Ok(Err(trouble)),
-        };
-        match plan.order.is_empty() && plan.aggregates.is_empty() {
-            true => append(&mut self.client, &mut self.run, feeds, &plan, sheet).await,
-            false => self.merge_rows(feeds, plan, sheet).await,
-        }
-    }
-
     /// Rows that a write returns: each part's in its turns, then what is left of them; of copies of the
     /// same rows, one.
     pub(super) async fn returned(
@@ -136,40 +114,66 @@ impl Session {
         }
         Ok(Ok(()))
     }
+}
 
-    /// Rows in order, or groups.
-    async fn merge_rows(
-        &mut self,
-        feeds: &mut Feeds,
-        plan: Plan,
-        sheet: &mut Sheet,
-    ) -> Result<Result<(), Trouble>, End> {
-        let mut merge = Merge::new(plan, feeds.all.len());
-        loop {
-            let next = match merge.step() {
-                Ok(next) => next,
-                Err(odd) => return Ok(Err(odd.into())),
-            };
-            match next {
-                Next::End => return Ok(Ok(())),
-                Next::Row(row) => {
-                    let values: Vec<Option<&[u8]>> = row.iter().map(Option::as_deref).collect();
-                    if let Err(odd) = sheet.row(&values) {
-                        return Ok(Err(odd.into()));
-                    }
-                    if sheet.out.len() >= PIECE_BYTES {
-                        feeds.nudge().await;
-                        flush(&mut self.client, &mut self.run, sheet).await?;
-                    }
+/// Sends the client the rows of all parts, but not what ends them. `Err` inside says what went
+/// wrong; the client then has what the sheet counts.
+pub(crate) async fn fan_rows(
+    client: &mut Client,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    run: &mut StatementRun,
+    feeds: &mut Feeds,
+    merging: &Merging,
+    sheet: &mut Sheet,
+) -> Result<Result<(), Trouble>, End> {
+    feeds.begin().await;
+    if let Some(trouble) = feeds.trouble() {
+        return Ok(Err(trouble));
+    }
+    let plan = match begin_rows(variables, transaction, feeds, merging, sheet) {
+        Ok(plan) => plan,
+        Err(trouble) => return Ok(Err(trouble)),
+    };
+    match plan.order.is_empty() && plan.aggregates.is_empty() {
+        true => append(client, run, feeds, &plan, sheet).await,
+        false => merge_rows(client, run, feeds, plan, sheet).await,
+    }
+}
+
+/// Rows in order, or groups.
+async fn merge_rows(
+    client: &mut Client,
+    run: &mut StatementRun,
+    feeds: &mut Feeds,
+    plan: Plan,
+    sheet: &mut Sheet,
+) -> Result<Result<(), Trouble>, End> {
+    let mut merge = Merge::new(plan, feeds.all.len());
+    loop {
+        let next = match merge.step() {
+            Ok(next) => next,
+            Err(odd) => return Ok(Err(odd.into())),
+        };
+        match next {
+            Next::End => return Ok(Ok(())),
+            Next::Row(row) => {
+                let values: Vec<Option<&[u8]>> = row.iter().map(Option::as_deref).collect();
+                if let Err(odd) = sheet.row(&values) {
+                    return Ok(Err(odd.into()));
                 }
-                Next::Needs(at) => {
-                    let taken = match feeds.row_of(at).await {
-                        Ok(row) => merge.take(at, row),
-                        Err(trouble) => return Ok(Err(trouble)),
-                    };
-                    if let Err(odd) = taken {
-                        return Ok(Err(odd.into()));
-                    }
+                if sheet.out.len() >= PIECE_BYTES {
+                    feeds.nudge().await;
+                    flush(client, run, sheet).await?;
+                }
+            }
+            Next::Needs(at) => {
+                let taken = match feeds.row_of(at).await {
+                    Ok(row) => merge.take(at, row),
+                    Err(trouble) => return Ok(Err(trouble)),
+                };
+                if let Err(odd) = taken {
+                    return Ok(Err(odd.into()));
                 }
             }
         }

@@ -31,6 +31,7 @@ use crate::scratch::SCRATCH;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
 
 /// The expression reads a table or a sequence, which MariaDB does not allow there.
 fn uses_tables(expression: &[u8], shape: &Shape) -> bool {
@@ -104,7 +105,7 @@ impl Session {
         if shape.facts.contains(Facts::SHUTDOWN) {
             return self.refuse_shutdown().await;
         }
-        let text = self.text(job).to_vec();
+        let text = user_variables::text(&self.client, &self.prepared, job).to_vec();
         if shape.facts.contains(Facts::MULTIPLE) {
             return self.kill_ahead(&text, shape, job).await;
         }

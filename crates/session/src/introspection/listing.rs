@@ -22,8 +22,7 @@ use crate::introspection::processlist::{self, Row, row};
 use crate::introspection::rights;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
-use crate::variables::shown;
-use crate::variables::user_variables;
+use crate::variables::{shown, user_variables};
 
 /// More sessions than fit into so much text are not listed within a statement.
 const TEXT_BYTES_MAX: usize = 8 << 20;

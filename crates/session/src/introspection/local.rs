@@ -9,6 +9,7 @@ use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
+use crate::consistency::promises;
 use crate::execution::exec::Shape;
 use crate::execution::rules;
 use crate::introspection::operator::{Answer, Reply};
@@ -123,7 +124,9 @@ impl Session {
             Ok(route) => route,
             Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
         };
-        let level = self.need(&shape, 0).level.name();
+        let level = promises::need(&self.core, &self.connections, &self.promises, &shape, 0)
+            .level
+            .name();
         let group = self
             .core
             .snapshot()

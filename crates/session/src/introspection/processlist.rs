@@ -13,6 +13,7 @@ use mysql_wire::result::{
 use sqltext::{Facts, Verb};
 
 use crate::authentication::login::SessionUser;
+use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::target::{nowhere, target};
@@ -20,8 +21,10 @@ use crate::execution::exec::{Job, Shape};
 use crate::introspection::rights::{self, Right};
 use crate::introspection::view::{Door, SessionView};
 use crate::per_core::Core;
+use crate::prepared::statements::PreparedStatements;
 use crate::session::{self, Session};
 use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
 
 /// The sessions of the farm.
 pub(crate) struct Seen {
@@ -43,12 +46,6 @@ pub(crate) type Row = Vec<Option<Vec<u8>>>;
 pub(crate) type Said = HashMap<(ServerId, u32), Row>;
 
 impl Session {
-    /// Whether a statement is `SHOW [FULL] PROCESSLIST`, and which of the two.
-    pub(crate) fn asks_processlist(&self, shape: &Shape, job: Job) -> Option<bool> {
-        let shows = shape.verb == Verb::Show && !shape.facts.contains(Facts::MULTIPLE);
-        shows.then(|| sqltext::processlist(self.text(job), &self.variables.mode))?
-    }
-
     /// Answers with the sessions that the client may see.
     pub(crate) async fn show_processlist(&mut self, full: bool, job: Job) -> Result<(), End> {
         let seen = seen(
@@ -93,6 +90,20 @@ impl Session {
         let status = session::status_now(&self.variables, &self.transaction);
         self.client.raw_rows(&own.columns, &rows, status).await
     }
+}
+
+/// Whether a statement is `SHOW [FULL] PROCESSLIST`, and which of the two.
+pub(crate) fn asks_processlist(
+    client: &Client,
+    variables: &SessionVariables,
+    prepared: &PreparedStatements,
+    shape: &Shape,
+    job: Job,
+) -> Option<bool> {
+    let shows = shape.verb == Verb::Show && !shape.facts.contains(Facts::MULTIPLE);
+    shows.then(|| {
+        sqltext::processlist(user_variables::text(client, prepared, job), &variables.mode)
+    })?
 }
 
 /// The sessions that the client may see, on all routers of the farm.

@@ -13,7 +13,7 @@ use crate::per_core::Core;
 use crate::session::Session;
 use crate::transaction::settle;
 use crate::variables::session_variables::SessionVariables;
-use crate::variables::user_variables;
+use crate::variables::{self, user_variables};
 
 /// A right by any of these names, on everything.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,16 @@ impl Session {
         connection.owner.statement = 0;
         let mut moved = Ok(());
         if user_variables::variables_differ(&self.handle, &self.variables, connection, shape) {
-            moved = self.move_variables(connection, shape, job).await;
+            moved = variables::user_variables::move_variables(
+                &self.handle,
+                &self.client,
+                &mut self.variables,
+                &self.prepared,
+                connection,
+                shape,
+                job,
+            )
+            .await;
         }
         let asked = match moved {
             Ok(()) => connection.ask(query).await,

@@ -9,8 +9,11 @@ use sqltext::{Slot, Source, Span};
 
 use super::bound;
 use super::many::{BATCH_BYTES, BATCH_ROWS, Step, Tally, Work};
+use crate::client::Client;
 use crate::client::end::End;
+use crate::prepared::statements::PreparedStatements;
 use crate::session::Session;
+use crate::variables::session_variables::SessionVariables;
 
 /// The statement and its rows.
 pub(super) struct Bulk {
@@ -51,79 +54,11 @@ impl Bulk {
 impl Session {
     /// Runs the client's bulk execution to its OK.
     pub(super) async fn run_bulk(&mut self, id: u32) -> Result<(), End> {
-        let bulk = match self.read_bulk(id) {
+        let bulk = match read_bulk(&self.client, &self.variables, &self.prepared, id) {
             Ok(bulk) => bulk,
             Err(why) => return self.client.error(&error::NOT_OVER_GROUPS, &[why]).await,
         };
         self.in_steps(Work::Bulk(&bulk)).await
-    }
-
-    fn read_bulk(&self, id: u32) -> Result<Bulk, &'static str> {
-        const MALFORMED: &str = "the rows of this execution are not understood";
-        let statement = self.prepared.statements.get(&id).ok_or(MALFORMED)?;
-        let joined;
-        let payload = match self.client.is_split() {
-            true => {
-                joined = mysql_wire::packet::joined(self.client.frame());
-                &joined[..]
-            }
-            false => self.client.payload(),
-        };
-        let body = payload.get(1..).ok_or(MALFORMED)?;
-        let bulk = BulkExecute::decode(body, statement.params).map_err(|_| MALFORMED)?;
-        if bulk.flags & BULK_UNIT_RESULTS != 0 {
-            return Err("a bulk execution cannot tell what each row did: execute row by row");
-        }
-        let typed = Execute {
-            statement_id: id,
-            flags: 0,
-            iterations: 1,
-            params: statement.params,
-            query_attributes: false,
-            null_bitmap: &[],
-            new_params_bound: true,
-            types: &statement.types,
-            values: &[],
-        };
-        let kinds = typed.param_kinds().map_err(|_| MALFORMED)?;
-        let kinds: Vec<ValueKind> = kinds.iter().map(|it| it.kind).collect();
-        let text = self.prepared.statement_text(id).to_vec();
-        let marks: Vec<Span> = sqltext::slots(&text, &self.variables.mode)
-            .iter()
-            .filter(|slot: &&Slot| slot.parameter.is_some())
-            .map(|slot| slot.span)
-            .collect();
-        if kinds.len() != marks.len() {
-            return Err(MALFORMED);
-        }
-        let mut values = Vec::new();
-        let rows = bulk.decode_rows(&kinds).map_err(|_| MALFORMED)?;
-        for (at, value) in rows.iter().enumerate() {
-            let mut out = Vec::new();
-            let kind = kinds[at % kinds.len()];
-            match value {
-                BulkValue::Value(value) => {
-                    bound::put(
-                        &mut out,
-                        value,
-                        kind,
-                        &self.variables.mode,
-                        self.variables.is_utf8(),
-                    )
-                    .ok_or("a parameter cannot be written out: use SET NAMES utf8mb4")?;
-                }
-                BulkValue::Default => out.extend_from_slice(b"DEFAULT"),
-                BulkValue::Ignore => {
-                    return Err("parameters that are to be ignored work on one group only");
-                }
-            }
-            values.push(out);
-        }
-        Ok(Bulk {
-            text,
-            marks,
-            values,
-        })
     }
 
     pub(super) async fn write_bulk(&mut self, bulk: &Bulk, tally: &mut Tally) -> Step<String> {
@@ -167,4 +102,71 @@ impl Session {
         }
         Ok(tally.insert_info())
     }
+}
+
+fn read_bulk(
+    client: &Client,
+    variables: &SessionVariables,
+    prepared: &PreparedStatements,
+    id: u32,
+) -> Result<Bulk, &'static str> {
+    const MALFORMED: &str = "the rows of this execution are not understood";
+    let statement = prepared.statements.get(&id).ok_or(MALFORMED)?;
+    let joined;
+    let payload = match client.is_split() {
+        true => {
+            joined = mysql_wire::packet::joined(client.frame());
+            &joined[..]
+        }
+        false => client.payload(),
+    };
+    let body = payload.get(1..).ok_or(MALFORMED)?;
+    let bulk = BulkExecute::decode(body, statement.params).map_err(|_| MALFORMED)?;
+    if bulk.flags & BULK_UNIT_RESULTS != 0 {
+        return Err("a bulk execution cannot tell what each row did: execute row by row");
+    }
+    let typed = Execute {
+        statement_id: id,
+        flags: 0,
+        iterations: 1,
+        params: statement.params,
+        query_attributes: false,
+        null_bitmap: &[],
+        new_params_bound: true,
+        types: &statement.types,
+        values: &[],
+    };
+    let kinds = typed.param_kinds().map_err(|_| MALFORMED)?;
+    let kinds: Vec<ValueKind> = kinds.iter().map(|it| it.kind).collect();
+    let text = prepared.statement_text(id).to_vec();
+    let marks: Vec<Span> = sqltext::slots(&text, &variables.mode)
+        .iter()
+        .filter(|slot: &&Slot| slot.parameter.is_some())
+        .map(|slot| slot.span)
+        .collect();
+    if kinds.len() != marks.len() {
+        return Err(MALFORMED);
+    }
+    let mut values = Vec::new();
+    let rows = bulk.decode_rows(&kinds).map_err(|_| MALFORMED)?;
+    for (at, value) in rows.iter().enumerate() {
+        let mut out = Vec::new();
+        let kind = kinds[at % kinds.len()];
+        match value {
+            BulkValue::Value(value) => {
+                bound::put(&mut out, value, kind, &variables.mode, variables.is_utf8())
+                    .ok_or("a parameter cannot be written out: use SET NAMES utf8mb4")?;
+            }
+            BulkValue::Default => out.extend_from_slice(b"DEFAULT"),
+            BulkValue::Ignore => {
+                return Err("parameters that are to be ignored work on one group only");
+            }
+        }
+        values.push(out);
+    }
+    Ok(Bulk {
+        text,
+        marks,
+        values,
+    })
 }

@@ -15,8 +15,7 @@ use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::introspection::operator::Answer;
 use crate::per_core::{Core, Handle};
-use crate::place::names;
-use crate::place::{load, run};
+use crate::place::{self, load, names, run};
 use crate::prepared::statements::PreparedStatements;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
@@ -56,7 +55,10 @@ impl Session {
             mode: &self.variables.mode,
             utf8: self.variables.is_utf8(),
         };
-        let spot = plan.spot(&self.statement_of(text, &literals), sharding);
+        let spot = plan.spot(
+            &place::statement_of(&self.variables, text, &literals),
+            sharding,
+        );
         if self.run.has_chosen(shape)
             && let Some(Where::Group(group)) =
                 self.place_chosen(&plan, &spot, shape, text, &snapshot, sharding)

@@ -10,8 +10,7 @@ use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
-use crate::place::ids;
-use crate::place::names;
+use crate::place::{ids, names};
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
 

@@ -190,10 +190,18 @@ impl Session {
                 }
             }
             Job::Execute(id) => match self.bound(id, text) {
-                Some(bound) => self.spot(&plan, text, &bound, sharding),
+                Some(bound) => spot(&self.core, &self.variables, &plan, text, &bound, sharding),
                 None => return Where::Stay,
             },
-            _ => self.spot_of_text(&plan, shape, text, sharding),
+            _ => spot_of_text(
+                &self.core,
+                &self.client,
+                &self.variables,
+                &plan,
+                shape,
+                text,
+                sharding,
+            ),
         };
         if self.run.has_chosen(shape)
             && let Some(place) = self.place_chosen(&plan, &spot, shape, text, snapshot, sharding)
@@ -212,28 +220,6 @@ impl Session {
         )
     }
 
-    fn spot_of_text(&self, plan: &Plan, shape: &Shape, text: &[u8], sharding: &Sharding) -> Spot {
-        let scan = self.core.scan.borrow();
-        let read;
-        // CONNECTION_ID() was replaced in the text behind the scan.
-        let scanned = scan.number == shape.scan && !shape.facts.contains(Facts::CONNECTION_ID);
-        let spans = match scanned && !self.client.is_split() {
-            true => &scan.literals[..],
-            false => {
-                let slots = sqltext::slots(text, &self.variables.mode).into_iter();
-                read = slots.map(|slot: Slot| slot.span).collect::<Vec<_>>();
-                &read[..]
-            }
-        };
-        let literals = Literals {
-            text,
-            spans,
-            mode: &self.variables.mode,
-            utf8: self.variables.is_utf8(),
-        };
-        self.spot(plan, text, &literals, sharding)
-    }
-
     /// The text of a command, with parameters written out; `None` where they are not here.
     pub(crate) fn text_of(&self, job: Job) -> Option<Vec<u8>> {
         match job {
@@ -242,30 +228,6 @@ impl Session {
                 Some(mysql_wire::packet::joined(self.client.frame()).split_off(1))
             }
             _ => Some(self.client.payload()[1..].to_vec()),
-        }
-    }
-
-    /// Where a statement goes that is about to run: the ids that it brings are made known first.
-    fn spot(&self, plan: &Plan, text: &[u8], values: &dyn Values, sharding: &Sharding) -> Spot {
-        let statement = self.statement_of(text, values);
-        let spot = plan.spot(&statement, sharding);
-        debug_assert_eq!(
-            strayed(&self.core, &self.variables, &statement, &spot, sharding),
-            None,
-            "{spot:?}"
-        );
-        match ids::unheard_id(&self.core, plan, &spot, &statement) {
-            Some(_) => Spot::Ids(0),
-            None => spot,
-        }
-    }
-
-    fn statement_of<'a>(&'a self, text: &'a [u8], values: &'a dyn Values) -> Statement<'a> {
-        Statement {
-            text,
-            mode: &self.variables.mode,
-            values,
-            zero_is_value: self.variables.keeps_zeros(),
         }
     }
 
@@ -289,6 +251,71 @@ impl Session {
             Job::Execute(id) => self.bound(id, text)?.written_out(),
             _ => Some(text.to_vec()),
         }
+    }
+}
+
+fn spot_of_text(
+    core: &Core,
+    client: &Client,
+    variables: &SessionVariables,
+    plan: &Plan,
+    shape: &Shape,
+    text: &[u8],
+    sharding: &Sharding,
+) -> Spot {
+    let scan = core.scan.borrow();
+    let read;
+    // CONNECTION_ID() was replaced in the text behind the scan.
+    let scanned = scan.number == shape.scan && !shape.facts.contains(Facts::CONNECTION_ID);
+    let spans = match scanned && !client.is_split() {
+        true => &scan.literals[..],
+        false => {
+            let slots = sqltext::slots(text, &variables.mode).into_iter();
+            read = slots.map(|slot: Slot| slot.span).collect::<Vec<_>>();
+            &read[..]
+        }
+    };
+    let literals = Literals {
+        text,
+        spans,
+        mode: &variables.mode,
+        utf8: variables.is_utf8(),
+    };
+    spot(core, variables, plan, text, &literals, sharding)
+}
+
+/// Where a statement goes that is about to run: the ids that it brings are made known first.
+fn spot(
+    core: &Core,
+    variables: &SessionVariables,
+    plan: &Plan,
+    text: &[u8],
+    values: &dyn Values,
+    sharding: &Sharding,
+) -> Spot {
+    let statement = statement_of(variables, text, values);
+    let spot = plan.spot(&statement, sharding);
+    debug_assert_eq!(
+        strayed(core, variables, &statement, &spot, sharding),
+        None,
+        "{spot:?}"
+    );
+    match ids::unheard_id(core, plan, &spot, &statement) {
+        Some(_) => Spot::Ids(0),
+        None => spot,
+    }
+}
+
+fn statement_of<'a>(
+    variables: &'a SessionVariables,
+    text: &'a [u8],
+    values: &'a dyn Values,
+) -> Statement<'a> {
+    Statement {
+        text,
+        mode: &variables.mode,
+        values,
+        zero_is_value: variables.keeps_zeros(),
     }
 }
 

@@ -10,10 +10,14 @@ use sqltext::{Facts, Verb};
 
 use super::{Where, group, is_planned};
 use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
-use crate::place::names;
+use crate::per_core::Core;
+use crate::place::{self, names};
+use crate::prepared::statements::PreparedStatements;
 use crate::query;
 use crate::session::Session;
+use crate::variables::session_variables::SessionVariables;
 
 impl Session {
     /// Where a text of several statements goes.
@@ -40,7 +44,18 @@ impl Session {
         }
         let mut all = Where::Stay;
         for span in sqltext::statements(text, &self.variables.mode) {
-            match (self.place_one(span.of(text), snapshot, sharding), &all) {
+            match (
+                place_one(
+                    &self.core,
+                    &self.variables,
+                    &self.connections,
+                    &self.prepared,
+                    span.of(text),
+                    snapshot,
+                    sharding,
+                ),
+                &all,
+            ) {
                 (Where::Stay, _) => {}
                 (first @ Where::Group(_), Where::Stay) => all = first,
                 (Where::Group(one), Where::Group(other)) if one.name == other.name => {}
@@ -48,38 +63,6 @@ impl Session {
             }
         }
         all
-    }
-
-    /// Where one of several statements goes.
-    fn place_one(&self, text: &[u8], snapshot: &Snapshot, sharding: &Sharding) -> Where {
-        let shape = self.core.shape(text, &self.variables.mode);
-        if !is_planned(&shape) {
-            return names::place_by_names(
-                &self.variables,
-                &self.connections,
-                &self.prepared,
-                text,
-                &shape,
-                snapshot,
-                sharding,
-            );
-        }
-        let Some(plan) = self.variables.make_plan(text, &shape, snapshot, sharding) else {
-            return Where::Stay;
-        };
-        let slots = sqltext::slots(text, &self.variables.mode);
-        let spans: Vec<_> = slots.iter().map(|slot| slot.span).collect();
-        let literals = Literals {
-            text,
-            spans: &spans,
-            mode: &self.variables.mode,
-            utf8: self.variables.is_utf8(),
-        };
-        match plan.spot(&self.statement_of(text, &literals), sharding) {
-            Spot::Group(name) => group(&name, snapshot),
-            Spot::Anywhere | Spot::AnyOf(_) => Where::Stay,
-            _ => Where::Several,
-        }
     }
 
     /// Runs the statements of the client's text one after the other, up to the first that fails.
@@ -137,5 +120,45 @@ impl Session {
             return self.client.error(&error, &[why]).await;
         }
         Box::pin(self.run_query(shape)).await
+    }
+}
+
+/// Where one of several statements goes.
+fn place_one(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    prepared: &PreparedStatements,
+    text: &[u8],
+    snapshot: &Snapshot,
+    sharding: &Sharding,
+) -> Where {
+    let shape = core.shape(text, &variables.mode);
+    if !is_planned(&shape) {
+        return names::place_by_names(
+            variables,
+            connections,
+            prepared,
+            text,
+            &shape,
+            snapshot,
+            sharding,
+        );
+    }
+    let Some(plan) = variables.make_plan(text, &shape, snapshot, sharding) else {
+        return Where::Stay;
+    };
+    let slots = sqltext::slots(text, &variables.mode);
+    let spans: Vec<_> = slots.iter().map(|slot| slot.span).collect();
+    let literals = Literals {
+        text,
+        spans: &spans,
+        mode: &variables.mode,
+        utf8: variables.is_utf8(),
+    };
+    match plan.spot(&place::statement_of(variables, text, &literals), sharding) {
+        Spot::Group(name) => group(&name, snapshot),
+        Spot::Anywhere | Spot::AnyOf(_) => Where::Stay,
+        _ => Where::Several,
     }
 }

@@ -10,8 +10,7 @@ use crate::client::end::End;
 use crate::connections::group_connections::Held;
 use crate::connections::pin::Pins;
 use crate::execution::exec::{Job, Shape};
-use crate::prepared::prepared_packets;
-use crate::prepared::statements;
+use crate::prepared::{prepared_packets, statements};
 use crate::session::{self, Session};
 use crate::transaction::settle;
 

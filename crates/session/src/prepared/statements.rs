@@ -22,7 +22,7 @@ use crate::consistency::marks;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
-use crate::introspection::listing;
+use crate::introspection::{listing, processlist};
 use crate::per_core::{Core, Handle};
 use crate::place::Texts;
 use crate::prepared::prepared_bytes::{Portion, PreparedBytes};
@@ -30,6 +30,7 @@ use crate::prepared::prepared_packets;
 use crate::query;
 use crate::session::Session;
 use crate::variables::session_variables::SessionVariables;
+use crate::variables::{own_variables, shown};
 
 /// COM_STMT_EXECUTE without parameters: the command, the id, the flags, the number of executions.
 const EXECUTE_BYTES_MIN: usize = 10;
@@ -113,7 +114,7 @@ impl Session {
                 shape.class
             };
         }
-        if self.names_own(&shape) {
+        if own_variables::names_own(&self.client, &shape) {
             // Clients that hear this send the text as it is.
             return self.client.error(&error::NOT_PREPARABLE, &[]).await;
         }
@@ -223,7 +224,13 @@ impl Session {
         if shape.facts.intersects(Facts::KILL | Facts::SHUTDOWN) {
             return Box::pin(self.kill_statement(shape, job)).await;
         }
-        if let Some(full) = self.asks_processlist(&shape, job) {
+        if let Some(full) = processlist::asks_processlist(
+            &self.client,
+            &self.variables,
+            &self.prepared,
+            &shape,
+            job,
+        ) {
             return Box::pin(self.show_processlist(full, job)).await;
         }
         if shape.verb == Verb::Show
@@ -232,7 +239,8 @@ impl Session {
                 .statements
                 .get(&id)
                 .is_none_or(|it| it.params == 0)
-            && let Some(show) = self.shows_values(&shape, job)
+            && let Some(show) =
+                shown::shows_values(&self.client, &self.variables, &self.prepared, &shape, job)
         {
             return Box::pin(self.show_values(show, shape, job)).await;
         }

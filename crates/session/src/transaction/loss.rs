@@ -32,6 +32,7 @@ use crate::session::{self, Session};
 use crate::transaction::outcome::Recovered;
 use crate::transaction::resume::Resume;
 use crate::transaction::state::Transaction;
+use crate::variables::user_variables;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ impl Session {
         }
         let harmless = || {
             let mut cars = run.train.cars.iter();
-            self.may_run_twice(&run.shape, run.job)
+            may_run_twice(&self.client, &self.prepared, &run.shape, run.job)
                 && cars.all(|car| car.shape.class == Class::Read)
         };
         let may = match tried.plan.read_only {
@@ -69,35 +70,6 @@ impl Session {
         match alone && may {
             true => Remedy::Again,
             false => Remedy::Tell,
-        }
-    }
-
-    /// True for a statement outside transactions that may run twice. Of queries only those that call
-    /// nothing unknown, for on a primary a function may write; a view over such a function is not
-    /// seen through.
-    fn may_run_twice(&self, shape: &Shape, job: Job) -> bool {
-        if matches!(job, Job::Prepare(_)) {
-            return true;
-        }
-        if shape.facts.intersects(Facts::MULTIPLE | Facts::ACCOUNTS) || self.client.is_split() {
-            return false;
-        }
-        match (shape.class, shape.verb) {
-            (Class::Read | Class::Show | Class::Set, _) => calls_only_quiet(self.text(job)),
-            (Class::Use | Class::Empty, _) => true,
-            (Class::Transaction, verb) => matches!(
-                verb,
-                Verb::Begin { .. }
-                    | Verb::Commit {
-                        release: None | Some(false),
-                        ..
-                    }
-                    | Verb::Rollback {
-                        release: None | Some(false),
-                        ..
-                    }
-            ),
-            _ => false,
         }
     }
 
@@ -318,6 +290,37 @@ impl Session {
             true => Err(End::Gone),
             false => Ok(()),
         }
+    }
+}
+
+/// True for a statement outside transactions that may run twice. Of queries only those that call
+/// nothing unknown, for on a primary a function may write; a view over such a function is not
+/// seen through.
+fn may_run_twice(client: &Client, prepared: &PreparedStatements, shape: &Shape, job: Job) -> bool {
+    if matches!(job, Job::Prepare(_)) {
+        return true;
+    }
+    if shape.facts.intersects(Facts::MULTIPLE | Facts::ACCOUNTS) || client.is_split() {
+        return false;
+    }
+    match (shape.class, shape.verb) {
+        (Class::Read | Class::Show | Class::Set, _) => {
+            calls_only_quiet(user_variables::text(client, prepared, job))
+        }
+        (Class::Use | Class::Empty, _) => true,
+        (Class::Transaction, verb) => matches!(
+            verb,
+            Verb::Begin { .. }
+                | Verb::Commit {
+                    release: None | Some(false),
+                    ..
+                }
+                | Verb::Rollback {
+                    release: None | Some(false),
+                    ..
+                }
+        ),
+        _ => false,
     }
 }
 

@@ -23,8 +23,8 @@ use crate::counters::count;
 use crate::execution::exec::{Loss, Run, Tried};
 use crate::per_core::Core;
 use crate::session::{self, Session};
-use crate::transaction::loss;
-use crate::transaction::replay;
+use crate::transaction::{loss, replay};
+use crate::variables::user_variables;
 
 /// Looking into the log takes a moment on top of the wait for a primary.
 const LOOK_MS: u64 = 10_000;
@@ -106,7 +106,9 @@ impl Session {
             Known::Lost => return self.once_more(run).await,
             Known::Unknown(why) => return self.tell_unknown(run, tried, loss, &why).await,
         };
-        let text = String::from_utf8_lossy(self.text(run.job)).to_ascii_lowercase();
+        let text =
+            String::from_utf8_lossy(user_variables::text(&self.client, &self.prepared, run.job))
+                .to_ascii_lowercase();
         let Some(rows) = rows.filter(|_| !text.contains("returning")) else {
             let why = "the write has happened, but the log does not tell what it returned";
             return self.tell_unknown(run, tried, loss, why).await;

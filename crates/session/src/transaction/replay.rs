@@ -13,6 +13,7 @@ use mysql_wire::relay::Outcome;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
+use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{Cause, Turn, is_failure};
@@ -73,7 +74,7 @@ impl Session {
             )
         });
         if !matches!(job, Job::Prepare(_)) && log.refused.is_none() {
-            match self.command_to_keep(shape, job, &run.pins) {
+            match command_to_keep(&self.client, &self.prepared, shape, job, &run.pins) {
                 Err(why) => log.refuse(why),
                 Ok(frame) => {
                     log.bytes += frame.len() + std::mem::size_of::<Entry>();
@@ -93,56 +94,6 @@ impl Session {
         }
         log.cover(self.core.shared.live.memory());
         self.connections.current.replay = Some(log);
-    }
-
-    /// The current command as it can be run again, or why it cannot.
-    fn command_to_keep(
-        &self,
-        shape: &Shape,
-        job: Job,
-        pins: &Pins,
-    ) -> Result<Box<[u8]>, &'static str> {
-        let never = Facts::MULTIPLE | Facts::COMPOUND | Facts::LOCAL_INFILE | Facts::XA;
-        let kinds = [
-            (
-                shape.facts.intersects(never),
-                "it has statements that cannot be repeated",
-            ),
-            (shape.class == Class::Call, "it calls a procedure"),
-            (shape.tracking, "it changes what the server reports"),
-            (
-                shape.facts.contains(Facts::USER_VARIABLE),
-                "it uses user variables",
-            ),
-            (
-                !pins.is_empty(),
-                "its connection held more than the transaction",
-            ),
-            (
-                matches!(shape.verb, Verb::Commit { .. }),
-                "it began with COMMIT AND CHAIN",
-            ),
-            (
-                self.client.is_split(),
-                "it has a command of more than 16 MB",
-            ),
-        ];
-        if let Some((_, why)) = kinds.iter().find(|(is, _)| *is) {
-            return Err(why);
-        }
-        match job {
-            Job::Execute(id) => {
-                let payload = self.client.payload();
-                let cursor = payload.get(5).is_some_and(|flags| *flags != 0);
-                let (_, payload) = prepared_packets::execution(&self.client, &self.prepared, id)
-                    .filter(|_| !cursor)
-                    .ok_or("it uses a cursor, long data or a bulk execution")?;
-                let mut frame = Vec::with_capacity(payload.len() + 4);
-                packet::write(&mut frame, &mut 0, &payload);
-                Ok(frame.into())
-            }
-            _ => Ok(self.client.frame().into()),
-        }
     }
 
     /// The connection is lost under an open transaction.
@@ -384,6 +335,54 @@ impl Session {
                 _ => return Ok(Played::Differs(self.prepared.differs(entry))),
             }
         }
+    }
+}
+
+/// The current command as it can be run again, or why it cannot.
+fn command_to_keep(
+    client: &Client,
+    prepared: &PreparedStatements,
+    shape: &Shape,
+    job: Job,
+    pins: &Pins,
+) -> Result<Box<[u8]>, &'static str> {
+    let never = Facts::MULTIPLE | Facts::COMPOUND | Facts::LOCAL_INFILE | Facts::XA;
+    let kinds = [
+        (
+            shape.facts.intersects(never),
+            "it has statements that cannot be repeated",
+        ),
+        (shape.class == Class::Call, "it calls a procedure"),
+        (shape.tracking, "it changes what the server reports"),
+        (
+            shape.facts.contains(Facts::USER_VARIABLE),
+            "it uses user variables",
+        ),
+        (
+            !pins.is_empty(),
+            "its connection held more than the transaction",
+        ),
+        (
+            matches!(shape.verb, Verb::Commit { .. }),
+            "it began with COMMIT AND CHAIN",
+        ),
+        (client.is_split(), "it has a command of more than 16 MB"),
+    ];
+    if let Some((_, why)) = kinds.iter().find(|(is, _)| *is) {
+        return Err(why);
+    }
+    match job {
+        Job::Execute(id) => {
+            let payload = client.payload();
+            let cursor = payload.get(5).is_some_and(|flags| *flags != 0);
+            let (_, payload) = prepared_packets::execution(client, prepared, id)
+                .filter(|_| !cursor)
+                .ok_or("it uses a cursor, long data or a bulk execution")?;
+            let mut frame = Vec::with_capacity(payload.len() + 4);
+            packet::write(&mut frame, &mut 0, &payload);
+            Ok(frame.into())
+        }
+        _ => Ok(client.frame().into()),
     }
 }
 

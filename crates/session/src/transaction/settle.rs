@@ -18,10 +18,8 @@ use crate::introspection::statistics;
 use crate::per_core::{Core, Handle};
 use crate::session::{self, Session};
 use crate::variables::changes::Changes;
-use crate::variables::defaults;
-use crate::variables::diagnostics;
-use crate::variables::insert_id;
 use crate::variables::session_variables::SessionVariables;
+use crate::variables::{defaults, diagnostics, insert_id};
 
 impl Session {
     /// Takes note of a complete reply and keeps or gives back the connection.

@@ -14,11 +14,13 @@ use sqltext::{Facts, Scope, Verb};
 use std::rc::Rc;
 
 use crate::authentication::login::SessionUser;
+use crate::client::Client;
 use crate::execution::exec::{Job, Run, Shape};
 use crate::per_core::{Core, Handle};
-use crate::session::{self, Session};
-use crate::variables::assigned;
+use crate::prepared::statements::PreparedStatements;
+use crate::session::{self};
 use crate::variables::session_variables::SessionVariables;
+use crate::variables::{assigned, user_variables};
 
 /// Both are set by SET GLOBAL TRANSACTION; a server has them under one of the names at least.
 const TRANSACTION: [&str; 4] = [
@@ -41,56 +43,62 @@ const OF_LOGIN: [&str; 6] = [
     "collation_database",
 ];
 
-impl Session {
-    /// What the global variables are that the text is about to set.
-    pub(crate) async fn ask_globals(
-        &self,
-        connection: &mut Connection,
-        shape: &Shape,
-        job: Job,
-    ) -> Vec<Global> {
-        let mut before = Vec::new();
-        for name in self.globals(shape, job) {
-            let query = format!("SELECT @@global.{name}, @@session.{name}");
-            match connection.ask(query.as_bytes()).await {
-                Ok(values) => before.extend(values.first().map(|value| Global {
-                    name: name.into(),
-                    value: value[..].into(),
-                })),
-                // No session has it.
-                Err(ConnectionError::Refused { .. }) => {}
-                // The statement itself will find that out.
-                Err(_) => break,
-            }
+/// What the global variables are that the text is about to set.
+pub(crate) async fn ask_globals(
+    client: &Client,
+    variables: &SessionVariables,
+    prepared: &PreparedStatements,
+    connection: &mut Connection,
+    shape: &Shape,
+    job: Job,
+) -> Vec<Global> {
+    let mut before = Vec::new();
+    for name in globals(client, variables, prepared, shape, job) {
+        let query = format!("SELECT @@global.{name}, @@session.{name}");
+        match connection.ask(query.as_bytes()).await {
+            Ok(values) => before.extend(values.first().map(|value| Global {
+                name: name.into(),
+                value: value[..].into(),
+            })),
+            // No session has it.
+            Err(ConnectionError::Refused { .. }) => {}
+            // The statement itself will find that out.
+            Err(_) => break,
         }
-        before
     }
+    before
+}
 
-    /// The global variables that the text sets.
-    fn globals(&self, shape: &Shape, job: Job) -> Vec<String> {
-        if matches!(shape.verb, Verb::SetTransaction { global: true, .. }) {
-            return TRANSACTION.map(str::to_owned).to_vec();
-        }
-        let mut names = Vec::new();
-        for statement in self.text(job).split(|byte| *byte == b';') {
-            for item in sqltext::assignments(statement.trim_ascii_start(), &self.variables.mode) {
-                let global = matches!(item.scope, Scope::Global | Scope::Persist);
-                let name = item.name.into_owned();
-                let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-                let moves = classify(&name) == Tracked::State && !OF_LOGIN.contains(&&*name);
-                // What clients hear of their session is theirs by login, too.
-                let shown = TRACKING.contains(&&*name);
-                if global && (moves || shown) && name.bytes().all(word) {
-                    names.push(name);
-                }
+/// The global variables that the text sets.
+fn globals(
+    client: &Client,
+    variables: &SessionVariables,
+    prepared: &PreparedStatements,
+    shape: &Shape,
+    job: Job,
+) -> Vec<String> {
+    if matches!(shape.verb, Verb::SetTransaction { global: true, .. }) {
+        return TRANSACTION.map(str::to_owned).to_vec();
+    }
+    let mut names = Vec::new();
+    for statement in user_variables::text(client, prepared, job).split(|byte| *byte == b';') {
+        for item in sqltext::assignments(statement.trim_ascii_start(), &variables.mode) {
+            let global = matches!(item.scope, Scope::Global | Scope::Persist);
+            let name = item.name.into_owned();
+            let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+            let moves = classify(&name) == Tracked::State && !OF_LOGIN.contains(&&*name);
+            // What clients hear of their session is theirs by login, too.
+            let shown = TRACKING.contains(&&*name);
+            if global && (moves || shown) && name.bytes().all(word) {
+                names.push(name);
             }
         }
-        if names.iter().any(|name| COLLATION.contains(&&**name)) {
-            names.retain(|name| !COLLATION.contains(&&**name));
-            names.extend(COLLATION.map(str::to_owned));
-        }
-        names
     }
+    if names.iter().any(|name| COLLATION.contains(&&**name)) {
+        names.retain(|name| !COLLATION.contains(&&**name));
+        names.extend(COLLATION.map(str::to_owned));
+    }
+    names
 }
 
 /// True for a text that may set global variables.

@@ -22,7 +22,7 @@ use crate::per_core::Handle;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
-use crate::variables::user_variables;
+use crate::variables::{self, user_variables};
 
 /// Leaves no warnings on either engine: it has a table, though an empty one.
 const FORGET_WARNINGS: &[u8] = b"SELECT 1 FROM (SELECT 1) one LIMIT 0";
@@ -176,7 +176,7 @@ impl Session {
     /// Runs a statement that asks for diagnostics whose connection is gone.
     pub(crate) async fn recall(&mut self, shape: Shape, job: Job) -> Result<(), End> {
         self.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
-        let text = self.text(job);
+        let text = variables::user_variables::text(&self.client, &self.prepared, job);
         let warnings = self.variables.diagnostics.rows.as_deref();
         if let (Some(show), Some(all)) = (
             sqltext::show_diagnostics(text, &self.variables.mode),
@@ -227,7 +227,12 @@ impl Session {
             false => (false, None),
         };
         shape.facts -= Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS;
-        user_variables::leave_text(&self.core, &self.variables, &mut shape, self.text(job));
+        user_variables::leave_text(
+            &self.core,
+            &self.variables,
+            &mut shape,
+            variables::user_variables::text(&self.client, &self.prepared, job),
+        );
         let done = match job {
             Job::Frame(_) if !self.client.is_split() => {
                 self.client.replace_text(&text);

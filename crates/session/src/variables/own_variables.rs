@@ -92,12 +92,6 @@ fn switch(name: String, text: String) -> Result<bool, Refused> {
 }
 
 impl Session {
-    /// True for a SET or SELECT that names a variable of Heddle's own.
-    pub(crate) fn names_own(&self, shape: &Shape) -> bool {
-        let asks = shape.verb == Verb::Select && shape.facts.contains(Facts::SYSTEM_VARIABLE);
-        (asks || shape.class == Class::Set) && mentions_own(&self.client.payload()[1..])
-    }
-
     /// Answers such a statement. `None`: it is the server's after all.
     pub(crate) async fn own_variables(&mut self, shape: &Shape) -> Option<Result<(), End>> {
         if shape.class == Class::Set {
@@ -219,6 +213,12 @@ impl Session {
             )
             .await
     }
+}
+
+/// True for a SET or SELECT that names a variable of Heddle's own.
+pub(crate) fn names_own(client: &Client, shape: &Shape) -> bool {
+    let asks = shape.verb == Verb::Select && shape.facts.contains(Facts::SYSTEM_VARIABLE);
+    (asks || shape.class == Class::Set) && mentions_own(&client.payload()[1..])
 }
 
 impl StatementRun {

@@ -23,9 +23,11 @@ use crate::consistency::reads;
 use crate::execution::exec::{Job, Shape};
 use crate::introspection::listing::{Column, rows_alone};
 use crate::introspection::processlist::{Row, columns, encoded};
+use crate::prepared::statements::PreparedStatements;
 use crate::session::{self, Session};
 use crate::transaction::settle;
 use crate::variables::session_variables::SessionVariables;
+use crate::variables::user_variables;
 
 /// Status variables that tell of the client's own connection.
 const OWN_STATUS: [&str; 6] = [
@@ -96,17 +98,6 @@ fn wants_counts(filter: &ShowFilter) -> bool {
 }
 
 impl Session {
-    /// What the current text shows of the client's connection, if it does.
-    pub(crate) fn shows_values(&self, shape: &Shape, job: Job) -> Option<ShowValues> {
-        let single = !shape.facts.contains(Facts::MULTIPLE);
-        let show = sqltext::show_values(self.text(job), &self.variables.mode).filter(|_| single)?;
-        match show.status {
-            true => !show.global,
-            false => wants(&show.filter, &OWN_VARIABLES),
-        }
-        .then_some(show)
-    }
-
     /// Answers a SHOW STATUS or SHOW VARIABLES.
     pub(crate) async fn show_values(
         &mut self,
@@ -124,7 +115,7 @@ impl Session {
         }
         let text = match &show.filter {
             ShowFilter::Where(..) => show.unfiltered().into_bytes(),
-            _ => self.text(job).to_vec(),
+            _ => user_variables::text(&self.client, &self.prepared, job).to_vec(),
         };
         let Some(table) = self.ask_here(&shape, &text).await? else {
             return Ok(());
@@ -139,7 +130,9 @@ impl Session {
             }
         }
         if let ShowFilter::Where(condition, _) = &show.filter {
-            let condition = condition.of(self.text(job)).to_vec();
+            let condition = condition
+                .of(user_variables::text(&self.client, &self.prepared, job))
+                .to_vec();
             let mut query = of_rows(&rows).into_bytes();
             query.extend_from_slice(b" WHERE ");
             query.extend_from_slice(&condition);
@@ -288,6 +281,24 @@ impl Session {
         }
         Ok(asked?)
     }
+}
+
+/// What the current text shows of the client's connection, if it does.
+pub(crate) fn shows_values(
+    client: &Client,
+    variables: &SessionVariables,
+    prepared: &PreparedStatements,
+    shape: &Shape,
+    job: Job,
+) -> Option<ShowValues> {
+    let single = !shape.facts.contains(Facts::MULTIPLE);
+    let show = sqltext::show_values(user_variables::text(client, prepared, job), &variables.mode)
+        .filter(|_| single)?;
+    match show.status {
+        true => !show.global,
+        false => wants(&show.filter, &OWN_VARIABLES),
+    }
+    .then_some(show)
 }
 
 /// The current text has the session's counts begin anew.

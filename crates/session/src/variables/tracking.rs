@@ -11,7 +11,6 @@ use mysql_wire::status::Status;
 use sqltext::{Class, Facts};
 
 use crate::execution::exec::Shape;
-use crate::session::Session;
 use crate::variables::assigned;
 use crate::variables::changes::Changes;
 use crate::variables::session_variables::SessionVariables;
@@ -56,7 +55,7 @@ fn find(text: &[u8], word: &[u8]) -> Option<usize> {
         .position(|part| part.eq_ignore_ascii_case(word))
 }
 
-impl Session {
+impl SessionVariables {
     /// After it: takes note of what it changed, and has everything reported again.
     pub(crate) async fn take_tracking_back(
         &mut self,
@@ -65,17 +64,16 @@ impl Session {
         changes: &mut Changes,
     ) -> Result<(), ConnectionError> {
         if assigned::may_assign(shape) {
-            let gtids =
-                matches!(&self.variables.tracking, Some(Shown::Asked(asked)) if asked.gtids);
-            let asking = connection.ask_tracking(gtids, self.variables.in_transaction());
+            let gtids = matches!(&self.tracking, Some(Shown::Asked(asked)) if asked.gtids);
+            let asking = connection.ask_tracking(gtids, self.in_transaction());
             let (shown, database) = asking.await?;
-            self.variables.tracking = (shown != *connection.shown()).then_some(shown);
+            self.tracking = (shown != *connection.shown()).then_some(shown);
             let state = changes.state.as_ref().unwrap_or(connection.state());
             if state.database() != database.as_deref() {
                 changes.state = Some(state.with_database(database.as_deref()));
             }
         }
-        connection.track_all(self.variables.in_transaction()).await
+        connection.track_all(self.in_transaction()).await
     }
 }
 

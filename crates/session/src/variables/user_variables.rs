@@ -16,8 +16,10 @@ use backend::{
 };
 use sqltext::{Digest, Facts, Literal, Scope, UserVariables, Verb};
 
+use crate::client::Client;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::{Core, Handle};
+use crate::prepared::statements::PreparedStatements;
 use crate::session::Session;
 use crate::variables::insert_id;
 use crate::variables::session_variables::SessionVariables;
@@ -110,74 +112,6 @@ impl Variables {
 }
 
 impl Session {
-    /// Brings to the connection the values that the statement may ask for.
-    pub(crate) async fn bring_values(
-        &mut self,
-        connection: &mut Connection,
-        shape: &Shape,
-        job: Job,
-    ) -> Result<(), ConnectionError> {
-        if variables_differ(&self.handle, &self.variables, connection, shape) {
-            Box::pin(self.move_variables(connection, shape, job)).await?;
-        }
-        if insert_id::needs_insert_id(shape) {
-            Box::pin(insert_id::move_insert_id(
-                &self.handle,
-                &mut self.variables,
-                connection,
-            ))
-            .await?;
-        }
-        Ok(())
-    }
-
-    /// Makes the connection's variables those of the session.
-    pub(crate) async fn move_variables(
-        &mut self,
-        connection: &mut Connection,
-        shape: &Shape,
-        job: Job,
-    ) -> Result<(), ConnectionError> {
-        let named = match shape.facts.contains(Facts::USER_VARIABLE) {
-            true => sqltext::user_variables(self.text(job), &self.variables.mode),
-            false => UserVariables::default(),
-        };
-        let id = self.handle.id;
-        let placed = connection.variables.take();
-        let shared = connection.owner.session != 0 && connection.owner.session != id;
-        let foreign = placed.as_ref().is_some_and(|placed| placed.session != id);
-        let none = BTreeMap::new();
-        let values = self
-            .variables
-            .user_variables
-            .as_ref()
-            .map_or(&none, |own| &own.values);
-        let mut set: BTreeMap<&str, Option<&Value>> = BTreeMap::new();
-        if shared || foreign {
-            // Somebody's routine may have assigned what nobody saw.
-            let read = named.list.iter().filter(|variable| variable.read);
-            set.extend(read.map(|variable| (&*variable.name, None)));
-        }
-        let names = placed.iter().flat_map(|placed| &placed.names);
-        set.extend(names.map(|name| (&**name, None)));
-        set.extend(values.iter().map(|(name, value)| (&**name, Some(value))));
-        let all: Vec<_> = set.iter().map(|(name, value)| (*name, *value)).collect();
-        if !all.is_empty() {
-            connection.set_variables(&all).await?;
-        }
-        let names: BTreeSet<Box<str>> = values.keys().cloned().collect();
-        let connection_id = connection.id;
-        connection.variables = self.variables.user_variables.as_mut().map(|own| {
-            own.home = connection_id;
-            Box::new(Placed {
-                session: id,
-                version: own.version,
-                names,
-            })
-        });
-        Ok(())
-    }
-
     /// After a statement that names variables: which of them it may have assigned. True when the
     /// session must stay on the connection.
     pub(crate) fn note_variables(
@@ -187,7 +121,7 @@ impl Session {
         job: Job,
         failed: bool,
     ) -> bool {
-        let text = self.text(job);
+        let text = text(&self.client, &self.prepared, job);
         let named = sqltext::user_variables(text, &self.variables.mode);
         let assigned = || named.list.iter().filter(|variable| variable.assigned);
         let literals = match failed {
@@ -218,21 +152,99 @@ impl Session {
         }
         named.odd || many
     }
+}
 
-    /// The name of a statement's shape; `None` where there is no text, or a huge one.
-    pub(crate) fn digest(&self, shape: &Shape, job: Job) -> Option<Digest> {
-        let whole = matches!(job, Job::Execute(_)) || !self.client.is_split();
-        let text = self.text(job);
-        let shown = shape.hash != 0 && whole && text.len() <= DIGEST_TEXT_MAX;
-        shown.then(|| self.core.digests.of(shape.hash, text, &self.variables.mode))
+/// Brings to the connection the values that the statement may ask for.
+pub(crate) async fn bring_values(
+    handle: &Handle,
+    client: &Client,
+    variables: &mut SessionVariables,
+    prepared: &PreparedStatements,
+    connection: &mut Connection,
+    shape: &Shape,
+    job: Job,
+) -> Result<(), ConnectionError> {
+    if variables_differ(handle, variables, connection, shape) {
+        Box::pin(move_variables(
+            handle, client, variables, prepared, connection, shape, job,
+        ))
+        .await?;
     }
+    if insert_id::needs_insert_id(shape) {
+        Box::pin(insert_id::move_insert_id(handle, variables, connection)).await?;
+    }
+    Ok(())
+}
 
-    /// The text that a job runs.
-    pub(crate) fn text(&self, job: Job) -> &[u8] {
-        match job {
-            Job::Execute(id) => self.prepared.statement_text(id),
-            _ => self.client.payload().get(1..).unwrap_or_default(),
-        }
+/// Makes the connection's variables those of the session.
+pub(crate) async fn move_variables(
+    handle: &Handle,
+    client: &Client,
+    variables: &mut SessionVariables,
+    prepared: &PreparedStatements,
+    connection: &mut Connection,
+    shape: &Shape,
+    job: Job,
+) -> Result<(), ConnectionError> {
+    let named = match shape.facts.contains(Facts::USER_VARIABLE) {
+        true => sqltext::user_variables(text(client, prepared, job), &variables.mode),
+        false => UserVariables::default(),
+    };
+    let id = handle.id;
+    let placed = connection.variables.take();
+    let shared = connection.owner.session != 0 && connection.owner.session != id;
+    let foreign = placed.as_ref().is_some_and(|placed| placed.session != id);
+    let none = BTreeMap::new();
+    let values = variables
+        .user_variables
+        .as_ref()
+        .map_or(&none, |own| &own.values);
+    let mut set: BTreeMap<&str, Option<&Value>> = BTreeMap::new();
+    if shared || foreign {
+        // Somebody's routine may have assigned what nobody saw.
+        let read = named.list.iter().filter(|variable| variable.read);
+        set.extend(read.map(|variable| (&*variable.name, None)));
+    }
+    let names = placed.iter().flat_map(|placed| &placed.names);
+    set.extend(names.map(|name| (&**name, None)));
+    set.extend(values.iter().map(|(name, value)| (&**name, Some(value))));
+    let all: Vec<_> = set.iter().map(|(name, value)| (*name, *value)).collect();
+    if !all.is_empty() {
+        connection.set_variables(&all).await?;
+    }
+    let names: BTreeSet<Box<str>> = values.keys().cloned().collect();
+    let connection_id = connection.id;
+    connection.variables = variables.user_variables.as_mut().map(|own| {
+        own.home = connection_id;
+        Box::new(Placed {
+            session: id,
+            version: own.version,
+            names,
+        })
+    });
+    Ok(())
+}
+
+/// The name of a statement's shape; `None` where there is no text, or a huge one.
+pub(crate) fn digest(
+    core: &Core,
+    client: &Client,
+    variables: &SessionVariables,
+    prepared: &PreparedStatements,
+    shape: &Shape,
+    job: Job,
+) -> Option<Digest> {
+    let whole = matches!(job, Job::Execute(_)) || !client.is_split();
+    let text = text(client, prepared, job);
+    let shown = shape.hash != 0 && whole && text.len() <= DIGEST_TEXT_MAX;
+    shown.then(|| core.digests.of(shape.hash, text, &variables.mode))
+}
+
+/// The text that a job runs.
+pub(crate) fn text<'a>(client: &'a Client, prepared: &'a PreparedStatements, job: Job) -> &'a [u8] {
+    match job {
+        Job::Execute(id) => prepared.statement_text(id),
+        _ => client.payload().get(1..).unwrap_or_default(),
     }
 }
 
@@ -276,7 +288,7 @@ impl SessionVariables {
     }
 }
 
-/// True when the statement needs [`Session::move_variables`] on this connection.
+/// True when the statement needs [`move_variables`] on this connection.
 pub(crate) fn variables_differ(
     handle: &Handle,
     variables: &SessionVariables,
