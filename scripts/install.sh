@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs and that are missing. Says nothing when
-# nothing is missing. Usage: scripts/install.sh build|run|test|bench|tpcc|fuzz|compat
+# nothing is missing. Usage: scripts/install.sh build|run|test|packaging|bench|tpcc|fuzz|compat
 #
 # A database or proxy that we install is for our own children only: the distribution's service
 # is kept from starting, now and at the next boot. A service that was there before is left alone.
@@ -104,8 +104,14 @@ case $purpose in
     need_php_mysql
     need python3 python3
     need_python_venv
+    if ! need_python_module yaml; then missing+=(python3-yaml); fi
     need curl curl
     need_memcached_clients
+    ;;
+  packaging)
+    need mariadb-server mariadbd
+    need python3 python3
+    if ! need_python_module yaml; then missing+=(python3-yaml); fi
     ;;
   compat)
     need mariadb-server mariadbd
@@ -153,7 +159,7 @@ case $purpose in
     need g++ c++ g++ clang++
     ;;
   *)
-    echo "usage: scripts/install.sh build|run|test|bench|tpcc|fuzz|compat" >&2
+    echo "usage: scripts/install.sh build|run|test|packaging|bench|tpcc|fuzz|compat" >&2
     exit 2
     ;;
 esac
