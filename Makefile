@@ -6,7 +6,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package tar image sbom check test test-packaging test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-xa bench-consistency bench-connect bench-pipeline bench-idle compat compat-kv fuzz soak clean
+.PHONY: help run build package tar image sbom docs check test test-packaging test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-xa bench-consistency bench-connect bench-pipeline bench-idle compat compat-kv fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ image: build ## an OCI image of it in dist/, for docker load (SOURCE=URL of the 
 sbom: ## what the program is made of in dist/, as CycloneDX JSON
 	@scripts/install.sh build
 	@scripts/sbom.py dist/heddle_$(VERSION)_$(shell uname -m).cdx.json
+
+docs: ## the pages as a book in target/book, its links checked (mdbook makes it: cargo install mdbook)
+	$(CARGO) test --quiet --workspace --test house_rules links
+	@scripts/book.py $(TARGET_DIR)/book
 
 check: ## formatting, lints, house rules, unit tests: under two minutes when warm
 	@scripts/install.sh build
