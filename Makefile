@@ -78,6 +78,7 @@ bench-idle: build ## memory and server connections of 10,000 idle clients (CLIEN
 compat: build ## real drivers and their own test suites, straight and through Heddle (ONLY=name,… picks; FLAGS="--tls --engine mysql --mysqld PATH")
 	@scripts/install.sh compat
 	@python3 test/compat/run.py $(if $(ONLY),--only $(ONLY),--suites) $(FLAGS)
+	@$(if $(ONLY),,python3 test/compat/applications.py)
 
 compat-kv: build ## memcached's clients in six languages against memcached and against the key-value door (ONLY=name,…; MEMCACHED_SOURCE=DIR: memcached's own tests, too)
 	@scripts/install.sh compat

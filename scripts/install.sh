@@ -24,9 +24,11 @@ need() {
   missing+=("$package")
 }
 
-need_php_mysql() {
-  if has php && php -m 2>/dev/null | grep -qi '^pdo_mysql$'; then return; fi
-  missing+=(php-mysql)
+# need_php PACKAGE MODULE
+need_php() {
+  # Not grep -q: it leaves early, and php would be said to have failed.
+  if has php && php -m 2>/dev/null | grep -i "^$2\$" >/dev/null; then return; fi
+  missing+=("$1")
 }
 
 # protoc reads the types that every schema builds on from files beside it, which are another package.
@@ -43,7 +45,7 @@ need_python_venv() {
 need_memcached_clients() {
   need memcached memcached
   need libmemcached-tools memccapable memcapable
-  if ! { has php && php -m 2>/dev/null | grep -qi '^memcached$'; }; then missing+=(php-memcached); fi
+  need_php php-memcached memcached
   if ! need_python_module pymemcache; then missing+=(python3-pymemcache); fi
   if ! need_python_module memcache; then missing+=(python3-memcache); fi
 }
@@ -101,7 +103,7 @@ case $purpose in
     need etcd-client etcdctl
     need strace strace
     need php-cli php
-    need_php_mysql
+    need_php php-mysql pdo_mysql
     need python3 python3
     need_python_venv
     if ! need_python_module yaml; then missing+=(python3-yaml); fi
@@ -117,7 +119,8 @@ case $purpose in
     need mariadb-server mariadbd
     need mariadb-client mariadb
     need php-cli php
-    need_php_mysql
+    need_php php-mysql pdo_mysql
+    need_php php-xml xmlreader
     need python3 python3
     need_python_venv
     need pkg-config pkg-config
