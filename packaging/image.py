@@ -242,7 +242,7 @@ def image(program, version, source):
     tar = root_of(program, mtime).tar()
     layout = Layout()
     # No time stands in the header of the compressed layer.
-    layer = layout.blob("application/vnd.oci.image.layer.v1.tar+gzip", gzip.compress(tar, 9, mtime=0))
+    layer = layout.blob("application/vnd.oci.image.layer.v1.tar+gzip", gzip.compress(tar, 6, mtime=0))
     config = layout.blob("application/vnd.oci.image.config.v1+json",
                          as_json(configuration(processor, digest(tar), created, marks)))
     manifest_type = "application/vnd.oci.image.manifest.v1+json"
