@@ -112,6 +112,10 @@ case $purpose in
     ;;
   packaging)
     need mariadb-server mariadbd
+    need mariadb-client mariadb
+    need etcd-server etcd
+    need iproute2 ip
+    need curl curl
     need python3 python3
     if ! need_python_module yaml; then missing+=(python3-yaml); fi
     ;;
