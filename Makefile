@@ -3,9 +3,10 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package check test test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-xa bench-consistency bench-connect bench-pipeline bench-idle compat compat-kv fuzz soak clean
+.PHONY: help run build package tar image sbom docs check test test-packaging test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-xa bench-consistency bench-connect bench-pipeline bench-idle compat compat-kv fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +23,20 @@ build: ## bin/heddle, release profile
 package: build ## a Debian package of it in dist/
 	@scripts/package.sh bin/heddle dist
 
+tar: build ## the program in a tar, in dist/
+	@scripts/tar.sh bin/heddle dist
+
+image: build ## an OCI image of it in dist/, for docker load (SOURCE=URL of the sources, for its labels)
+	@packaging/image.py bin/heddle dist $(if $(SOURCE),--source "$(SOURCE)")
+
+sbom: ## what the program is made of in dist/, as CycloneDX JSON
+	@scripts/install.sh build
+	@scripts/sbom.py dist/heddle_$(VERSION)_$(shell uname -m).cdx.json
+
+docs: ## the pages as a book in target/book, its links checked (mdbook makes it: cargo install mdbook)
+	$(CARGO) test --quiet --workspace --test house_rules links
+	@scripts/book.py $(TARGET_DIR)/book
+
 check: ## formatting, lints, house rules, unit tests: under two minutes when warm
 	@scripts/install.sh build
 	$(CARGO) fmt --all --check
@@ -34,6 +49,10 @@ check: ## formatting, lints, house rules, unit tests: under two minutes when war
 test: ## what CI runs: the checks, then every test, on real servers
 	@scripts/install.sh test
 	@scripts/test.sh
+
+test-packaging: build ## the image, compose.yaml, the manifests for Kubernetes, the workflows, the list of crates
+	@scripts/install.sh packaging
+	@python3 -m unittest discover -s packaging/tests
 
 bench-door: build ## CPU, throughput, p99, memory: direct, HAProxy, Heddle in turns (ROUNDS=1 SECONDS=3 for a quick look)
 	@scripts/install.sh bench
@@ -59,6 +78,7 @@ bench-idle: build ## memory and server connections of 10,000 idle clients (CLIEN
 compat: build ## real drivers and their own test suites, straight and through Heddle (ONLY=name,… picks; FLAGS="--tls --engine mysql --mysqld PATH")
 	@scripts/install.sh compat
 	@python3 test/compat/run.py $(if $(ONLY),--only $(ONLY),--suites) $(FLAGS)
+	@$(if $(ONLY),,python3 test/compat/applications.py)
 
 compat-kv: build ## memcached's clients in six languages against memcached and against the key-value door (ONLY=name,…; MEMCACHED_SOURCE=DIR: memcached's own tests, too)
 	@scripts/install.sh compat

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs and that are missing. Says nothing when
-# nothing is missing. Usage: scripts/install.sh build|run|test|bench|tpcc|fuzz|compat
+# nothing is missing. Usage: scripts/install.sh build|run|test|packaging|bench|tpcc|fuzz|compat
 #
 # A database or proxy that we install is for our own children only: the distribution's service
 # is kept from starting, now and at the next boot. A service that was there before is left alone.
@@ -24,9 +24,11 @@ need() {
   missing+=("$package")
 }
 
-need_php_mysql() {
-  if has php && php -m 2>/dev/null | grep -qi '^pdo_mysql$'; then return; fi
-  missing+=(php-mysql)
+# need_php PACKAGE MODULE
+need_php() {
+  # Not grep -q: it leaves early, and php would be said to have failed.
+  if has php && php -m 2>/dev/null | grep -i "^$2\$" >/dev/null; then return; fi
+  missing+=("$1")
 }
 
 # protoc reads the types that every schema builds on from files beside it, which are another package.
@@ -43,7 +45,7 @@ need_python_venv() {
 need_memcached_clients() {
   need memcached memcached
   need libmemcached-tools memccapable memcapable
-  if ! { has php && php -m 2>/dev/null | grep -qi '^memcached$'; }; then missing+=(php-memcached); fi
+  need_php php-memcached memcached
   if ! need_python_module pymemcache; then missing+=(python3-pymemcache); fi
   if ! need_python_module memcache; then missing+=(python3-memcache); fi
 }
@@ -101,17 +103,28 @@ case $purpose in
     need etcd-client etcdctl
     need strace strace
     need php-cli php
-    need_php_mysql
+    need_php php-mysql pdo_mysql
     need python3 python3
     need_python_venv
+    if ! need_python_module yaml; then missing+=(python3-yaml); fi
     need curl curl
     need_memcached_clients
+    ;;
+  packaging)
+    need mariadb-server mariadbd
+    need mariadb-client mariadb
+    need etcd-server etcd
+    need iproute2 ip
+    need curl curl
+    need python3 python3
+    if ! need_python_module yaml; then missing+=(python3-yaml); fi
     ;;
   compat)
     need mariadb-server mariadbd
     need mariadb-client mariadb
     need php-cli php
-    need_php_mysql
+    need_php php-mysql pdo_mysql
+    need_php php-xml xmlreader
     need python3 python3
     need_python_venv
     need pkg-config pkg-config
@@ -153,7 +166,7 @@ case $purpose in
     need g++ c++ g++ clang++
     ;;
   *)
-    echo "usage: scripts/install.sh build|run|test|bench|tpcc|fuzz|compat" >&2
+    echo "usage: scripts/install.sh build|run|test|packaging|bench|tpcc|fuzz|compat" >&2
     exit 2
     ;;
 esac

@@ -31,6 +31,7 @@ if "$cargo" build --locked --quiet --package heddle; then
     cat "$log.tour"
     failed_steps+=("scripts/tour.py")
   fi
+  step env HEDDLE_BIN="$target/debug/heddle" python3 -m unittest discover -s packaging/tests
   # What differs is shown; the sum below counts Rust's tests only.
   step python3 test/compat/run.py --quick --heddle "$target/debug/heddle"
 fi

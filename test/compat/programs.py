@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from tools import HERE, Go, Java, Missing, Node, Python, Rust, program
+from tools import HERE, Go, Java, Missing, Node, Python, Rust, program, unpacked
 
 PYTHON, NODE, JAVA, GO, RUST = Python(), Node(), Java(), Go(), Rust()
 GO_ORM, RUST_ORM = Go("go-orm"), Rust("rust-orm", "compat-orm")
@@ -52,6 +52,15 @@ def php_library(script, package, autoload, *extensions):
         command = [php(script, extension)()[0] for extension in extensions][-1]
         text = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True).stdout
         return command, text.split("+")[0].split("-")[0] or "?"
+    return prepare
+
+
+def php_application(script, variable, *packages):
+    """A program over an application that Debian has; `variable` tells it the folder of the application's files."""
+    def prepare():
+        command, _ = php(script, "mysqli")()
+        folder, version = unpacked(*packages)
+        return ["env", f"{variable}={folder}/usr/share/{packages[0]}", *command], version
     return prepare
 
 
@@ -133,6 +142,8 @@ PROGRAMS = [
     Program("pdo", "PHP PDO", php("pdo.php", "pdo_mysql"), quick=True),
     Program("doctrine", "Doctrine DBAL", php_library("doctrine.php", "php-doctrine-dbal", "Doctrine/DBAL/autoload.php", "mysqli", "pdo_mysql"), tls=False),
     Program("eloquent", "Laravel Eloquent", php_library("eloquent.php", "php-illuminate-database", "Illuminate/Database/autoload.php", "pdo_mysql")),
+    Program("wordpress", "WordPress", php_application("wordpress.php", "WORDPRESS", "wordpress")),
+    Program("mediawiki", "MediaWiki", php_application("mediawiki.php", "MEDIAWIKI", "mediawiki", "mediawiki-classes")),
     Program("client", "mariadb client", shell("client.sh", CLIENT), quick=True),
     Program("dump", "mariadb-dump", shell("dump.sh", DUMP, CLIENT), quick=True),
     Program("pymysql", "PyMySQL", python("pymysql_program.py", "PyMySQL", "cryptography"), quick=True),
@@ -159,6 +170,7 @@ PROGRAMS = [
     Program("mariadb-java", "MariaDB Connector/J", java("compat.MariaDb", "mariadb-java-client"),
             known_mysql={"wrong_login": RSA}),
     Program("hibernate", "Hibernate", java("compat.Hibernate", "hibernate-core")),
+    Program("spring", "Spring JDBC", java("compat.Spring", "spring-jdbc")),
     Program("jooq", "jOOQ", java("compat.Jooq", "jooq")),
     Program("go", "go-sql-driver/mysql", go),
     Program("rust", "Rust mysql_async", rust, tls=False),

@@ -36,6 +36,25 @@ def program(name, package):
     return path
 
 
+def unpacked(*packages):
+    """(folder, version of the first) of Debian packages that are fetched and unpacked, not installed: an application's
+    package would bring a web server along."""
+    folder = os.path.join(CACHE, "debian", packages[0])
+    noted = os.path.join(folder, "VERSION")
+    if not os.path.exists(noted):
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        _run([program("apt-get", "apt"), "download", "--quiet", *packages], "apt-get download " + " ".join(packages), cwd=folder)
+        for archive in glob.glob(os.path.join(folder, "*.deb")):
+            _run(["dpkg-deb", "--extract", archive, folder], archive)
+        [first] = glob.glob(os.path.join(folder, f"{packages[0]}_*.deb"))
+        version = _run(["dpkg-deb", "--field", first, "Version"], first).strip()
+        with open(noted, "w", encoding="utf-8") as file:
+            file.write(version.split(":")[-1].split("+")[0].split("-")[0])
+    with open(noted, encoding="utf-8") as file:
+        return folder, file.read()
+
+
 class Python:
     """A virtual environment; a package is installed when something first asks for it."""
 
@@ -138,6 +157,14 @@ class Go:
         target = os.path.join(CACHE, self.folder, "program")
         _run([go, "build", "-o", target, "."], "go build", cwd=os.path.join(HERE, self.folder))
         return target
+
+    def build(self, source, folder):
+        """Another program with the same modules, built from one file into a folder."""
+        for name in ("go.mod", "go.sum"):
+            shutil.copy(os.path.join(HERE, self.folder, name), folder)
+        shutil.copy(source, os.path.join(folder, "main.go"))
+        _run([program("go", "golang"), "build", "-o", "program", "."], "go build", cwd=folder)
+        return os.path.join(folder, "program")
 
     def module(self, module):
         """Version and folder of a module in Go's cache, tests included."""
