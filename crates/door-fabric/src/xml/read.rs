@@ -49,8 +49,8 @@ pub fn read(bytes: &[u8]) -> Result<Call, Unreadable> {
         return Err(refused(format!("a call has {BYTES_MAX} bytes at most")));
     }
     let (text, is_latin) = decoded(bytes).map_err(refused)?;
-    let mut parser = Parser::new(&text, VALUES_MAX);
-    let (method, params) = parser.call()?;
+    let mut document = Document::new(&text, VALUES_MAX);
+    let (method, params) = document.call()?;
     Ok(Call {
         method,
         params,
@@ -64,7 +64,7 @@ pub fn read(bytes: &[u8]) -> Result<Call, Unreadable> {
 /// It is no answer of XML-RPC.
 pub fn read_answer(bytes: &[u8]) -> Result<Result<Value, String>, Unreadable> {
     let (text, _) = decoded(bytes).map_err(refused)?;
-    Parser::new(&text, usize::MAX).answer()
+    Document::new(&text, usize::MAX).answer()
 }
 
 fn refused(what: String) -> Unreadable {
@@ -111,7 +111,7 @@ enum Token {
     Eof,
 }
 
-struct Parser<'a> {
+struct Document<'a> {
     reader: Reader<&'a [u8]>,
     /// What was read behind a text.
     ahead: Option<Token>,
@@ -119,11 +119,11 @@ struct Parser<'a> {
     values_max: usize,
 }
 
-impl<'a> Parser<'a> {
-    fn new(text: &'a str, values_max: usize) -> Parser<'a> {
+impl<'a> Document<'a> {
+    fn new(text: &'a str, values_max: usize) -> Document<'a> {
         let mut reader = Reader::from_str(text);
         reader.config_mut().expand_empty_elements = true;
-        Parser {
+        Document {
             reader,
             ahead: None,
             values: 0,
