@@ -123,6 +123,9 @@ impl Reader<'_> {
         if word.is_empty() {
             return Err(format!("a value is missing before {:?}", self.near()));
         }
+        if word == "bytearray" && self.takes('(') {
+            return Ok((None, self.bytes_of_python()?));
+        }
         if !self.takes('=') {
             return Ok((None, bare(&word)));
         }
@@ -132,6 +135,24 @@ impl Reader<'_> {
             false => bare(&self.word()),
         };
         Ok((Some(word), value))
+    }
+
+    /// What Connector/Python makes of each value under Python 3, where it prints bytes instead of writing
+    /// them: `bytearray(b"\'g1\'")`, behind its parenthesis.
+    fn bytes_of_python(&mut self) -> Result<Value, String> {
+        let missing = |near: String| format!("bytes are missing before {near:?}");
+        if !self.takes('b') || !self.rest.starts_with(['\'', '"']) {
+            return Err(missing(self.near()));
+        }
+        let text = self.quoted()?;
+        if !self.takes(')') {
+            return Err(missing(self.near()));
+        }
+        let mut inner = Reader { rest: &text };
+        match inner.rest.starts_with(['\'', '"']) {
+            true => Ok(inner.quoted()?.into()),
+            false => Ok(bare(&text)),
+        }
     }
 
     fn word(&mut self) -> String {
@@ -219,6 +240,14 @@ mod tests {
             params("CALL group.promote('g', synchronous = false)"),
             expected
         );
+    }
+
+    #[test]
+    fn the_bytes_of_python_are_what_they_hold() {
+        let written = r#"CALL dump.servers(bytearray(b'0'), bytearray(b"\'g1\'"))"#;
+        assert_eq!(params(written), [0i64.into(), "g1".into()]);
+        assert!(read("CALL a.b(bytearray(x))").is_err());
+        assert!(read("CALL a.b(bytearray(b'x')").is_err());
     }
 
     #[test]
