@@ -123,7 +123,8 @@ impl Reader<'_> {
         if word.is_empty() {
             return Err(format!("a value is missing before {:?}", self.near()));
         }
-        if word == "bytearray" && self.takes('(') {
+        let is_quoted = self.rest.starts_with(['\'', '"']);
+        if (word == "b" && is_quoted) || (word == "bytearray" && self.rest.starts_with('(')) {
             return Ok((None, self.bytes_of_python()?));
         }
         if !self.takes('=') {
@@ -138,15 +139,15 @@ impl Reader<'_> {
     }
 
     /// What Connector/Python makes of each value under Python 3, where it prints bytes instead of writing
-    /// them: `bytearray(b"\'g1\'")`, behind its parenthesis.
+    /// them: `b'0'`, `bytearray(b"\'g1\'")`; behind the first word.
     fn bytes_of_python(&mut self) -> Result<Value, String> {
-        let missing = |near: String| format!("bytes are missing before {near:?}");
-        if !self.takes('b') || !self.rest.starts_with(['\'', '"']) {
-            return Err(missing(self.near()));
+        let is_array = self.takes('(');
+        if is_array && !self.takes('b') {
+            return Err(format!("bytes are missing before {:?}", self.near()));
         }
         let text = self.quoted()?;
-        if !self.takes(')') {
-            return Err(missing(self.near()));
+        if is_array && !self.takes(')') {
+            return Err(format!("`)` is missing before {:?}", self.near()));
         }
         let mut inner = Reader { rest: &text };
         match inner.rest.starts_with(['\'', '"']) {
@@ -167,8 +168,8 @@ impl Reader<'_> {
     /// A string; a quote in it is doubled, or stands behind a backslash.
     fn quoted(&mut self) -> Result<String, String> {
         let mut characters = self.rest.char_indices();
-        let Some((_, quote)) = characters.next() else {
-            return Ok(String::new());
+        let Some((_, quote @ ('\'' | '"'))) = characters.next() else {
+            return Err(format!("a string is missing before {:?}", self.near()));
         };
         let mut text = String::new();
         while let Some((at, character)) = characters.next() {
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_python_are_what_they_hold() {
-        let written = r#"CALL dump.servers(bytearray(b'0'), bytearray(b"\'g1\'"))"#;
+        let written = r#"CALL dump.servers(b'0', bytearray(b"\'g1\'"))"#;
         assert_eq!(params(written), [0i64.into(), "g1".into()]);
         assert!(read("CALL a.b(bytearray(x))").is_err());
         assert!(read("CALL a.b(bytearray(b'x')").is_err());
