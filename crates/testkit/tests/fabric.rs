@@ -11,6 +11,7 @@ use door_fabric::digest;
 use door_fabric::xml::call;
 use regex::Regex;
 use testkit::client::Client;
+use testkit::router::Router;
 use testkit::{Farm, wait_until};
 
 /// For what takes a server's end and a change of primary.
@@ -290,7 +291,7 @@ fn curl_is_answered(farm: &Farm) {
 }
 
 /// What `mariadb` prints for a statement at the door for CALLs, and what it complains of.
-fn mariadb(farm: &Farm, statement: &str) -> (String, String) {
+fn mariadb(door: SocketAddr, statement: &str) -> (String, String) {
     let output = Command::new("mariadb")
         .args([
             "--no-defaults",
@@ -298,7 +299,7 @@ fn mariadb(farm: &Farm, statement: &str) -> (String, String) {
             "--skip-ssl",
             "--user=admin",
         ])
-        .arg(format!("--port={}", farm.fabric_mysql.port()))
+        .arg(format!("--port={}", door.port()))
         .args(["--batch", "-e", statement])
         .output()
         .expect("mariadb runs");
@@ -307,30 +308,36 @@ fn mariadb(farm: &Farm, statement: &str) -> (String, String) {
 }
 
 fn calls_of_mysql_are_answered(farm: &Farm) {
-    let (said, wrong) = mariadb(farm, "CALL group.lookup_servers('g1', status='PRIMARY')");
+    let (said, wrong) = mariadb(
+        farm.fabric_mysql,
+        "CALL group.lookup_servers('g1', status='PRIMARY')",
+    );
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(wrong, "");
     assert_eq!(lines[0], "fabric_uuid\tttl\tmessage");
     assert!(lines[1].ends_with("\t1\tNULL"), "{said}");
     assert_eq!(lines[2], "server_uuid\taddress\tstatus\tmode\tweight");
     assert!(lines[3].contains("\tPRIMARY\tREAD_WRITE\t1"), "{said}");
-    let (said, _) = mariadb(farm, "CALL group.description('g1', 'first')");
+    let (said, _) = mariadb(farm.fabric_mysql, "CALL group.description('g1', 'first')");
     assert!(said.contains("uuid\tfinished\tsuccess\tresult"), "{said}");
     assert!(
         said.contains("Executed action (_update_group_description)."),
         "{said}"
     );
-    let (said, _) = mariadb(farm, "SET format='json'; CALL dump.shard_maps()");
+    let (said, _) = mariadb(
+        farm.fabric_mysql,
+        "SET format='json'; CALL dump.shard_maps()",
+    );
     let map = r#"[{"mapping_id":1,"type_name":"RANGE","global_group_id":"g1"}]"#;
     assert!(said.contains(map), "{said}");
-    let (_, wrong) = mariadb(farm, "CALL group.nothing()");
+    let (_, wrong) = mariadb(farm.fabric_mysql, "CALL group.nothing()");
     assert!(wrong.contains("ERROR 1305 (42000)"), "{wrong}");
-    let (_, wrong) = mariadb(farm, "CALL group.lookup_servers('nobody')");
+    let (_, wrong) = mariadb(farm.fabric_mysql, "CALL group.lookup_servers('nobody')");
     assert!(
         wrong.contains("ERROR 1107 (22000)") && wrong.contains("does not exist"),
         "{wrong}"
     );
-    let (said, _) = mariadb(farm, "SHOW CREATE PROCEDURE group.promote");
+    let (said, _) = mariadb(farm.fabric_mysql, "SHOW CREATE PROCEDURE group.promote");
     assert!(
         said.contains("CALL group.promote(group_id, slave_id=NULL"),
         "{said}"
@@ -541,6 +548,25 @@ fn a_stranger_sees_signs_of_life_only() {
         &call("dump.servers", &[0i64.into(), "".into()]),
     );
     assert_eq!(heard.status, 200, "{}", heard.body);
+}
+
+#[test]
+fn the_sockets_go_to_a_successor() {
+    let [door, calls] = [(); 2].map(|()| {
+        let port = testkit::ports::free_port();
+        SocketAddr::from(([127, 0, 0, 1], port))
+    });
+    let settings = format!("fabric_listen = \"{door}\"\nfabric_mysql_listen = \"{calls}\"\n");
+    let mut router = Router::start(&settings);
+    let process = router.process().id().to_string();
+    let signalled = Command::new("kill").args(["-USR2", &process]).status();
+    assert!(signalled.expect("kill runs").success());
+    wait_until(SOON, "a successor", || router.says("has taken over"));
+    assert_ne!(router.taken_over_by().to_string(), process);
+    let ping = ask(door, PYTHON, &call("manage.ping", &[]));
+    assert_eq!(ping.status, 200, "{}", ping.body);
+    let (_, wrong) = mariadb(calls, "CALL manage.ping()");
+    assert_eq!(wrong, "");
 }
 
 /// Where the doors are, for those who do not know it.
