@@ -182,7 +182,8 @@ function parameters($link)
         warns("xa_$name", 'There is no active XA transaction', call_user_func("mysqlnd_ms_xa_$name", $link, 1));
     }
     same('xa_gc', true, mysqlnd_ms_xa_gc($link));
-    warns('where Fabric is', 'No MySQL Fabric connection', mysqlnd_ms_dump_fabric_rpc_hosts($link));
+    $hosts = [['url' => 'http://' . getenv('FABRIC') . '/']];
+    same('where Fabric is', $hosts, mysqlnd_ms_dump_fabric_rpc_hosts($link));
     $fabric = 'Connection is not configured to use MySQL Fabric';
     warns('a shard', $fabric, mysqlnd_ms_fabric_select_shard($link, 'db.t', 10));
     warns('a global table', $fabric, mysqlnd_ms_fabric_select_global($link, 'db.t'));

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use axum::BoxError;
 use axum::body::Bytes;
-use axum::http::{Request, StatusCode};
+use axum::http::Request;
+use axum::http::response::Parts;
 use channel::ServerName;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
@@ -53,10 +54,27 @@ impl Place {
         body: Vec<u8>,
         trust: Option<Arc<ClientConfig>>,
     ) -> io::Result<(u16, Bytes)> {
+        let answer = self.post_as("application/json", path, headers, body, trust);
+        let (head, body) = answer.await?;
+        Ok((head.status.as_u16(), body))
+    }
+
+    /// The same with a body of another type; gives the whole head of the answer.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn post_as(
+        &self,
+        content_type: &str,
+        path: &str,
+        headers: &[(&str, String)],
+        body: Vec<u8>,
+        trust: Option<Arc<ClientConfig>>,
+    ) -> io::Result<(Parts, Bytes)> {
         let invalid = |error: BoxError| io::Error::new(io::ErrorKind::InvalidInput, error);
         let mut request = Request::post(path)
             .header(HOST, &self.address)
-            .header(CONTENT_TYPE, "application/json");
+            .header(CONTENT_TYPE, content_type);
         for (name, value) in headers {
             request = request.header(*name, value);
         }
@@ -72,8 +90,7 @@ impl Place {
                 exchange(stream, request).await
             }
         };
-        let (status, body) = answer.map_err(io::Error::other)?;
-        Ok((status.as_u16(), body))
+        answer.map_err(io::Error::other)
     }
 
     /// The name that the router's certificate must have.
@@ -91,16 +108,16 @@ impl Place {
 pub(crate) async fn exchange<S>(
     stream: S,
     request: Request<Full<Bytes>>,
-) -> Result<(StatusCode, Bytes), BoxError>
+) -> Result<(Parts, Bytes), BoxError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let answer = async {
         let response = sender.send_request(request).await?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
-        Ok((status, body.collect().await?.to_bytes()))
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX);
+        Ok((head, body.collect().await?.to_bytes()))
     };
     // The connection moves the bytes; its own end is no news once there is an answer.
     tokio::pin!(answer);

@@ -114,6 +114,7 @@ pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
         shared.control.contact(),
     ));
     families.extend(shared.counted.families());
+    families.extend(shared.guests.iter().flat_map(|it| it.families_of_guest()));
     for source in shared.metrics.iter() {
         families.extend(source.families());
     }

@@ -73,6 +73,31 @@ impl Counted {
         self.proxy_headers[usize::from(refused)].fetch_add(1, Relaxed);
     }
 
+    /// The values now, of the Fabric door's connections.
+    pub(crate) fn families_of_guest(&self) -> Vec<Family> {
+        let number = |of: &AtomicU64| of.load(Relaxed) as f64;
+        vec![
+            Family {
+                name: "heddle_fabric_connections",
+                help: "Open connections of Fabric's clients.",
+                kind: Kind::Gauge,
+                samples: vec![Sample::plain(self.connections.load(Relaxed) as f64)],
+            },
+            Family {
+                name: "heddle_fabric_requests_total",
+                help: "Requests of Fabric's clients whose head was read.",
+                kind: Kind::Counter,
+                samples: vec![Sample::plain(number(&self.requests))],
+            },
+            Family {
+                name: "heddle_fabric_refused_total",
+                help: "Connections of Fabric's clients that were answered with 503.",
+                kind: Kind::Counter,
+                samples: vec![Sample::plain(self.refused.iter().map(number).sum())],
+            },
+        ]
+    }
+
     /// The values now.
     pub(crate) fn families(&self) -> Vec<Family> {
         let number = |of: &AtomicU64| of.load(Relaxed) as f64;

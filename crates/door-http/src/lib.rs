@@ -29,5 +29,5 @@ mod serving;
 pub use metrics::{Family, Kind, Metrics, Sample};
 pub use peers::HttpPeers;
 pub use rows::{Act, Column, Only, Rows, Told, Wanted};
-pub use server::{Door, Error, Settings};
+pub use server::{Door, Error, Guest, Settings};
 pub use serving::{Certificate, Demand};

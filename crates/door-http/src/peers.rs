@@ -129,7 +129,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let answer = exchange(stream, request).await;
-    let (status, body) = answer.map_err(|error| PeerError::Silent(error.to_string()))?;
+    let (head, body) = answer.map_err(|error| PeerError::Silent(error.to_string()))?;
+    let status = head.status;
     if body.len() <= READ_AT_ONCE_MAX {
         return read(status, &body);
     }

@@ -65,6 +65,20 @@ pub struct Settings {
     pub balancers: Vec<Network>,
     /// What bodies are taken from; by default there is enough.
     pub memory: Arc<Budget>,
+    /// Another door's paths, if there are any.
+    pub guest: Option<Guest>,
+}
+
+/// Paths of another door, on an address of their own. This door's thread serves them, behind its guard and
+/// with its deadlines; a right that a request's token gives stands in an extension of the type [`Access`].
+#[derive(Clone)]
+pub struct Guest {
+    pub listen: SocketAddr,
+    /// A socket that listens already, to be used in place of `listen`.
+    pub listener: Option<Arc<std::net::TcpListener>>,
+    pub paths: Router,
+    /// Connections at once, in all and of one address.
+    pub connections_max: usize,
 }
 
 impl Settings {
@@ -88,6 +102,7 @@ impl Settings {
             write_timeout: Duration::from_secs(30),
             balancers: Vec::new(),
             memory: Arc::new(Budget::new(usize::MAX)),
+            guest: None,
         }
     }
 
@@ -116,6 +131,13 @@ pub enum Error {
         address: SocketAddr,
         source: std::io::Error,
     },
+    #[error(
+        "cannot listen for Fabric's clients on {address}: {source}; choose another address (fabric_listen, --fabric)"
+    )]
+    ListenGuest {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
     #[error("cannot start the HTTP door's thread: {0}; raise LimitNOFILE or TasksMax")]
     Thread(#[source] std::io::Error),
 }
@@ -126,6 +148,8 @@ pub(crate) struct Shared {
     pub(crate) control: Arc<Control>,
     pub(crate) sql_serves: Arc<AtomicBool>,
     pub(crate) counted: Arc<Counted>,
+    /// Of the other door's connections, if it has any.
+    pub(crate) guests: Option<Arc<Counted>>,
     pub(crate) metrics: Arc<[Arc<dyn Metrics>]>,
     pub(crate) rows: Arc<dyn Rows>,
 }
@@ -136,6 +160,7 @@ pub(crate) struct Shared {
 pub struct Door {
     listener: Arc<std::net::TcpListener>,
     address: SocketAddr,
+    guest: Option<(Arc<std::net::TcpListener>, SocketAddr)>,
     wish: watch::Sender<Wish>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -162,58 +187,79 @@ impl Door {
         metrics: Vec<Arc<dyn Metrics>>,
         rows: Arc<dyn Rows>,
     ) -> Result<Door, Error> {
-        let failed = |source| Error::Listen {
-            address: settings.listen,
-            source,
-        };
-        let listener = match &settings.listener {
-            Some(listener) => Arc::clone(listener),
-            None => Arc::new(listen(settings.listen).map_err(failed)?),
-        };
-        listener.set_nonblocking(true).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let (of_older, of_peers) = (Arc::clone(&control), Arc::clone(&control));
-        let older = Older {
-            secret: control.secret(),
-            may_ask: Arc::new(move || of_older.answers_in_clear()),
-        };
+        let (listener, address) =
+            bound(settings.listen, settings.listener.as_ref()).map_err(|source| Error::Listen {
+                address: settings.listen,
+                source,
+            })?;
+        let guest = settings.guest.as_ref().map(|guest| {
+            let bound = bound(guest.listen, guest.listener.as_ref());
+            bound.map_err(|source| Error::ListenGuest {
+                address: guest.listen,
+                source,
+            })
+        });
+        let guest = guest.transpose()?;
         let certificates = Certificates {
             clients: settings.certificate.clone(),
-            peers: Arc::new(peers::Shown(of_peers)),
+            peers: Arc::new(peers::Shown(Arc::clone(&control))),
         };
+        let guard = guard_of(&settings, &control);
         let counted = Arc::<Counted>::default();
+        let guests = guest.as_ref().map(|_| Arc::<Counted>::default());
         let shared = Shared {
             control,
             counted: Arc::clone(&counted),
+            guests: guests.clone(),
             sql_serves,
             metrics: metrics.into(),
             rows,
         };
-        let (token, monitor_token) = (&settings.token, &settings.monitor_token);
-        let guard =
-            Guard::new(token, monitor_token, older, &settings.hosts).demanding(settings.tls);
-        let room = Room {
-            memory: Arc::clone(&settings.memory),
-            bytes_max: settings.body_bytes_max,
-        };
-        let metrics = match settings.open_metrics {
-            true => Access::Public,
-            false => Access::Monitor,
-        };
-        let router = router(shared, guard, metrics, room);
-        let served = {
-            let (limits, patience) = (settings.limits(), settings.patience());
-            Served::new(router, certificates, counted, limits, patience).behind(settings.balancers)
-        };
+        let router = router(shared, guard.clone(), &settings);
+        let patience = settings.patience();
+        let balancers = settings.balancers.clone();
+        let served = Served::new(
+            router,
+            certificates.clone(),
+            counted,
+            settings.limits(),
+            patience,
+        )
+        .behind(balancers.clone());
+        let of_guest = settings.guest.clone().zip(guests).map(|(guest, counted)| {
+            let limits = Limits {
+                connections_max: guest.connections_max,
+                address_connections_max: guest.connections_max,
+            };
+            let paths = guarded(guest.paths, guard, &settings);
+            Served::new(paths, certificates, counted, limits, patience).behind(balancers)
+        });
         let (wish, wished) = watch::channel(Wish::Rest);
         let heard = Arc::clone(&listener);
-        let thread = start(async move { live(&heard, &served, wished).await })?;
+        let of_guest = guest
+            .as_ref()
+            .map(|(heard, _)| Arc::clone(heard))
+            .zip(of_guest);
+        let thread = start(async move { live(&heard, &served, of_guest, wished).await })?;
         Ok(Door {
             listener,
             address,
+            guest,
             wish,
             thread: Mutex::new(Some(thread)),
         })
+    }
+
+    /// Where the other door's paths are.
+    pub fn guest_address(&self) -> Option<SocketAddr> {
+        self.guest.as_ref().map(|(_, address)| *address)
+    }
+
+    /// The other door's listening socket, to be given to another process.
+    pub fn guest_listener(&self) -> Option<Arc<std::net::TcpListener>> {
+        self.guest
+            .as_ref()
+            .map(|(listener, _)| Arc::clone(listener))
     }
 
     /// Where it listens; the port is the real one when the settings said 0.
@@ -268,6 +314,31 @@ impl Drop for Door {
     }
 }
 
+/// What requests are measured by.
+fn guard_of(settings: &Settings, control: &Arc<Control>) -> Guard {
+    let of_older = Arc::clone(control);
+    let older = Older {
+        secret: control.secret(),
+        may_ask: Arc::new(move || of_older.answers_in_clear()),
+    };
+    let (token, monitor_token) = (&settings.token, &settings.monitor_token);
+    Guard::new(token, monitor_token, older, &settings.hosts).demanding(settings.tls)
+}
+
+/// A socket that listens, without blocking: the one that there is, or a new one.
+fn bound(
+    address: SocketAddr,
+    given: Option<&Arc<std::net::TcpListener>>,
+) -> std::io::Result<(Arc<std::net::TcpListener>, SocketAddr)> {
+    let listener = match given {
+        Some(listener) => Arc::clone(listener),
+        None => Arc::new(listen(address)?),
+    };
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
 /// Listens on an address. The standard library's queue is shorter than a burst of clients.
 fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
@@ -300,12 +371,24 @@ fn start(life: impl Future<Output = ()> + Send + 'static) -> Result<JoinHandle<(
 }
 
 /// The thread's life.
-async fn live(listener: &std::net::TcpListener, served: &Served, mut wish: watch::Receiver<Wish>) {
+async fn live(
+    listener: &std::net::TcpListener,
+    served: &Served,
+    guest: Option<(Arc<std::net::TcpListener>, Served)>,
+    mut wish: watch::Receiver<Wish>,
+) {
     loop {
         let now = *wish.borrow_and_update();
         match now {
             Wish::End => return,
-            Wish::Serve => serve(listener, served, &wish).await,
+            Wish::Serve => {
+                let of_guest = async {
+                    if let Some((listener, served)) = &guest {
+                        serve(listener, served, &wish).await;
+                    }
+                };
+                tokio::join!(serve(listener, served, &wish), of_guest);
+            }
             Wish::Rest => {
                 // An error means that the door is gone; its drop has said so before.
                 let _ = wish.changed().await;
@@ -337,12 +420,16 @@ async fn serve(listener: &std::net::TcpListener, served: &Served, wish: &watch::
 
 /// Every path, and who may ask there. Commands have their rights in their table; a peer has shown a certificate
 /// of the farm's authority.
-fn router(shared: Shared, guard: Guard, metrics: Access, room: Room) -> Router {
+fn router(shared: Shared, guard: Guard, settings: &Settings) -> Router {
+    let metrics = match settings.open_metrics {
+        true => Access::Public,
+        false => Access::Monitor,
+    };
     let of = |needed: Access, route: MethodRouter<Shared>| {
         route.layer(middleware::from_fn_with_state(needed, guard::admit))
     };
     let rows = get(rows::get).put(rows::put).delete(rows::delete);
-    Router::new()
+    let paths = Router::new()
         .route("/", of(metrics, get(page::show)))
         .route("/healthz", of(Access::Public, get(condition::healthz)))
         .route("/readyz", of(Access::Public, get(condition::readyz)))
@@ -356,8 +443,18 @@ fn router(shared: Shared, guard: Guard, metrics: Access, room: Room) -> Router {
         .route(peers::PATH, post(peers::answer))
         .fallback(answer::not_found)
         .method_not_allowed_fallback(answer::wrong_method)
+        .with_state(shared);
+    guarded(paths, guard, settings)
+}
+
+/// Paths behind the guard, whose requests have bodies of a bounded length.
+fn guarded(paths: Router, guard: Guard, settings: &Settings) -> Router {
+    let room = Room {
+        memory: Arc::clone(&settings.memory),
+        bytes_max: settings.body_bytes_max,
+    };
+    paths
         .layer(DefaultBodyLimit::max(room.bytes_max))
         .layer(middleware::from_fn_with_state(room, body::take))
         .layer(middleware::from_fn_with_state(guard, guard::check))
-        .with_state(shared)
 }

@@ -16,6 +16,8 @@ pub enum Action {
     Import(Import),
     Move(Move),
     Grants(Grants),
+    /// In the words of `mysqlfabric`.
+    Fabric(Vec<String>),
     Ask(Question),
 }
 
@@ -41,7 +43,7 @@ pub struct Up {
     /// Where the web page, metrics and commands are
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6080")]
     pub http: SocketAddr,
-    /// Reserved for the Fabric door, which is not there yet: nothing listens
+    /// Where clients of MySQL Fabric ask by XML-RPC
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:32274")]
     pub fabric: SocketAddr,
     /// Software of the servers
@@ -156,7 +158,19 @@ impl Common {
 
 /// Reads the program's arguments. Wrong ones end the program with exit 2, `--help` with exit 0.
 pub fn read() -> Action {
-    let matches = program().get_matches();
+    let mut arguments = std::env::args_os();
+    let own = arguments.next().map(PathBuf::from);
+    let is_fabrics = own.as_ref().and_then(|path| path.file_name()) == Some("mysqlfabric".as_ref());
+    let matches = match is_fabrics {
+        // Scripts of Fabric call the program by its name.
+        true => program().get_matches_from(
+            ["heddle", FABRIC]
+                .map(Into::into)
+                .into_iter()
+                .chain(arguments),
+        ),
+        false => program().get_matches(),
+    };
     let (name, matches) = matches.subcommand().expect("clap demands a subcommand");
     match name {
         "up" => Action::Up(Up::from_arg_matches(matches).unwrap_or_else(|error| error.exit())),
@@ -176,8 +190,27 @@ pub fn read() -> Action {
             Action::Grants(Grants::from_arg_matches(matches).unwrap_or_else(|error| error.exit()))
         }
         DOCTOR => Action::Ask(asked(spec_of("manage", DOCTOR), matches)),
+        FABRIC => {
+            let words = matches.get_many::<String>(WORDS).into_iter().flatten();
+            Action::Fabric(words.cloned().collect())
+        }
         group => Action::Ask(question(group, matches)),
     }
+}
+
+/// The command line of MySQL Fabric, whose words are its own.
+const FABRIC: &str = "fabric";
+const WORDS: &str = "WORD";
+
+fn fabric() -> Command {
+    let words = Arg::new(WORDS)
+        .num_args(0..)
+        .trailing_var_arg(true)
+        .allow_hyphen_values(true);
+    Command::new(FABRIC)
+        .about("Takes the words of mysqlfabric, and prints its tables; `fabric help` says more")
+        .disable_help_flag(true)
+        .arg(words)
 }
 
 /// A command that may be said without its group.
@@ -205,7 +238,8 @@ fn program() -> Command {
         .subcommand(up)
         .subcommand(serve)
         .subcommand(Grants::augment_args(Command::new("grants")).about(GRANTS_ABOUT))
-        .subcommand(command(spec_of("manage", DOCTOR)));
+        .subcommand(command(spec_of("manage", DOCTOR)))
+        .subcommand(fabric());
     let mut groups: Vec<&str> = TABLE.iter().map(|spec| spec.group).collect();
     groups.dedup();
     groups.into_iter().fold(program, |program, group| {

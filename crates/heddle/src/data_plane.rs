@@ -366,7 +366,21 @@ struct Open {
     names: Vec<(&'static str, Kind)>,
 }
 
+/// What the HTTP door shows of it: what is counted, and rows of containers.
+pub fn shown(of: &Arc<DataPlane>) -> (Vec<Arc<dyn Metrics>>, Arc<dyn Rows>) {
+    (
+        vec![Arc::clone(of) as Arc<dyn Metrics>],
+        Arc::clone(of) as _,
+    )
+}
+
 impl DataPlane {
+    /// Counters of one core, for what is counted on no core; `None` before the door is open.
+    pub fn counters(&self) -> Option<&session::Counters> {
+        let open = self.open.get()?;
+        open.shared.counters.first().map(|counters| &**counters)
+    }
+
     /// The door is open.
     pub fn set(&self, doors: &Doors, rules: &Arc<Rulebook>, own: session::Own) {
         let door = &doors.sql;

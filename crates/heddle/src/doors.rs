@@ -17,6 +17,8 @@ use crate::settings::Settings;
 pub struct Doors {
     pub sql: door_sql::Door,
     pub kv: Option<door_kv::Door>,
+    /// Where Fabric's clients CALL, if the settings want that.
+    pub fabric: Option<door_fabric::MysqlDoor>,
 }
 
 impl Doors {
@@ -32,7 +34,11 @@ impl Doors {
     ) -> Result<Doors, Failure> {
         keep_clean(&sql.dealer(), own(settings));
         let Some(address) = settings.kv_listen.0 else {
-            return Ok(Doors { sql, kv: None });
+            return Ok(Doors {
+                sql,
+                kv: None,
+                fabric: None,
+            });
         };
         let listener = given.map_or_else(|| reactor::listen(address), Ok);
         let opened = listener.and_then(|listener| {
@@ -44,7 +50,11 @@ impl Doors {
             })
         });
         match opened {
-            Ok(kv) => Ok(Doors { sql, kv: Some(kv) }),
+            Ok(kv) => Ok(Doors {
+                sql,
+                kv: Some(kv),
+                fabric: None,
+            }),
             Err(error) => {
                 sql.drain(Duration::ZERO);
                 Err(Failure::new(format!(
@@ -69,6 +79,9 @@ impl Doors {
         if let Some(kv) = &self.kv {
             all.push(("kv", kv.listener()?));
         }
+        if let Some(fabric) = &self.fabric {
+            all.push(("fabric-mysql", fabric.listener()?));
+        }
         Ok(all)
     }
 
@@ -78,6 +91,9 @@ impl Doors {
         if let Some(kv) = &self.kv {
             kv.rest();
         }
+        if let Some(fabric) = &self.fabric {
+            fabric.serve(false);
+        }
     }
 
     /// Take clients again.
@@ -86,10 +102,14 @@ impl Doors {
         if let Some(kv) = &self.kv {
             kv.resume();
         }
+        if let Some(fabric) = &self.fabric {
+            fabric.serve(true);
+        }
     }
 
     /// Close, let everybody finish for at most `limit`, and end the cores. Blocks.
     pub fn drain(self, limit: Duration) {
+        drop(self.fabric);
         // It holds a way to the cores, which end when nobody has one.
         if let Some(kv) = self.kv {
             kv.close();

@@ -13,6 +13,8 @@ pub struct Listeners {
     pub sql: Option<TcpListener>,
     pub kv: Option<TcpListener>,
     pub http: Option<TcpListener>,
+    pub fabric: Option<TcpListener>,
+    pub fabric_mysql: Option<TcpListener>,
     /// The process that had them still serves its clients.
     pub are_shared: bool,
     /// The last client id of that process.
@@ -25,6 +27,8 @@ enum For {
     Sql,
     Kv,
     Http,
+    Fabric,
+    FabricMysql,
     /// For a door whose address has changed since.
     Nobody,
     /// It has no name, and its address is in no setting.
@@ -44,8 +48,9 @@ impl Listeners {
         for (name, socket) in sockets {
             if !self.take(settings, &name, socket)? {
                 return Err(Failure::new(format!(
-                    "systemd gave a socket ({name}) that none of sql_listen, kv_listen and http_listen is; \
-                     write FileDescriptorName=sql, =kv or =http in its unit, or correct the address"
+                    "systemd gave a socket ({name}) that none of sql_listen, kv_listen, http_listen, fabric_listen \
+                     and fabric_mysql_listen is; write FileDescriptorName=sql, =kv, =http, =fabric or =fabric-mysql in \
+                     its unit, or correct the address"
                 )));
             }
         }
@@ -76,11 +81,51 @@ impl Listeners {
             For::Sql => drop(self.sql.get_or_insert(listener)),
             For::Kv => drop(self.kv.get_or_insert(listener)),
             For::Http => drop(self.http.get_or_insert(listener)),
+            For::Fabric => drop(self.fabric.get_or_insert(listener)),
+            For::FabricMysql => drop(self.fabric_mysql.get_or_insert(listener)),
             For::Nobody => {}
             For::Unknown => return Ok(false),
         }
         Ok(true)
     }
+}
+
+/// Binds each address that has no listener yet and lets it go: a port in use is told before anything
+/// is started.
+///
+/// # Errors
+/// The first address that cannot be had.
+pub fn addresses_are_free(settings: &Settings, listeners: &Listeners) -> Result<(), Failure> {
+    let wanted = |given: &Option<TcpListener>, address: Option<SocketAddr>| {
+        address.filter(|_| given.is_none())
+    };
+    let (sql, http) = (Some(settings.sql_listen), Some(settings.http_listen));
+    let (fabric, calls) = (settings.fabric_listen.0, settings.fabric_mysql_listen.0);
+    let addresses = [
+        ("SQL", "--sql", wanted(&listeners.sql, sql)),
+        (
+            "memcached",
+            "--kv",
+            wanted(&listeners.kv, settings.kv_listen.0),
+        ),
+        ("HTTP", "--http", wanted(&listeners.http, http)),
+        ("Fabric", "--fabric", wanted(&listeners.fabric, fabric)),
+        (
+            "Fabric's CALLs",
+            "fabric_mysql_listen",
+            wanted(&listeners.fabric_mysql, calls),
+        ),
+    ];
+    for (door, flag, address) in addresses {
+        let Some(address) = address else { continue };
+        TcpListener::bind(address).map_err(|error| {
+            Failure::new(format!(
+                "cannot listen for {door} on {address}: {error}; end the program that uses it, or \
+                 choose another address ({flag})"
+            ))
+        })?;
+    }
+    Ok(())
 }
 
 /// Names of sockets that a heddle gave itself begin so: their address may be an old one.
@@ -97,10 +142,16 @@ fn door_of(settings: &Settings, name: &str, address: SocketAddr) -> For {
         "sql" if own.is_none() || is(settings.sql_listen) => For::Sql,
         "kv" if own.is_none() || settings.kv_listen.0.is_some_and(is) => For::Kv,
         "http" if own.is_none() || is(settings.http_listen) => For::Http,
+        "fabric" if own.is_none() || settings.fabric_listen.0.is_some_and(is) => For::Fabric,
+        "fabric-mysql" if own.is_none() || settings.fabric_mysql_listen.0.is_some_and(is) => {
+            For::FabricMysql
+        }
         _ if own.is_some() => For::Nobody,
         _ if settings.sql_listen == address => For::Sql,
         _ if settings.kv_listen.0 == Some(address) => For::Kv,
         _ if settings.http_listen == address => For::Http,
+        _ if settings.fabric_listen.0 == Some(address) => For::Fabric,
+        _ if settings.fabric_mysql_listen.0 == Some(address) => For::FabricMysql,
         _ => For::Unknown,
     }
 }

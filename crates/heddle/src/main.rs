@@ -14,12 +14,14 @@ mod cli;
 mod configuration;
 mod data_plane;
 mod doors;
+mod fabric;
 mod failure;
 mod grants;
 mod handover;
 mod listeners;
 mod logging;
 mod machine;
+mod mysqlfabric;
 mod outside;
 mod printing;
 mod relocate;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Action::Import(flags) => relocate::import(&flags),
         Action::Move(flags) => relocate::relocate(&flags),
         Action::Grants(flags) => grants::run(&flags),
+        Action::Fabric(words) => mysqlfabric::run(&words),
         Action::Ask(question) => ask::run(&question),
     };
     match outcome {

@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, watch};
 use crate::configuration::Configuration;
 use crate::data_plane::{self, DataPlane, count};
 use crate::doors::{self, Doors};
+use crate::fabric;
 use crate::failure::Failure;
 use crate::listeners::Listeners;
 use crate::outside::{self, FenceCommand};
@@ -54,8 +55,10 @@ pub struct Router {
     transport: Arc<Transport>,
     tls: Option<Files>,
     store: Arc<dyn meta::Store>,
-    /// Those of SQL and of memcached clients; taken by `open_doors`.
-    given: Mutex<[Option<TcpListener>; 2]>,
+    /// What carries out the calls of Fabric's clients.
+    fabric: Option<Arc<door_fabric::Door>>,
+    /// Those of SQL, of memcached and of Fabric's MySQL clients; taken by `open_doors`.
+    given: Mutex<[Option<TcpListener>; 3]>,
     /// The last client id of the process before, which may still have clients.
     last_id: u32,
     /// What is in force.
@@ -99,8 +102,7 @@ impl Router {
         let servers = tls::terms(&settings)?;
         let balancers = settings.proxy_protocol_networks.0.clone();
         let transport = Transport::new(settings.tls_clients.0, presented, servers);
-        let transport = transport.behind(balancers);
-        let transport = Arc::new(transport);
+        let transport = Arc::new(transport.behind(balancers));
         let store = store::open(&settings, state).await?;
         let published = Arc::new(Published::from_pointee(Snapshot::empty("", Instant::now())));
         let data_plane = Arc::new(DataPlane::default());
@@ -122,9 +124,10 @@ impl Router {
         let mut http = http_settings(&settings, tokens, listeners.http);
         (http.certificate, http.tls) = tls::over_http(&settings, &transport);
         http.memory = Arc::clone(configuration.live.memory());
-        let metrics = vec![Arc::clone(&data_plane) as Arc<dyn door_http::Metrics>];
+        let fabric = fabric::door(&settings, &published, &control, &data_plane)?;
+        http.guest = fabric::guest(&settings, fabric.as_ref(), listeners.fabric)?;
         let (serves, asked) = (Arc::clone(&sql_serves), Arc::clone(&control));
-        let rows = Arc::clone(&data_plane) as Arc<dyn door_http::Rows>;
+        let (metrics, rows) = data_plane::shown(&data_plane);
         let http = door_http::Door::open(http, asked, serves, metrics, rows)?;
         introduce(&control, &settings, http.address());
         Ok(Router {
@@ -136,7 +139,8 @@ impl Router {
             transport,
             tls: files,
             store,
-            given: Mutex::new([listeners.sql, listeners.kv]),
+            fabric,
+            given: Mutex::new([listeners.sql, listeners.kv, listeners.fabric_mysql]),
             last_id: listeners.last_id,
             configuration,
             rules_source,
@@ -217,7 +221,8 @@ impl Router {
             ))
         };
         let given = self.given.lock().ok();
-        let [sql, kv] = given.map_or([None, None], |mut given| std::mem::take(&mut *given));
+        let [sql, kv, fabric] =
+            given.map_or_else(Default::default, |mut it| std::mem::take(&mut *it));
         let listener = match sql {
             Some(listener) => listener,
             None => door_sql::listen(listen).map_err(failed)?,
@@ -230,7 +235,14 @@ impl Router {
         options.scratch = Arc::clone(&self.scratch);
         let door = door_sql::start(options).map_err(failed)?;
         door.shared().registry.begin_after(self.last_id);
-        let doors = Doors::open(settings, door, kv)?;
+        let mut doors = Doors::open(settings, door, kv)?;
+        match fabric::mysql(settings, self.fabric.as_ref(), fabric) {
+            Ok(fabric) => doors.fabric = fabric,
+            Err(failure) => {
+                doors.drain(Duration::ZERO);
+                return Err(failure);
+            }
+        }
         let own = doors::own(settings);
         self.data_plane.set(&doors, &self.configuration.rules, own);
         self.sql_serves.store(true, Ordering::Release);
@@ -444,6 +456,7 @@ fn control_settings(settings: &Settings, rules: &Arc<Rulebook>) -> control::Sett
     told.proxy = settings.proxy_protocol_servers.0;
     told.relaxed_replicas = settings.relaxed_replicas.0;
     told.rules = Arc::clone(rules);
+    told.nodes = fabric::nodes(settings);
     tell_control(settings, &mut told);
     told
 }
@@ -477,35 +490,6 @@ pub fn tell_control(settings: &Settings, told: &mut control::Settings) {
     told.notification_clients = small(settings.notification_clients);
     told.notification_interval_ms = settings.notification_interval_ms;
     told.switchover_drain_ms = settings.switchover_drain_ms;
-}
-
-/// Binds each address that has no listener yet and lets it go: a port in use is told before anything
-/// is started.
-///
-/// # Errors
-/// The first address that cannot be had.
-pub fn addresses_are_free(settings: &Settings, listeners: &Listeners) -> Result<(), Failure> {
-    let (sql, http) = (listeners.sql.is_none(), listeners.http.is_none());
-    let kv = settings.kv_listen.0.filter(|_| listeners.kv.is_none());
-    let addresses = [
-        (sql, "SQL", "--sql", settings.sql_listen),
-        (
-            kv.is_some(),
-            "memcached",
-            "--kv",
-            kv.unwrap_or(settings.sql_listen),
-        ),
-        (http, "HTTP", "--http", settings.http_listen),
-    ];
-    for (_, door, flag, address) in addresses.into_iter().filter(|&(wanted, ..)| wanted) {
-        TcpListener::bind(address).map_err(|error| {
-            Failure::new(format!(
-                "cannot listen for {door} on {address}: {error}; end the program that uses it, or \
-                 choose another address ({flag} ADDR)"
-            ))
-        })?;
-    }
-    Ok(())
 }
 
 /// The control plane's runtime.

@@ -133,11 +133,11 @@ counters! {
     gtid_commit_injections_failure "COMMITs that may have no known GTID.";
     gtid_implicit_commit_injections_success "Implicit commits whose GTID was learnt.";
     gtid_implicit_commit_injections_failure "Implicit commits that may have no known GTID.";
-    fabric_sharding_lookup_servers_success "Look-ups of a shard's servers for a session; always 0.";
-    fabric_sharding_lookup_servers_failure "Look-ups of a shard's servers that failed; always 0.";
-    fabric_sharding_lookup_servers_time_total "Microseconds spent on look-ups of a shard's servers; always 0.";
-    fabric_sharding_lookup_servers_bytes_total "Bytes received for look-ups of a shard's servers; always 0.";
-    fabric_sharding_lookup_servers_xml_failure "Look-ups whose answer could not be read; always 0.";
+    fabric_sharding_lookup_servers_success "Look-ups of servers that clients of the Fabric door were answered.";
+    fabric_sharding_lookup_servers_failure "Look-ups of the Fabric door that had no answer but an error.";
+    fabric_sharding_lookup_servers_time_total "Microseconds spent on look-ups of the Fabric door.";
+    fabric_sharding_lookup_servers_bytes_total "Bytes of the answers to look-ups of the Fabric door.";
+    fabric_sharding_lookup_servers_xml_failure "Requests to the Fabric door that were no XML-RPC.";
     xa_begin "Transactions over groups that were begun.";
     xa_commit_success "Transactions over groups that were committed.";
     xa_commit_failure "Transactions over groups whose commit failed.";

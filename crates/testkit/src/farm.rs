@@ -68,11 +68,15 @@ pub struct Farm {
     pub sql: SocketAddr,
     pub kv: SocketAddr,
     pub http: SocketAddr,
+    /// Of `up` only.
+    pub fabric: SocketAddr,
+    /// Likewise.
+    pub fabric_mysql: SocketAddr,
     home: TempDir,
 }
 
 impl Farm {
-    /// A farm with these flags besides `--data`, `--sql`, `--kv` and `--http`, ready; or says why the test is
+    /// A farm with these flags besides `--data` and the addresses of its doors, ready; or says why the test is
     /// skipped.
     ///
     /// # Panics
@@ -156,6 +160,8 @@ impl Farm {
             sql: place(),
             kv: place(),
             http: place(),
+            fabric: place(),
+            fabric_mysql: place(),
             host,
             home: home.expect("a temporary directory"),
         };
@@ -224,7 +230,12 @@ impl Farm {
         let dir = self.dir().display().to_string();
         command.arg(self.verb);
         match self.verb {
-            "up" => command.args(["--data", &dir, "--sql", &sql, "--kv", &kv, "--http", &http]),
+            "up" => {
+                let fabric = self.fabric.to_string();
+                command.args(["--data", &dir, "--sql", &sql, "--kv", &kv, "--http", &http]);
+                let calls = format!("fabric_mysql_listen={}", self.fabric_mysql);
+                command.args(["--fabric", &fabric, "--set", &calls])
+            }
             _ => {
                 let settings = [
                     format!("sql_listen={sql}"),

@@ -33,6 +33,7 @@ fn drive(farm: &Farm, only: &str) {
                 .env("HOST", farm.sql.ip().to_string())
                 .env("PORT", farm.sql.port().to_string())
                 .env("HTTP", farm.http.to_string())
+                .env("FABRIC", farm.fabric.to_string())
                 .env("API", api)
                 .env("MODE", mode)
                 .env("ONLY", only)

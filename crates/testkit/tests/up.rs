@@ -230,7 +230,7 @@ fn one_server_alone_serves_and_loses_nothing_when_it_crashes() {
 fn refused(arguments: &[&str]) -> String {
     let home = tempfile::tempdir().expect("a temporary directory");
     let dir = home.path().join("farm");
-    let [sql, kv, http] = [(); 3].map(|()| address(free_port()));
+    let [sql, kv, http, fabric] = [(); 4].map(|()| address(free_port()));
     let mut all = vec![
         "--data",
         dir.to_str().expect("UTF-8"),
@@ -240,6 +240,10 @@ fn refused(arguments: &[&str]) -> String {
         &kv,
         "--http",
         &http,
+        "--fabric",
+        &fabric,
+        "--set",
+        "fabric_mysql_listen=",
     ];
     all.extend_from_slice(arguments);
     // Later flags win over earlier ones of the same name only when they are not repeated.
@@ -261,7 +265,13 @@ fn refused(arguments: &[&str]) -> String {
 fn what_is_wrong_is_said_in_one_line_with_its_cure() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().expect("bound").to_string();
-    for (flag, door) in [("--sql", "SQL"), ("--kv", "memcached"), ("--http", "HTTP")] {
+    let doors = [
+        ("--sql", "SQL"),
+        ("--kv", "memcached"),
+        ("--http", "HTTP"),
+        ("--fabric", "Fabric"),
+    ];
+    for (flag, door) in doors {
         let said = refused(&[flag, &taken]);
         assert!(
             said.contains(&taken) && said.contains(door) && said.contains(flag),

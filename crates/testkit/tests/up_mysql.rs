@@ -106,9 +106,10 @@ fn mariadb_refuses_the_directory(farm: &Farm) {
     let mut other = Command::new(heddle());
     let dir = farm.dir().display().to_string();
     other.args(["up", "--data", &dir]);
-    for door in ["--sql", "--kv", "--http"] {
+    for door in ["--sql", "--kv", "--http", "--fabric"] {
         other.args([door, &format!("127.0.0.1:{}", free_port())]);
     }
+    other.args(["--set", "fabric_mysql_listen="]);
     let output = other.output().expect("the program can be run");
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);

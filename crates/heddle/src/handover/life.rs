@@ -120,6 +120,9 @@ impl Life<'_> {
         }
         self.systemd
             .keep("http", self.router.http.listener().as_fd());
+        if let Some(fabric) = self.router.http.guest_listener() {
+            self.systemd.keep("fabric", fabric.as_fd());
+        }
         let sql = self.doors.sql.address();
         self.systemd.ready(&format!("serving SQL on {sql}"));
         offer.ok()
@@ -159,7 +162,10 @@ impl Life<'_> {
         let of_doors = of_doors.map(|(name, socket)| (format!("{OWN}{name}"), socket.as_fd()));
         let http = self.router.http.listener();
         let http = (format!("{OWN}http"), http.as_fd());
-        let sockets: Vec<_> = of_doors.chain([http]).collect();
+        let fabric = self.router.http.guest_listener();
+        let fabric = fabric.as_ref();
+        let fabric = fabric.map(|socket| (format!("{OWN}fabric"), socket.as_fd()));
+        let sockets: Vec<_> = of_doors.chain([http]).chain(fabric).collect();
         let last_id = self.doors.sql.shared().registry.last_id();
         let lends = self.router.lends();
         successor.give(&sockets, lends, last_id).await?;

@@ -5,6 +5,7 @@ mod credential;
 mod document;
 mod farm;
 mod file;
+mod names;
 mod passwords;
 mod rules;
 mod value;
@@ -21,10 +22,12 @@ pub use file::{read, read_rules};
 pub use rules::names_are_unique;
 pub use value::{
     Atomic, Balance, ClientScope, CompressServers, Consistency, ErrorNumbers, EtcdPrefix, EtcdUrls,
-    Io, LogFormat, LogLevel, NearServers, Networks, OptionalAddress, OptionalPath, ProxyServers,
-    ReadFailover, Switch, TlsClients, TlsServers, TrxStickiness, WithoutStore,
+    FabricAddresses, FabricOpen, FabricReplies, Io, LogFormat, LogLevel, NearServers, Networks,
+    OptionalAddress, OptionalPath, ProxyServers, ReadFailover, Switch, TlsClients, TlsServers,
+    TrxStickiness, WithoutStore,
 };
 
+use names::{find, unknown};
 use value::{Raw, Value};
 
 /// When a changed value takes effect.
@@ -179,6 +182,30 @@ settings! {
         "An HTTP client that takes nothing of its answer for so long is closed.";
     http_body_bytes_max: u64 = "1048576" "bytes" [1024, 1073741824] Restart
         "Longest body of an HTTP request.";
+    fabric_listen: OptionalAddress = "" "" Restart
+        "Where clients of MySQL Fabric ask by XML-RPC (docs/FABRIC.md); nothing listens without it.";
+    fabric_mysql_listen: OptionalAddress = "" "" Restart
+        "Where they ask by CALLs of MySQL's protocol; nothing listens without it.";
+    fabric_user: String = "" "" Restart
+        "Who must log in there by HTTP Digest, with the admin right; without a name nobody has to, and fabric_open says what everybody may do.";
+    fabric_password: String = "" "" Restart
+        "Its password.";
+    fabric_password_file: OptionalPath = "" "" Restart
+        "A file with the password instead; systemd's credential fabric_password is read where neither is set.";
+    fabric_open: FabricOpen = "public" "" Restart
+        "What everybody may do there while fabric_user is empty: public (signs of life), monitor (look-ups too), admin (everything).";
+    fabric_addresses: FabricAddresses = "servers" "" Restart
+        "Where Fabric's connectors are told to connect: servers (each server's own address, as Fabric does) or routers (fabric_router in place of each).";
+    fabric_router: String = "" "" Restart
+        "HOST:PORT of the SQL door that connectors are told with fabric_addresses = routers; without it, sql_listen.";
+    fabric_nodes: Vec<String> = "" "" Restart
+        "HOST:PORT of the farm's Fabric doors, for dump.fabric_nodes; without any, fabric_listen.";
+    fabric_ttl_s: u64 = "1" "s" [1, 86400] Restart
+        "For so long Fabric's connectors go by what they were answered.";
+    fabric_replies: FabricReplies = "auto" "" Restart
+        "Form of answers: auto (as each client shows itself), or always that of Fabric 1.4.0, 1.4.2 or 1.5.";
+    fabric_connections_max: u64 = "4096" "connections" [8, 65536] Restart
+        "Connections of Fabric's clients at once; the deadlines of the HTTP door hold for them.";
     metrics_public: Switch = "off" "" Restart
         "Whether everybody may see the web page and the metrics; otherwise they need the token in DIR/monitor-token or DIR/token (docs/SECURITY.md).";
     monitor_users: Vec<String> = "" "" Restart
@@ -496,38 +523,6 @@ impl Settings {
 /// Who gave what the command line gave.
 const FLAG: &str = "--set";
 
-/// The row of this name.
-fn find(name: &str) -> Option<&'static Setting> {
-    TABLE.iter().find(|setting| setting.name == name)
-}
-
-/// The message for a name that is not in the table, with the nearest that is.
-fn unknown(name: &str) -> String {
-    let nearest = TABLE.iter().map(|s| (distance(name, s.name), s.name)).min();
-    match nearest {
-        Some((far, near)) if far <= name.len().max(4) / 2 => {
-            format!("there is no setting `{name}`; did you mean `{near}`?")
-        }
-        _ => format!("there is no setting `{name}`; `heddle serve --help` lists them"),
-    }
-}
-
-/// Levenshtein's distance: how many letters to change, insert or delete.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &other) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 /// Every setting as it is, and who says so.
 pub fn shown(settings: &Settings) -> Vec<ShownSetting> {
     let secret = |name: &str| name.ends_with("_password");
@@ -588,12 +583,5 @@ mod tests {
         assert!(error(&mut settings, "threads=2000").contains("0 to 1024"));
         assert!(error(&mut settings, "treads=1").contains("did you mean `threads`?"));
         assert!(error(&mut settings, "threads").contains("NAME=VALUE"));
-    }
-
-    #[test]
-    fn distances() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("same", "same"), 0);
     }
 }

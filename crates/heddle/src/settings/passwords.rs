@@ -58,6 +58,11 @@ impl Settings {
                 password: &mut self.admin_password,
             },
             Slot {
+                name: "fabric_password",
+                file: &self.fabric_password_file,
+                password: &mut self.fabric_password,
+            },
+            Slot {
                 name: "replication_password",
                 file: &self.replication_password_file,
                 password: &mut self.replication_password,

@@ -376,6 +376,55 @@ impl Value for ReadFailover {
     }
 }
 
+/// What callers of the Fabric door may do who have not logged in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FabricOpen(pub farm::Access);
+
+impl Value for FabricOpen {
+    const KIND: &'static str = "public, monitor or admin";
+
+    fn parse(raw: &Raw<'_>) -> Result<FabricOpen, String> {
+        use farm::Access;
+        let all = [Access::Public, Access::Monitor, Access::Admin];
+        choice(raw, &all.map(|access| (access.name(), access))).map(FabricOpen)
+    }
+}
+
+/// Where Fabric's connectors are told to connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FabricAddresses {
+    Servers,
+    Routers,
+}
+
+impl Value for FabricAddresses {
+    const KIND: &'static str = "servers or routers";
+
+    fn parse(raw: &Raw<'_>) -> Result<FabricAddresses, String> {
+        let (servers, routers) = (FabricAddresses::Servers, FabricAddresses::Routers);
+        choice(raw, &[("servers", servers), ("routers", routers)])
+    }
+}
+
+/// Which form answers to Fabric's clients have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FabricReplies(pub door_fabric::Replies);
+
+impl Value for FabricReplies {
+    const KIND: &'static str = "auto, 1.4.0, 1.4.2 or 1.5";
+
+    fn parse(raw: &Raw<'_>) -> Result<FabricReplies, String> {
+        use door_fabric::{Form, Replies};
+        let words = [
+            ("auto", Replies::Auto),
+            ("1.4.0", Replies::Always(Form::Flat)),
+            ("1.4.2", Replies::Always(Form::Named)),
+            ("1.5", Replies::Always(Form::Packet)),
+        ];
+        choice(raw, &words).map(FabricReplies)
+    }
+}
+
 /// Which transactions a replica may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrxStickiness(pub session::Stickiness);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -311,8 +311,9 @@ pub fn describe(
     place: &Place,
     binary: &Binary,
 ) -> String {
-    let Addresses { sql, kv, http } = addresses;
-    let kv = kv.map(|kv| kv.to_string());
+    let shown = |address: Option<SocketAddr>| address.map(|address| address.to_string());
+    let (sql, http) = (addresses.sql.to_string(), addresses.http.to_string());
+    let (kv, fabric) = (shown(addresses.kv), shown(addresses.fabric));
     let servers: Vec<Value> = servers
         .iter()
         .map(|(identity, pid)| {
@@ -339,7 +340,7 @@ pub fn describe(
     let scratch = scratch.map(
         |(port, pid)| json!({"address": format!("127.0.0.1:{port}"), "port": port, "pid": pid}),
     );
-    let farm = json!({"sql": sql.to_string(), "kv": kv, "http": http.to_string(), "fabric": null, "servers": servers, "scratch": scratch});
+    let farm = json!({"sql": sql, "kv": kv, "http": http, "fabric": fabric, "servers": servers, "scratch": scratch});
     format!("{farm:#}\n")
 }
 

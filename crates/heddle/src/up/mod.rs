@@ -21,10 +21,10 @@ use tokio::sync::watch;
 use crate::cli;
 use crate::doors::shown;
 use crate::failure::Failure;
-use crate::listeners::Listeners;
+use crate::listeners::{Listeners, addresses_are_free};
 use crate::logging;
 use crate::printing::say;
-use crate::router::{Means, Router, Signals, addresses_are_free, blocking, runtime};
+use crate::router::{Means, Router, Signals, blocking, runtime};
 use crate::settings::{OptionalAddress, OptionalPath, Settings};
 use crate::state_dir;
 
@@ -32,14 +32,16 @@ use backup::Backups;
 use fence::Guards;
 use fleet::{Identity, Member, Recipe};
 use place::Place;
-use supervisor::{Record, Watch};
+use supervisor::{Addresses, Record, Watch};
 
 pub use place::Tokens;
 
 /// What a farm of this machine has different from the defaults.
-const PRESETS: [(&str, &str); 6] = [
+const PRESETS: [(&str, &str); 8] = [
     // All doors are on loopback.
     ("kv_auth", "off"),
+    ("fabric_open", "admin"),
+    ("fabric_mysql_listen", "127.0.0.1:32275"),
     ("metrics_public", "on"),
     // In a group of two, a commit waits so long for the only replica.
     ("last_replica_wait_ms", "1000"),
@@ -64,6 +66,7 @@ fn settings(flags: &cli::Up) -> Result<Settings, Failure> {
         sql_listen: flags.sql,
         http_listen: flags.http,
         kv_listen: OptionalAddress(Some(flags.kv)),
+        fabric_listen: OptionalAddress(Some(flags.fabric)),
         errant_dir: OptionalPath(Some(flags.data.join("errant"))),
         ..Settings::default()
     };
@@ -196,7 +199,13 @@ async fn live(router: &Router, watch: &Watch, signals: &mut Signals) -> Result<(
     let doors = router.open_doors()?;
     let (sql, http) = (doors.sql.address(), router.http.address());
     let kv = doors.kv_address();
-    watch.record.open(sql, kv, http);
+    let fabric = router.http.guest_address();
+    watch.record.open(Addresses {
+        sql,
+        kv,
+        http,
+        fabric,
+    });
     watch
         .record
         .write(&watch.place, &watch.recipe, &watch.all)?;

@@ -49,6 +49,7 @@ pub struct Addresses {
     pub sql: SocketAddr,
     pub kv: Option<SocketAddr>,
     pub http: SocketAddr,
+    pub fabric: Option<SocketAddr>,
 }
 
 #[derive(Default)]
@@ -77,8 +78,8 @@ impl Record {
     }
 
     /// The doors are open.
-    pub fn open(&self, sql: SocketAddr, kv: Option<SocketAddr>, http: SocketAddr) {
-        self.known().addresses = Some(Addresses { sql, kv, http });
+    pub fn open(&self, addresses: Addresses) {
+        self.known().addresses = Some(addresses);
     }
 
     fn set(&self, name: &str, pid: u32) {

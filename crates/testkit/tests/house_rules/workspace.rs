@@ -31,6 +31,7 @@ const RANKS: &[(&str, u8)] = &[
     ("door-sql", 4),
     ("door-kv", 4),
     ("door-http", 4),
+    ("door-fabric", 4),
     ("heddle", 5),
     ("testkit", TESTS_RANK),
 ];
