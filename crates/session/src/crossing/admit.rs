@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use backend::ConnectionError;
-use farm::crossing::{Atomic, Branch, Place, farm_number};
+use farm::crossing::{Atomic, Branch, Place};
 use farm::{Engine, Group, GroupKind, error};
 use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
@@ -14,17 +14,15 @@ use super::snapshot::REPEATABLE;
 use super::verb::set_next;
 use super::waits::shorten;
 use super::{Part, work_of};
-use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
 use crate::connections::group_connections::{GroupConnections, Held, group_of};
 use crate::connections::hold::{Cause, Turn};
 use crate::connections::pin::Pins;
-use crate::consistency::promises::Promises;
 use crate::consistency::reads;
-use crate::counters::count;
 use crate::crossing::branch::Start;
+use crate::crossing::crossing_name;
 use crate::crossing::{self, branch, end, routine, terms, verb, waits};
 use crate::execution::exec::{Job, Shape, Tried};
 use crate::execution::without;
@@ -271,8 +269,13 @@ impl Session {
             self.client.error(&error::CROSSING_REFUSED, &[&why]).await?;
             return Ok(false);
         }
-        let plain = has_plain_parts(&self.core, &self.user, &self.transaction, &self.promises);
-        if let Err(error) = name_crossing(
+        let plain = crossing_name::has_plain_parts(
+            &self.core,
+            &self.user,
+            &self.transaction,
+            &self.promises,
+        );
+        if let Err(error) = crossing_name::name_crossing(
             &self.core,
             &mut self.connections,
             &mut self.transaction,
@@ -364,8 +367,12 @@ impl Session {
                 group.name
             ));
         }
-        if !has_plain_parts(&self.core, &self.user, &self.transaction, &self.promises)
-            && self.variables.is_unlogged()
+        if !crossing_name::has_plain_parts(
+            &self.core,
+            &self.user,
+            &self.transaction,
+            &self.promises,
+        ) && self.variables.is_unlogged()
         {
             return Some(
                 "its session has switched sql_log_bin off, and a failover would lose a part of it: \
@@ -558,70 +565,7 @@ async fn lose_decider(
     Ok(false)
 }
 
-/// The transaction crosses to its second group, if it did not before: it gets its name, and its
-/// decider waits for locks no longer than the others.
-pub(super) async fn name_crossing(
-    core: &Core,
-    connections: &mut GroupConnections,
-    transaction: &mut Transaction,
-    plain: bool,
-) -> Result<(), ConnectionError> {
-    let Some(crossing) = transaction.crossing.as_ref().filter(|it| !it.has_crossed()) else {
-        return Ok(());
-    };
-    let Some(decider) = crossing.parts.first().map(|part| part.group) else {
-        return Ok(());
-    };
-    if !crossing.of_read {
-        count(&core.counters.xa_begin);
-    }
-    let farm = farm_number(&core.shared.published.load().farm_id);
-    let lock_wait_ms = core.settings().crossings.lock_wait_ms;
-    // It could be done again on its own group only.
-    if let Some(seat) = connections
-        .others
-        .iter_mut()
-        .find(|seat| seat.group == decider)
-    {
-        seat.replay = None;
-    }
-    let Some(held) = crossing::held_in(core, connections, decider) else {
-        return Err(refused("Heddle: the transaction was lost".to_owned()));
-    };
-    let connection = held.lease.connection_mut();
-    let at = Place {
-        server: connection.server,
-        connection: connection.thread_id.into(),
-    };
-    if lock_wait_ms > 0 {
-        let text = shorten(lock_wait_ms);
-        connection.run(&[(Command::Query, text.as_bytes())]).await?;
-        transaction.hurry(true);
-    }
-    let operator = &core.shared.operator;
-    let id = (!plain).then(|| operator.name(farm, decider, at));
-    if let Some(crossing) = &mut transaction.crossing {
-        crossing.id = match crossing.own.is_some() {
-            true => id.map(farm::crossing::GlobalId::of_client),
-            false => id,
-        };
-    }
-    Ok(())
-}
-
-/// The transaction's parts are plain transactions, of which each ends by itself.
-pub(super) fn has_plain_parts(
-    core: &Core,
-    user: &SessionUser,
-    transaction: &Transaction,
-    promises: &Promises,
-) -> bool {
-    let best_effort = terms::cross_terms(core, user, promises).atomic == Atomic::BestEffort;
-    let crossing = transaction.crossing.as_ref();
-    crossing.is_some_and(|it| it.own.is_none() && (it.read_only || best_effort))
-}
-
-fn refused(message: String) -> ConnectionError {
+pub(super) fn refused(message: String) -> ConnectionError {
     ConnectionError::Refused {
         number: error::CROSSING_REFUSED.number,
         sqlstate: *b"HY000",

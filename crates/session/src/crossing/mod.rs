@@ -12,6 +12,7 @@
 
 pub(crate) mod admit;
 pub(crate) mod branch;
+pub(crate) mod crossing_name;
 pub(crate) mod drive;
 pub(crate) mod end;
 pub(crate) mod keeper;

@@ -11,7 +11,8 @@ use super::end::Outcome;
 use super::verb::begin_of_own;
 use crate::client::end::End;
 use crate::counters::count;
-use crate::crossing::{self, admit, branch, end, waits};
+use crate::crossing::crossing_name;
+use crate::crossing::{self, branch, end, waits};
 use crate::execution::exec::{Job, Shape};
 use crate::session::Session;
 
@@ -75,12 +76,16 @@ impl Session {
         let has_part = |group: &Group| crossing.parts.iter().any(|it| it.group == group.number);
         let new = groups.iter().filter(|group| !has_part(group));
         let new: Vec<Arc<Group>> = new.cloned().collect();
-        let plain =
-            admit::has_plain_parts(&self.core, &self.user, &self.transaction, &self.promises);
+        let plain = crossing_name::has_plain_parts(
+            &self.core,
+            &self.user,
+            &self.transaction,
+            &self.promises,
+        );
         let barred = new.iter().any(|group| self.bars(group, shape).is_some());
         if new.len() < 2
             || barred
-            || crossing::admit::name_crossing(
+            || crossing::crossing_name::name_crossing(
                 &self.core,
                 &mut self.connections,
                 &mut self.transaction,

@@ -28,7 +28,8 @@ use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::crossing::{self, admit, positions, terms, verb};
+use crate::crossing::crossing_name;
+use crate::crossing::{self, positions, terms, verb};
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::session::{Session, is_free};
@@ -272,7 +273,7 @@ impl Session {
                     if let Some(crossing) = &mut self.transaction.crossing {
                         crossing.parts.push(Part::plain(group));
                     }
-                    admit::name_crossing(
+                    crossing_name::name_crossing(
                         &self.core,
                         &mut self.connections,
                         &mut self.transaction,
