@@ -60,7 +60,7 @@ async fn answer(
     let proved = access.map_or(Access::Public, |Extension(access)| access);
     let access = match entrance.admit(proved, &headers) {
         Ok(access) => access,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let body = match body {
         Ok(body) => body,
@@ -75,7 +75,7 @@ async fn answer(
 
 impl Entrance {
     /// What the caller may ask for; or how he is to prove it.
-    fn admit(&self, proved: Access, headers: &HeaderMap) -> Result<Access, Response> {
+    fn admit(&self, proved: Access, headers: &HeaderMap) -> Result<Access, Box<Response>> {
         let Some(gate) = &self.gate else {
             return Ok(proved.max(self.door.options.open));
         };
@@ -91,14 +91,16 @@ impl Entrance {
             Verdict::Ask { stale } => {
                 let challenge = gate.challenge(stale, now_ms);
                 let refusal = said(StatusCode::UNAUTHORIZED, "log in as fabric_user");
-                Err(([(header::WWW_AUTHENTICATE, challenge)], refusal).into_response())
+                let challenge = [(header::WWW_AUTHENTICATE, challenge)];
+                Err(Box::new((challenge, refusal).into_response()))
             }
             Verdict::Refused => {
                 tracing::warn!(
                     "a client of the Fabric door shows a wrong name or password; give it fabric_user and \
                      fabric_password of this router's settings"
                 );
-                Err(said(StatusCode::BAD_REQUEST, "wrong name or password"))
+                let refusal = said(StatusCode::BAD_REQUEST, "wrong name or password");
+                Err(Box::new(refusal))
             }
         }
     }

@@ -26,7 +26,7 @@ const PYTHON: &str = "POST /RPC2 HTTP/1.1\r\nAccept-Encoding: identity\r\nHost: 
 const JAVA: &str = "POST / HTTP/1.1\r\nContent-Type: text/xml\r\nAccept: text/xml\r\n\
                     User-Agent: MySQL XML-RPC\r\nHost: HOST\r\nConnection: close\r\n";
 
-/// What PHP's streams write for mysqlnd_ms.
+/// What the streams of PHP 5 write for mysqlnd_ms.
 const PHP: &str =
     "POST /RPC2 HTTP/1.0\r\nHost: HOST\r\nConnection: close\r\nContent-type: text/xml\r\n";
 

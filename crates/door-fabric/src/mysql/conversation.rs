@@ -143,7 +143,10 @@ impl Conversation {
         } else {
             let text = "Access denied; log in as fabric_user of this router's settings";
             put_error(&mut out, &mut sequence, ACCESS_DENIED, text, self.caps);
-            tracing::warn!("a client of the Fabric door shows a wrong name or password");
+            tracing::warn!(
+                "a client of the Fabric door shows a wrong name or password; give it fabric_user and \
+                 fabric_password of this router's settings"
+            );
         }
         self.send(&out).await?;
         Ok(welcome)
