@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use farm::{ClientError, Killed, Victim as Ended, error};
+use farm::{ClientError, Engine, Killed, Victim as Ended, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::reply::OkPacket;
@@ -254,6 +254,9 @@ impl Session {
         if !self.is_own(&entry) && !self.has_right(Right::Kill).await {
             return Verdict::Refused(error::NOT_YOUR_THREAD);
         }
+        if self.is_spared(&entry).await {
+            return Verdict::Refused(error::NOT_YOUR_THREAD);
+        }
         if entry.id == self.handle.id {
             return Verdict::Own;
         }
@@ -281,6 +284,7 @@ impl Session {
             query: how.query,
             soft: how.soft,
             only,
+            spares_system: self.spares_system().await,
         };
         match self.core.kill_elsewhere(kill).await {
             Ok(Killed::Sessions(0)) => (none, 0),
@@ -317,6 +321,12 @@ impl Session {
             let verdict = Verdict::Foreign(id);
             return self.answer_kill(verdict, id.into(), how).await;
         }
+        for entry in &victims {
+            if self.is_spared(entry).await {
+                let verdict = Verdict::Foreign(entry.id);
+                return self.answer_kill(verdict, entry.id.into(), how).await;
+            }
+        }
         // The same user's sessions may be ended everywhere or nowhere, so nobody is ended in vain.
         let (verdict, elsewhere) = self.try_kill_elsewhere(victim, how).await;
         if matches!(verdict, Verdict::Foreign(_)) {
@@ -335,6 +345,16 @@ impl Session {
         let mut ok = OkPacket::new(self.status_now());
         ok.affected_rows = victims.len() as u64 + u64::from(elsewhere);
         self.client.ok_with(&ok).await
+    }
+
+    /// The session's account has MySQL's SYSTEM_USER, and who wants to end it has not.
+    async fn is_spared(&mut self, entry: &Entry) -> bool {
+        let accounts = self.core.shared.published.load().accounts.clone();
+        accounts.is_system(&entry.user, entry.peer.ip()) && self.spares_system().await
+    }
+
+    async fn spares_system(&mut self) -> bool {
+        self.core.home_engine() == Engine::MySql && !self.has_right(Right::System).await
     }
 
     fn is_own(&self, entry: &Entry) -> bool {

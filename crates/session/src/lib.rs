@@ -75,6 +75,7 @@ mod registry;
 mod renew;
 mod replay;
 mod resume;
+mod reveal;
 mod rights;
 mod route;
 mod rsa_key;

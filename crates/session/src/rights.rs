@@ -19,6 +19,8 @@ pub(crate) enum Right {
     Kill,
     /// Ending a server.
     Shutdown,
+    /// To end sessions of accounts that have the right themselves (MySQL).
+    System,
 }
 
 impl Right {
@@ -27,6 +29,7 @@ impl Right {
             Right::See => rights.see,
             Right::Kill => rights.kill,
             Right::Shutdown => rights.shutdown,
+            Right::System => rights.system,
         }
     }
 }
@@ -39,8 +42,10 @@ impl Session {
     /// True when the account, or a role that is active, has the right. Who cannot be asked about
     /// has none.
     pub(crate) async fn has_right(&mut self, right: Right) -> bool {
-        if self.identity.admin {
-            return true;
+        let accounts = self.core.shared.accounts_as_told().await;
+        // Where the servers do not say who has what.
+        if accounts.global_rights.is_empty() {
+            return self.identity.admin;
         }
         let asked = self.ask_table(WHO).await.unwrap_or_default();
         let cells = asked.rows.into_iter().next().unwrap_or_default();
@@ -48,7 +53,6 @@ impl Session {
             |cell: Option<Vec<u8>>| String::from_utf8_lossy(&cell.unwrap_or_default()).into_owned();
         let mut cells = cells.into_iter().map(text);
         let (account, roles) = (cells.next().unwrap_or_default(), cells.next());
-        let accounts = self.core.shared.accounts_as_told().await;
         let roles = names_of(&roles.unwrap_or_default());
         let account = account
             .rsplit_once('@')
