@@ -13,13 +13,14 @@ use std::io;
 use channel::{Algorithm, Channel, Packing, ServerName, ServerTls, Side, Trust};
 use farm::ServerKey;
 use mysql_wire::Malformed;
-use mysql_wire::auth;
+use mysql_wire::auth::{self, ParsecTerms};
 use mysql_wire::capability::Capabilities;
-use mysql_wire::handshake::{self, AuthMore, AuthSwitch, Greeting, Login, TlsRequest};
+use mysql_wire::handshake::{self, AuthMore, AuthSwitch, Greeting, Login, NextFactor, TlsRequest};
 use mysql_wire::packet::{self, HEADER_BYTES, Header};
 use mysql_wire::reply::{self, ErrPacket};
 use reactor::Sock;
 use rsa::pkcs8::DecodePublicKey;
+use rsa::rand_core::RngCore;
 use zeroize::Zeroizing;
 
 use crate::connection::{Connection, ConnectionError};
@@ -256,12 +257,18 @@ async fn finish(
             exchange.write(|out| out.extend_from_slice(&proof)).await?;
             continue;
         }
-        let more = AuthMore::decode(&payload).map_err(protocol)?.0;
+        if NextFactor::is(&payload) {
+            let plugin = NextFactor::plugin(&payload);
+            return Err(ConnectionError::Credential { plugin });
+        }
+        // MariaDB's plugins say the same without a byte in front.
+        let more = AuthMore::decode(&payload).map_or(&payload[..], |more| more.0);
         match (&*plugin, more.first()) {
             (auth::CACHING_SHA2, Some(&auth::FAST_OK)) => {}
             (auth::CACHING_SHA2, Some(&auth::FULL)) => full(exchange, profile).await?,
             // The answer to SHA256_REQUEST_KEY.
             (auth::SHA256, Some(b'-')) if exchange.trusted => seal(exchange, profile, more).await?,
+            (auth::PARSEC, Some(_)) => sign(exchange, profile, more).await?,
             _ => {
                 return Err(protocol(Malformed {
                     what: "a step of the login",
@@ -314,6 +321,20 @@ async fn seal(
         .encrypt(&mut rsa::rand_core::OsRng, padding, &secret)
         .map_err(|_| unfit("a password that fits the server's RSA key"))?;
     exchange.write(|out| out.extend_from_slice(&sealed)).await
+}
+
+/// The client's half of `parsec`: the server has said how the key is drawn from the password.
+async fn sign(
+    exchange: &mut Exchange,
+    profile: &Profile,
+    said: &[u8],
+) -> Result<(), ConnectionError> {
+    let what = "how to draw a key for parsec";
+    let terms = ParsecTerms::decode(said).ok_or_else(|| protocol(Malformed { what }))?;
+    let mut own = [0; auth::PARSEC_SCRAMBLE_BYTES];
+    rsa::rand_core::OsRng.fill_bytes(&mut own);
+    let answer = terms.answer(&password(profile)?, &exchange.salt, &own);
+    exchange.write(|out| out.extend_from_slice(&answer)).await
 }
 
 /// A copy of the profile's password, with room for a NUL.
@@ -414,6 +435,8 @@ impl Exchange {
             (auth::ED25519, None, _) => {
                 auth::ed25519_sign(&password(profile)?, &self.salt).to_vec()
             }
+            // It first waits for the server to say more.
+            (auth::PARSEC, None, _) => Vec::new(),
             (auth::SHA256, None, _) if self.trusted && !self.sock.is_secure() => {
                 vec![auth::SHA256_REQUEST_KEY]
             }

@@ -225,7 +225,7 @@ fn objections(
     }
     if let Some((_, primary)) = records.primary(&newcomer.group)
         && let Some(theirs) = Version::parse(&primary.version)
-        && theirs.number / 100 > version.number / 100
+        && theirs.release() > version.release()
     {
         return refuse(format!(
             "server {address} runs {version}, older than the primary's {theirs}, whose statements it \

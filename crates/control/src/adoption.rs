@@ -28,9 +28,12 @@ impl Control {
                 .change_server(Transaction::new(), id, &adopted);
             (transaction, adopted.group)
         };
-        if let Err(error) = self.commit(transaction).await {
-            let detail = format!("cannot record what a server says of itself: {error}");
-            self.happened(Event::now("store_unwritable", &group, detail));
+        match self.commit(transaction).await {
+            Ok(_) => self.tell_older_replicas(&group),
+            Err(error) => {
+                let detail = format!("cannot record what a server says of itself: {error}");
+                self.happened(Event::now("store_unwritable", &group, detail));
+            }
         }
     }
 }

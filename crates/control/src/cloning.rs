@@ -116,7 +116,7 @@ impl Control {
         }
         let oldest = self.oldest_allowed(group);
         if let Some(theirs) = oldest
-            && (theirs.engine != version.engine || theirs.number / 100 > version.number / 100)
+            && (theirs.engine != version.engine || theirs.release() > version.release())
         {
             return refuse(format!(
                 "it runs {} {version}, the group {} {theirs}; upgrade it to that version or a newer one",

@@ -105,7 +105,8 @@ impl Ring {
             | "foreign_decisions"
             | "gate_freed"
             | "privileges_missing"
-            | "rejoin_failed" => {
+            | "rejoin_failed"
+            | "replica_older" => {
                 tracing::warn!(event = kind, group, server = address, "{detail}");
             }
             _ => tracing::info!(event = kind, group, server = address, "{detail}"),

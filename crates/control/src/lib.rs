@@ -48,6 +48,7 @@ mod pulse;
 mod reach;
 mod record;
 mod rejoin;
+mod releases;
 mod remembering;
 mod reshard;
 mod restore;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use engine::Version;
 use farm::{Container, Containers, Engine, GroupKind, Mode, Status};
 use meta::{Store, Transaction};
 use serde::de::DeserializeOwned;
@@ -84,6 +85,11 @@ impl ServerRecord {
     /// `host:port`.
     pub(crate) fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
+    }
+
+    /// See [`Version::release`]; 0 for one that says nothing of it.
+    pub(crate) fn release(&self) -> u32 {
+        Version::parse(&self.version).map_or(0, |version| version.release())
     }
 
     /// The key that it is known by. One that cannot be read is nobody's.

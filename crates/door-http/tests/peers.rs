@@ -246,6 +246,7 @@ async fn what_sessions_ask_of_peers() {
     let sessions = elsewhere[0].sessions.as_ref().expect("its sessions");
     assert_eq!((sessions[0].id, sessions[0].running), (id, Some((1, 2))));
     let everybody = |only: Option<&str>| Kill {
+        spares_system: false,
         victim: Victim::User {
             user: "b".to_owned(),
             host: "%".to_owned(),

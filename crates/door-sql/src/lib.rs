@@ -220,7 +220,11 @@ impl Killer {
     /// ended, none.
     pub fn kill(&self, kill: &Kill) -> Killed {
         let victims = self.shared.registry.victims(&kill.victim);
-        let foreign = |entry: &&Entry| kill.only.as_ref().is_some_and(|user| *user != entry.user);
+        let accounts = self.shared.published.load().accounts.clone();
+        let foreign = |entry: &&Entry| {
+            let another = kill.only.as_ref().is_some_and(|user| *user != entry.user);
+            another || (kill.spares_system && accounts.is_system(&entry.user, entry.peer.ip()))
+        };
         if let Some(entry) = victims.iter().find(foreign) {
             return Killed::Foreign(entry.id);
         }

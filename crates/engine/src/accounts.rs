@@ -1,24 +1,20 @@
 //! The accounts of a server, as the data plane needs them to admit clients.
 
+mod ways;
+
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use farm::{Account, Accounts, AuthPlugin, Engine, PasswordLocking, TlsDemand};
-use mysql_wire::auth::{ed25519_public_parse, native_stage2_parse};
+use farm::{Account, Accounts, Engine, PasswordLocking, TlsDemand};
 use serde_json::Value;
 
 use crate::error::Error;
 use crate::global_rights;
 use crate::link::{Link, bytes_at, text_at};
+use ways::{pam_asks, ways, ways_of_mysql};
 
 const OPERATION: &str = "read its accounts";
-
-const NATIVE: &str = "mysql_native_password";
-const CACHING_SHA2: &str = "caching_sha2_password";
-const SHA256: &str = "sha256_password";
-const ED25519: &str = "ed25519";
 
 /// Seconds of a day, in which lifetimes of passwords are counted.
 const DAY_S: i64 = 86_400;
@@ -32,10 +28,6 @@ const ALL_MARIADB: u64 = (1 << 38) - 1;
 
 /// The rights of an account that has all privileges on everything.
 const EVERYTHING: u64 = 1;
-
-/// A hash that no password has: what `invalid` and damaged hashes become, so that the client gets
-/// «access denied» as from the server itself.
-const NO_PASSWORD_FITS: AuthPlugin = AuthPlugin::Native(Some([0; 20]));
 
 /// What a login is given by roles, as a number that changes with it.
 const ROLES_MARIADB: &str =
@@ -174,6 +166,8 @@ async fn mariadb(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
     let sql = "SELECT User, Host, Priv, UNIX_TIMESTAMP(), @@default_password_lifetime, \
                @@max_password_errors FROM mysql.global_priv";
     let rows = link.rows(OPERATION, sql, timeout_ms).await?;
+    let pam = link.rows(OPERATION, PAM_ASKS_CLEAR, timeout_ms).await?;
+    let pam_dialog = pam.first().and_then(|row| text_at(row, 1)).as_deref() != Some("ON");
     let mut roles = roles(link, ROLES_MARIADB, timeout_ms).await?;
     let granted = granted(link, timeout_ms).await?;
     let mut accounts = Vec::with_capacity(rows.len());
@@ -187,15 +181,22 @@ async fn mariadb(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
             lifetime_days: number(4).unwrap_or(0),
         };
         match from_global_priv(&user, &host, &json, &ages) {
-            Some(account) => accounts.push(Account {
-                locking: max_password_errors(number(5)),
-                ..account
-            }),
+            Some(mut account) => {
+                account.locking = max_password_errors(number(5));
+                account
+                    .ways
+                    .iter_mut()
+                    .for_each(|way| pam_asks(way, pam_dialog));
+                accounts.push(account);
+            }
             None => roles = digest(&(roles, user, json)),
         }
     }
     Ok(complete(accounts, roles, granted))
 }
+
+/// Empty where PAM is not there.
+const PAM_ASKS_CLEAR: &str = "SHOW GLOBAL VARIABLES LIKE 'pam_use_cleartext_plugin'";
 
 /// MariaDB's limit is one for all accounts; its default is the greatest number, which is none.
 fn max_password_errors(value: Option<i64>) -> Option<PasswordLocking> {
@@ -263,10 +264,11 @@ async fn mysql(link: &mut Link, timeout_ms: u64) -> Result<Accounts, Error> {
     let rows = link.rows(OPERATION, &sql, timeout_ms).await?;
     let account = |row: &_| {
         let cell = |index| text_at(row, index).unwrap_or_default();
+        let hash = bytes_at(row, 3).unwrap_or_default();
         Account {
             user: cell(0).into(),
             host: cell(1).into(),
-            ways: vec![plugin(&cell(2), &bytes_at(row, 3).unwrap_or_default())],
+            ways: ways_of_mysql(&cell(2), &hash, &cell(13)),
             locked: cell(4) == "Y",
             expired: cell(7) == "1",
             tls: match cell(8).as_str() {
@@ -360,51 +362,10 @@ fn tls_demand(privileges: &Value) -> TlsDemand {
     }
 }
 
-/// The ways to log in. With `auth_or` an account has several; an empty element stands for the one at
-/// the top.
-fn ways(privileges: &Value) -> Vec<AuthPlugin> {
-    let own = |value: &Value| -> Option<AuthPlugin> {
-        let name = value["plugin"].as_str()?;
-        let hash = value["authentication_string"].as_str().unwrap_or_default();
-        Some(plugin(name, hash.as_bytes()))
-    };
-    // Accounts older than plugins have none: a native password.
-    let top = own(privileges).unwrap_or_else(|| {
-        plugin(
-            NATIVE,
-            privileges["authentication_string"]
-                .as_str()
-                .unwrap_or_default()
-                .as_bytes(),
-        )
-    });
-    let Some(ways) = privileges["auth_or"].as_array() else {
-        return vec![top];
-    };
-    let way = |way: &Value| own(way).unwrap_or_else(|| top.clone());
-    ways.iter().map(way).collect()
-}
-
-fn plugin(name: &str, hash: &[u8]) -> AuthPlugin {
-    match name {
-        NATIVE | "" => native(hash),
-        CACHING_SHA2 => AuthPlugin::CachingSha2(Arc::from(hash)),
-        SHA256 => AuthPlugin::Sha256(Arc::from(hash)),
-        ED25519 => ed25519_public_parse(hash).map_or(NO_PASSWORD_FITS, AuthPlugin::Ed25519),
-        other => AuthPlugin::Unsupported(other.into()),
-    }
-}
-
-/// `*` and 40 hex digits are SHA1(SHA1(password)); nothing at all is an empty password.
-fn native(hash: &[u8]) -> AuthPlugin {
-    if hash.is_empty() {
-        return AuthPlugin::Native(None);
-    }
-    native_stage2_parse(hash).map_or(NO_PASSWORD_FITS, |stage2| AuthPlugin::Native(Some(stage2)))
-}
-
 #[cfg(test)]
 mod tests {
+    use farm::AuthPlugin;
+
     use super::*;
 
     fn read(json: &str) -> Account {
@@ -415,30 +376,10 @@ mod tests {
         from_global_priv("u", "%", json.as_bytes(), &ages).expect("no role")
     }
 
-    /// SHA1(SHA1("secret")), as `SELECT PASSWORD('secret')` shows it.
-    const SECRET: &str = "*14E65567ABDB5135D0CFD9A70B3032C179A49EE7";
-
-    #[test]
-    fn native_hashes() {
-        let AuthPlugin::Native(Some(hash)) = native(SECRET.as_bytes()) else {
-            panic!("a hash")
-        };
-        assert_eq!((hash[0], hash[1], hash[19]), (0x14, 0xE6, 0xE7));
-        assert_eq!(native(b""), AuthPlugin::Native(None));
-        assert_eq!(native(b"invalid"), NO_PASSWORD_FITS);
-        assert_eq!(native(b"*14E6"), NO_PASSWORD_FITS);
-        assert_eq!(
-            native(format!("*{}", "zz".repeat(20)).as_bytes()),
-            NO_PASSWORD_FITS
-        );
-    }
-
     #[test]
     fn global_priv_of_a_plain_account() {
-        let account = read(&format!(
-            r#"{{"access":0,"plugin":"mysql_native_password","authentication_string":"{SECRET}"}}"#
-        ));
-        assert_eq!(account.ways, [native(SECRET.as_bytes())]);
+        let account = read(r#"{"access":0,"plugin":"mysql_native_password"}"#);
+        assert_eq!(account.ways, [AuthPlugin::Native(None)]);
         assert!(!account.admin && !account.locked);
     }
 
@@ -453,27 +394,6 @@ mod tests {
             !read(r#"{"access":16384}"#).admin,
             "one privilege is not SUPER"
         );
-    }
-
-    #[test]
-    fn global_priv_with_several_ways_to_log_in() {
-        // What mariadb-install-db makes for root: no password fits, or the Unix socket.
-        let root = r#"{"access":32768,"plugin":"mysql_native_password",
-            "authentication_string":"invalid","auth_or":[{},{"plugin":"unix_socket"}]}"#;
-        let socket = AuthPlugin::Unsupported("unix_socket".into());
-        assert_eq!(read(root).ways, [NO_PASSWORD_FITS, socket.clone()]);
-        let both = format!(
-            r#"{{"plugin":"unix_socket","auth_or":[{{}},{{"plugin":"mysql_native_password",
-            "authentication_string":"{SECRET}"}}]}}"#
-        );
-        assert_eq!(read(&both).ways, [socket, native(SECRET.as_bytes())]);
-        let key = "ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY";
-        let signs = |key| format!(r#"{{"plugin":"ed25519","authentication_string":"{key}"}}"#);
-        assert!(matches!(
-            read(&signs(key)).ways[..],
-            [AuthPlugin::Ed25519(_)]
-        ));
-        assert_eq!(read(&signs("x")).ways, [NO_PASSWORD_FITS]);
     }
 
     #[test]
@@ -521,18 +441,5 @@ mod tests {
         // A row that is no JSON admits nobody with rights: MariaDB itself treats it as no privilege.
         let damaged = from_global_priv("u", "%", b"{", &Ages::default()).expect("an account");
         assert!(!damaged.admin);
-    }
-
-    #[test]
-    fn sha2_hashes_are_bytes_and_not_text() {
-        let hash = b"$A$005$\x01\xff\x00rest";
-        assert_eq!(
-            plugin(CACHING_SHA2, hash),
-            AuthPlugin::CachingSha2(Arc::from(&hash[..]))
-        );
-        assert_eq!(
-            plugin(CACHING_SHA2, b""),
-            AuthPlugin::CachingSha2(Arc::from(&b""[..]))
-        );
     }
 }

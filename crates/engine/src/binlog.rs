@@ -28,6 +28,7 @@ use mysql_async::BinlogStreamRequest;
 
 use crate::error::Error;
 use crate::link::{Link, quoted, text};
+use crate::probe::is_on;
 pub use cell::Cell;
 pub use gtid::Gtid;
 pub use reader::{End, Event, Reader, Statement, Xid, is_gap};
@@ -232,7 +233,7 @@ pub async fn takes_writes(link: &mut Link, timeout_ms: u64) -> Result<bool, Erro
     let said = link
         .cell(operation, "SELECT @@global.read_only", timeout_ms)
         .await?;
-    Ok(matches!(said.as_deref(), Some("0" | "OFF")))
+    Ok(said.is_some_and(|value| !is_on(&value)))
 }
 
 /// True while a connection with this id is on the server.

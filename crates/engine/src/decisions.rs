@@ -32,6 +32,7 @@ use mysql_async::Row;
 
 use crate::error::Error;
 use crate::link::{Link, bytes_at, quoted, text_at};
+use crate::probe::TAKES_WRITES;
 use crate::requirements::binlog_filters;
 use crate::seal::{Key, SEAL_BYTES, Sealed};
 
@@ -193,7 +194,7 @@ fn proof() -> String {
         "DECLARE proved INT; \
          DECLARE bare VARBINARY(64) DEFAULT LEFT(of_id, {ID_BYTES}); \
          DECLARE written TIMESTAMP(3) DEFAULT SYSDATE(3); \
-         IF @@global.read_only THEN \
+         IF NOT {TAKES_WRITES} THEN \
            SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'Heddle: nothing can be decided here'; \
          END IF; \
          IF LENGTH(of_id) <> {SEALED_BYTES} OR LEFT(of_id, 3) <> X'{magic}' \

@@ -11,7 +11,7 @@ use mysql_async::Row;
 use crate::error::Error;
 use crate::heartbeat::{executed, wait_for};
 use crate::link::{Link, Login, quoted, text, text_at};
-use crate::probe::{Replica, Thread, replica};
+use crate::probe::{Replica, Thread, is_on, replica};
 use crate::replication::{AcksSet, acks_sql, semi_sync_side};
 use crate::watch::WATCHES;
 use crate::words::{change_primary, words};
@@ -75,7 +75,7 @@ fn halted(link: &Link, operation: &'static str, sets: &[Vec<Row>]) -> Result<Hal
     let at = sets.iter().position(|rows| !rows.is_empty());
     let rows = at.and_then(|at| sets.get(at)?.first());
     let cell = |index| rows.and_then(|row| text_at(row, index));
-    let is_on = |index| cell(index).is_some_and(|value| value != "0");
+    let is_on = |index| cell(index).is_some_and(|value| is_on(&value));
     let up = at.and_then(|at| text_at(sets.get(at + 1)?.first()?, 1));
     let replica = at.and_then(|at| sets.get(at + 2)?.first()).map(replica);
     let executed = read(link, operation, &cell(0).unwrap_or_default())?;

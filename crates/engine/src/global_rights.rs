@@ -22,7 +22,8 @@ const RIGHTS_MARIADB: &str =
 
 const RIGHTS_MYSQL: &str = "SELECT u.User, u.Host, Process_priv = 'Y', Super_priv = 'Y' OR EXISTS \
      (SELECT 1 FROM mysql.global_grants AS g WHERE g.USER = u.User AND g.HOST = u.Host \
-     AND g.PRIV = 'CONNECTION_ADMIN'), Shutdown_priv = 'Y' FROM mysql.user AS u";
+     AND g.PRIV = 'CONNECTION_ADMIN'), Shutdown_priv = 'Y', EXISTS (SELECT 1 FROM mysql.global_grants \
+     AS s WHERE s.USER = u.User AND s.HOST = u.Host AND s.PRIV = 'SYSTEM_USER') FROM mysql.user AS u";
 
 /// A role, and who has it.
 const EDGES_MARIADB: &str = "SELECT Role, '', User, Host FROM mysql.roles_mapping";
@@ -46,16 +47,17 @@ pub(crate) async fn read(link: &mut Link, timeout_ms: u64) -> Result<Rights, Err
         Engine::MariaDb => (RIGHTS_MARIADB, EDGES_MARIADB),
         Engine::MySql => (RIGHTS_MYSQL, EDGES_MYSQL),
     };
-    let Some(rows) = cells::<5>(link, rights, timeout_ms).await? else {
+    let Some(rows) = cells::<6>(link, rights, timeout_ms).await? else {
         return Ok(Rights::new());
     };
-    let own = |[user, host, first, kill, shutdown]: [String; 5]| {
+    let own = |[user, host, first, kill, shutdown, system]: [String; 6]| {
         let rights = match engine {
             Engine::MariaDb => of_bits(first.parse().unwrap_or(0)),
             Engine::MySql => GlobalRights {
                 see: first == "1",
                 kill: kill == "1",
                 shutdown: shutdown == "1",
+                system: system == "1",
             },
         };
         ((user, host), rights)
@@ -97,6 +99,7 @@ fn of_bits(access: u64) -> GlobalRights {
         see: access & PROCESS != 0,
         kill: access & (SUPER | CONNECTION_ADMIN) != 0,
         shutdown: access & SHUTDOWN != 0,
+        system: false,
     }
 }
 

@@ -8,13 +8,16 @@ use farm::{Engine, Position};
 
 use crate::error::Error;
 use crate::link::{Link, quoted, text_at};
+use crate::probe::TAKES_WRITES;
 
-const MAKE: &str = "CREATE DATABASE IF NOT EXISTS heddle; \
-     CREATE TABLE IF NOT EXISTS heddle.heartbeat (\
+const MAKE: [&str; 2] = [
+    "CREATE DATABASE IF NOT EXISTS heddle",
+    "CREATE TABLE IF NOT EXISTS heddle.heartbeat (\
      router VARCHAR(64) CHARACTER SET ascii NOT NULL PRIMARY KEY, \
      beats BIGINT UNSIGNED NOT NULL, \
      at TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)\
-     ) ENGINE=InnoDB COMMENT='Written by each router; see group health'";
+     ) ENGINE=InnoDB COMMENT='Written by each router; see group health'",
+];
 
 /// What the server has executed, as one expression; [`Position::parse`] reads its value.
 pub fn executed(engine: Engine) -> &'static str {
@@ -27,6 +30,9 @@ pub fn executed(engine: Engine) -> &'static str {
 /// ER_NO_SUCH_TABLE and ER_BAD_DB_ERROR.
 const MISSING: [u16; 2] = [1146, 1049];
 
+/// ER_DATA_OUT_OF_RANGE: of the exponential of a great number.
+const OUT_OF_RANGE: u16 = 1690;
+
 /// Changes this router's row on a primary, making the table where it is missing. Returns what the
 /// primary holds afterwards. It may wait for as long as commits wait for replicas.
 ///
@@ -38,7 +44,7 @@ pub async fn beat(link: &mut Link, router: &str, timeout_ms: u64) -> Result<Posi
     let router = quoted(router);
     let sql = format!(
         "INSERT INTO heddle.heartbeat (router, beats) \
-         SELECT {router}, 1 FROM DUAL WHERE @@global.read_only = 0 \
+         SELECT {router}, 1 FROM DUAL WHERE {TAKES_WRITES} \
          ON DUPLICATE KEY UPDATE beats = beats + 1; SELECT {executed}"
     );
     let mut answer = link.sets(OPERATION, &sql, timeout_ms).await;
@@ -47,8 +53,15 @@ pub async fn beat(link: &mut Link, router: &str, timeout_ms: u64) -> Result<Posi
             .number()
             .is_some_and(|number| MISSING.contains(&number))
     {
-        link.run("make the heartbeat's table", MAKE, timeout_ms)
-            .await?;
+        // An error ends the packet: a server that has become read-only meanwhile is left as it is.
+        let make = MAKE.map(|make| format!("SELECT EXP(IF({TAKES_WRITES}, 0, 10000)); {make}"));
+        let operation = "make the heartbeat's table";
+        match link.run(operation, &make.join("; "), timeout_ms).await {
+            Err(error) if error.number() == Some(OUT_OF_RANGE) => {
+                return position(link, timeout_ms).await;
+            }
+            made => made?,
+        }
         answer = link.sets(OPERATION, &sql, timeout_ms).await;
     }
     let sets = answer?;

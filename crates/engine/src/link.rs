@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use channel::Fingerprint;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder, Row, Value};
+use mysql_async::{Conn, DriverError, OptsBuilder, Row, Value};
+use mysql_wire::auth;
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, cure_of_io};
@@ -79,6 +80,30 @@ impl Login {
         let is_plain = matches!(self.tls, LinkTls::Off | LinkTls::Preferred);
         let is_here = |address: &SocketAddr| address.ip().to_canonical().is_loopback();
         is_plain && addresses.iter().all(is_here)
+    }
+}
+
+/// The driver does not speak the account's plugin, or not one plugin after the other.
+fn is_over_its_head(error: &DriverError) -> bool {
+    matches!(
+        error,
+        DriverError::UnknownAuthPlugin { .. } | DriverError::UnexpectedPacket { .. }
+    )
+}
+
+impl Login {
+    /// The same to a server on this machine, where the driver failed: a plugin that gets the password itself
+    /// gets it inside TLS.
+    fn spoken_by_us(&self, error: &DriverError) -> Login {
+        let in_clear = |name: &str| matches!(name, auth::SHA256 | auth::CLEAR | auth::DIALOG);
+        let tls = match error {
+            DriverError::UnknownAuthPlugin { name } if in_clear(name) => LinkTls::Required,
+            _ => LinkTls::Off,
+        };
+        Login {
+            tls,
+            ..self.clone()
+        }
     }
 }
 
@@ -350,6 +375,11 @@ async fn connect(
             match Conn::new(options.clone().ip_or_hostname(address.ip().to_string())).await {
                 Ok(conn) => return Ok((conn, None)),
                 Err(error @ mysql_async::Error::Server(_)) => return Err(failed(error)),
+                Err(mysql_async::Error::Driver(error)) if is_over_its_head(&error) => {
+                    let options = options.pass(None::<String>);
+                    let told = through(&login.spoken_by_us(&error), options, &[address]).await;
+                    return told.map_err(|ended| ended.error);
+                }
                 Err(error) => last = Some(error),
             }
         }

@@ -143,8 +143,12 @@ pub async fn probe(link: &mut Link, acks: bool, timeout_ms: u64) -> Result<Obser
     })
 }
 
-/// A switch that servers show as 0/1, OFF/ON, or (newer `read_only`) as one of several words.
-fn is_on(value: &str) -> bool {
+/// True while the server takes writes, as an expression. From MariaDB 12 on `read_only` is a word, which
+/// compared with a number is 0 whatever it says.
+pub(crate) const TAKES_WRITES: &str = "CAST(@@global.read_only AS CHAR) IN ('0', 'OFF')";
+
+/// A switch that servers show as 0/1, OFF/ON, or (`read_only` from MariaDB 12 on) as one of several words.
+pub(crate) fn is_on(value: &str) -> bool {
     !matches!(value, "0" | "OFF" | "")
 }
 

@@ -20,6 +20,7 @@ use farm::Engine;
 use crate::binlog;
 use crate::error::Error;
 use crate::link::{Guard, Link, text_at};
+use crate::probe::TAKES_WRITES;
 use crate::version::Version;
 
 /// Before the number. `*/` ends it.
@@ -88,9 +89,9 @@ pub async fn open(
     // `super_read_only` is cleared with it.
     let set = format!(
         "SET GLOBAL read_only = \
-         IF({MINE} AND {now} = {number} AND {CLOCK} < {ends_s:.6}, 0, @@global.read_only)"
+         IF({MINE} AND {now} = {number} AND {CLOCK} < {ends_s:.6} OR {TAKES_WRITES}, 0, 1)"
     );
-    let opened = format!("IF(@@global.read_only = 0, {now}, 0)");
+    let opened = format!("IF({TAKES_WRITES}, {now}, 0)");
     let told = locked(link, operation, &set, &opened, timeout_ms).await?;
     expect(link, number, told)
 }

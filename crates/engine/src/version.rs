@@ -43,6 +43,11 @@ impl Version {
         })
     }
 
+    /// The release without its last number, as in `1011` and `800`: servers of one release follow each other.
+    pub fn release(&self) -> u32 {
+        self.number / 100
+    }
+
     /// Why a farm does not take a server of this version, if so.
     pub fn objection(&self) -> Option<String> {
         let (name, min) = match self.engine {

@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::error::Error;
 use crate::link::Link;
+use crate::probe::is_on;
 
 /// A watch sleeps so long on the server, then again. Short enough that the server's list of
 /// processes shows no long statement.
@@ -64,7 +65,7 @@ pub async fn linger(link: &mut Link) -> Result<(), Error> {
 pub async fn touch(link: &mut Link, timeout_ms: u64) -> Result<Option<bool>, Error> {
     const SQL: &str = "SELECT @@global.read_only";
     match link.cell("ask for a sign of life", SQL, timeout_ms).await {
-        Ok(cell) => Ok(cell.map(|value| value != "0")),
+        Ok(cell) => Ok(cell.map(|value| is_on(&value))),
         Err(Error::Refused { .. }) => Ok(None),
         Err(error) => Err(error),
     }

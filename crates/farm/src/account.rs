@@ -21,6 +21,20 @@ pub enum AuthPlugin {
     Sha256(Arc<[u8]>),
     /// MariaDB's `ed25519`; the account's public key.
     Ed25519([u8; 32]),
+    /// MariaDB's `parsec`: how a key is drawn from the password, and the account's public key.
+    Parsec {
+        doublings: u8,
+        salt: [u8; 18],
+        public: [u8; 32],
+    },
+    /// A plugin that has somebody else judge the password itself, such as PAM or LDAP.
+    Clear {
+        plugin: Arc<str>,
+        /// The server asks for it by MariaDB's `dialog`, else by `mysql_clear_password`.
+        dialog: bool,
+    },
+    /// Several proofs at one login; the plugins behind the first one's.
+    Factors(Arc<str>),
     /// A plugin that Heddle cannot speak for a client; its name goes into the refusal.
     Unsupported(Arc<str>),
 }
@@ -42,7 +56,8 @@ pub struct Account {
     pub user: Arc<str>,
     /// Host pattern as in the user table: `%` and `_` wildcards, `net/mask`, or a name.
     pub host: Arc<str>,
-    /// The ways to log in, in the server's order. MariaDB's accounts may have several.
+    /// The ways to log in, in the server's order. MariaDB's accounts may have several, and MySQL's two
+    /// passwords.
     pub ways: Vec<AuthPlugin>,
     pub locked: bool,
     /// The password has expired.
@@ -72,6 +87,8 @@ pub struct GlobalRights {
     pub kill: bool,
     /// SHUTDOWN.
     pub shutdown: bool,
+    /// MySQL's SYSTEM_USER: its sessions are ended by others who have it only.
+    pub system: bool,
 }
 
 impl GlobalRights {
@@ -81,6 +98,7 @@ impl GlobalRights {
             see: self.see || other.see,
             kill: self.kill || other.kill,
             shutdown: self.shutdown || other.shutdown,
+            system: self.system || other.system,
         }
     }
 }
@@ -162,6 +180,14 @@ impl Accounts {
             }
         }
         pairs
+    }
+
+    /// Whether a client of this name and address has MySQL's SYSTEM_USER by its account itself.
+    pub fn is_system(&self, user: &str, client: IpAddr) -> bool {
+        let account = self.find(user, client);
+        let name = account.map(|account| (account.user.to_string(), account.host.to_string()));
+        let rights = name.and_then(|name| self.global_rights.get(&name));
+        rights.is_some_and(|rights| rights.system)
     }
 
     /// The account of exactly this name and host pattern.

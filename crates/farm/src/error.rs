@@ -47,8 +47,14 @@ errors! {
         "As many wrong passwords came in a row as FAILED_LOGIN_ATTEMPTS of the account allows: wait, or ALTER USER … ACCOUNT UNLOCK through the router that refuses it.";
     PASSWORD_EXPIRED 1862 "HY000" false "Your password has expired. To log in you must change it using a client that supports expired passwords."
         "ALTER USER … IDENTIFIED BY … as another account: this one has a server_user of its own.";
-    AUTH_PLUGIN_UNSUPPORTED 1524 "HY000" false "Heddle cannot log in to the servers for this account: its plugin {} does not give it what it needs"
+    AUTH_PLUGIN_UNSUPPORTED 1524 "HY000" false "Heddle cannot log in to the servers for this account: its plugin {} does not give it what it needs; it needs a [[backend_credential]]"
         "Give the account a [[backend_credential]] in Heddle's configuration, or use mysql_native_password, or caching_sha2_password with remember_passwords = on.";
+    SEVERAL_FACTORS 1524 "HY000" false "Heddle cannot log in to the servers for this account: it wants another factor ({}) besides the first; it needs a [[backend_credential]] with a server_user"
+        "Give the account a [[backend_credential]] whose server_user has one factor only, or use an account with one factor (ALTER USER … DROP 2 FACTOR).";
+    PASSWORD_NEEDS_TLS 3159 "HY000" false "The account's plugin {} asks for the password itself, which Heddle takes inside TLS only"
+        "Connect with TLS, or give the account a [[backend_credential]].";
+    CHARSET_UNFIT 1231 "42000" false "Variable 'character_set_client' can't be set to the value of '{}'"
+        "Have the client use a character set that statements can be written in, such as utf8mb4.";
     OLD_AUTHENTICATION 1251 "08004" false "Client does not support authentication protocol requested by server; consider upgrading MySQL client"
         "Use a client that can switch its authentication plugin (any since MySQL 5.5).";
     USER_LIMIT_REACHED 1226 "42000" false "User '{}' has exceeded the '{}' resource (current value: {})"

@@ -21,6 +21,9 @@ pub struct Kill {
     pub soft: bool,
     /// Whoever asks may end only sessions of this user; `None` when all.
     pub only: Option<String>,
+    /// Whoever asks may not end sessions of accounts with MySQL's SYSTEM_USER.
+    #[serde(default)]
+    pub spares_system: bool,
 }
 
 /// What became of a KILL.

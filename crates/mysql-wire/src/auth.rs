@@ -1,16 +1,20 @@
 //! What passwords are proved with: the scrambles of `mysql_native_password` and
-//! `caching_sha2_password`, the signatures of `client_ed25519`, and what servers store, for both sides.
+//! `caching_sha2_password`, the signatures of `client_ed25519` and `parsec`, and what servers store, for
+//! both sides.
 //!
 //! Of a password, stage 1 is its hash and stage 2 the hash of that. A server stores stage 2; a
 //! client proves that it knows stage 1; whoever verified a client knows stage 1 and can log in
 //! elsewhere with it. An empty password has an empty response and none of these functions is asked.
 
+mod base64;
 mod ed25519;
+mod parsec;
 mod stored;
 
 pub use ed25519::{
     ED25519_SALT_BYTES, ed25519_public, ed25519_public_parse, ed25519_sign, ed25519_verify,
 };
+pub use parsec::{PARSEC_SALT_BYTES, PARSEC_SCRAMBLE_BYTES, ParsecTerms, parsec_verify};
 pub use stored::{sha2_stored_verify, sha256_stored_verify};
 
 use sha1::Sha1;
@@ -26,8 +30,12 @@ pub const SHA256: &str = "sha256_password";
 pub const CLEAR: &str = "mysql_clear_password";
 /// Questions and answers in clear, the first of which is for the password; MariaDB with PAM.
 pub const DIALOG: &str = "dialog";
+/// The first question of `dialog`, as PAM asks it: the byte says that the answer is a password.
+pub const DIALOG_PROMPT: &[u8] = b"\x04Password: ";
 /// Signatures; MariaDB.
 pub const ED25519: &str = "client_ed25519";
+/// Signatures with a key that is drawn from the password under a salt; MariaDB 11.6.
+pub const PARSEC: &str = "parsec";
 /// The user of the operating system behind a Unix socket; MariaDB's name is `unix_socket`.
 pub const SOCKET: &str = "auth_socket";
 

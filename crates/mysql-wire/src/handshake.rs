@@ -7,7 +7,7 @@ mod greeting;
 mod login;
 
 pub use change_user::ChangeUser;
-pub use exchange::{AuthMore, AuthSwitch};
+pub use exchange::{AuthMore, AuthSwitch, NextFactor};
 pub use greeting::Greeting;
 pub use login::{Login, TlsRequest, is_tls_request};
 

@@ -1,6 +1,6 @@
 //! The commands that are neither text nor prepared statements.
 
-use farm::{ClientError, error};
+use farm::{ClientError, Engine, error};
 use mysql_wire::command::Command;
 use mysql_wire::handshake::ChangeUser;
 use mysql_wire::relay::Expect;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::authentication::berths::Berth;
 use crate::authentication::expired;
-use crate::authentication::login::SessionUser;
+use crate::authentication::login::{SessionUser, no_client_has};
 use crate::authentication::offer::PASSED_ON;
 use crate::authentication::prove::{Claim, Offer};
 use crate::client::end::End;
@@ -32,13 +32,28 @@ use crate::variables::defaults;
 use crate::variables::diagnostics::Diagnostics;
 use crate::variables::session_variables::SessionVariables;
 
+/// Character set and name of a collation by its number. MariaDB 10.10 and newer have numbers in this table
+/// only; older ones have none above 255 that clients use.
+const OF_MARIADB: &str = "SELECT CHARACTER_SET_NAME, FULL_COLLATION_NAME \
+                          FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY WHERE ID";
+const OF_MYSQL: &str =
+    "SELECT CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLLATIONS WHERE ID";
+
+/// In these nobody can write statements.
+const UNFIT: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
+
+/// A collation's number that no server has: its login is given the server's own.
+const NO_COLLATION: u8 = 0;
+
 /// Refusals that are about an account or what it may use, and not about its client.
-const OF_ACCOUNTS: [ClientError; 9] = [
+const OF_ACCOUNTS: [ClientError; 11] = [
     error::ACCESS_DENIED,
     error::ACCOUNT_LOCKED,
     error::ACCOUNT_BLOCKED,
     error::PASSWORD_EXPIRED,
     error::AUTH_PLUGIN_UNSUPPORTED,
+    error::SEVERAL_FACTORS,
+    error::PASSWORD_NEEDS_TLS,
     error::USER_LIMIT_REACHED,
     error::TOO_MANY_USER_CONNECTIONS,
     // What a server refused itself, such as a database.
@@ -225,10 +240,12 @@ impl Session {
             user: change.user,
             peer: self.user.peer.ip(),
             offer: Offer::new(plugin, self.client.salt, change.auth),
-            collation: u8::try_from(change.collation)
-                .unwrap_or(self.user.identity.pass.profile().collation),
+            collation: u8::try_from(change.collation).unwrap_or(NO_COLLATION),
             flags: self.user.identity.pass.profile().flags & PASSED_ON,
         };
+        if let Some(charset) = no_client_has(change.collation) {
+            return Err(self.client.refuse(&error::CHARSET_UNFIT, &[charset]).await);
+        }
         let core = self.core.clone();
         let limit = Duration::from_secs(core.settings().handshake_timeout_s);
         let proof = core.authenticate(&mut self.client, self.user.peer.ip(), claim);
@@ -240,7 +257,40 @@ impl Session {
         let database = change.database.filter(|name| !name.is_empty());
         let pass = core.pools.pass(admission.profile);
         self.take_identity(pass, database, admission.admin, admission.berth);
+        if u8::try_from(change.collation).is_err() {
+            self.take_collation(change.collation).await?;
+        }
         self.begin().await
+    }
+
+    /// A login has no room for the numbers of newer collations, which this command has: the session is given
+    /// what the server gives it for them, if the server knows it.
+    async fn take_collation(&mut self, id: u16) -> Result<(), End> {
+        let ask = match self.core.home_engine() {
+            Engine::MariaDb => format!("{OF_MARIADB} = {id}"),
+            Engine::MySql => format!("{OF_MYSQL} = {id}"),
+        };
+        let (user, variables) = (&self.user, &self.variables);
+        let asked = rights::ask_table(&self.core, user, variables, &mut self.connections, ask.as_bytes());
+        let asked = asked.await.unwrap_or_default();
+        let mut cells = asked.rows.into_iter().flatten().flatten();
+        let (Some(charset), Some(collation)) = (cells.next(), cells.next()) else {
+            return Ok(());
+        };
+        if let Some(unfit) = UNFIT.iter().find(|unfit| unfit.as_bytes() == charset) {
+            return Err(self.client.refuse(&error::CHARSET_UNFIT, &[unfit]).await);
+        }
+        let mut state = SessionState::clone(&self.variables.state);
+        for name in [
+            "character_set_client",
+            "character_set_connection",
+            "character_set_results",
+        ] {
+            state = state.with_variable(name, &charset);
+        }
+        let state = Rc::new(state.with_variable("collation_connection", &collation));
+        session::set_state(&self.core, &self.handle, &self.user, &mut self.variables, state);
+        Ok(())
     }
 
     fn take_identity(&mut self, pass: Pass, database: Option<&[u8]>, admin: bool, berth: Berth) {

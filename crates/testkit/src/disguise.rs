@@ -1,8 +1,8 @@
-//! A MySQL 8.0 that passes for a later release.
+//! A MySQL 8.0 or a MariaDB 10.11 that passes for another release.
 //!
-//! Later servers cannot be had where these tests run; what they took away can. A relay in front of a
-//! MySQL 8.0 says their version, lets the server answer what they refuse with their errors, and says
-//! what they renamed in the server's words. What only they can do, such as tagged GTIDs, it cannot show.
+//! Other servers cannot be had where these tests run; what they refuse can. A relay in front of a server
+//! says their version, lets the server answer what they refuse with their errors, and says what they renamed
+//! in the server's words. What only they can do, such as tagged GTIDs, it cannot show.
 //! Connections are neither compressed nor encrypted.
 
 use std::io::{Read, Write};
@@ -54,11 +54,40 @@ const GONE: [(&str, u16); 27] = [
     ("IDENTIFIED WITH 'MYSQL_NATIVE_PASSWORD'", PLUGIN),
 ];
 
+/// What MariaDB 10.6 does not know yet.
+const LATER_THAN_10_6: [(&str, u16); 7] = [
+    ("UCA1400", 1273),
+    ("RANDOM_BYTES", 1305),
+    ("JSON_EQUALS", 1305),
+    ("NATURAL_SORT_KEY", 1305),
+    ("MASTER_DEMOTE_TO_SLAVE", SYNTAX),
+    ("TO PUBLIC", SYNTAX),
+    ("SLAVE_MAX_STATEMENT_TIME", VARIABLE),
+];
+
+/// What MariaDB took away between 11.0 and 12, or says that it will.
+const GONE_FROM_MARIADB: [(&str, u16); 9] = [
+    ("INNODB_CHANGE_BUFFER", VARIABLE),
+    ("INNODB_DEFRAGMENT", VARIABLE),
+    ("WSREP_CAUSAL_READS", VARIABLE),
+    ("@@DATE_FORMAT", VARIABLE),
+    ("@@STORAGE_ENGINE", VARIABLE),
+    ("BIG_TABLES", VARIABLE),
+    ("LARGE_PAGE_SIZE", VARIABLE),
+    ("TX_ISOLATION", VARIABLE),
+    ("TX_READ_ONLY", VARIABLE),
+];
+
 /// What 8.2 gave a new name, and the server's own word for it.
 const RENAMED: [(&str, &str); 2] = [
     ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"),
     ("RESET BINARY LOGS AND GTIDS", "RESET MASTER"),
 ];
+
+/// From 12 on MariaDB says whether it is read-only in a word.
+static READ_ONLY: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?i)@@(global\.)?read_only\b").expect("a pattern"));
+const READ_ONLY_12: &str = "(ELT(@@global.read_only + 1, 'OFF', 'ON'))";
 
 /// A server that was killed is not missed for longer.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -67,18 +96,66 @@ const PATIENCE: Duration = Duration::from_secs(600);
 static VERSION: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)@@(global\.)?version\b([^_(]|$)").expect("a pattern"));
 
-/// A way to a MySQL 8.0 on which it looks like a later one.
+/// A release that is played.
+#[derive(Clone, Copy)]
+struct Release {
+    version: &'static str,
+    /// The greatest number of MariaDB's version; `None` for MySQL.
+    mariadb: Option<u32>,
+}
+
+impl Release {
+    fn new(version: &'static str) -> Release {
+        let major = version.split('.').next().and_then(|it| it.parse().ok());
+        let mariadb = major.filter(|_| version.contains("MariaDB"));
+        Release { version, mariadb }
+    }
+
+    fn gone(self) -> &'static [(&'static str, u16)] {
+        match self.mariadb {
+            None => &GONE,
+            Some(..11) => &LATER_THAN_10_6,
+            Some(_) => &GONE_FROM_MARIADB,
+        }
+    }
+
+    /// As it greets: up to 10, MariaDB says a version in front that old replicas understand.
+    fn greeting(self) -> String {
+        match self.mariadb {
+            Some(..11) => format!("5.5.5-{}", self.version),
+            _ => self.version.to_owned(),
+        }
+    }
+
+    /// Its words in those of the server behind.
+    fn translated(self, text: &str) -> String {
+        let mut text = text.to_owned();
+        if self.mariadb.is_none() {
+            for (new, old) in RENAMED {
+                text = text.replace(new, old);
+            }
+        }
+        if self.mariadb.is_some_and(|major| major >= 12) {
+            text = READ_ONLY.replace_all(&text, READ_ONLY_12).into_owned();
+        }
+        let version = format!("'{}'$2", self.version);
+        VERSION.replace_all(&text, version).into_owned()
+    }
+}
+
+/// A way to a server on which it looks like one of another release.
 pub struct Disguise {
     pub address: SocketAddr,
     refused: Arc<Mutex<Vec<String>>>,
 }
 
 impl Disguise {
-    /// In front of this server; `version` as in `8.4.6`.
+    /// In front of a server of the same engine; `version` as in `8.4.6` and `11.8.3-MariaDB`.
     ///
     /// # Panics
     /// Without a free port.
     pub fn new(behind: SocketAddr, version: &'static str) -> Disguise {
+        let release = Release::new(version);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = listener.local_addr().expect("bound");
         let refused: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -97,14 +174,14 @@ impl Disguise {
                 };
                 let refused = Arc::clone(&all);
                 std::thread::spawn(move || {
-                    let _ = pass(client, server, version, &refused);
+                    let _ = pass(client, server, release, &refused);
                 });
             }
         });
         Disguise { address, refused }
     }
 
-    /// The statements that a later release would have refused.
+    /// The statements that the release would have refused.
     pub fn refused(&self) -> Vec<String> {
         let refused = self.refused.lock();
         refused.unwrap_or_else(PoisonError::into_inner).clone()
@@ -136,13 +213,17 @@ fn write(to: &mut TcpStream, sequence: u8, payload: &[u8]) -> std::io::Result<()
 fn pass(
     mut client: TcpStream,
     mut server: TcpStream,
-    version: &str,
+    release: Release,
     refused: &Mutex<Vec<String>>,
 ) -> std::io::Result<()> {
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (sequence, first) = read(&mut server)?;
-    write(&mut client, sequence, &greeting(&first, version))?;
+    write(
+        &mut client,
+        sequence,
+        &greeting(&first, &release.greeting()),
+    )?;
     let (sequence, mut login) = read(&mut client)?;
     // A server as a client says that it can what the other side has not offered.
     if let Some(low) = login.first_chunk_mut::<4>() {
@@ -160,7 +241,7 @@ fn pass(
     while let Ok((sequence, mut payload)) = read(&mut client) {
         // Packets of a login have other numbers.
         if sequence == 0 && payload.len() < packet::PAYLOAD_BYTES_MAX {
-            payload = command(payload, version, refused);
+            payload = command(payload, release, refused);
         }
         if write(&mut server, sequence, &payload).is_err() {
             break;
@@ -192,7 +273,7 @@ fn greeting(payload: &[u8], version: &str) -> Vec<u8> {
 }
 
 /// A command as the server behind is to hear it.
-fn command(payload: Vec<u8>, version: &str, refused: &Mutex<Vec<String>>) -> Vec<u8> {
+fn command(payload: Vec<u8>, release: Release, refused: &Mutex<Vec<String>>) -> Vec<u8> {
     let Some((&kind, text)) = payload.split_first() else {
         return payload;
     };
@@ -206,24 +287,21 @@ fn command(payload: Vec<u8>, version: &str, refused: &Mutex<Vec<String>>) -> Vec
     let words: Vec<&str> = text.split_whitespace().collect();
     let words = words.join(" ").to_uppercase();
     let mut text = text.to_owned();
-    if let Some((gone, number)) = GONE.iter().find(|(gone, _)| words.contains(gone)) {
+    let mut gone = release.gone().iter();
+    if let Some((gone, number)) = gone.find(|(gone, _)| words.contains(gone)) {
         let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.push(text);
         text = match is_query {
             true => format!(
                 "SIGNAL SQLSTATE '42000' SET MYSQL_ERRNO = {number}, MESSAGE_TEXT = \
-                 'MySQL {version} does not know {}'",
+                 '{} does not know {}'",
+                release.version,
                 gone.replace('\'', "")
             ),
             false => gone.to_string() + " is not known",
         };
     }
-    for (new, old) in RENAMED {
-        text = text.replace(new, old);
-    }
-    text = VERSION
-        .replace_all(&text, format!("'{version}'$2"))
-        .into_owned();
+    let text = release.translated(&text);
     let mut out = vec![kind];
     out.extend_from_slice(text.as_bytes());
     out

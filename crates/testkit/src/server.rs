@@ -243,6 +243,19 @@ impl Server {
             .expect("answers again");
     }
 
+    /// Goes on with another release's software on the same data. The error says why this machine does not
+    /// have it; then nothing was done.
+    ///
+    /// # Panics
+    /// When it does not start on these data.
+    pub fn upgrade(&mut self, release: Release) -> Result<(), String> {
+        let binary = release.binary()?;
+        self.stop();
+        self.binary = binary;
+        self.restart();
+        Ok(())
+    }
+
     /// False when the process has ended.
     pub fn is_running(&mut self) -> bool {
         self.process.is_running()

@@ -196,6 +196,41 @@ fn a_deadlock_over_two_groups_ends_one_transaction() {
     }
 }
 
+/// MariaDB's `innodb_snapshot_isolation`, which newer releases have on, ends a transaction that changes a row
+/// which others changed since it began to read.
+#[test]
+fn a_row_that_others_changed_undoes_all_groups() {
+    for two in Two::farms() {
+        let servers = [&two.stage.primary, &two.stage.replica];
+        let switch = "SET GLOBAL innodb_snapshot_isolation = ON";
+        if servers.iter().any(|it| it.client().query(switch).is_err()) {
+            continue;
+        }
+        let (mut client, mut other) = (two.client(), two.client());
+        other.run("INSERT INTO one.t VALUES (1, 0)");
+        other.run("INSERT INTO two.t VALUES (1, 0)");
+        for (changed, left) in [("one", "two"), ("two", "one")] {
+            client.run("BEGIN");
+            assert_eq!(
+                client.value(&format!("SELECT COUNT(*) FROM {changed}.t")),
+                "1"
+            );
+            client.run(&format!("INSERT INTO {left}.t VALUES (2, 0)"));
+            other.run(&format!("UPDATE {changed}.t SET v = v + 1 WHERE id = 1"));
+            let update = format!("UPDATE {changed}.t SET v = v + 10 WHERE id = 1");
+            assert_eq!(number(&mut client, &update), 1020);
+            client.run("COMMIT");
+            assert_eq!(two.ids(), ["1", "1"], "{changed}: all or nothing");
+        }
+        client.run("BEGIN");
+        client.run("INSERT INTO one.t VALUES (3, 0)");
+        client.run("INSERT INTO two.t VALUES (3, 0)");
+        client.run("COMMIT");
+        assert_eq!(two.ids(), ["1,3", "1,3"]);
+        two.clean();
+    }
+}
+
 /// Ends the connections of the door's to this server.
 fn end_connections(admin: &mut Client) {
     let ask = "SELECT id FROM information_schema.processlist \

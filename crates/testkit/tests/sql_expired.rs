@@ -9,7 +9,12 @@ use testkit::client::Login;
 use testkit::door::Tuning;
 use testkit::{Client, Release, Stage};
 
-const RELEASES: [Release; 3] = [Release::Installed, Release::MariaDb114, Release::MySql80];
+const RELEASES: [Release; 4] = [
+    Release::Installed,
+    Release::MariaDb114,
+    Release::MySql80,
+    Release::MySqlNewer,
+];
 
 fn login<'a>(password: &'a str, able: bool) -> Login<'a> {
     let usual = Login::default();
@@ -83,7 +88,7 @@ fn hear(address: SocketAddr, root: &mut Client, release: Release, able: bool) ->
     };
     let mut heard = play(&mut client, &BEFORE);
     let change = match release {
-        Release::MySql80 => "ALTER USER USER() IDENTIFIED BY 'two'",
+        Release::MySql80 | Release::MySqlNewer => "ALTER USER USER() IDENTIFIED BY 'two'",
         _ => "SET PASSWORD = PASSWORD('two')",
     };
     heard.extend(play(&mut client, &[(Command::Query, change)]));
@@ -115,7 +120,7 @@ fn a_session_with_an_expired_password_hears_what_the_server_says() {
         let door = stage.door_with(Tuning::follow_accounts);
         let mut root = door.client();
         let settings: &[&str] = match release {
-            Release::MySql80 => &["DO 'as it is'"],
+            Release::MySql80 | Release::MySqlNewer => &["DO 'as it is'"],
             _ => &[
                 "SET GLOBAL disconnect_on_expired_password = OFF",
                 "SET GLOBAL disconnect_on_expired_password = ON",

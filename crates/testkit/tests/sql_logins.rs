@@ -7,9 +7,9 @@ use farm::{Account, AuthPlugin};
 use mysql_wire::auth;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::handshake::{self, AuthSwitch, Greeting};
-use testkit::client::{Failure, Login};
+use testkit::client::{Failure, Login, Reply};
 use testkit::door::account;
-use testkit::{Client, Door, Release, Stage};
+use testkit::{Client, Door, Release, Server, Stage};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -215,6 +215,60 @@ fn attributes_and_collations_pass() {
             name[..name.find('_').expect("one")]
         );
     }
+}
+
+/// Collations of newer clients, and numbers that nobody has: what the server itself makes of them.
+#[test]
+fn unknown_collations_are_what_the_server_makes_of_them() {
+    const ASK: &str = "SELECT CONCAT_WS(',', @@character_set_client, @@character_set_connection, \
+                       @@character_set_results, @@collation_connection)";
+    for release in [
+        Release::Installed,
+        Release::MariaDb114,
+        Release::MySql80,
+        Release::MySqlNewer,
+    ] {
+        let Some(server) = Server::start(release) else {
+            continue;
+        };
+        let door = Door::start(&[&server], |_| {});
+        let hear = |address, collation| {
+            let login = Login {
+                collation,
+                ..Login::default()
+            };
+            let ask = |client: &mut Client| match client.query(ASK) {
+                Ok(replies) => format!("{:?}", rows_of(&replies)),
+                Err(failure) => format!("then {failure}"),
+            };
+            let said = |failure: Failure| failure.to_string();
+            let mut root = Client::connect(address, "root", "").expect("root");
+            let changed = root.change_user(&login);
+            [
+                Client::login(address, &login).map_or_else(said, |mut client| ask(&mut client)),
+                changed.map_or_else(said, |_| ask(&mut root)),
+            ]
+        };
+        let ids = [
+            0, 1, 8, 33, 45, 46, 63, 83, 127, 128, 192, 224, 247, 248, 254, 255, 256, 305, 309,
+            323, 576, 1069, 2048, 2304, 2318, 2560, 9999, 65535,
+        ];
+        let differ = ids.map(|id| [hear(server.address(), id), hear(door.address(), id)]);
+        let differ = ids
+            .iter()
+            .zip(differ)
+            .filter(|(_, [straight, through])| straight != through);
+        let differ: Vec<_> = differ.collect();
+        assert!(differ.is_empty(), "{release:?}: {differ:#?}");
+    }
+}
+
+fn rows_of(replies: &[Reply]) -> Vec<Vec<Option<String>>> {
+    let rows = replies.iter().filter_map(|reply| match reply {
+        Reply::Rows(rows) => Some(rows.text()),
+        Reply::Done(_) => None,
+    });
+    rows.flatten().collect()
 }
 
 /// MySQL 8's plugin: the first login is a full one, which a server judges; later ones are fast.

@@ -1,6 +1,6 @@
 //! The SQL door: roles follow their session over shared connections.
 
-use testkit::client::Login;
+use testkit::client::{Login, Reply};
 use testkit::{Client, Door, Release, Server};
 
 /// An account with two roles, the first its default if so asked; each may read a database of its own.
@@ -147,4 +147,118 @@ fn a_database_that_is_closed_now_is_still_the_current_one() {
     assert_eq!(client.value("SELECT DATABASE()"), "of_r1");
     assert_eq!(client.error("SELECT * FROM t"), 1142);
     assert_eq!(door.counter("pins_variable"), 1);
+}
+
+/// Who sees, ends and reads what, as the server itself says it and as the door does.
+fn rights(server: &Server, door: Option<&Door>, user: &str) -> Vec<String> {
+    let address = door.map_or(server.address(), Door::address);
+    let login = |user| {
+        let login = Login {
+            user,
+            password: "secret",
+            ..Login::default()
+        };
+        Client::login(address, &login).expect("the password is right")
+    };
+    let mut client = login(user);
+    let mut said = vec![client.value("SELECT CURRENT_ROLE()")];
+    let victims = ["plain", "power"];
+    let mut others = victims.map(|victim| login(victim));
+    let shown = client.rows("SHOW PROCESSLIST");
+    let sees = shown.iter().any(|row| row[1].as_deref() == Some("plain"));
+    said.push(format!("sees: {sees}"));
+    for (victim, other) in victims.iter().zip(&mut others) {
+        let kill = client.query(format!("KILL {}", other.value("SELECT CONNECTION_ID()")));
+        let number = kill.map_or_else(|failure| failure.number(), |_| 0);
+        said.push(format!("KILL of {victim}: {number}"));
+    }
+    for sql in [
+        "SELECT * FROM open.t",
+        "SELECT * FROM shut.t",
+        "SHOW DATABASES LIKE 'shut'",
+    ] {
+        said.push(match client.query(sql) {
+            Ok(answer) => format!(
+                "{sql}: {} rows",
+                answer.into_iter().map(rows_of).sum::<usize>()
+            ),
+            Err(failure) => format!("{sql}: {}", failure.number()),
+        });
+    }
+    said
+}
+
+fn rows_of(reply: Reply) -> usize {
+    match reply {
+        Reply::Rows(rows) => rows.rows.len(),
+        _ => 0,
+    }
+}
+
+/// Mandatory roles, default roles, all roles at once, and privileges that were taken back in part.
+#[test]
+fn what_an_account_may_do_is_what_its_server_says() {
+    let settings = [("partial_revokes", "ON")];
+    let Some(server) = Server::start_with(Release::MySqlNewer, &settings) else {
+        return;
+    };
+    let mut root = server.client();
+    for sql in [
+        "CREATE DATABASE open",
+        "CREATE DATABASE shut",
+        "CREATE TABLE open.t (a INT)",
+        "CREATE TABLE shut.t (a INT)",
+        "CREATE ROLE sees, kills, readers",
+        "GRANT PROCESS ON *.* TO sees",
+        "GRANT CONNECTION_ADMIN ON *.* TO kills",
+        "GRANT SELECT ON *.* TO readers",
+        "REVOKE SELECT ON shut.* FROM readers",
+    ] {
+        root.run(sql);
+    }
+    let users = [
+        "plain",
+        "power",
+        "held",
+        "by_default",
+        "narrow",
+        "super",
+        "connects",
+    ];
+    for user in users {
+        root.run(&format!("CREATE USER {user}@'%' IDENTIFIED BY 'secret'"));
+        root.run(&format!("GRANT SELECT ON open.* TO {user}@'%'"));
+    }
+    for sql in [
+        "GRANT SYSTEM_USER, CONNECTION_ADMIN ON *.* TO power@'%'",
+        "GRANT sees, kills TO held@'%'",
+        "GRANT sees, kills, readers TO by_default@'%'",
+        "ALTER USER by_default@'%' DEFAULT ROLE kills, readers",
+        "GRANT SELECT, SHOW DATABASES ON *.* TO narrow@'%'",
+        "REVOKE SELECT ON shut.* FROM narrow@'%'",
+        "GRANT SUPER ON *.* TO super@'%'",
+        "GRANT CONNECTION_ADMIN ON *.* TO connects@'%'",
+    ] {
+        root.run(sql);
+    }
+    let door = Door::start(&[&server], |tuning| tuning.live_accounts = true);
+    for (mandatory, all) in [
+        ("", "OFF"),
+        ("", "ON"),
+        ("sees,readers", "OFF"),
+        ("sees,readers", "ON"),
+    ] {
+        root.run(&format!("SET GLOBAL mandatory_roles = '{mandatory}'"));
+        root.run(&format!("SET GLOBAL activate_all_roles_on_login = {all}"));
+        // The door reads the accounts anew before the next login.
+        door.client().run("FLUSH PRIVILEGES");
+        for user in users {
+            let straight = rights(&server, None, user);
+            let through = rights(&server, Some(&door), user);
+            assert_eq!(
+                through, straight,
+                "{user}, mandatory {mandatory:?}, all {all}"
+            );
+        }
+    }
 }

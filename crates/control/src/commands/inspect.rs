@@ -118,6 +118,7 @@ impl Control {
             "gtid",
             "error",
             "privileges_missing",
+            "version",
         ]);
         for server in &group.servers {
             let [not_running, not_configured, io_not_running, sql_not_running] =
@@ -140,6 +141,7 @@ impl Control {
                 server.health.gtid.as_str().into(),
                 server.health.error.as_str().into(),
                 self.privileges.missing(server.id.0).into(),
+                (*server.version).into(),
             ]);
         }
         table
@@ -192,6 +194,7 @@ impl Control {
         let what = "a number from `session list`";
         let id = args.parse::<u32>("session_id", what)?.unwrap_or_default();
         let kill = Kill {
+            spares_system: false,
             victim: Victim::Session(id),
             query: args.switch("query")?,
             soft: false,

@@ -137,6 +137,7 @@ impl Control {
         let members = state.records.members(group).map(|(id, record)| Member {
             weight: record.weight,
             never: record.never_primary,
+            release: record.release(),
             ..Member::new(ServerId(id), &record.address(), record.status)
         });
         members.collect()

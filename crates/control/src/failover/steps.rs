@@ -343,6 +343,7 @@ impl Control {
         happened.into_iter().for_each(|event| self.happened(event));
         self.publish();
         self.sessions.turned();
+        self.tell_older_replicas(group);
         if let Some(since_us) = since_us {
             let pause_us = self.now_us().saturating_sub(since_us);
             self.tally.last_pause_us.store(pause_us, Relaxed);

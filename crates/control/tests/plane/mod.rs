@@ -1,5 +1,7 @@
 //! A control plane on a thread of its own, as the program runs it, and real servers for it.
 
+pub mod life;
+
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, mpsc};

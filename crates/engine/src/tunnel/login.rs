@@ -5,6 +5,10 @@
 //!
 //! Source: MySQL internals, «Connection Phase»; «Caching SHA-2 Pluggable Authentication».
 
+use std::fs::File;
+use std::io::Read;
+
+use mysql_wire::auth::ParsecTerms;
 use mysql_wire::handshake::{AuthMore, AuthSwitch, Login as LoginPacket};
 use zeroize::Zeroizing;
 
@@ -72,6 +76,7 @@ async fn answer(
     plugin: &str,
 ) -> Result<bool, Trouble> {
     let mut plugin = plugin.to_owned();
+    let mut salt = Vec::new();
     let mut unmet: Option<String> = None;
     loop {
         let payload = tunnel.server.read().await?;
@@ -87,6 +92,7 @@ async fn answer(
         if AuthSwitch::is(&payload) {
             let switch = AuthSwitch::decode(&payload)?;
             plugin = switch.plugin.to_owned();
+            salt = switch.salt.to_vec();
             let proof = prove(&plugin, switch.salt, to, tunnel);
             if proof.is_none() {
                 unmet.get_or_insert_with(|| plugin.clone());
@@ -96,7 +102,10 @@ async fn answer(
             tunnel.server.write(write).await?;
             continue;
         }
-        match (&*plugin, AuthMore::decode(&payload)?.0.first()) {
+        // MariaDB's plugins say the same without a byte in front.
+        let more = AuthMore::decode(&payload).map_or(&payload[..], |more| more.0);
+        match (&*plugin, more.first()) {
+            (auth::PARSEC, Some(_)) => sign(tunnel, to, &salt, more).await?,
             (auth::CACHING_SHA2, Some(&auth::FAST_OK)) => {}
             (auth::CACHING_SHA2, Some(&auth::FULL)) if tunnel.is_trusted => {
                 let clear = clear(to);
@@ -130,10 +139,24 @@ fn prove(plugin: &str, salt: &[u8], to: &Login, tunnel: &Tunnel) -> Option<Zeroi
             auth::sha2_scramble(&auth::sha2_stage1(password), salt.first_chunk()?).to_vec()
         }
         auth::ED25519 => auth::ed25519_sign(password, salt).to_vec(),
+        // It first waits for the server to say more.
+        auth::PARSEC => Vec::new(),
         _ if sends_password && tunnel.is_trusted => return Some(clear(to)),
         _ => return None,
     };
     Some(Zeroizing::new(proof))
+}
+
+/// Answers the server that has said how the key of `parsec` is drawn from the password.
+async fn sign(tunnel: &mut Tunnel, to: &Login, servers: &[u8], said: &[u8]) -> Result<(), Trouble> {
+    let what = "how to draw a key for parsec";
+    let terms = ParsecTerms::decode(said).ok_or(Malformed { what })?;
+    let mut own = [0; auth::PARSEC_SCRAMBLE_BYTES];
+    File::open("/dev/urandom")?.read_exact(&mut own)?;
+    let answer = terms.answer(to.password.as_bytes(), servers, &own);
+    let write = |out: &mut Vec<u8>| out.extend_from_slice(&answer);
+    tunnel.server.write(write).await?;
+    Ok(())
 }
 
 fn clear(to: &Login) -> Zeroizing<Vec<u8>> {

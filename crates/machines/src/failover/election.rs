@@ -276,8 +276,9 @@ impl Failover {
     }
 
     /// Of two that may lead, the greater one does: who holds more (only copies differ there), who
-    /// did not fail again and again, the present primary, the wish of an operator, a replica before
-    /// a spare, the heavier, the nearer, the one that has applied all, the one with the smaller number.
+    /// did not fail again and again, the wish of an operator, the present primary, the one of the older
+    /// release, whom the others can follow, a replica before a spare, the heavier, the nearer, the one that
+    /// has applied all, the one with the smaller number.
     pub(super) fn compare(&self, change: &Change, a: ServerId, b: ServerId) -> std::cmp::Ordering {
         let holds = |id: ServerId| change.heard[&id].holds();
         let (held_a, held_b) = (holds(a), holds(b));
@@ -294,6 +295,8 @@ impl Failover {
             (
                 !self.flaps(member.id),
                 change.wish == Some(member.id),
+                member.status == Status::Primary,
+                Reverse(member.release),
                 standing,
             )
         };

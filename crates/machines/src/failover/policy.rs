@@ -110,6 +110,8 @@ pub struct Member {
     pub near: bool,
     /// An operator marked it: never the primary, whatever happens.
     pub never: bool,
+    /// Its software's release; a greater one is newer. Servers replicate from an older one, or from the same.
+    pub release: u32,
 }
 
 impl Member {
@@ -122,6 +124,7 @@ impl Member {
             weight: 1.0,
             near: false,
             never: false,
+            release: 0,
         }
     }
 

@@ -246,6 +246,9 @@ impl Script {
             if member.never {
                 line.push_str(" never");
             }
+            if member.release != 0 {
+                let _ = write!(line, " release {}", member.release);
+            }
         }
         line
     }
@@ -268,6 +271,10 @@ impl Script {
                 match word {
                     "near" => member.near = true,
                     "never" => member.never = true,
+                    "release" => {
+                        let release = words.next().and_then(|word| word.parse().ok());
+                        member.release = release.ok_or("a release is a number")?;
+                    }
                     "weight" => {
                         let weight = words.next().and_then(|word| word.parse().ok());
                         member.weight = weight.ok_or("a weight is a number")?;

@@ -4,7 +4,7 @@
 use farm::{Position, ServerId, Status};
 
 use super::change::{Change, Stage};
-use super::{Action, Ask, Cause, Failed, Failover, Fault, Kind, Step};
+use super::{Action, Ask, Cause, Failed, Failover, Fault, Kind, Member, Step};
 
 /// So often a replica may catch up before it is called too slow.
 const ROUNDS_MAX: u32 = 20;
@@ -58,9 +58,22 @@ impl Failover {
                 "{name} is FAULTY; bring it back with `server set_status {name} SPARE` first"
             ));
         }
-        member
-            .never
-            .then(|| format!("{name} is marked never to be the primary"))
+        if member.never {
+            return Some(format!("{name} is marked never to be the primary"));
+        }
+        let left = self.left_behind(member)?;
+        Some(format!(
+            "{name} is of a newer release than {}, which would have to follow it; upgrade {} first",
+            left.name, left.name
+        ))
+    }
+
+    /// A replica that would have to follow a primary of a newer release. The old primary is upgraded last, so
+    /// it does not count.
+    fn left_behind(&self, to: &Member) -> Option<&Member> {
+        let others = self.members.values();
+        let mut replicas = others.filter(|one| one.counts() && Some(one.id) != self.primary);
+        replicas.find(|one| one.id != to.id && one.release < to.release)
     }
 
     /// Leaves the group without a primary.

@@ -7,6 +7,8 @@ use ed25519_dalek::hazmat::{ExpandedSecretKey, raw_sign};
 use ed25519_dalek::{Signature, Verifier, VerifyingKey};
 use sha2::{Digest, Sha512};
 
+use super::base64;
+
 /// Bytes of the salt, all of them significant: no NUL follows.
 pub const ED25519_SALT_BYTES: usize = 32;
 
@@ -35,31 +37,7 @@ pub fn ed25519_verify(response: &[u8], salt: &[u8], public: &[u8; 32]) -> bool {
 
 /// Reads a public key from `mysql.global_priv`: 43 characters of Base64 without its padding.
 pub fn ed25519_public_parse(text: &[u8]) -> Option<[u8; 32]> {
-    let text: &[u8; 43] = text.try_into().ok()?;
-    let mut public = [0; 32];
-    let (mut bits, mut count, mut at) = (0u32, 0, 0);
-    for &character in text {
-        bits = bits << 6 | u32::from(digit(character)?);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            // Both 258 bits of text and 256 of key: the last two are over, and `at` stays below 32.
-            public[at] = (bits >> count) as u8;
-            at += 1;
-        }
-    }
-    Some(public)
-}
-
-fn digit(character: u8) -> Option<u8> {
-    Some(match character {
-        b'A'..=b'Z' => character - b'A',
-        b'a'..=b'z' => character - b'a' + 26,
-        b'0'..=b'9' => character - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => return None,
-    })
+    base64::decode(text)
 }
 
 fn key(password: &[u8]) -> ExpandedSecretKey {

@@ -10,6 +10,8 @@ use crate::scalar::{Reader, put_nul_bytes};
 const SWITCH: u8 = 0xFE;
 /// First byte of more data.
 const MORE: u8 = 0x01;
+/// First byte of a request for another factor.
+const NEXT_FACTOR: u8 = 0x02;
 
 /// The server asks the client to answer again, with another plugin and salt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +91,23 @@ impl<'a> AuthMore<'a> {
     }
 }
 
+/// The server took one proof and wants another one, of another plugin: MySQL's accounts with several factors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextFactor;
+
+impl NextFactor {
+    /// Whether a payload, in the place where the server answers a login, asks for another proof.
+    pub fn is(payload: &[u8]) -> bool {
+        payload.first() == Some(&NEXT_FACTOR)
+    }
+
+    /// The plugin of the next proof.
+    pub fn plugin(payload: &[u8]) -> String {
+        let name = payload.split(|&byte| byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(name.get(1..).unwrap_or_default()).into_owned()
+    }
+}
+
 /// Appends a string behind a length of one byte, cut at 255 bytes.
 pub(super) fn put_short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(255)];
@@ -128,6 +147,14 @@ mod tests {
         assert!(AuthSwitch::decode(&[0xFE]).is_err());
         assert!(AuthSwitch::decode(&[]).is_err());
         assert!(AuthSwitch::decode(b"\x01x").is_err());
+    }
+
+    #[test]
+    fn another_factor_names_its_plugin() {
+        let payload = b"\x02authentication_webauthn\0challenge";
+        assert!(NextFactor::is(payload) && !NextFactor::is(b"\x01"));
+        assert_eq!(NextFactor::plugin(payload), "authentication_webauthn");
+        assert_eq!(NextFactor::plugin(b"\x02"), "");
     }
 
     #[test]

@@ -92,6 +92,9 @@ impl Core {
         if !login.capabilities.contains(Capabilities::PROTOCOL_41) {
             return Err(client.refuse(&error::HANDSHAKE_BAD, &[]).await);
         }
+        if let Some(charset) = no_client_has(login.collation.into()) {
+            return Err(client.refuse(&error::CHARSET_UNFIT, &[charset]).await);
+        }
         let plugin = match login.plugin {
             // Its plugin had no part in the greeting: it waits to be asked.
             Some(plugin) if login.auth.is_empty() && plugin != greeted.as_bytes() => &b""[..],
@@ -224,6 +227,15 @@ impl Client {
         self.say(out).await
     }
 
+    /// The same as MariaDB's plugins say it: without a byte in front.
+    pub async fn say_bare(&mut self, data: &[u8]) -> Result<(), End> {
+        let mut out = Vec::with_capacity(data.len() + 8);
+        packet::write_with(&mut out, &mut self.sequence, |payload| {
+            payload.extend_from_slice(data);
+        });
+        self.say(out).await
+    }
+
     /// The client's part of a plugin's conversation.
     pub async fn next_proof(&mut self) -> Result<Vec<u8>, End> {
         self.read_login(self.sequence).await?;
@@ -247,6 +259,18 @@ impl Client {
             Ok(()) => End::Refused(*refusal.error),
             Err(end) => end,
         }
+    }
+}
+
+/// The character set of a collation in which nobody can write statements: servers refuse logins that ask for
+/// one. The numbers are those of MySQL and MariaDB.
+pub(crate) fn no_client_has(collation: u16) -> Option<&'static str> {
+    match collation {
+        35 | 90 | 128..=151 | 159 => Some("ucs2"),
+        54 | 55 | 101..=124 => Some("utf16"),
+        56 | 62 => Some("utf16le"),
+        60 | 61 | 160..=183 => Some("utf32"),
+        _ => None,
     }
 }
 

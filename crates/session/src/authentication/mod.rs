@@ -11,6 +11,7 @@ pub(crate) mod locks;
 pub(crate) mod login;
 pub(crate) mod offer;
 pub(crate) mod prove;
+pub(crate) mod reveal;
 pub(crate) mod rsa_key;
 pub(crate) mod secrets;
 pub(crate) mod verifiers;

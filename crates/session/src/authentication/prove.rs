@@ -7,9 +7,12 @@
 //! - `caching_sha2_password`: the first login of an account is a full one, checked here and by a
 //!   server; the password is remembered while somebody needs it, and checks later scrambles.
 //! - `sha256_password`: every login brings the password.
-//! - `client_ed25519`, and plugins that Heddle does not speak: nothing. The configuration has to give
-//!   a backend credential; for a plugin that cannot be checked here, the client proves that it knows
+//! - PAM, LDAP and their like: every login brings the password, and a server has it judged.
+//! - `client_ed25519`, `parsec`, and plugins that Heddle does not speak: nothing. The configuration has to
+//!   give a backend credential; for a plugin that cannot be checked here, the client proves that it knows
 //!   the same password.
+//! - Several factors: nothing that one proof could replace. The configuration has to name another account
+//!   for the servers.
 //!
 //! Invariant: nobody is refused by an account as it was. Before a refusal the accounts are read once
 //! more, so a client may log in as soon as its account is made or changed.
@@ -18,9 +21,9 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use backend::{ConnectionError, Credential, PoolError, Profile, Secret, SessionState};
+use backend::{Credential, Profile, Secret, SessionState};
 use farm::{Account, Accounts, AuthPlugin, ClientError, Engine, error};
-use mysql_wire::auth::{self, SALT_BYTES};
+use mysql_wire::auth::{self, ParsecTerms, SALT_BYTES};
 use mysql_wire::capability::Capabilities;
 use rsa::rand_core::{OsRng, RngCore};
 use zeroize::Zeroizing;
@@ -53,12 +56,13 @@ pub struct Admission {
 /// What a client has brought so far to prove itself with. Kept between two looks at the accounts,
 /// because a client answers a question only once.
 pub struct Offer {
-    plugin: Vec<u8>,
+    pub(crate) plugin: Vec<u8>,
     /// What the proof was made for.
-    salt: Vec<u8>,
-    proof: Vec<u8>,
+    pub(crate) salt: Vec<u8>,
+    /// Of some plugins it is the password itself.
+    pub(crate) proof: Zeroizing<Vec<u8>>,
     /// The password, once the client has sent it.
-    password: Option<Zeroizing<Vec<u8>>>,
+    pub(crate) password: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl Offer {
@@ -67,7 +71,7 @@ impl Offer {
         Offer {
             plugin: plugin.to_vec(),
             salt: salt.to_vec(),
-            proof: proof.to_vec(),
+            proof: Zeroizing::new(proof.to_vec()),
             password: None,
         }
     }
@@ -85,11 +89,24 @@ enum Verdict {
 type Refused = (&'static ClientError, Vec<String>);
 
 /// How a client fares with one way to log in.
-enum Proof {
+pub(crate) enum Proof {
     Right(Credential),
     Wrong,
     /// Heddle could not log in to servers for the client, whatever it proves.
-    Unspeakable(String),
+    Unspeakable(Refused),
+}
+
+impl Proof {
+    /// The way gives Heddle nothing to log in to servers with.
+    pub(crate) fn unspeakable(way: &AuthPlugin) -> Proof {
+        Proof::Unspeakable(match way {
+            AuthPlugin::Factors(plugins) => (&error::SEVERAL_FACTORS, vec![plugins.to_string()]),
+            way => (
+                &error::AUTH_PLUGIN_UNSUPPORTED,
+                vec![plugin_of(way).to_owned()],
+            ),
+        })
+    }
 }
 
 impl Core {
@@ -154,9 +171,9 @@ impl Core {
         let (credential, way) = match self.prove(client, claim, account, configured).await? {
             (Proof::Right(credential), way) => (credential, way),
             (Proof::Wrong, _) => return Ok(Verdict::Unproved),
-            (Proof::Unspeakable(plugin), _) => {
-                let unspeakable = (&error::AUTH_PLUGIN_UNSUPPORTED, vec![plugin]);
-                return Ok(Verdict::Refused(unspeakable));
+            (Proof::Unspeakable(refused), _) => {
+                self.remark(account, &refused);
+                return Ok(Verdict::Refused(refused));
             }
         };
         // Others may have guessed meanwhile.
@@ -230,15 +247,24 @@ impl Core {
         configured: Option<&BackendCredential>,
     ) -> Result<(Proof, AuthPlugin), End> {
         let mut ways: Vec<&AuthPlugin> = account.ways.iter().collect();
-        ways.sort_by_key(|way| plugin_of(way).as_bytes() != claim.offer.plugin);
+        ways.sort_by_key(|way| {
+            let same = plugin_of(way).as_bytes() == claim.offer.plugin;
+            (
+                !same,
+                !(same && self.is_remembered(&claim.offer, account, way)),
+            )
+        });
         let mut worst = (Proof::Wrong, AuthPlugin::Native(None));
         let mut any_wrong = false;
         for way in ways {
-            let known = configured.map(|one| one.password.clone());
+            // The account itself wants more than a password.
+            let several = matches!(way, AuthPlugin::Factors(_));
+            let known = configured.filter(|one| !several || one.server_user.is_some());
+            let known = known.map(|one| one.password.clone());
             match self.prove_way(client, claim, account, way, known).await? {
                 Proof::Right(credential) => return Ok((Proof::Right(credential), way.clone())),
                 Proof::Wrong => any_wrong = true,
-                Proof::Unspeakable(plugin) => worst.0 = Proof::Unspeakable(plugin),
+                Proof::Unspeakable(refused) => worst.0 = Proof::Unspeakable(refused),
             }
         }
         if any_wrong {
@@ -277,7 +303,17 @@ impl Core {
                 offer.ask(client, auth::ED25519).await?;
                 auth::ed25519_verify(&offer.proof, &offer.salt, public).then_some(known)
             }
-            (AuthPlugin::Unsupported(_), Some(known)) => {
+            (AuthPlugin::Parsec { public, .. }, Some(known)) => {
+                let right = offer.signs_parsec(client, way, public).await?;
+                right.then_some(known)
+            }
+            (AuthPlugin::Clear { .. }, None) => {
+                return self.prove_clear(client, claim, account, way).await;
+            }
+            (
+                AuthPlugin::Unsupported(_) | AuthPlugin::Clear { .. } | AuthPlugin::Factors(_),
+                Some(known),
+            ) => {
                 let plugin = match offer.plugin == auth::CACHING_SHA2.as_bytes() {
                     true => auth::CACHING_SHA2,
                     false => auth::NATIVE,
@@ -289,111 +325,28 @@ impl Core {
                 }
                 right.then_some(known)
             }
-            (way, None) => return Ok(Proof::Unspeakable(plugin_of(way).to_owned())),
+            (way, None) => return Ok(Proof::unspeakable(way)),
         };
         Ok(right.map_or(Proof::Wrong, |known| {
             Proof::Right(Credential::Password(known))
         }))
     }
 
-    /// The two plugins of MySQL by which the password itself may have to come.
-    async fn prove_sha2(
-        &self,
-        client: &mut Client,
-        claim: &mut Claim<'_>,
-        account: &Account,
-        way: &AuthPlugin,
-        configured: Option<Arc<Secret>>,
-    ) -> Result<Proof, End> {
-        let offer = &mut claim.offer;
-        if configured.is_none() && !self.settings().remember_passwords {
-            return Ok(Proof::Unspeakable(plugin_of(way).to_owned()));
+    /// Says in the log, once for each account, why nobody comes in by it.
+    fn remark(&self, account: &Account, (error, details): &Refused) {
+        if self.shared.secrets.is_new_refusal(account) {
+            let details: Vec<&str> = details.iter().map(String::as_str).collect();
+            let (user, host) = (&account.user, &account.host);
+            let text = error.text(&details);
+            tracing::warn!(
+                "clients of '{user}'@'{host}' are refused: {text} {}",
+                error.cure
+            );
         }
-        let is_caching = matches!(way, AuthPlugin::CachingSha2(_));
-        let plugin = if is_caching {
-            auth::CACHING_SHA2
-        } else {
-            auth::SHA256
-        };
-        offer.ask(client, plugin).await?;
-        if offer.is_blank() {
-            return Ok(Proof::Wrong);
-        }
-        let remembered = configured.or_else(|| self.shared.secrets.find(account, way));
-        if let Some(known) = remembered
-            && offer.password.is_none()
-            && is_caching
-            && offer.knows(&known)
-        {
-            client.more(&[auth::FAST_OK]).await?;
-            return Ok(Proof::Right(Credential::Password(known)));
-        }
-        if offer.password.is_none() {
-            offer.password = self.full_password(client, offer, is_caching).await?;
-        }
-        let Some(password) = &offer.password else {
-            return Ok(Proof::Wrong);
-        };
-        let known = self.shared.secrets.find(account, way);
-        let same = |known: &Secret| known.with(|known| auth::equal(known, password)) == Some(true);
-        if let Some(known) = known.filter(|known| same(known)) {
-            return Ok(Proof::Right(Credential::Password(known)));
-        }
-        // The servers know Heddle by its own address: whether it is this account's password must be
-        // seen here, before a server is asked.
-        let (asked, stored) = (password.clone(), way.clone());
-        let fits = move || is_stored(&asked, &stored);
-        if !self.verified(client, fits).await? {
-            return Ok(Proof::Wrong);
-        }
-        let secret = self.shared.secrets.remember(account, way, password);
-        let credential = Credential::Password(secret);
-        let profile = claim.profile(credential.clone(), account, way.clone());
-        // With an expired password nothing more is asked here than the session's own login will ask.
-        if account.expired || self.judged(client, profile).await? {
-            return Ok(Proof::Right(credential));
-        }
-        Ok(Proof::Wrong)
-    }
-
-    /// Gets the password itself from the client: in clear where nobody can read along, else under our
-    /// RSA key. `None` when it did not send it so.
-    async fn full_password(
-        &self,
-        client: &mut Client,
-        offer: &Offer,
-        is_caching: bool,
-    ) -> Result<Option<Zeroizing<Vec<u8>>>, End> {
-        let (mut answer, request) = if is_caching {
-            client.more(&[auth::FULL]).await?;
-            (client.next_proof().await?, auth::REQUEST_KEY)
-        } else {
-            (offer.proof.clone(), auth::SHA256_REQUEST_KEY)
-        };
-        if client.is_secure() {
-            let mut password = Zeroizing::new(answer);
-            return Ok((password.pop() == Some(0)).then_some(password));
-        }
-        let asks = answer == [request];
-        // A client that has our key already may send the sealed password at once. Anything else is
-        // a password in the clear, a client's mistake that is not looked at.
-        if !asks && is_caching {
-            return Ok(None);
-        }
-        let Some(pair) = self.shared.rsa_key.get().await else {
-            return Ok(None);
-        };
-        if asks {
-            client.more(pair.public_pem.as_bytes()).await?;
-            answer = client.next_proof().await?;
-        }
-        let salt = offer.salt.clone();
-        let opened = move || pair.open(&answer, &salt).map(Zeroizing::new);
-        self.verified(client, opened).await
     }
 
     /// Has this done for a login, beside the core. The client has been told when it is not done.
-    async fn verified<T: Send + 'static>(
+    pub(crate) async fn verified<T: Send + 'static>(
         &self,
         client: &mut Client,
         work: impl FnOnce() -> T + Send + 'static,
@@ -419,30 +372,6 @@ impl Core {
             Err(error) => Err(client.refuse_pool(&error).await),
         }
     }
-
-    /// Lets a server judge a password: true when it lets us in.
-    async fn judged(&self, client: &mut Client, profile: Profile) -> Result<bool, End> {
-        let pass = self.pools.pass(profile);
-        let state = Rc::new(SessionState::new(None));
-        match self.take_from_primary(HOME, &pass, &state, true).await {
-            Ok(lease) => {
-                lease.release();
-                Ok(true)
-            }
-            Err(PoolError::Connection(ConnectionError::Refused { number: 1045, .. })) => Ok(false),
-            Err(error) => Err(client.refuse_pool(&error).await),
-        }
-    }
-}
-
-/// Whether it is the password whose hash a server stored for this way to log in. Takes milliseconds: the
-/// verifiers do it.
-pub(crate) fn is_stored(password: &[u8], way: &AuthPlugin) -> bool {
-    match way {
-        AuthPlugin::CachingSha2(hash) => auth::sha2_stored_verify(password, hash),
-        AuthPlugin::Sha256(hash) => auth::sha256_stored_verify(password, hash),
-        _ => false,
-    }
 }
 
 /// An account without a password. Clients wait for its plugin also where there is nothing to prove.
@@ -452,37 +381,42 @@ async fn blank(client: &mut Client, offer: &mut Offer, way: &AuthPlugin) -> Resu
 }
 
 /// The plugin that a client speaks for a way to log in.
-fn plugin_of(way: &AuthPlugin) -> &str {
+pub(crate) fn plugin_of(way: &AuthPlugin) -> &str {
     match way {
         AuthPlugin::Native(_) => auth::NATIVE,
         AuthPlugin::CachingSha2(_) => auth::CACHING_SHA2,
         AuthPlugin::Sha256(_) => auth::SHA256,
         AuthPlugin::Ed25519(_) => auth::ED25519,
-        AuthPlugin::Unsupported(name) => name,
+        AuthPlugin::Parsec { .. } => auth::PARSEC,
+        AuthPlugin::Clear { dialog: true, .. } => auth::DIALOG,
+        AuthPlugin::Clear { .. } => auth::CLEAR,
+        AuthPlugin::Unsupported(name) | AuthPlugin::Factors(name) => name,
     }
 }
 
 impl Offer {
     /// Makes sure that the client has answered for this plugin.
-    async fn ask(&mut self, client: &mut Client, plugin: &str) -> Result<(), End> {
+    pub(crate) async fn ask(&mut self, client: &mut Client, plugin: &str) -> Result<(), End> {
         if self.plugin == plugin.as_bytes() {
             return Ok(());
         }
         if !client.capabilities.contains(Capabilities::PLUGIN_AUTH) {
             return Err(client.refuse(&error::OLD_AUTHENTICATION, &[]).await);
         }
-        self.salt = client.salt.to_vec();
-        if plugin == auth::ED25519 {
-            self.salt.resize(auth::ED25519_SALT_BYTES, 0);
-            OsRng.fill_bytes(&mut self.salt);
-        }
-        self.proof = client.switch(plugin, &self.salt).await?;
+        self.salt = match plugin {
+            auth::ED25519 => random::<{ auth::ED25519_SALT_BYTES }>(),
+            auth::PARSEC => random::<{ auth::PARSEC_SCRAMBLE_BYTES }>(),
+            auth::CLEAR => Vec::new(),
+            auth::DIALOG => auth::DIALOG_PROMPT.to_vec(),
+            _ => client.salt.to_vec(),
+        };
+        self.proof = Zeroizing::new(client.switch(plugin, &self.salt).await?);
         self.plugin = plugin.into();
         Ok(())
     }
 
     /// No password: MySQL's own client sends a NUL for it.
-    fn is_blank(&self) -> bool {
+    pub(crate) fn is_blank(&self) -> bool {
         matches!(self.proof[..], [] | [0])
     }
 
@@ -499,8 +433,34 @@ impl Offer {
         auth::native_verify(&self.proof, self.salt.first_chunk()?, stage2)
     }
 
+    /// True when the client signs with the account's key. It begins with an empty answer, and is told how
+    /// the key is drawn from the password.
+    async fn signs_parsec(
+        &mut self,
+        client: &mut Client,
+        way: &AuthPlugin,
+        public: &[u8; 32],
+    ) -> Result<bool, End> {
+        let &AuthPlugin::Parsec {
+            doublings, salt, ..
+        } = way
+        else {
+            return Ok(false);
+        };
+        // The scramble comes with a switch only.
+        self.plugin.clear();
+        self.ask(client, auth::PARSEC).await?;
+        if !self.proof.is_empty() {
+            return Ok(false);
+        }
+        let terms = ParsecTerms { doublings, salt };
+        client.say_bare(&terms.encode()).await?;
+        self.proof = Zeroizing::new(client.next_proof().await?);
+        Ok(auth::parsec_verify(&self.proof, &self.salt, public))
+    }
+
     /// True when the scramble is of this password.
-    fn knows(&self, password: &Secret) -> bool {
+    pub(crate) fn knows(&self, password: &Secret) -> bool {
         let Some(salt) = self.salt.first_chunk() else {
             return false;
         };
@@ -516,8 +476,20 @@ impl Offer {
     }
 }
 
+/// As a salt that comes with a switch.
+fn random<const N: usize>() -> Vec<u8> {
+    let mut bytes = vec![0; N];
+    OsRng.fill_bytes(&mut bytes);
+    bytes
+}
+
 impl Claim<'_> {
-    fn profile(&self, credential: Credential, account: &Account, way: AuthPlugin) -> Profile {
+    pub(crate) fn profile(
+        &self,
+        credential: Credential,
+        account: &Account,
+        way: AuthPlugin,
+    ) -> Profile {
         Profile {
             user: Rc::from(self.user),
             credential,

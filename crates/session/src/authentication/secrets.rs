@@ -5,7 +5,7 @@
 //! them; this only finds it again while it does. When its account changes at the servers it is
 //! overwritten, whoever still holds it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use backend::Secret;
@@ -16,10 +16,15 @@ const FORGOTTEN_MAX: usize = 1000;
 
 type Key = (Arc<str>, Arc<str>);
 
+/// The passwords of one account: one for each of its ways to log in.
+type OfAccount = Vec<Known>;
+
 /// The remembered passwords of one router. Touched at logins, and when accounts change.
 #[derive(Default)]
 pub struct Secrets {
-    known: Mutex<HashMap<Key, Known>>,
+    known: Mutex<HashMap<Key, OfAccount>>,
+    /// Accounts by which nobody can come in, of which the log has been told.
+    refused: Mutex<HashSet<Key>>,
 }
 
 struct Known {
@@ -28,12 +33,18 @@ struct Known {
     secret: Weak<Secret>,
 }
 
+impl Known {
+    fn is_held(&self) -> bool {
+        self.secret.strong_count() > 0
+    }
+}
+
 impl Secrets {
     /// The password that was proved for this way of this account as it is now.
     pub fn find(&self, account: &Account, way: &AuthPlugin) -> Option<Arc<Secret>> {
-        let known = self.lock();
-        let known = known.get(&key(account)).filter(|known| known.way == *way)?;
-        known.secret.upgrade()
+        let all = self.lock();
+        let mut known = all.get(&key(account))?.iter();
+        known.find(|known| known.way == *way)?.secret.upgrade()
     }
 
     /// Remembers a password that fits, and gives what is to be held: another client may have brought
@@ -42,18 +53,22 @@ impl Secrets {
         let secret = Secret::new(password);
         let mut all = self.lock();
         if all.len() >= FORGOTTEN_MAX {
-            all.retain(|_, known| known.secret.strong_count() > 0);
+            all.retain(|_, known| {
+                known.retain(Known::is_held);
+                !known.is_empty()
+            });
         }
-        let before = all.get(&key(account)).filter(|known| known.way == *way);
+        let known = all.entry(key(account)).or_default();
+        let before = known.iter().find(|known| known.way == *way);
         let before = before.and_then(|known| known.secret.upgrade());
         if let Some(before) = before.filter(|before| **before == *secret) {
             return before;
         }
-        let known = Known {
+        known.retain(|known| known.is_held() && known.way != *way);
+        known.push(Known {
             way: way.clone(),
             secret: Arc::downgrade(&secret),
-        };
-        all.insert(key(account), known);
+        });
         secret
     }
 
@@ -61,15 +76,24 @@ impl Secrets {
     pub fn review(&self, accounts: &Accounts) {
         self.lock().retain(|(user, host), known| {
             let account = accounts.exactly(user, host);
-            let stays = account.is_some_and(|account| account.ways.contains(&known.way));
-            if !stays && let Some(secret) = known.secret.upgrade() {
-                secret.wipe();
-            }
-            stays && known.secret.strong_count() > 0
+            known.retain(|known| {
+                let stays = account.is_some_and(|account| account.ways.contains(&known.way));
+                if !stays && let Some(secret) = known.secret.upgrade() {
+                    secret.wipe();
+                }
+                stays && known.is_held()
+            });
+            !known.is_empty()
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Known>> {
+    /// True the first time that it is asked about an account; false, too, when it was asked about very many.
+    pub fn is_new_refusal(&self, account: &Account) -> bool {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.len() < FORGOTTEN_MAX && refused.insert(key(account))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, OfAccount>> {
         // Every change is one call, so a panic cannot leave it half done.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -148,6 +172,24 @@ mod tests {
         let held = secrets.remember(&account(&two), &two, b"secret");
         secrets.review(&Accounts::default());
         assert_eq!(held.with(<[u8]>::len), None, "dropped");
+    }
+
+    #[test]
+    fn an_account_has_a_password_for_each_of_its_ways() {
+        let (secrets, one, two) = (Secrets::default(), way("one"), way("two"));
+        let mut both = account(&one);
+        both.ways.push(two.clone());
+        let first = secrets.remember(&both, &one, b"first");
+        let second = secrets.remember(&both, &two, b"second");
+        let is = |way, held| {
+            secrets
+                .find(&both, way)
+                .is_some_and(|found| Arc::ptr_eq(&found, held))
+        };
+        assert!(is(&one, &first) && is(&two, &second));
+        secrets.review(&Accounts::new(vec![account(&two)]));
+        assert_eq!(first.with(<[u8]>::len), None, "discarded");
+        assert_eq!(second.with(<[u8]>::len), Some(6));
     }
 
     #[test]

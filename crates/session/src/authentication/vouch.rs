@@ -15,11 +15,11 @@ use zeroize::Zeroizing;
 
 use crate::authentication::accounts::{alike_of, entitlement_of};
 use crate::authentication::berths::Berth;
-use crate::authentication::prove::is_stored;
 use crate::authentication::secrets::BackendCredential;
 use crate::authentication::verifiers::Unverified;
 use crate::lane::COLLATION;
 use crate::per_core::Core;
+use crate::authentication::reveal::is_stored;
 
 /// What a client says of itself, and how it is connected.
 pub struct PlainLogin<'a> {
@@ -195,6 +195,7 @@ impl Core {
                 AuthPlugin::CachingSha2(hash) | AuthPlugin::Sha256(hash) if !hash.is_empty() => {
                     self.fits_stored(account, way, login).await?
                 }
+                AuthPlugin::Parsec { .. } => self.fits_stored(account, way, login).await?,
                 way => fits(way, configured, login.password),
             };
             if fits {
@@ -272,7 +273,9 @@ fn fits(way: &AuthPlugin, configured: Option<&BackendCredential>, password: &[u8
             hash.is_empty() && password.is_empty()
         }
         AuthPlugin::Ed25519(public) => auth::ed25519_public(password) == *public,
-        AuthPlugin::Unsupported(_) => configured.is_some_and(|one| {
+        // One password is not enough, or is looked at elsewhere.
+        AuthPlugin::Factors(_) | AuthPlugin::Parsec { .. } => false,
+        AuthPlugin::Unsupported(_) | AuthPlugin::Clear { .. } => configured.is_some_and(|one| {
             let same = |known: &[u8]| auth::equal(known, password);
             one.password.with(same) == Some(true)
         }),

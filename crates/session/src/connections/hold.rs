@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use backend::{ConnectionError, Lease, Pass, PoolError, SessionState, ends_connection};
+use backend::{ConnectionError, Lease, Pass, PoolError, SessionState, Target, ends_connection};
 use farm::{Group, GroupKind, Snapshot, error};
 use futures_channel::oneshot;
 use rustc_hash::{FxHashMap, FxHasher};
@@ -319,24 +319,27 @@ impl Core {
         state: &Rc<SessionState>,
         at_login: bool,
     ) -> Result<Lease, PoolError> {
-        let target = {
-            let snapshot = self.shared.published.load();
-            let group = group_of(&snapshot, seat);
-            let primary = group
-                .and_then(|g| g.primary())
-                .filter(|s| s.serves_writes());
-            let any = || group.and_then(|g| g.servers.iter().find(|s| s.serves_reads()));
-            let found = primary.or_else(any);
-            found.and_then(|s| target(&snapshot, s.id, !s.serves_writes()))
-        };
-        let Some(mut target) = target else {
-            let operation = "choosing a server";
-            let source = std::io::Error::other("no server of the group is alive");
-            return Err(ConnectionError::Broken { operation, source }.into());
-        };
+        let mut target = self.primary_target(seat)?;
         target.at_login = at_login;
         let key = self.pools.key(target.server, target.read_only, pass);
         self.pools.take(&target, key, state, 0).await
+    }
+
+    /// The group's primary, or whoever serves reads while nobody takes writes.
+    pub(crate) fn primary_target(&self, seat: u32) -> Result<Target, ConnectionError> {
+        let snapshot = self.shared.published.load();
+        let group = group_of(&snapshot, seat);
+        let primary = group
+            .and_then(|g| g.primary())
+            .filter(|s| s.serves_writes());
+        let any = || group.and_then(|g| g.servers.iter().find(|s| s.serves_reads()));
+        let found = primary.or_else(any);
+        found
+            .and_then(|s| target(&snapshot, s.id, !s.serves_writes()))
+            .ok_or_else(|| ConnectionError::Broken {
+                operation: "choosing a server",
+                source: std::io::Error::other("no server of the group is alive"),
+            })
     }
 }
 

@@ -33,8 +33,9 @@ use crate::transaction::{loss, settle};
 use crate::variables::session_variables::SessionVariables;
 
 /// Errors by which a server has rolled back all that its group had of the transaction, or Heddle has
-/// it rolled back: ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK.
-pub(super) const UNDONE: [u16; 5] = [1213, 1205, 1402, 1613, 1614];
+/// it rolled back: ER_LOCK_DEADLOCK, ER_LOCK_WAIT_TIMEOUT, ER_CHECKREAD (MariaDB's `innodb_snapshot_isolation`,
+/// on by default from 11.8 on), XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK.
+pub(super) const UNDONE: [u16; 6] = [1213, 1205, 1020, 1402, 1613, 1614];
 
 /// A decision is asked for so long on top of the wait for a primary.
 pub(super) const SETTLE_MS: u64 = 10_000;

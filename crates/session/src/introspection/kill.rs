@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use farm::{ClientError, Killed, Victim as Ended, error};
+use farm::{ClientError, Engine, Killed, Victim as Ended, error};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::reply::OkPacket;
@@ -263,6 +263,9 @@ impl Session {
         {
             return Verdict::Refused(error::NOT_YOUR_THREAD);
         }
+        if self.is_spared(&entry).await {
+            return Verdict::Refused(error::NOT_YOUR_THREAD);
+        }
         if entry.id == self.handle.id {
             return Verdict::Own;
         }
@@ -298,6 +301,14 @@ impl Session {
                 how,
             )
             .await;
+        }
+        for entry in &victims {
+            if self.is_spared(entry).await {
+                let verdict = Verdict::Foreign(entry.id);
+                let id = entry.id.into();
+                let (variables, transaction) = (&self.variables, &self.transaction);
+                return answer_kill(&mut self.client, variables, transaction, verdict, id, how).await;
+            }
         }
         // The same user's sessions may be ended everywhere or nowhere, so nobody is ended in vain.
         let (verdict, elsewhere) = try_kill_elsewhere(
@@ -341,6 +352,14 @@ impl Session {
         let mut ok = OkPacket::new(session::status_now(&self.variables, &self.transaction));
         ok.affected_rows = victims.len() as u64 + u64::from(elsewhere);
         self.client.ok_with(&ok).await
+    }
+
+    /// The session's account has MySQL's SYSTEM_USER, and who wants to end it has not.
+    async fn is_spared(&mut self, entry: &Entry) -> bool {
+        let accounts = self.core.shared.published.load().accounts.clone();
+        let (core, user) = (&self.core, &self.user);
+        accounts.is_system(&entry.user, entry.peer.ip())
+            && spares_system(core, user, &self.variables, &mut self.connections).await
     }
 }
 
@@ -415,6 +434,7 @@ async fn try_kill_elsewhere(
         query: how.query,
         soft: how.soft,
         only,
+        spares_system: spares_system(core, user, variables, connections).await,
     };
     match core.kill_elsewhere(kill).await {
         Ok(Killed::Sessions(0)) => (none, 0),
@@ -422,6 +442,16 @@ async fn try_kill_elsewhere(
         Ok(Killed::Foreign(id)) => (Verdict::Foreign(id), 0),
         Err(why) => (Verdict::Unsure(why), 0),
     }
+}
+
+async fn spares_system(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+) -> bool {
+    core.home_engine() == Engine::MySql
+        && !rights::has_right(core, user, variables, connections, Right::System).await
 }
 
 async fn answer_kill(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use channel::Algorithm;
-use mysql_wire::auth;
+use mysql_wire::auth::{self, ParsecTerms};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::handshake::{self, AuthMore, AuthSwitch, Greeting};
 use mysql_wire::reply;
@@ -25,8 +25,8 @@ pub struct Login<'a> {
     /// Asked for as they are, except that what the server does not offer is left out. The bits that
     /// follow from the other fields are set by themselves.
     pub capabilities: Capabilities,
-    /// utf8mb4_general_ci by default.
-    pub collation: u8,
+    /// utf8mb4_general_ci by default. The first login has room for its lower eight bits only.
+    pub collation: u16,
     /// Name and value pairs.
     pub attributes: &'a [(&'a str, &'a str)],
     /// Asks for TLS and insists on it.
@@ -134,11 +134,11 @@ impl Client {
         } else {
             auth::NATIVE
         };
-        let answer = scramble(plugin, login.password, &greeting.salt)?;
+        let answer = client.proof(plugin, login.password, &greeting.salt)?;
         let message = handshake::Login {
             capabilities: client.capabilities,
             packet_bytes_max: 1 << 24,
-            collation: login.collation,
+            collation: login.collation as u8,
             user: login.user.as_bytes(),
             auth: &answer,
             database: login.database.map(str::as_bytes),
@@ -180,7 +180,7 @@ impl Client {
         let request = handshake::TlsRequest {
             capabilities: self.capabilities,
             packet_bytes_max: 1 << 24,
-            collation: login.collation,
+            collation: login.collation as u8,
         };
         let mut payload = Vec::new();
         request.encode(&mut payload);
@@ -192,14 +192,16 @@ impl Client {
     /// most drivers do; without, the server has to ask.
     pub fn change_user(&mut self, login: &Login<'_>) -> Result<Done, Failure> {
         let proof = match login.plugin {
-            Some(plugin) if !login.waits_for_salt => scramble(plugin, login.password, &self.salt)?,
+            Some(plugin) if !login.waits_for_salt => {
+                self.proof(plugin, login.password, &self.salt)?
+            }
             _ => Vec::new(),
         };
         let message = handshake::ChangeUser {
             user: login.user.as_bytes(),
             auth: &proof,
             database: login.database.map(str::as_bytes),
-            collation: login.collation.into(),
+            collation: login.collation,
             plugin: Some(login.plugin.unwrap_or("heddle_ask_again").as_bytes()),
             attributes: None,
         };
@@ -208,6 +210,14 @@ impl Client {
         self.send_command(mysql_wire::command::Command::ChangeUser, &payload)?;
         let salt = self.salt.clone();
         self.authenticate(login.password, login.plugin.unwrap_or(auth::NATIVE), &salt)
+    }
+
+    /// What a plugin says first. Inside TLS `sha256_password` needs no key.
+    fn proof(&self, plugin: &str, password: &str, salt: &[u8]) -> Result<Vec<u8>, Failure> {
+        match plugin == auth::SHA256 && self.tls().is_some() {
+            true => scramble(auth::CLEAR, password, salt),
+            false => scramble(plugin, password, salt),
+        }
     }
 
     /// Answers the plugin's questions until OK or ERR.
@@ -220,6 +230,14 @@ impl Client {
             }
             if reply::is_ok(&payload) {
                 return self.done(&payload);
+            }
+            if plugin == auth::PARSEC
+                && let Some(terms) = ParsecTerms::decode(&payload)
+            {
+                let own = [b'c'; auth::PARSEC_SCRAMBLE_BYTES];
+                let answer = terms.answer(password.as_bytes(), &salt, &own);
+                self.send_packet(&answer)?;
+                continue;
             }
             if AuthMore::is(&payload) {
                 match AuthMore::decode(&payload)?.0 {
@@ -234,7 +252,7 @@ impl Client {
             salt = switch.salt.to_vec();
             self.salt = salt.clone();
             plugin = switch.plugin.to_owned();
-            let answer = scramble(&plugin, password, &salt)?;
+            let answer = self.proof(&plugin, password, &salt)?;
             self.send_packet(&answer)?;
         }
     }
@@ -289,6 +307,9 @@ fn scramble(plugin: &str, password: &str, salt: &[u8]) -> Result<Vec<u8>, Failur
         auth::CACHING_SHA2 => auth::sha2_scramble(&auth::sha2_stage1(password), short()?).to_vec(),
         auth::ED25519 => auth::ed25519_sign(password, salt).to_vec(),
         auth::SHA256 => vec![auth::SHA256_REQUEST_KEY],
+        auth::CLEAR | auth::DIALOG => [password, b"\0"].concat(),
+        // The server first says how the key is drawn.
+        auth::PARSEC => Vec::new(),
         other => {
             return Err(Failure::Protocol(format!(
                 "plugin {other} is not known here"

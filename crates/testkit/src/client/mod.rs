@@ -1,6 +1,6 @@
 //! A small blocking MySQL client that shows everything a server says and can send anything.
 //!
-//! It speaks `mysql_native_password` and `caching_sha2_password` (fast and full), text and binary
+//! It speaks every plugin that Heddle speaks (`caching_sha2_password` fast and full), text and binary
 //! results. It decodes rows by itself, so that a mistake in the product's decoder shows.
 
 mod connect;

@@ -1,0 +1,205 @@
+//! Logins that bring the password itself: in clear where nobody can read along, else under the router's
+//! RSA key.
+//!
+//! Invariants: a password in clear is taken inside TLS only; what is told to a server stands for that login,
+//! and a password that Heddle cannot check itself is judged by a server each time, never by an idle
+//! connection.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use backend::{ConnectionError, Credential, PoolError, Profile, Secret, SessionState};
+use farm::{Account, AuthPlugin, error};
+use mysql_wire::auth::{self, ParsecTerms};
+use zeroize::Zeroizing;
+
+use crate::client::Client;
+use crate::client::end::End;
+use crate::per_core::Core;
+use crate::authentication::prove::{Claim, Offer, Proof, plugin_of};
+use crate::connections::group_connections::HOME;
+
+impl Core {
+    /// True when the offer is a scramble of the password that is remembered for this way.
+    pub(crate) fn is_remembered(&self, offer: &Offer, account: &Account, way: &AuthPlugin) -> bool {
+        let known = self.shared.secrets.find(account, way);
+        known.is_some_and(|known| offer.knows(&known))
+    }
+
+    /// PAM, LDAP and their like: nobody but them knows the password.
+    pub(crate) async fn prove_clear(
+        &self,
+        client: &mut Client,
+        claim: &mut Claim<'_>,
+        account: &Account,
+        way: &AuthPlugin,
+    ) -> Result<Proof, End> {
+        let AuthPlugin::Clear { plugin, .. } = way else {
+            return Ok(Proof::Wrong);
+        };
+        if !self.settings().remember_passwords {
+            return Ok(Proof::unspeakable(way));
+        }
+        if !client.is_secure() {
+            let why = (&error::PASSWORD_NEEDS_TLS, vec![plugin.to_string()]);
+            return Ok(Proof::Unspeakable(why));
+        }
+        let offer = &mut claim.offer;
+        offer.ask(client, plugin_of(way)).await?;
+        let password = offer.proof.strip_suffix(b"\0").unwrap_or(&offer.proof);
+        if password.is_empty() {
+            return Ok(Proof::Wrong);
+        }
+        let secret = Secret::new(password);
+        let profile = claim.profile(Credential::Password(secret), account, way.clone());
+        if !self.judged_anew(client, profile).await? {
+            return Ok(Proof::Wrong);
+        }
+        let offer = &claim.offer;
+        let password = offer.proof.strip_suffix(b"\0").unwrap_or(&offer.proof);
+        let secret = self.shared.secrets.remember(account, way, password);
+        Ok(Proof::Right(Credential::Password(secret)))
+    }
+
+    /// The two plugins of MySQL by which the password itself may have to come.
+    pub(crate) async fn prove_sha2(
+        &self,
+        client: &mut Client,
+        claim: &mut Claim<'_>,
+        account: &Account,
+        way: &AuthPlugin,
+        configured: Option<Arc<Secret>>,
+    ) -> Result<Proof, End> {
+        let offer = &mut claim.offer;
+        if configured.is_none() && !self.settings().remember_passwords {
+            return Ok(Proof::unspeakable(way));
+        }
+        let is_caching = matches!(way, AuthPlugin::CachingSha2(_));
+        let plugin = if is_caching {
+            auth::CACHING_SHA2
+        } else {
+            auth::SHA256
+        };
+        offer.ask(client, plugin).await?;
+        if offer.is_blank() {
+            return Ok(Proof::Wrong);
+        }
+        let remembered = configured.or_else(|| self.shared.secrets.find(account, way));
+        if let Some(known) = remembered
+            && offer.password.is_none()
+            && is_caching
+            && offer.knows(&known)
+        {
+            client.more(&[auth::FAST_OK]).await?;
+            return Ok(Proof::Right(Credential::Password(known)));
+        }
+        if offer.password.is_none() {
+            offer.password = self.full_password(client, offer, is_caching).await?;
+        }
+        let Some(password) = &offer.password else {
+            return Ok(Proof::Wrong);
+        };
+        let known = self.shared.secrets.find(account, way);
+        let same = |known: &Secret| known.with(|known| auth::equal(known, password)) == Some(true);
+        if let Some(known) = known.filter(|known| same(known)) {
+            return Ok(Proof::Right(Credential::Password(known)));
+        }
+        // The servers know Heddle by its own address: whether it is this account's password must be
+        // seen here, before a server is asked.
+        let (asked, stored) = (password.clone(), way.clone());
+        let fits = move || is_stored(&asked, &stored);
+        if !self.verified(client, fits).await? {
+            return Ok(Proof::Wrong);
+        }
+        let secret = self.shared.secrets.remember(account, way, password);
+        let credential = Credential::Password(secret);
+        let profile = claim.profile(credential.clone(), account, way.clone());
+        // With an expired password nothing more is asked here than the session's own login will ask.
+        if account.expired || self.judged(client, profile).await? {
+            return Ok(Proof::Right(credential));
+        }
+        Ok(Proof::Wrong)
+    }
+
+    /// Gets the password itself from the client: in clear where nobody can read along, else under our
+    /// RSA key. `None` when it did not send it so.
+    async fn full_password(
+        &self,
+        client: &mut Client,
+        offer: &Offer,
+        is_caching: bool,
+    ) -> Result<Option<Zeroizing<Vec<u8>>>, End> {
+        let (mut answer, request) = if is_caching {
+            client.more(&[auth::FULL]).await?;
+            (client.next_proof().await?, auth::REQUEST_KEY)
+        } else {
+            (offer.proof.to_vec(), auth::SHA256_REQUEST_KEY)
+        };
+        if client.is_secure() {
+            let mut password = Zeroizing::new(answer);
+            return Ok((password.pop() == Some(0)).then_some(password));
+        }
+        let asks = answer == [request];
+        // A client that has our key already may send the sealed password at once. Anything else is
+        // a password in the clear, a client's mistake that is not looked at.
+        if !asks && is_caching {
+            return Ok(None);
+        }
+        let Some(pair) = self.shared.rsa_key.get().await else {
+            return Ok(None);
+        };
+        if asks {
+            client.more(pair.public_pem.as_bytes()).await?;
+            answer = client.next_proof().await?;
+        }
+        let salt = offer.salt.clone();
+        let opened = move || pair.open(&answer, &salt).map(Zeroizing::new);
+        self.verified(client, opened).await
+    }
+
+    /// Lets a server judge a password: true when it lets us in.
+    async fn judged(&self, client: &mut Client, profile: Profile) -> Result<bool, End> {
+        let pass = self.pools.pass(profile);
+        let state = Rc::new(SessionState::new(None));
+        match self.take_from_primary(HOME, &pass, &state, true).await {
+            Ok(lease) => {
+                lease.release();
+                Ok(true)
+            }
+            Err(PoolError::Connection(ConnectionError::Refused { number: 1045, .. })) => Ok(false),
+            Err(error) => Err(client.refuse_pool(&error).await),
+        }
+    }
+
+    /// The same by a connection of its own.
+    async fn judged_anew(&self, client: &mut Client, profile: Profile) -> Result<bool, End> {
+        let pass = self.pools.pass(profile);
+        let error = match self.primary_target(HOME) {
+            Ok(target) => match self.pools.open_extra(&target, &pass).await {
+                Ok(_) => return Ok(true),
+                Err(ConnectionError::Refused { number: 1045, .. }) => return Ok(false),
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        Err(client.refuse_pool(&error.into()).await)
+    }
+}
+
+/// Whether it is the password whose hash a server stored for this way to log in. Takes milliseconds: the
+/// verifiers do it.
+pub(crate) fn is_stored(password: &[u8], way: &AuthPlugin) -> bool {
+    match way {
+        AuthPlugin::CachingSha2(hash) => auth::sha2_stored_verify(password, hash),
+        AuthPlugin::Sha256(hash) => auth::sha256_stored_verify(password, hash),
+        &AuthPlugin::Parsec {
+            doublings,
+            salt,
+            ref public,
+        } => {
+            let terms = ParsecTerms { doublings, salt };
+            auth::equal(&terms.public(password), public)
+        }
+        _ => false,
+    }
+}
