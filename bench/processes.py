@@ -126,7 +126,8 @@ class Farm:
         self.address, self.http = f"127.0.0.1:{sql}", f"127.0.0.1:{http}"
         self.kv = f"127.0.0.1:{kv}"
         self.doors = ["--sql", self.address, "--http", self.http,
-                      "--kv", self.kv, "--fabric", f"127.0.0.1:{fabric}"]
+                      "--kv", self.kv, "--fabric", f"127.0.0.1:{fabric}",
+                      "--set", "fabric_mysql_listen="]
         self.router = None
 
     def __enter__(self):

@@ -43,7 +43,7 @@ pub struct Up {
     /// Where the web page, metrics and commands are
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6080")]
     pub http: SocketAddr,
-    /// Where clients of MySQL Fabric ask by XML-RPC
+    /// Where clients of MySQL Fabric ask by XML-RPC; by CALLs they ask at the next port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:32274")]
     pub fabric: SocketAddr,
     /// Software of the servers

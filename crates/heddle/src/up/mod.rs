@@ -12,6 +12,7 @@ mod place;
 mod scratch;
 mod supervisor;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use farm::Engine;
@@ -37,11 +38,10 @@ use supervisor::{Addresses, Record, Watch};
 pub use place::Tokens;
 
 /// What a farm of this machine has different from the defaults.
-const PRESETS: [(&str, &str); 8] = [
+const PRESETS: [(&str, &str); 7] = [
     // All doors are on loopback.
     ("kv_auth", "off"),
     ("fabric_open", "admin"),
-    ("fabric_mysql_listen", "127.0.0.1:32275"),
     ("metrics_public", "on"),
     // In a group of two, a commit waits so long for the only replica.
     ("last_replica_wait_ms", "1000"),
@@ -72,6 +72,11 @@ fn settings(flags: &cli::Up) -> Result<Settings, Failure> {
     };
     for (name, value) in PRESETS {
         settings.preset(name, value, "heddle up");
+    }
+    // As Fabric had it: CALLs at the port behind that of XML-RPC.
+    if let (1.., Some(port)) = (flags.fabric.port(), flags.fabric.port().checked_add(1)) {
+        let calls = SocketAddr::new(flags.fabric.ip(), port).to_string();
+        settings.preset("fabric_mysql_listen", &calls, "heddle up");
     }
     flags.common.apply(&mut settings).map_err(Failure::usage)?;
     if !settings.etcd.0.is_empty() {
