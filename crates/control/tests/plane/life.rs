@@ -56,6 +56,23 @@ pub fn follows(plane: &Plane, later: &Later) -> bool {
     })
 }
 
+/// What the primary's binary logs no longer tell comes to a new server by a copy.
+fn a_third_is_filled(plane: &Plane, second: &Later, third: &Later) {
+    let mut client = second.client();
+    client.run("FLUSH BINARY LOGS");
+    wait_until(PATIENCE, "purged logs", || {
+        let logs = client.rows("SHOW BINARY LOGS");
+        let last = logs.last().and_then(|row| row[0].clone()).expect("a log");
+        client.run(&format!("PURGE BINARY LOGS TO '{last}'"));
+        client.rows("SHOW BINARY LOGS").len() == 1
+    });
+    plane.rows(&["group", "add", "g", &third.address()]);
+    second.client().run("INSERT INTO d.t VALUES (5)");
+    wait_until(PATIENCE, "the filled one follows", || {
+        follows(plane, third) && third.count() == "5"
+    });
+}
+
 /// A group is made, switched over, bereaved, joined again and grown by a server that has to be filled.
 pub fn a_life_of_a_group(release: Release, version: &'static str) {
     let (Some(mut first), Some(second), Some(third)) = (
@@ -108,20 +125,7 @@ pub fn a_life_of_a_group(release: Release, version: &'static str) {
         first.count() == "4"
     });
 
-    // What the binary logs no longer tell comes by a copy.
-    let mut client = second.client();
-    client.run("FLUSH BINARY LOGS");
-    wait_until(PATIENCE, "purged logs", || {
-        let logs = client.rows("SHOW BINARY LOGS");
-        let last = logs.last().and_then(|row| row[0].clone()).expect("a log");
-        client.run(&format!("PURGE BINARY LOGS TO '{last}'"));
-        client.rows("SHOW BINARY LOGS").len() == 1
-    });
-    plane.rows(&["group", "add", "g", &third.address()]);
-    second.client().run("INSERT INTO d.t VALUES (5)");
-    wait_until(PATIENCE, "the filled one follows", || {
-        follows(&plane, &third) && third.count() == "5"
-    });
+    a_third_is_filled(&plane, &second, &third);
     let health = plane.rows(&["group", "health", "g"]);
     for row in health.as_array().expect("rows") {
         assert_eq!(row["version"], version);
