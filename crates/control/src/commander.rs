@@ -9,11 +9,11 @@ use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, Xid};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::commands::{Call, CommandError, Table};
-use crate::crossing::{self, Allowed, Crossings, Settled};
-use crate::detect::Sign;
-use crate::outcome::{Asked, Verdict};
+use crate::observe::detect::Sign;
 use crate::peers::PeerSessions;
-use crate::sequence::{Taken, WantedIds};
+use crate::txn_recovery::lost_writes::{Asked, Verdict};
+use crate::txn_recovery::sequence::{Taken, WantedIds};
+use crate::txn_recovery::{self, Allowed, Crossings, Settled};
 
 /// Calls that may wait at once; more are refused.
 const CALLS_MAX: usize = 1024;
@@ -57,7 +57,7 @@ pub(crate) enum Request {
     /// One more client of an account, whose limit is this.
     Permit(String, u32, Permitted),
     /// What sessions ask about transactions over several groups.
-    Crossing(crossing::Asked),
+    Crossing(crate::txn_recovery::Asked),
     /// Ids of a table on many groups.
     Ids(WantedIds, Taken),
 }
@@ -210,27 +210,27 @@ impl Commander {
     /// Finds out what became of a decision whose answer was lost, for at most so long; one that was
     /// not made cannot be made any more then. `reply` as in [`Commander::submit`].
     pub fn settle(&self, id: GlobalId, limit_ms: u64, reply: Settled) {
-        let asked = crossing::Asked::Settle(id, limit_ms, reply);
+        let asked = crate::txn_recovery::Asked::Settle(id, limit_ms, reply);
         self.send(Request::Crossing(asked));
     }
 
     /// Gives an account, by user and host, the right to decide at the group of this number. `reply`
     /// as in [`Commander::submit`].
     pub fn let_decide(&self, group: u32, account: [String; 2], reply: Allowed) {
-        let asked = crossing::Asked::LetDecide(group, account, reply);
+        let asked = crate::txn_recovery::Asked::LetDecide(group, account, reply);
         self.send(Request::Crossing(asked));
     }
 
     /// Asks for the groups where an XA transaction of a client's own with this name is prepared;
     /// `reply` as in [`Commander::submit`].
-    pub fn find_own(&self, xid: Xid, reply: crossing::Found) {
-        self.own(crossing::OwnAsked::Find(xid, reply));
+    pub fn find_own(&self, xid: Xid, reply: txn_recovery::Found) {
+        self.own(crate::txn_recovery::OwnAsked::Find(xid, reply));
     }
 
     /// Passes the gate of the group of this number until the answer is dropped; `of` spreads passes
     /// over links. `reply` as above.
-    pub fn pass_gate(&self, group: u32, of: u32, reply: crossing::Passed) {
-        self.own(crossing::OwnAsked::Pass(group, of, reply));
+    pub fn pass_gate(&self, group: u32, of: u32, reply: txn_recovery::Passed) {
+        self.own(crate::txn_recovery::OwnAsked::Pass(group, of, reply));
     }
 
     /// Ends an XA transaction of a client's own, wherever it is prepared, within so many milliseconds;
@@ -240,13 +240,15 @@ impl Commander {
         xid: Xid,
         verdict: farm::crossing::Verdict,
         limit_ms: u64,
-        reply: crossing::Ended,
+        reply: txn_recovery::Ended,
     ) {
-        self.own(crossing::OwnAsked::End(xid, verdict, limit_ms, reply));
+        self.own(crate::txn_recovery::OwnAsked::End(
+            xid, verdict, limit_ms, reply,
+        ));
     }
 
-    fn own(&self, asked: crossing::OwnAsked) {
-        self.send(Request::Crossing(crossing::Asked::Own(asked)));
+    fn own(&self, asked: crate::txn_recovery::OwnAsked) {
+        self.send(Request::Crossing(crate::txn_recovery::Asked::Own(asked)));
     }
 
     /// Takes ids of a table on many groups; `reply` as in [`Commander::submit`].

@@ -10,7 +10,7 @@ use meta::{Store, Transaction};
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::office::ROUTER;
+use crate::leadership::ROUTER;
 use crate::record::FARM_ID;
 
 /// The layout of the keys that this version writes and reads.

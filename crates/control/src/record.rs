@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::events::Event;
 use crate::identity::Fresh;
+use crate::observe::pin;
 use crate::peers::Secret;
-use crate::pin;
 
 mod declared;
 mod moves;

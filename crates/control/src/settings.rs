@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use routing::rules::Rulebook;
 
-use crate::backup::{Backup, NoBackup};
 use crate::configuration::{Documents, NoDocuments};
 use crate::events::Listener;
 use crate::fence::{Fence, NoFence};
 use crate::peers::{NoPeers, Peers};
+use crate::provision::backup::{Backup, NoBackup};
 
 /// How Heddle itself logs in to the servers.
 #[derive(Clone, Debug)]

@@ -271,7 +271,13 @@ impl Session {
             Engine::MySql => format!("{OF_MYSQL} = {id}"),
         };
         let (user, variables) = (&self.user, &self.variables);
-        let asked = rights::ask_table(&self.core, user, variables, &mut self.connections, ask.as_bytes());
+        let asked = rights::ask_table(
+            &self.core,
+            user,
+            variables,
+            &mut self.connections,
+            ask.as_bytes(),
+        );
         let asked = asked.await.unwrap_or_default();
         let mut cells = asked.rows.into_iter().flatten().flatten();
         let (Some(charset), Some(collation)) = (cells.next(), cells.next()) else {
@@ -289,7 +295,13 @@ impl Session {
             state = state.with_variable(name, &charset);
         }
         let state = Rc::new(state.with_variable("collation_connection", &collation));
-        session::set_state(&self.core, &self.handle, &self.user, &mut self.variables, state);
+        session::set_state(
+            &self.core,
+            &self.handle,
+            &self.user,
+            &mut self.variables,
+            state,
+        );
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::{Call, CommandError, CommandSpec};
 use crate::configuration::{Author, DOCUMENT_BYTES_MAX};
-use crate::filling::Method;
+use crate::provision::filling::Method;
 
 /// Longest argument; descriptions are the longest there are.
 const ARGUMENT_BYTES_MAX: usize = 4096;

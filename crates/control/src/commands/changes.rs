@@ -6,17 +6,17 @@ use serde_json::Value;
 
 use super::group::done;
 use super::{Arguments, CommandError, Table};
+use crate::commands::ShardingCommands;
 use crate::identity;
 use crate::record::{CHANGE, ChangeRecord, json};
-use crate::runtime::Control;
 use crate::sharding::catalog::Which;
 
 /// A definition of a large table takes its time.
 const RESUME_MS: u64 = 3_600_000;
 
-impl Control {
+impl ShardingCommands {
     /// Writes one down, or what is left of one; the result is its id.
-    pub(super) async fn add_change(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn add_change(&self, args: &Arguments) -> Result<Table, CommandError> {
         let id = match args.get("change_id") {
             Some(id) => id.to_owned(),
             None => identity::uuid().map_err(|error| CommandError::Internal(error.to_string()))?,
@@ -30,21 +30,21 @@ impl Control {
             error: args.get("error").unwrap_or_default().to_owned(),
         };
         let put = meta::Transaction::new().put(&format!("{CHANGE}{id}"), &json(&record));
-        self.commit(put).await?;
+        self.context.commit(put).await?;
         done(id.into())
     }
 
-    pub(super) async fn drop_change(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn drop_change(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (id, _) = self.named_change(args)?;
         let delete = meta::Transaction::new().delete(&format!("{CHANGE}{id}"));
-        self.commit(delete).await?;
+        self.context.commit(delete).await?;
         done(Value::Bool(true))
     }
 
-    pub(super) fn list_changes(&self) -> Table {
+    pub(crate) fn list_changes(&self) -> Table {
         let columns = ["change_id", "groups", "database", "statement", "error"];
         let mut table = Table::new(&columns);
-        for (id, change) in &self.state().records.changes {
+        for (id, change) in &self.context.state().records.changes {
             table.rows.push(vec![
                 id.as_str().into(),
                 change.groups.join(",").into(),
@@ -57,11 +57,11 @@ impl Control {
     }
 
     /// Runs it where it is left to run. A group that says it has been done there counts as done.
-    pub(super) async fn resume_change(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn resume_change(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (id, mut change) = self.named_change(args)?;
         let key = format!("{CHANGE}{id}");
         while let Some(group) = change.groups.first().cloned() {
-            let mut link = self.reach_group(&group).await?;
+            let mut link = self.sharding.reach_group(&group).await?;
             let ChangeRecord {
                 text,
                 database,
@@ -72,20 +72,22 @@ impl Control {
                 let why = format!("group {group}: {error}");
                 change.error.clone_from(&why);
                 let put = meta::Transaction::new().put(&key, &json(&change));
-                self.commit(put).await?;
+                self.context.commit(put).await?;
                 return Err(CommandError::Refused(why));
             }
             change.groups.remove(0);
         }
-        self.commit(meta::Transaction::new().delete(&key)).await?;
-        let read = self.refresh_tables(&Which::All).await;
+        self.context
+            .commit(meta::Transaction::new().delete(&key))
+            .await?;
+        let read = self.sharding.refresh_tables(&Which::All).await;
         read.map_err(CommandError::Refused)?;
         done(Value::Bool(true))
     }
 
     fn named_change(&self, args: &Arguments) -> Result<(String, ChangeRecord), CommandError> {
         let id = args.text("change_id");
-        let change = self.state().records.changes.get(id).cloned();
+        let change = self.context.state().records.changes.get(id).cloned();
         let change = change.ok_or_else(|| {
             CommandError::Refused(format!(
                 "there is no change {id}; `sharding list_changes` lists those that are not finished"

@@ -1,5 +1,7 @@
 //! Commands on the farm's configuration: see it, its history and what differs, write it, go back.
 
+use super::ConfigCommands;
+
 use meta::Transaction;
 use serde_json::Value;
 
@@ -7,7 +9,6 @@ use super::{Arguments, CommandError, Table};
 use crate::configuration::groups::{self, Plan};
 use crate::configuration::{self, Author, Draft, Version, count, listed, unified};
 use crate::events::when;
-use crate::runtime::Control;
 
 /// Versions that `config history` shows unless it is asked for more.
 const SHOWN: usize = 50;
@@ -21,16 +22,16 @@ struct Wish {
     author: Author,
 }
 
-impl Control {
+impl ConfigCommands {
     /// The document: of now, or as a version has it.
-    pub(super) async fn config_show(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn config_show(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (version, groups) = match self.asked_version(args, "version").await? {
             Some(version) => {
                 let groups = version.groups.clone();
                 (version, groups)
             }
             None => {
-                let state = self.state();
+                let state = self.context.state();
                 let current = &state.configuration;
                 if let Some(why) = unreadable(&state.configuration) {
                     return Err(why);
@@ -40,7 +41,7 @@ impl Control {
             }
         };
         let heading = version.heading();
-        let documents = &self.settings().documents;
+        let documents = &self.context.settings().documents;
         let head = Some((version.version, heading.as_str()));
         Ok(one_text(
             "document",
@@ -49,13 +50,13 @@ impl Control {
     }
 
     /// What the later one has that the earlier one has not, and the other way round.
-    pub(super) async fn config_diff(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let current = self.state().records.version();
+    pub(crate) async fn config_diff(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let current = self.context.state().records.version();
         let a = self.number(args, "a")?;
         let b = self.number(args, "b")?.unwrap_or(current);
         let a = a.unwrap_or(b.saturating_sub(1));
         let (old, new) = (self.version(a).await?, self.version(b).await?);
-        let documents = &self.settings().documents;
+        let documents = &self.context.settings().documents;
         let [before, after] = [&old, &new].map(|it| documents.show(None, &it.text, &it.groups));
         let difference = unified(&before, &after);
         if difference.is_empty() {
@@ -67,12 +68,12 @@ impl Control {
     }
 
     /// Who changed what, the latest first.
-    pub(super) async fn config_history(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn config_history(&self, args: &Arguments) -> Result<Table, CommandError> {
         let limit = args.parse::<usize>("limit", "a number")?.unwrap_or(SHOWN);
-        let current = self.state().records.version();
-        let refused = self.configuration().refused;
+        let current = self.context.state().records.version();
+        let refused = self.context.configuration().refused;
         let mut table = Table::new(&["version", "when", "by", "comment", "state"]);
-        let versions = configuration::history(self.store()).await?;
+        let versions = configuration::history(self.context.store()).await?;
         for version in versions.iter().rev().take(limit) {
             let state = match (version.version == current, &refused) {
                 (false, _) => "",
@@ -91,9 +92,9 @@ impl Control {
     }
 
     /// Every setting as it is in force on this router, and who says so.
-    pub(super) fn config_settings(&self) -> Table {
+    pub(crate) fn config_settings(&self) -> Table {
         let mut table = Table::new(&["name", "value", "from", "default", "scope"]);
-        for shown in self.settings().documents.settings() {
+        for shown in self.context.settings().documents.settings() {
             let scope = match shown.of_farm {
                 true => "farm, at once",
                 false => "router, at restart",
@@ -110,10 +111,10 @@ impl Control {
     }
 
     /// Writes a new version from a whole document, or with one setting changed.
-    pub(super) async fn config_set(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn config_set(&self, args: &Arguments) -> Result<Table, CommandError> {
         let wish = self.wished(args)?;
         if args.switch("check")? {
-            let now = self.configuration().version;
+            let now = self.context.configuration().version;
             let mut table = changes();
             self.tell_changes(&mut table, None, &now, &wish);
             return Ok(table);
@@ -122,10 +123,10 @@ impl Control {
     }
 
     /// Makes a new version that says what an older one said.
-    pub(super) async fn config_rollback(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn config_rollback(&self, args: &Arguments) -> Result<Table, CommandError> {
         let number = self.number(args, "version")?.unwrap_or_default();
         let version = self.version(number).await?;
-        let documents = &self.settings().documents;
+        let documents = &self.context.settings().documents;
         documents.read(&version.text).map_err(|wrong| {
             CommandError::Refused(format!(
                 "version {number} cannot be followed by this Heddle any more: {}; take what is \
@@ -133,7 +134,7 @@ impl Control {
                 listed(wrong).replace('\n', "; ")
             ))
         })?;
-        let records = self.state().records.clone();
+        let records = self.context.state().records.clone();
         let mut plan = groups::plan(&records, &version.groups);
         let mut left: Vec<String> = plan.left.drain(..).map(|(_, what)| what).collect();
         if number > 0 {
@@ -155,11 +156,14 @@ impl Control {
     }
 
     async fn write_document(&self, wish: Wish, left: Vec<String>) -> Result<Table, CommandError> {
-        let before = self.configuration().version;
-        let waited_ms = self.settings().last_replica_wait_ms;
+        let before = self.context.configuration().version;
+        let waited_ms = self.context.settings().last_replica_wait_ms;
         let transaction: Transaction = wish.plan.transaction.clone();
         let text = Some((wish.text.as_str(), wish.from));
-        let written = self.commit_version(&wish.author, transaction, text).await?;
+        let written = self
+            .context
+            .commit_version(&wish.author, transaction, text)
+            .await?;
         let mut table = changes();
         self.tell_changes(&mut table, written, &before, &wish);
         for what in left {
@@ -171,11 +175,11 @@ impl Control {
             table.rows.push(row(written, "warning", what));
         }
         let mut restated = wish.plan.restated;
-        if self.settings().last_replica_wait_ms != waited_ms {
-            restated.extend(self.state().records.groups.keys().cloned());
+        if self.context.settings().last_replica_wait_ms != waited_ms {
+            restated.extend(self.context.state().records.groups.keys().cloned());
         }
         for group in restated {
-            if let Err(error) = self.apply_acks(&group).await {
+            if let Err(error) = self.links.apply_acks(&group).await {
                 let what = format!("group {group}: acknowledgements stay as they were: {error}");
                 table.rows.push(row(written, "warning", what));
             }
@@ -203,13 +207,13 @@ impl Control {
     /// What `config set` was given, checked whole.
     fn wished(&self, args: &Arguments) -> Result<Wish, CommandError> {
         let (records, current) = {
-            let state = self.state();
+            let state = self.context.state();
             (state.records.clone(), state.configuration.clone())
         };
         if let Some(why) = unreadable(&current) {
             return Err(why);
         }
-        let documents = &self.settings().documents;
+        let documents = &self.context.settings().documents;
         let usage = |what: &str| CommandError::Usage(what.to_owned());
         let (document, comment) = match (
             args.get("document"),
@@ -276,10 +280,10 @@ impl Control {
 
     /// A version, or an error that says which there are.
     async fn version(&self, number: u64) -> Result<Version, CommandError> {
-        if let Some(version) = configuration::load(self.store(), number).await? {
+        if let Some(version) = configuration::load(self.context.store(), number).await? {
             return Ok(version);
         }
-        let current = self.state().records.version();
+        let current = self.context.state().records.version();
         let why = match number > current {
             true => format!("the latest is {current}"),
             false => "it was so long ago that it is not kept any more".to_owned(),

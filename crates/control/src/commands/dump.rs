@@ -1,14 +1,27 @@
 //! What Fabric's connectors ask for: the farm in numbers.
 
+use std::sync::Arc;
+
 use farm::Status;
 
 use super::{Arguments, CommandError, Table};
+use crate::context::Context;
 use crate::record::Declared;
-use crate::runtime::Control;
 
-impl Control {
+/// The commands that show the farm as MySQL Fabric did.
+pub(crate) struct DumpCommands {
+    context: Arc<Context>,
+}
+
+impl DumpCommands {
+    pub(crate) fn new(context: Arc<Context>) -> DumpCommands {
+        DumpCommands { context }
+    }
+}
+
+impl DumpCommands {
     /// All servers that are not faulty, of the groups that the patterns name.
-    pub(super) fn dump_servers(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) fn dump_servers(&self, args: &Arguments) -> Result<Table, CommandError> {
         let patterns = args.get("patterns").unwrap_or_default();
         let mut table = Table::new(&[
             "server_uuid",
@@ -19,7 +32,7 @@ impl Control {
             "status",
             "weight",
         ]);
-        let state = self.state();
+        let state = self.context.state();
         for name in state
             .records
             .groups
@@ -45,10 +58,10 @@ impl Control {
     }
 
     /// The maps whose numbers the patterns name.
-    pub(super) fn dump_shard_maps(&self, args: &Arguments) -> Table {
+    pub(crate) fn dump_shard_maps(&self, args: &Arguments) -> Table {
         let patterns = args.get("patterns").unwrap_or_default();
         let mut table = Table::new(&["mapping_id", "type_name", "global_group_id"]);
-        for (id, map) in &self.state().records.declared.maps {
+        for (id, map) in &self.context.state().records.declared.maps {
             if matches(patterns, &id.to_string()) {
                 let (kind, group) = (map.kind.name(), map.global_group.as_str());
                 table
@@ -60,11 +73,11 @@ impl Control {
     }
 
     /// The enabled shards of maps whose numbers the patterns name, in the order of their bounds.
-    pub(super) fn dump_shard_index(&self, args: &Arguments) -> Table {
+    pub(crate) fn dump_shard_index(&self, args: &Arguments) -> Table {
         let patterns = args.get("patterns").unwrap_or_default();
         let columns = ["lower_bound", "mapping_id", "shard_id", "group_id"];
         let mut table = Table::new(&columns);
-        let declared = &self.state().records.declared;
+        let declared = &self.context.state().records.declared;
         for id in declared.maps.keys() {
             if !matches(patterns, &id.to_string()) {
                 continue;
@@ -85,11 +98,11 @@ impl Control {
     }
 
     /// The sharded tables of maps whose numbers the patterns name.
-    pub(super) fn dump_shard_tables(&self, args: &Arguments) -> Table {
+    pub(crate) fn dump_shard_tables(&self, args: &Arguments) -> Table {
         let patterns = args.get("patterns").unwrap_or_default();
         let columns = ["schema_name", "table_name", "column_name", "mapping_id"];
         let mut table = Table::new(&columns);
-        for record in self.state().records.declared.tables.values() {
+        for record in self.context.state().records.declared.tables.values() {
             let Some(key) = &record.key else { continue };
             if matches(patterns, &record.map.to_string()) {
                 table.rows.push(vec![
@@ -104,7 +117,7 @@ impl Control {
     }
 
     /// Everything about the sharded tables that the patterns name whole, as `database.table`.
-    pub(super) fn dump_sharding_information(&self, args: &Arguments) -> Table {
+    pub(crate) fn dump_sharding_information(&self, args: &Arguments) -> Table {
         let patterns = args.get("patterns").unwrap_or_default();
         let mut wanted = patterns.split(',').map(str::trim).peekable();
         let all = wanted.peek().is_none_or(|first| first.is_empty());
@@ -119,7 +132,7 @@ impl Control {
             "group_id",
             "global_group",
         ]);
-        let declared = &self.state().records.declared;
+        let declared = &self.context.state().records.declared;
         for record in declared.tables.values() {
             let (Some(key), Some(map)) = (&record.key, declared.maps.get(&record.map)) else {
                 continue;
@@ -147,11 +160,11 @@ impl Control {
     }
 
     /// Where connectors reach this farm.
-    pub(super) fn dump_fabric_nodes(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) fn dump_fabric_nodes(&self, args: &Arguments) -> Result<Table, CommandError> {
         let protocol = args.get("protocol");
         let mut table = Table::new(&["host", "port"]);
         let asked = |node: &&crate::settings::Node| protocol.is_none_or(|p| node.protocol == p);
-        for node in self.settings().nodes.iter().filter(asked) {
+        for node in self.context.settings().nodes.iter().filter(asked) {
             table
                 .rows
                 .push(vec![node.host.as_str().into(), node.port.into()]);

@@ -1,25 +1,58 @@
 //! Commands about who leads a group, and reports of servers that fail.
 
+use std::sync::Arc;
+
 use farm::{GroupKind, ServerId, Status};
 use machines::failover::{Event, Order};
 use serde_json::Value;
 
 use super::group::{done, find_group, no_server};
 use super::{Arguments, CommandError, Table};
-use crate::detect::Sign;
+use crate::context::Context;
+use crate::failover::FailoverDrivers;
 use crate::failover::{Told, with_status};
+use crate::links::Links;
+use crate::observe::Probes;
+use crate::observe::detect::Sign;
+use crate::observe::privileges::OwnAccount;
 use crate::record::{Records, ServerRecord};
-use crate::runtime::Control;
 
 /// Longest description of an error in a report.
 const REPORT_CHARS_MAX: usize = 200;
 
-impl Control {
+/// The commands that change the primary of a group.
+pub(crate) struct ThreatCommands {
+    context: Arc<Context>,
+    links: Arc<Links>,
+    own_account: Arc<OwnAccount>,
+    probes: Arc<Probes>,
+    failover: Arc<FailoverDrivers>,
+}
+
+impl ThreatCommands {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        links: Arc<Links>,
+        own_account: Arc<OwnAccount>,
+        probes: Arc<Probes>,
+        failover: Arc<FailoverDrivers>,
+    ) -> ThreatCommands {
+        ThreatCommands {
+            context,
+            links,
+            own_account,
+            probes,
+            failover,
+        }
+    }
+}
+
+impl ThreatCommands {
     /// A switch-over: no client sees an error, and nothing changes where it is refused.
-    pub(super) async fn group_promote(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn group_promote(&self, args: &Arguments) -> Result<Table, CommandError> {
         let name = args.text("group_id");
         let to = {
-            let records = &self.state().records;
+            let records = &self.context.state().records;
             replicates(records, name)?;
             let only_one = records.members(name).count() < 2;
             match args.get("server_id") {
@@ -38,48 +71,49 @@ impl Control {
                 }
             }
         };
-        self.may_change_primary(name)?;
-        let text = self.order(name, Order::Promote { to }).await?;
+        self.own_account.may_change_primary(name)?;
+        let text = self.failover.order(name, Order::Promote { to }).await?;
         done(Value::String(text))
     }
 
     /// Leaves a group without a primary: what needs one waits until `group promote`.
-    pub(super) async fn group_demote(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn group_demote(&self, args: &Arguments) -> Result<Table, CommandError> {
         let name = args.text("group_id");
-        replicates(&self.state().records, name)?;
-        self.may_change_primary(name)?;
-        let text = self.order(name, Order::Demote).await?;
+        replicates(&self.context.state().records, name)?;
+        self.own_account.may_change_primary(name)?;
+        let text = self.failover.order(name, Order::Demote).await?;
         done(Value::String(text))
     }
 
     /// One of many reports: enough of them cast doubt on a primary, each makes a replica be looked at.
-    pub(super) fn threat_report_error(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) fn threat_report_error(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (id, record) = self.threatened(args)?;
         let by = reporter(args);
         let server = ServerId(id);
         if record.status == Status::Primary {
             let sure = false;
             let event = Event::Reported { server, by, sure };
-            self.tell_driver(&record.group, Told::Event(event));
+            self.context.tell_driver(&record.group, Told::Event(event));
         } else {
-            self.doubt(id, Sign::Reported(report(args)));
+            self.probes.doubt(id, Sign::Reported(report(args)));
         }
         done(Value::Bool(true))
     }
 
     /// Somebody is sure: a primary is replaced unless it greets a new connection, another server is
     /// faulty from now on.
-    pub(super) async fn threat_report_failure(
+    pub(crate) async fn threat_report_failure(
         &self,
         args: &Arguments,
     ) -> Result<Table, CommandError> {
         let (id, record) = self.threatened(args)?;
         let what = report(args);
         let event = crate::Event::now("failure_reported", &record.group, what);
-        self.happened(event.of(&record.uuid, record.address()));
+        self.context
+            .happened(event.of(&record.uuid, record.address()));
         if record.status == Status::Primary {
             let active = {
-                let state = self.state();
+                let state = self.context.state();
                 find_group(&state.records, &record.group)?.value.active
             };
             if !active {
@@ -94,7 +128,7 @@ impl Control {
             }
             let (server, by, sure) = (ServerId(id), reporter(args), true);
             let event = Event::Reported { server, by, sure };
-            self.tell_driver(&record.group, Told::Event(event));
+            self.context.tell_driver(&record.group, Told::Event(event));
         } else if record.status != Status::Faulty {
             // One that has become the primary meanwhile is looked at again.
             let faulty = |server: &mut ServerRecord| match server.status {
@@ -104,15 +138,15 @@ impl Control {
                     Ok(())
                 }
             };
-            self.edit_server(id, faulty).await?;
-            self.apply_acks(&record.group).await?;
+            self.context.edit_server(id, faulty).await?;
+            self.links.apply_acks(&record.group).await?;
         }
         done(Value::Bool(true))
     }
 
     fn threatened(&self, args: &Arguments) -> Result<(u32, ServerRecord), CommandError> {
         let given = args.text("server_id");
-        let state = self.state();
+        let state = self.context.state();
         let (id, kept) = state
             .records
             .find(given)

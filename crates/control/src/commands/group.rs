@@ -1,87 +1,51 @@
-//! Commands that change groups, and the dispatch from the table to what carries a command out.
+//! Commands that change groups.
+
+use std::sync::Arc;
 
 use farm::{GroupKind, Status};
 use serde_json::Value;
 
-use super::{Arguments, CommandError, Table, Verb};
-use crate::admission::{Admitted, Newcomer, no_group, parse_address};
+use super::{Arguments, CommandError, Table};
+use crate::context::Context;
 use crate::failover::record_key;
 use crate::identity;
-use crate::jobs::Aim;
+use crate::links::Links;
+use crate::provision::Provision;
+use crate::provision::admission::{Admitted, Newcomer, no_group, parse_address};
+use crate::provision::jobs::Aim;
 use crate::record::{GroupRecord, Kept, Records};
-use crate::runtime::Control;
 
 /// Longest name of a group; it is part of keys, metrics and error texts.
 const GROUP_NAME_BYTES_MAX: usize = 64;
 
-impl Control {
-    /// Carries out a command whose arguments fit the table.
-    pub(crate) async fn dispatch(
-        &self,
-        verb: Verb,
-        args: &Arguments,
-    ) -> Result<Table, CommandError> {
-        match verb {
-            Verb::GroupCreate => self.group_create(args).await,
-            Verb::GroupDestroy => self.group_destroy(args).await,
-            Verb::GroupDescription => self.group_description(args).await,
-            Verb::GroupAdd => self.group_add(args).await,
-            Verb::GroupRemove => self.group_remove(args).await,
-            Verb::GroupActivate => self.group_set_active(args, true).await,
-            Verb::GroupDeactivate => self.group_set_active(args, false).await,
-            Verb::GroupPromote => self.group_promote(args).await,
-            Verb::GroupDemote => self.group_demote(args).await,
-            Verb::ThreatReportError => self.threat_report_error(args),
-            Verb::ThreatReportFailure => self.threat_report_failure(args).await,
-            Verb::GroupHealth => self.group_health(args),
-            Verb::GroupEvents => self.group_events(args),
-            Verb::GroupLookupServers => self.group_lookup_servers(args),
-            Verb::GroupLookupGroups => self.group_lookup_groups(args),
-            Verb::ServerSetStatus => self.server_set_status(args).await,
-            Verb::ServerSetMode => self.server_set_mode(args).await,
-            Verb::ServerSetWeight => self.server_set_weight(args).await,
-            Verb::ServerAcceptCertificate => self.server_accept_certificate(args).await,
-            Verb::ServerLookupUuid => self.server_lookup_uuid(args),
-            Verb::ServerClone => self.server_clone(args).await,
-            Verb::JobList => Ok(self.job_list()),
-            Verb::JobShow => self.job_show(args),
-            Verb::JobAbort => self.job_abort(args).await,
-            Verb::JobPause => self.job_pause(args).await,
-            Verb::JobResume => self.job_resume(args).await,
-            Verb::KvCreate => self.kv_create(args).await,
-            Verb::KvDrop => self.kv_drop(args).await,
-            Verb::KvList => Ok(self.kv_list()),
-            Verb::KvCache => Ok(self.kv_cache()),
-            Verb::DumpServers => self.dump_servers(args),
-            Verb::DumpFabricNodes => self.dump_fabric_nodes(args),
-            Verb::MetaExport => self.meta_export().await,
-            Verb::ConfigShow => self.config_show(args).await,
-            Verb::ConfigDiff => self.config_diff(args).await,
-            Verb::ConfigHistory => self.config_history(args).await,
-            Verb::ConfigSet => self.config_set(args).await,
-            Verb::ConfigRollback => self.config_rollback(args).await,
-            Verb::ConfigSettings => Ok(self.config_settings()),
-            Verb::ConfigRules => Ok(self.config_rules()),
-            Verb::TransactionList => Ok(self.transaction_list()),
-            Verb::TransactionResolve => self.transaction_resolve(args).await,
-            Verb::SessionList => self.session_list().await,
-            Verb::StatisticsList => Ok(self.statistics_list(args)),
-            Verb::SessionKill => self.session_kill(args).await,
-            Verb::RouterList => Ok(self.router_list()),
-            Verb::RotateAuthority => self.rotate_authority().await,
-            Verb::ManagePing => self.manage_ping(),
-            Verb::ManageDoctor => self.manage_doctor(args).await,
-            Verb::ManageHelp => self.manage_help(args),
-            Verb::OfMaps(verb) => Box::pin(self.dispatch_to_maps(verb, args)).await,
+/// The commands that change groups.
+pub(crate) struct GroupCommands {
+    context: Arc<Context>,
+    links: Arc<Links>,
+    provision: Arc<Provision>,
+}
+
+impl GroupCommands {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        links: Arc<Links>,
+        provision: Arc<Provision>,
+    ) -> GroupCommands {
+        GroupCommands {
+            context,
+            links,
+            provision,
         }
     }
+}
 
+impl GroupCommands {
     /// Creating a group that is there with the same description changes nothing.
-    async fn group_create(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn group_create(&self, args: &Arguments) -> Result<Table, CommandError> {
         let name = args.text("group_id");
         check_group_name(args, name)?;
         let description = args.get("description").unwrap_or_default().to_owned();
-        let records = self.state().records.clone();
+        let records = self.context.state().records.clone();
         let kind = args.get("kind").unwrap_or("replication");
         let kind = GroupKind::parse(kind)
             .ok_or_else(|| args.bad("kind", kind, "replication or galera"))?;
@@ -107,13 +71,13 @@ impl Control {
             ..GroupRecord::default()
         };
         let creation = records.create_group(name, &group);
-        self.commit_as(&args.author(), creation).await?;
+        self.context.commit_as(&args.author(), creation).await?;
         done(Value::Bool(true))
     }
 
-    async fn group_destroy(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn group_destroy(&self, args: &Arguments) -> Result<Table, CommandError> {
         let name = args.text("group_id");
-        let records = self.state().records.clone();
+        let records = self.context.state().records.clone();
         find_group(&records, name)?;
         let servers = records.members(name).count();
         if servers > 0 {
@@ -139,46 +103,46 @@ impl Control {
         }
         // One that gets the same name later has no past.
         let removal = records.remove_group(name).delete(&record_key(name));
-        self.commit_as(&args.author(), removal).await?;
+        self.context.commit_as(&args.author(), removal).await?;
         done(Value::Bool(true))
     }
 
-    async fn group_description(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn group_description(&self, args: &Arguments) -> Result<Table, CommandError> {
         let name = args.text("group_id");
-        let records = self.state().records.clone();
+        let records = self.context.state().records.clone();
         let mut group = find_group(&records, name)?.value.clone();
         args.get("description")
             .unwrap_or_default()
             .clone_into(&mut group.description);
         let change = records.change_group(name, &group);
-        self.commit_as(&args.author(), change).await?;
+        self.context.commit_as(&args.author(), change).await?;
         done(Value::Bool(true))
     }
 
-    async fn group_set_active(
+    pub(crate) async fn group_set_active(
         &self,
         args: &Arguments,
         active: bool,
     ) -> Result<Table, CommandError> {
         let name = args.text("group_id");
-        let records = self.state().records.clone();
+        let records = self.context.state().records.clone();
         let mut group = find_group(&records, name)?.value.clone();
         if group.active != active {
             group.active = active;
             let change = records.change_group(name, &group);
-            self.commit_as(&args.author(), change).await?;
+            self.context.commit_as(&args.author(), change).await?;
         }
         done(Value::Bool(true))
     }
 
-    async fn group_add(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn group_add(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (host, port) = parse_address(args.text("address"))?;
         let newcomer = Newcomer {
             group: args.text("group_id").to_owned(),
             host,
             port,
             name: args.get("name").unwrap_or_default().to_owned(),
-            timeout_ms: args.timeout_ms(self.settings().step_timeout_ms)?,
+            timeout_ms: args.timeout_ms(self.context.settings().step_timeout_ms)?,
             update_only: args.switch("update_only")?,
             author: args.author(),
         };
@@ -192,8 +156,8 @@ impl Control {
         let waits = args.get("synchronous").is_none() || args.switch("synchronous")?;
         let method = args.method()?;
         let admitted = {
-            let _one_at_a_time = self.changing.lock().await;
-            self.admit(&newcomer).await?
+            let _one_at_a_time = self.context.changing.lock().await;
+            self.provision.admit(&newcomer).await?
         };
         let why = match admitted {
             Admitted::Member(uuid) => return done(Value::String(uuid)),
@@ -205,7 +169,9 @@ impl Control {
             server = address,
             "it is filled before it joins: {why}"
         );
-        let job = self.start_job(Aim::Join(newcomer), &group, address, None, method)?;
+        let job = self
+            .provision
+            .start_job(Aim::Join(newcomer), &group, address, None, method)?;
         if !waits {
             return Ok(Table::begun(job.uuid.clone()));
         }
@@ -214,9 +180,9 @@ impl Control {
     }
 
     /// The primary can only leave as the last server: a group without one takes no writes.
-    async fn group_remove(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn group_remove(&self, args: &Arguments) -> Result<Table, CommandError> {
         let name = args.text("group_id");
-        let records = self.state().records.clone();
+        let records = self.context.state().records.clone();
         find_group(&records, name)?;
         let found = records.find(args.text("server_id"));
         let Some((id, kept)) = found.filter(|(_, kept)| kept.value.group == name) else {
@@ -230,14 +196,15 @@ impl Control {
                 server.address()
             )));
         }
-        self.commit_as(&args.author(), records.remove_server(id))
+        self.context
+            .commit_as(&args.author(), records.remove_server(id))
             .await?;
         // First the primary learns that it has a replica less, or its commits would wait for it.
-        self.apply_acks(name).await?;
+        self.links.apply_acks(name).await?;
         if server.status != Status::Primary
-            && let Ok(mut link) = self.reach(&server).await
+            && let Ok(mut link) = self.links.reach(&server).await
         {
-            engine::detach(&mut link, self.settings().step_timeout_ms).await?;
+            engine::detach(&mut link, self.context.settings().step_timeout_ms).await?;
         }
         done(Value::Bool(true))
     }

@@ -1,17 +1,50 @@
 //! Commands that show something: groups, servers, health, events, sessions, the commands themselves.
 
+use crate::observe::privileges::Privileges;
+use std::sync::Arc;
+
 use farm::{Group, Kill, Killed, Mode, Server, Status, Victim};
 use serde_json::Value;
 
 use super::group::{find_group, no_server};
 use super::{Arguments, CommandError, TABLE, Table};
-use crate::admission::parse_address;
+use crate::background::Background;
+use crate::context::Context;
+use crate::observe::privileges::OwnAccount;
+use crate::peers::PeerRouters;
+use crate::provision::admission::parse_address;
 use crate::record::ServerRecord;
-use crate::runtime::Control;
 use crate::sessions::SessionInfo;
 
-impl Control {
-    pub(super) fn group_lookup_servers(&self, args: &Arguments) -> Result<Table, CommandError> {
+/// The commands that show groups, sessions and this router.
+pub(crate) struct InspectCommands {
+    context: Arc<Context>,
+    background: Arc<Background>,
+    own_account: Arc<OwnAccount>,
+    peers: Arc<PeerRouters>,
+    privileges: Arc<Privileges>,
+}
+
+impl InspectCommands {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        background: Arc<Background>,
+        own_account: Arc<OwnAccount>,
+        peers: Arc<PeerRouters>,
+        privileges: Arc<Privileges>,
+    ) -> InspectCommands {
+        InspectCommands {
+            context,
+            background,
+            own_account,
+            peers,
+            privileges,
+        }
+    }
+}
+
+impl InspectCommands {
+    pub(crate) fn group_lookup_servers(&self, args: &Arguments) -> Result<Table, CommandError> {
         let name = args.text("group_id");
         let status =
             match args.get("status") {
@@ -26,7 +59,7 @@ impl Control {
                 args.bad("mode", text, "OFFLINE, READ_ONLY, WRITE_ONLY or READ_WRITE")
             })?),
         };
-        let state = self.state();
+        let state = self.context.state();
         find_group(&state.records, name)?;
         let only = match args.get("server_id") {
             None => None,
@@ -47,13 +80,13 @@ impl Control {
     }
 
     /// The servers of a group in Fabric's columns.
-    pub(super) fn servers_of(
+    pub(crate) fn servers_of(
         &self,
         group: &str,
         asked: impl Fn(u32, &ServerRecord) -> bool,
     ) -> Table {
         let mut table = Table::new(&["server_uuid", "address", "status", "mode", "weight"]);
-        let state = self.state();
+        let state = self.context.state();
         for (id, server) in state.records.members(group) {
             if asked(id, server) {
                 table.rows.push(vec![
@@ -68,9 +101,9 @@ impl Control {
         table
     }
 
-    pub(super) fn group_lookup_groups(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) fn group_lookup_groups(&self, args: &Arguments) -> Result<Table, CommandError> {
         let only = args.get("group_id");
-        let state = self.state();
+        let state = self.context.state();
         if let Some(name) = only {
             find_group(&state.records, name)?;
         }
@@ -90,10 +123,10 @@ impl Control {
         Ok(table)
     }
 
-    pub(super) fn group_health(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) fn group_health(&self, args: &Arguments) -> Result<Table, CommandError> {
         let name = args.text("group_id");
-        find_group(&self.state().records, name)?;
-        let snapshot = self.snapshot();
+        find_group(&self.context.state().records, name)?;
+        let snapshot = self.context.snapshot();
         Ok(snapshot
             .group(name)
             .map_or_else(Table::default, |group| self.health(group)))
@@ -123,7 +156,7 @@ impl Control {
         for server in &group.servers {
             let [not_running, not_configured, io_not_running, sql_not_running] =
                 replication(server);
-            let record = self.record_of(server.id.0);
+            let record = self.context.record_of(server.id.0);
             table.rows.push(vec![
                 (*server.uuid).into(),
                 server.health.alive.into(),
@@ -147,7 +180,7 @@ impl Control {
         table
     }
 
-    pub(super) fn group_events(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) fn group_events(&self, args: &Arguments) -> Result<Table, CommandError> {
         // A group that was destroyed still has events, so any name may be asked for.
         let only = args.get("group_id");
         let mut table = Table::new(&[
@@ -158,7 +191,7 @@ impl Control {
             "address",
             "detail",
         ]);
-        for event in self.events() {
+        for event in self.context.events() {
             if only.is_some_and(|only| only != event.group) {
                 continue;
             }
@@ -174,14 +207,16 @@ impl Control {
         Ok(table)
     }
 
-    pub(super) async fn session_list(&self) -> Result<Table, CommandError> {
-        self.in_turn(|sessions| listed(sessions.list())).await
+    pub(crate) async fn session_list(&self) -> Result<Table, CommandError> {
+        self.background
+            .in_turn(|sessions| listed(sessions.list()))
+            .await
     }
 
-    pub(super) fn statistics_list(&self, args: &Arguments) -> Table {
+    pub(crate) fn statistics_list(&self, args: &Arguments) -> Table {
         let pattern = args.get("pattern").unwrap_or("%");
         let mut table = Table::new(&["name", "value"]);
-        for (name, value) in self.sessions.counted() {
+        for (name, value) in self.context.sessions.counted() {
             if farm::account::like(pattern.as_bytes(), name.as_bytes()) {
                 table.rows.push(vec![name.into(), value.into()]);
             }
@@ -190,7 +225,7 @@ impl Control {
     }
 
     /// The session may be another router's: its id says whose.
-    pub(super) async fn session_kill(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn session_kill(&self, args: &Arguments) -> Result<Table, CommandError> {
         let what = "a number from `session list`";
         let id = args.parse::<u32>("session_id", what)?.unwrap_or_default();
         let kill = Kill {
@@ -200,9 +235,9 @@ impl Control {
             soft: false,
             only: None,
         };
-        let mut killed = self.sessions.kill(&kill);
+        let mut killed = self.context.sessions.kill(&kill);
         if killed == Killed::Sessions(0) {
-            let elsewhere = self.kill_elsewhere(&kill).await;
+            let elsewhere = self.peers.kill_elsewhere(&kill).await;
             killed = elsewhere.map_err(CommandError::Internal)?;
         }
         if killed == Killed::Sessions(0) {
@@ -213,24 +248,24 @@ impl Control {
         super::group::done(Value::Bool(true))
     }
 
-    pub(super) fn manage_ping(&self) -> Result<Table, CommandError> {
+    pub(crate) fn manage_ping(&self) -> Result<Table, CommandError> {
         let mut table = Table::new(&["farm_id", "version", "uptime_s", "epoch"]);
-        let snapshot = self.snapshot();
+        let snapshot = self.context.snapshot();
         table.rows.push(vec![
             (*snapshot.farm_id).into(),
-            self.settings().version.as_str().into(),
-            self.started.elapsed().as_secs().into(),
+            self.context.settings().version.as_str().into(),
+            self.context.started.elapsed().as_secs().into(),
             snapshot.epoch.into(),
         ]);
         Ok(table)
     }
 
-    pub(super) async fn manage_doctor(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn manage_doctor(&self, args: &Arguments) -> Result<Table, CommandError> {
         let before_add = args.get("before_add").map(parse_address).transpose()?;
-        self.diagnose(before_add).await
+        self.own_account.diagnose(before_add).await
     }
 
-    pub(super) fn manage_help(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) fn manage_help(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (group, command) = (args.get("group"), args.get("command"));
         if let (Some(group), Some(command)) = (group, command) {
             super::table::find(group, command)?;

@@ -1,5 +1,6 @@
 //! Commands that show and end jobs.
 
+use super::JobCommands;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,8 +9,7 @@ use serde_json::Value;
 use super::group::done;
 use super::{Arguments, CommandError, Table, reshard};
 use crate::events::when;
-use crate::jobs::Job;
-use crate::runtime::Control;
+use crate::provision::jobs::Job;
 
 const COLUMNS: &[&str] = &[
     "uuid",
@@ -30,11 +30,11 @@ const COLUMNS: &[&str] = &[
     "bytes_per_s",
 ];
 
-impl Control {
-    pub(super) fn job_list(&self) -> Table {
+impl JobCommands {
+    pub(crate) fn job_list(&self) -> Table {
         let mut table = Table::new(COLUMNS);
         table.rows = self.jobs.list().iter().map(|job| row(job)).collect();
-        let state = self.state();
+        let state = self.context.state();
         let moves = state.records.moves.iter();
         table
             .rows
@@ -43,10 +43,10 @@ impl Control {
         table
     }
 
-    pub(super) fn job_show(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) fn job_show(&self, args: &Arguments) -> Result<Table, CommandError> {
         let mut table = Table::new(COLUMNS);
         let given = args.text("job_id");
-        let moved = self.move_record(given);
+        let moved = self.reshard.move_record(given);
         table.rows.push(match moved {
             Some(kept) => reshard::row(given, &kept.value),
             None => row(&*self.named_job(args)?),
@@ -55,9 +55,9 @@ impl Control {
     }
 
     /// Returns when the job has ended.
-    pub(super) async fn job_abort(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn job_abort(&self, args: &Arguments) -> Result<Table, CommandError> {
         let given = args.text("job_id");
-        if let Some(kept) = self.move_record(given) {
+        if let Some(kept) = self.reshard.move_record(given) {
             return self.abort_move(given, &kept).await;
         }
         let job = self.named_job(args)?;

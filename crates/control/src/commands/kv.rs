@@ -1,5 +1,6 @@
 //! Commands on containers: tables as key-value clients see them.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use engine::definitions::run_again;
@@ -10,8 +11,9 @@ use sqltext::ticked;
 
 use super::group::done;
 use super::{Arguments, CommandError, Table};
+use crate::context::Context;
 use crate::record::{CONTAINER, json};
-use crate::runtime::Control;
+use crate::sharding::ShardedTables;
 
 const COLUMNS: &[&str] = &[
     "name",
@@ -41,22 +43,34 @@ const PLUGIN: &str = "innodb_memcache.containers";
 /// Longest name; the plugin of MySQL has the same limit.
 const NAME_BYTES_MAX: usize = 50;
 
-impl Control {
-    pub(super) async fn kv_create(&self, args: &Arguments) -> Result<Table, CommandError> {
+/// The commands about containers.
+pub(crate) struct KvCommands {
+    context: Arc<Context>,
+    sharding: Arc<ShardedTables>,
+}
+
+impl KvCommands {
+    pub(crate) fn new(context: Arc<Context>, sharding: Arc<ShardedTables>) -> KvCommands {
+        KvCommands { context, sharding }
+    }
+}
+
+impl KvCommands {
+    pub(crate) async fn kv_create(&self, args: &Arguments) -> Result<Table, CommandError> {
         let container = declared(args)?;
         if args.switch("make")? {
             self.make_table(&container).await?;
         }
         let key = format!("{CONTAINER}{}", container.name);
         let put = meta::Transaction::new().put(&key, &json(&container));
-        self.commit_as(&args.author(), put).await?;
+        self.context.commit_as(&args.author(), put).await?;
         done(Value::Bool(true))
     }
 
-    pub(super) async fn kv_drop(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn kv_drop(&self, args: &Arguments) -> Result<Table, CommandError> {
         let name = args.text("name");
-        if self.state().records.containers.get(name).is_none() {
-            let elsewhere = self.state().containers().get(name).is_some();
+        if self.context.state().records.containers.get(name).is_none() {
+            let elsewhere = self.context.state().containers().get(name).is_some();
             return Err(CommandError::Refused(match elsewhere {
                 true => format!("container {name} stands in {PLUGIN}; delete its row there"),
                 false => {
@@ -65,14 +79,14 @@ impl Control {
             }));
         }
         let delete = meta::Transaction::new().delete(&format!("{CONTAINER}{name}"));
-        self.commit_as(&args.author(), delete).await?;
+        self.context.commit_as(&args.author(), delete).await?;
         done(Value::Bool(true))
     }
 
-    pub(super) fn kv_list(&self) -> Table {
+    pub(crate) fn kv_list(&self) -> Table {
         let mut table = Table::new(COLUMNS);
-        let declared = self.state().records.containers.clone();
-        let all = self.state().containers();
+        let declared = self.context.state().records.containers.clone();
+        let all = self.context.state().containers();
         let rows = all.iter().map(|one| {
             let ours = declared.get(&one.name).is_some();
             row(one, if ours { "kv create" } else { PLUGIN })
@@ -82,9 +96,9 @@ impl Control {
         table
     }
 
-    pub(super) fn kv_cache(&self) -> Table {
+    pub(crate) fn kv_cache(&self) -> Table {
         let mut table = Table::new(CACHE_COLUMNS);
-        let spaces = self.rows.spaces();
+        let spaces = self.context.rows.spaces();
         table.rows = spaces.iter().map(|space| remembered(space)).collect();
         table
             .rows
@@ -94,12 +108,12 @@ impl Control {
 
     /// In the home group, where tables are that no map is about.
     async fn make_table(&self, container: &Container) -> Result<(), CommandError> {
-        let home = self.state().records.groups.keys().next().cloned();
+        let home = self.context.state().records.groups.keys().next().cloned();
         let home = home.ok_or_else(|| {
             CommandError::Refused("there is no group yet; make one with `group create`".to_owned())
         })?;
-        let timeout_ms = self.settings().step_timeout_ms;
-        let mut link = self.reach_group(&home).await?;
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let mut link = self.sharding.reach_group(&home).await?;
         for text in definition(container) {
             let made = run_again(&mut link, "", "", &text, timeout_ms).await;
             made.map_err(|error| {

@@ -2,13 +2,13 @@
 //! is no command of a router.
 
 use super::{CommandError, Table};
+use crate::commands::RouterCommands;
 use crate::layout::Contents;
-use crate::runtime::Control;
 
-impl Control {
+impl RouterCommands {
     /// Everything that the store holds of the farm.
-    pub(super) async fn meta_export(&self) -> Result<Table, CommandError> {
-        let contents = Contents::read(self.store()).await;
+    pub(crate) async fn meta_export(&self) -> Result<Table, CommandError> {
+        let contents = Contents::read(self.context.store()).await;
         let contents = contents.map_err(|error| CommandError::Refused(error.to_string()))?;
         let mut table = Table::new(&["key", "value"]);
         for (key, value) in contents.rows() {

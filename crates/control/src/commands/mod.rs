@@ -5,26 +5,36 @@
 
 mod arguments;
 mod changes;
-mod config;
-mod dump;
-mod failover;
-mod group;
-mod inspect;
-mod job;
-mod kv;
+pub(crate) mod config;
+pub(crate) mod dispatch;
+pub(crate) mod dump;
+pub(crate) mod failover;
+mod farmwide;
+pub(crate) mod group;
+pub(crate) mod inspect;
+pub(crate) mod job;
+pub(crate) mod kv;
 mod meta_store;
 mod reshard;
-mod router;
+pub(crate) mod router;
 mod rules;
-mod server;
-mod sharding;
+pub(crate) mod server;
+pub(crate) mod sharding;
 mod shards;
 mod table;
-mod transaction;
+pub(crate) mod transaction;
 mod verb;
 
+use crate::commands::inspect::InspectCommands;
+use crate::context::Context;
+use crate::leadership::Election;
+use crate::links::Links;
+use crate::provision::jobs::Jobs;
+use crate::reshard::Resharding;
+use crate::sharding::ShardedTables;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use farm::Access;
 use serde::{Deserialize, Serialize};
@@ -35,6 +45,75 @@ pub(crate) use shards::find_shard;
 pub use table::{ArgSpec, CommandSpec, TABLE};
 pub use verb::DoneBy;
 pub(crate) use verb::{MapVerb, Verb};
+
+/// The commands about the configuration and its rules.
+pub(crate) struct ConfigCommands {
+    context: Arc<Context>,
+    links: Arc<Links>,
+}
+
+impl ConfigCommands {
+    pub(crate) fn new(context: Arc<Context>, links: Arc<Links>) -> ConfigCommands {
+        ConfigCommands { context, links }
+    }
+}
+
+/// The commands about jobs and moves.
+pub(crate) struct JobCommands {
+    context: Arc<Context>,
+    reshard: Arc<Resharding>,
+    jobs: Arc<Jobs>,
+}
+
+impl JobCommands {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        reshard: Arc<Resharding>,
+        jobs: Arc<Jobs>,
+    ) -> JobCommands {
+        JobCommands {
+            context,
+            reshard,
+            jobs,
+        }
+    }
+}
+
+/// The commands about routers and their store.
+pub(crate) struct RouterCommands {
+    context: Arc<Context>,
+    election: Arc<Election>,
+}
+
+impl RouterCommands {
+    pub(crate) fn new(context: Arc<Context>, election: Arc<Election>) -> RouterCommands {
+        RouterCommands { context, election }
+    }
+}
+
+/// The commands about shard maps.
+pub(crate) struct ShardingCommands {
+    context: Arc<Context>,
+    sharding: Arc<ShardedTables>,
+    reshard: Arc<Resharding>,
+    inspect: Arc<InspectCommands>,
+}
+
+impl ShardingCommands {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        sharding: Arc<ShardedTables>,
+        reshard: Arc<Resharding>,
+        inspect: Arc<InspectCommands>,
+    ) -> ShardingCommands {
+        ShardingCommands {
+            context,
+            sharding,
+            reshard,
+            inspect,
+        }
+    }
+}
 
 /// Longest name of an author.
 const BY_CHARS_MAX: usize = 200;

@@ -6,24 +6,24 @@ use serde_json::Value;
 
 use super::group::done;
 use super::{Arguments, CommandError, Table};
+use crate::commands::JobCommands;
 use crate::events::when;
 use crate::identity;
 use crate::record::{Kept, MoveRecord};
 use crate::reshard::order::Wanted;
-use crate::runtime::Control;
 
 /// How often it is looked whether a job has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
-impl Control {
-    pub(super) async fn move_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let job = self.order_move(args, Wanted::Whole).await?;
+impl JobCommands {
+    pub(crate) async fn move_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let job = self.reshard.order_move(args, Wanted::Whole).await?;
         self.moved_by(args, job).await
     }
 
-    pub(super) async fn split_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn split_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
         let part = Wanted::Part(args.get("split_value"));
-        let job = self.order_move(args, part).await?;
+        let job = self.reshard.order_move(args, part).await?;
         self.moved_by(args, job).await
     }
 
@@ -50,13 +50,13 @@ impl Control {
     /// A move that has ended, or stands still.
     async fn end_of_move(&self, job: &str) -> Result<MoveRecord, CommandError> {
         loop {
-            let record = self.move_record(job).map(|kept| kept.value);
+            let record = self.reshard.move_record(job).map(|kept| kept.value);
             let record = record
                 .ok_or_else(|| CommandError::Refused(format!("there is no job {job} any more")))?;
             if record.state() != "running" {
                 return Ok(record);
             }
-            if self.right().is_none() {
+            if self.context.leadership.right().is_none() {
                 return Err(CommandError::Refused(format!(
                     "this router leads no more; another one goes on with job {job}"
                 )));
@@ -86,16 +86,17 @@ impl Control {
                 record.to, record.from
             )));
         }
-        self.change_move(job, |record| {
-            record.aborted = true;
-            (record.paused, record.stuck) = (false, false);
-        })
-        .await?;
+        self.reshard
+            .change_move(job, |record| {
+                record.aborted = true;
+                (record.paused, record.stuck) = (false, false);
+            })
+            .await?;
         self.end_of_move(job).await?;
         done(Value::Bool(true))
     }
 
-    pub(super) async fn job_pause(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn job_pause(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (job, kept) = self.named_move(args)?;
         if kept.value.state() != "running" {
             let state = kept.value.state();
@@ -103,12 +104,13 @@ impl Control {
                 "job {job} is {state}, not running"
             )));
         }
-        self.change_move(&job, |record| record.paused = true)
+        self.reshard
+            .change_move(&job, |record| record.paused = true)
             .await?;
         done(Value::Bool(true))
     }
 
-    pub(super) async fn job_resume(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn job_resume(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (job, kept) = self.named_move(args)?;
         if !matches!(kept.value.state(), "paused" | "failed") {
             let state = kept.value.state();
@@ -116,18 +118,19 @@ impl Control {
                 "job {job} is {state}, and need not be resumed"
             )));
         }
-        self.change_move(&job, |record| {
-            (record.paused, record.stuck) = (false, false);
-            record.error = String::new();
-        })
-        .await?;
+        self.reshard
+            .change_move(&job, |record| {
+                (record.paused, record.stuck) = (false, false);
+                record.error = String::new();
+            })
+            .await?;
         done(Value::Bool(true))
     }
 
     /// Only moves stand still and go on.
     fn named_move(&self, args: &Arguments) -> Result<(String, Kept<MoveRecord>), CommandError> {
         let given = args.text("job_id");
-        if let Some(kept) = self.move_record(given) {
+        if let Some(kept) = self.reshard.move_record(given) {
             return Ok((given.to_owned(), kept));
         }
         Err(CommandError::Refused(match self.jobs.find(given) {

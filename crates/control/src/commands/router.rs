@@ -1,5 +1,7 @@
 //! The commands about the farm's routers.
 
+use super::RouterCommands;
+
 use meta::Transaction;
 use serde_json::Value;
 
@@ -8,11 +10,10 @@ use super::{CommandError, Table};
 use crate::events::{Event, when};
 use crate::identity;
 use crate::record::{FARM_AUTHORITY, authority_record};
-use crate::runtime::Control;
 
-impl Control {
+impl RouterCommands {
     /// Every router that lives, by slot.
-    pub(super) fn router_list(&self) -> Table {
+    pub(crate) fn router_list(&self) -> Table {
         let columns = [
             "name", "slot", "leads", "since", "http", "sql", "version", "started", "this",
         ];
@@ -22,7 +23,7 @@ impl Control {
             true => "-".to_owned(),
             false => text,
         };
-        for router in self.routers() {
+        for router in self.election.routers() {
             let since_ms = router
                 .leads_since_ms
                 .or(router.leads.then_some(router.started_ms));
@@ -42,14 +43,16 @@ impl Control {
     }
 
     /// Each router shows, and takes, certificates of the new authority as soon as it hears of it.
-    pub(super) async fn rotate_authority(&self) -> Result<Table, CommandError> {
+    pub(crate) async fn rotate_authority(&self) -> Result<Table, CommandError> {
         let key = identity::authority();
         let key = key.map_err(|error| CommandError::Internal(error.to_string()))?;
         let record = authority_record(&key);
-        self.commit(Transaction::new().put(FARM_AUTHORITY, &record))
+        self.context
+            .commit(Transaction::new().put(FARM_AUTHORITY, &record))
             .await?;
         let what = "routers know each other by another authority, as an operator says";
-        self.happened(Event::now("authority_rotated", "", what.to_owned()));
+        self.context
+            .happened(Event::now("authority_rotated", "", what.to_owned()));
         done(Value::Bool(true))
     }
 }

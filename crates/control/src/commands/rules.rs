@@ -7,14 +7,14 @@ use routing::rules::{Actions, ServerName, UserDefaults};
 use serde_json::Value;
 
 use super::Table;
-use crate::runtime::Control;
+use crate::commands::ConfigCommands;
 
-impl Control {
+impl ConfigCommands {
     /// The rules that name servers which the farm does not have, with those names; empty when there
     /// are none.
     pub fn unknown_in_rules(&self) -> String {
-        let rules = self.settings().rules.load();
-        let snapshot = self.snapshot();
+        let rules = self.context.settings().rules.load();
+        let snapshot = self.context.snapshot();
         let all = rules.list.iter().filter_map(|rule| {
             let unknown = unknown_servers(&rule.actions, &snapshot);
             (!unknown.is_empty()).then(|| format!("{} ({}): {unknown}", rule.name, rule.place))
@@ -23,7 +23,7 @@ impl Control {
     }
 
     /// What rules and users' defaults are in force.
-    pub(super) fn config_rules(&self) -> Table {
+    pub(crate) fn config_rules(&self) -> Table {
         let mut table = Table::new(&[
             "kind",
             "name",
@@ -34,8 +34,8 @@ impl Control {
             "matched",
             "unknown_servers",
         ]);
-        let rules = self.settings().rules.load();
-        let snapshot = self.snapshot();
+        let rules = self.context.settings().rules.load();
+        let snapshot = self.context.snapshot();
         for rule in &rules.list {
             table.rows.push(vec![
                 "rule".into(),

@@ -1,22 +1,47 @@
 //! Commands that change one server.
 
+use std::sync::Arc;
+
 use farm::{Mode, Status};
 use serde_json::Value;
 
 use super::group::{done, no_server};
 use super::{Arguments, CommandError, Table};
-use crate::admission::parse_address;
-use crate::cloning::CloneOrder;
 use crate::configuration::WEIGHT_MAX;
+use crate::context::Context;
 use crate::events::Event;
-use crate::pin;
+use crate::links::Links;
+use crate::observe::pin;
+use crate::provision::Provision;
+use crate::provision::admission::parse_address;
+use crate::provision::cloning::CloneOrder;
 use crate::record::ServerRecord;
-use crate::runtime::Control;
 
-impl Control {
+/// The commands that change servers.
+pub(crate) struct ServerCommands {
+    context: Arc<Context>,
+    links: Arc<Links>,
+    provision: Arc<Provision>,
+}
+
+impl ServerCommands {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        links: Arc<Links>,
+        provision: Arc<Provision>,
+    ) -> ServerCommands {
+        ServerCommands {
+            context,
+            links,
+            provision,
+        }
+    }
+}
+
+impl ServerCommands {
     /// Changes a server's standing where that needs no promotion. Setting what is already set
     /// changes nothing.
-    pub(super) async fn server_set_status(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn server_set_status(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (id, mut server) = self.named_server(args)?;
         let given = args.text("status");
         let status = Status::parse(given)
@@ -38,7 +63,9 @@ impl Control {
                     let edit = |now: &mut ServerRecord| {
                         stays(now, status, |now| now.never_primary = never)
                     };
-                    self.edit_server_as(&args.author(), id, edit).await?;
+                    self.context
+                        .edit_server_as(&args.author(), id, edit)
+                        .await?;
                 }
             }
         }
@@ -60,12 +87,14 @@ impl Control {
                 }
             })
         };
-        self.edit_server_as(&args.author(), id, edit).await?;
-        self.apply_acks(&group).await?;
+        self.context
+            .edit_server_as(&args.author(), id, edit)
+            .await?;
+        self.links.apply_acks(&group).await?;
         done(Value::Bool(true))
     }
 
-    pub(super) async fn server_set_mode(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn server_set_mode(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (id, server) = self.named_server(args)?;
         let given = args.text("mode");
         let what = "OFFLINE, READ_ONLY, WRITE_ONLY or READ_WRITE";
@@ -94,11 +123,13 @@ impl Control {
             )));
         }
         let edit = |now: &mut ServerRecord| stays(now, server.status, |now| now.mode = mode);
-        self.edit_server_as(&args.author(), id, edit).await?;
+        self.context
+            .edit_server_as(&args.author(), id, edit)
+            .await?;
         done(Value::Bool(true))
     }
 
-    pub(super) async fn server_set_weight(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn server_set_weight(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (id, _) = self.named_server(args)?;
         let what = "a number above 0 and at most 1000000";
         let weight = args.parse::<f64>("weight", what)?.unwrap_or_default();
@@ -109,12 +140,14 @@ impl Control {
             now.weight = weight;
             Ok(())
         };
-        self.edit_server_as(&args.author(), id, edit).await?;
+        self.context
+            .edit_server_as(&args.author(), id, edit)
+            .await?;
         done(Value::Bool(true))
     }
 
     /// Looks at who answers at the server's address, without a login.
-    pub(super) async fn server_accept_certificate(
+    pub(crate) async fn server_accept_certificate(
         &self,
         args: &Arguments,
     ) -> Result<Table, CommandError> {
@@ -125,8 +158,8 @@ impl Control {
             Some(text) => Some(pin::parse(text).ok_or_else(|| args.bad("key", text, what))?),
         };
         let address = server.address();
-        let timeout_ms = self.settings().step_timeout_ms;
-        let shown = engine::key_at(&self.login(&server), timeout_ms).await?;
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let shown = engine::key_at(&self.links.login(&server), timeout_ms).await?;
         let Some(key) = shown else {
             return Err(CommandError::Refused(format!(
                 "server {address} shows no certificate that can be read: it has no TLS, or TLS with it fails"
@@ -147,8 +180,10 @@ impl Control {
                 now.certificate = Some(text.clone());
                 Ok(())
             };
-            self.edit_server_as(&args.author(), id, edit).await?;
-            self.happened(event);
+            self.context
+                .edit_server_as(&args.author(), id, edit)
+                .await?;
+            self.context.happened(event);
         }
         let mut table = Table::new(&["address", "key"]);
         table.rows.push(vec![address.into(), text.into()]);
@@ -157,10 +192,10 @@ impl Control {
 
     /// Asks no server: the account that logs in at the farm's servers has all privileges, and must not be
     /// shown to a stranger.
-    pub(super) fn server_lookup_uuid(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) fn server_lookup_uuid(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (host, port) = parse_address(args.text("address"))?;
         let known = {
-            let state = self.state();
+            let state = self.context.state();
             let found = state.records.find(&format!("{host}:{port}"));
             found.map(|(_, kept)| kept.value.uuid.clone())
         };
@@ -176,7 +211,7 @@ impl Control {
     }
 
     /// Fills a server with a group's data. Fabric's order of arguments.
-    pub(super) async fn server_clone(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn server_clone(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (host, port) = parse_address(args.text("destn_address"))?;
         let order = CloneOrder {
             group: args.text("group_id").to_owned(),
@@ -185,10 +220,10 @@ impl Control {
             source: args.get("source_id").map(str::to_owned),
             force: args.switch("force")?,
             method: args.method()?,
-            timeout_ms: args.timeout_ms(self.settings().step_timeout_ms)?,
+            timeout_ms: args.timeout_ms(self.context.settings().step_timeout_ms)?,
         };
         let waits = args.get("synchronous").is_none() || args.switch("synchronous")?;
-        let job = self.order_clone(&order).await?;
+        let job = self.provision.order_clone(&order).await?;
         if !waits {
             return Ok(Table::begun(job.uuid.clone()));
         }
@@ -199,7 +234,7 @@ impl Control {
     /// Lets a server that was out of the group follow the primary again.
     async fn follow_group(&self, server: &ServerRecord) -> Result<(), CommandError> {
         let primary = {
-            let state = self.state();
+            let state = self.context.state();
             state
                 .records
                 .primary(&server.group)
@@ -212,13 +247,13 @@ impl Control {
                 server.address()
             )));
         };
-        let mut link = self.reach(server).await?;
-        self.follow_again(&mut link, &primary).await
+        let mut link = self.links.reach(server).await?;
+        self.provision.follow_again(&mut link, &primary).await
     }
 
     fn named_server(&self, args: &Arguments) -> Result<(u32, ServerRecord), CommandError> {
         let given = args.text("server_id");
-        let state = self.state();
+        let state = self.context.state();
         let found = state
             .records
             .find(given)

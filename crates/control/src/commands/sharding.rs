@@ -1,66 +1,29 @@
 //! Commands about shard maps and the tables on them.
 
+use super::ShardingCommands;
+
 use engine::definitions::Extent;
 use farm::shard::ShardKind;
 use farm::sharding::TableSchema;
 use serde_json::Value;
 
 use super::group::{done, find_group};
-use super::{Arguments, CommandError, MapVerb, Table};
+use super::{Arguments, CommandError, Table};
 use crate::record::{Declared, KeyRecord, MapRecord, TableRecord};
-use crate::runtime::Control;
 use crate::sharding::catalog::Which;
 use planner::belongs::key_type;
 
 /// Longest name of a map.
 const NAME_BYTES_MAX: usize = 64;
 
-impl Control {
-    /// Carries out a command about maps, shards and their tables.
-    pub(super) async fn dispatch_to_maps(
-        &self,
-        verb: MapVerb,
-        args: &Arguments,
-    ) -> Result<Table, CommandError> {
-        match verb {
-            MapVerb::DumpShardMaps => Ok(self.dump_shard_maps(args)),
-            MapVerb::DumpShardIndex => Ok(self.dump_shard_index(args)),
-            MapVerb::DumpShardTables => Ok(self.dump_shard_tables(args)),
-            MapVerb::DumpShardingInformation => Ok(self.dump_sharding_information(args)),
-            MapVerb::CreateDefinition => self.create_definition(args).await,
-            MapVerb::RemoveDefinition => self.remove_definition(args).await,
-            MapVerb::ListDefinitions => Ok(self.list_definitions()),
-            MapVerb::AddShard => self.add_shard(args).await,
-            MapVerb::ListShards => self.list_shards(args),
-            MapVerb::EnableShard => self.set_shard(args, true).await,
-            MapVerb::DisableShard => self.set_shard(args, false).await,
-            MapVerb::RemoveShard => self.remove_shard(args).await,
-            MapVerb::AddTable => self.add_table(args).await,
-            MapVerb::AddGlobalTable => self.add_global_table(args).await,
-            MapVerb::RemoveTable => self.remove_table(args).await,
-            MapVerb::LookupTable => self.lookup_table(args),
-            MapVerb::ListTables => self.list_tables(args),
-            MapVerb::ShardServers => self.shard_servers(args),
-            MapVerb::PruneShard => self.prune_shard(args).await,
-            MapVerb::MoveShard => self.move_shard(args).await,
-            MapVerb::SplitShard => self.split_shard(args).await,
-            MapVerb::AssignDatabase => self.assign_database(args).await,
-            MapVerb::VerifyShards => self.verify(args).await,
-            MapVerb::RefreshTables => self.refresh(args).await,
-            MapVerb::AddChange => self.add_change(args).await,
-            MapVerb::DropChange => self.drop_change(args).await,
-            MapVerb::ListChanges => Ok(self.list_changes()),
-            MapVerb::ResumeChange => self.resume_change(args).await,
-        }
-    }
-
-    pub(super) async fn create_definition(&self, args: &Arguments) -> Result<Table, CommandError> {
+impl ShardingCommands {
+    pub(crate) async fn create_definition(&self, args: &Arguments) -> Result<Table, CommandError> {
         let given = args.text("type_name");
         let names: Vec<&str> = ShardKind::ALL.iter().map(|kind| kind.name()).collect();
         let kind = ShardKind::parse(given)
             .ok_or_else(|| args.bad("type_name", given, &names.join(", ")))?;
         let group = args.text("group_id");
-        let records = self.state().records.clone();
+        let records = self.context.state().records.clone();
         find_group(&records, group)?;
         let name = args.get("name").unwrap_or_default();
         check_map_name(args, &records.declared, name)?;
@@ -70,12 +33,14 @@ impl Control {
             name: name.to_owned(),
         };
         let (id, change) = records.declared.change().add_map(&map);
-        self.commit_as(&args.author(), change.finish()).await?;
+        self.context
+            .commit_as(&args.author(), change.finish())
+            .await?;
         done(id.into())
     }
 
-    pub(super) async fn remove_definition(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let declared = self.state().records.declared.clone();
+    pub(crate) async fn remove_definition(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.context.state().records.declared.clone();
         let id = find_map(&declared, args.text("mapping_id"))?;
         let tables: Vec<String> = declared.tables_of(id).map(TableRecord::full_name).collect();
         let shards: Vec<String> = declared
@@ -91,11 +56,13 @@ impl Control {
             )));
         }
         let change = declared.change().remove_map(id);
-        self.commit_as(&args.author(), change.finish()).await?;
+        self.context
+            .commit_as(&args.author(), change.finish())
+            .await?;
         done(Value::Bool(true))
     }
 
-    pub(super) async fn add_table(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn add_table(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (database, table) = table_name(args)?;
         let column = args.text("column_name");
         self.declare_table(
@@ -114,7 +81,7 @@ impl Control {
         .await
     }
 
-    pub(super) async fn add_global_table(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn add_global_table(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (database, table) = table_name(args)?;
         self.declare_table(
             args,
@@ -134,10 +101,10 @@ impl Control {
         args: &Arguments,
         mut record: TableRecord,
     ) -> Result<Table, CommandError> {
-        let declared = self.state().records.declared.clone();
+        let declared = self.context.state().records.declared.clone();
         let id = find_map(&declared, args.text("mapping_id"))?;
         record.map = id;
-        self.no_move(id)?;
+        self.reshard.no_move(id)?;
         let name = (record.database.clone(), record.table.clone());
         let full = record.full_name();
         if let Some(there) = declared.tables.get(&name) {
@@ -157,26 +124,33 @@ impl Control {
             true => Extent::Table(record.database.clone(), record.table.clone()),
             false => Extent::Databases([record.database.clone()].into()),
         };
-        self.spread(&map, &extent).await?;
+        self.sharding.spread(&map, &extent).await?;
         let tables = [record.clone()];
         match &record.key {
             Some(_) if map.shards.is_empty() => {}
-            Some(_) => self.check_rows(&map, &tables, &[]).await?,
-            None => self.fill_global(&map, &record).await?,
+            Some(_) => self.sharding.check_rows(&map, &tables, &[]).await?,
+            None => self.sharding.fill_global(&map, &record).await?,
         }
         let change = declared.change().put_table(&record);
-        self.commit_as(&args.author(), change.finish()).await?;
-        let read = self.refresh_tables(&Which::These([name].into())).await;
+        self.context
+            .commit_as(&args.author(), change.finish())
+            .await?;
+        let read = self
+            .sharding
+            .refresh_tables(&Which::These([name].into()))
+            .await;
         read.map_err(CommandError::Internal)?;
         // A statement that was under way may have put a row where it no longer belongs.
         if record.key.is_some()
             && !map.shards.is_empty()
-            && let Err(error) = self.check_rows(&map, &tables, &[]).await
+            && let Err(error) = self.sharding.check_rows(&map, &tables, &[]).await
         {
-            let declared = self.state().records.declared.clone();
+            let declared = self.context.state().records.declared.clone();
             let change = declared.change();
             let change = change.remove_table(&record.database, &record.table);
-            self.commit_as(&args.author(), change.finish()).await?;
+            self.context
+                .commit_as(&args.author(), change.finish())
+                .await?;
             return Err(error);
         }
         done(Value::Bool(true))
@@ -188,8 +162,8 @@ impl Control {
         group: &str,
         table: &TableRecord,
     ) -> Result<TableSchema, CommandError> {
-        let timeout_ms = self.settings().step_timeout_ms;
-        let mut link = self.ask_group(group).await?;
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let mut link = self.sharding.ask_group(group).await?;
         let (database, name) = (&table.database, &table.table);
         let read = engine::tables::schemas(&mut link, database, Some(name), timeout_ms);
         let mut all = read.await?;
@@ -222,10 +196,10 @@ impl Control {
         Ok(schema)
     }
 
-    pub(super) async fn remove_table(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let declared = self.state().records.declared.clone();
+    pub(crate) async fn remove_table(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.context.state().records.declared.clone();
         let record = find_table(&declared, args)?.clone();
-        self.no_move(record.map)?;
+        self.reshard.no_move(record.map)?;
         let full = record.full_name();
         if record.key.is_some()
             && !args.switch("force")?
@@ -236,6 +210,7 @@ impl Control {
             let groups: Vec<String> = groups.filter(|it| **it != *map.global_group).collect();
             map.shards.clear();
             let found = self
+                .sharding
                 .misplaced(&map, std::slice::from_ref(&record), &groups)
                 .await?;
             let elsewhere: Vec<String> = found
@@ -254,19 +229,21 @@ impl Control {
         }
         let change = declared.change();
         let change = change.remove_table(&record.database, &record.table);
-        self.commit_as(&args.author(), change.finish()).await?;
+        self.context
+            .commit_as(&args.author(), change.finish())
+            .await?;
         done(Value::Bool(true))
     }
 
-    pub(super) fn lookup_table(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let declared = self.state().records.declared.clone();
+    pub(crate) fn lookup_table(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.context.state().records.declared.clone();
         let record = find_table(&declared, args)?;
         let mut table = Table::new(TABLE_COLUMNS);
         table.rows.extend(table_row(&declared, record));
         Ok(table)
     }
 
-    pub(super) fn list_tables(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) fn list_tables(&self, args: &Arguments) -> Result<Table, CommandError> {
         let only = match args.get("sharding_type") {
             None => None,
             Some(text) => Some(
@@ -274,7 +251,7 @@ impl Control {
                     .ok_or_else(|| args.bad("sharding_type", text, "a kind of maps, as RANGE"))?,
             ),
         };
-        let declared = self.state().records.declared.clone();
+        let declared = self.context.state().records.declared.clone();
         let mut table = Table::new(TABLE_COLUMNS);
         for record in declared.tables.values() {
             let kind = declared.maps.get(&record.map).map(|map| map.kind);
@@ -285,8 +262,8 @@ impl Control {
         Ok(table)
     }
 
-    pub(super) fn list_definitions(&self) -> Table {
-        let state = self.state();
+    pub(crate) fn list_definitions(&self) -> Table {
+        let state = self.context.state();
         let mut table = Table::new(&["mapping_id", "type_name", "global_group_id", "name"]);
         for (id, map) in &state.records.declared.maps {
             table.rows.push(vec![
@@ -300,15 +277,17 @@ impl Control {
     }
 
     /// A database's undeclared tables go to a group, or back to where they would be without.
-    pub(super) async fn assign_database(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let records = self.state().records.clone();
+    pub(crate) async fn assign_database(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let records = self.context.state().records.clone();
         let database = args.text("database");
         let group = args.get("group_id");
         if let Some(group) = group {
             find_group(&records, group)?;
         }
         let change = records.declared.change().assign(database, group);
-        self.commit_as(&args.author(), change.finish()).await?;
+        self.context
+            .commit_as(&args.author(), change.finish())
+            .await?;
         done(Value::Bool(true))
     }
 }

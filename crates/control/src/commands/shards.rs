@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::group::{done, find_group};
 use super::sharding::{check_key, find_map, find_table, no_map, table_name};
 use super::{Arguments, CommandError, Table};
+use crate::commands::ShardingCommands;
 use crate::identity;
 use crate::record::{DEFINED, Declared, ShardRecord, TableRecord, json};
-use crate::runtime::Control;
 use crate::sharding::accept::rows_of;
 use crate::sharding::bounds;
 use crate::sharding::catalog::Which;
@@ -21,15 +21,15 @@ const PRUNED_AT_ONCE: u64 = 10_000;
 /// For one statement of pruning.
 const PRUNE_MS: u64 = 600_000;
 
-impl Control {
+impl ShardingCommands {
     /// Adds shards in one step: none of them or all.
-    pub(super) async fn add_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let records = self.state().records.clone();
+    pub(crate) async fn add_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let records = self.context.state().records.clone();
         let declared = &records.declared;
         let id = find_map(declared, args.text("mapping_id"))?;
         let kind = declared.maps.get(&id).ok_or_else(|| no_map(id))?.kind;
         let enabled = state(args)?;
-        self.no_move(id)?;
+        self.reshard.no_move(id)?;
         let mut next = declared.clone();
         let mut change = declared.change();
         let mut added = Vec::new();
@@ -56,18 +56,22 @@ impl Control {
         let map = next.map(id).ok_or_else(|| no_map(id))?;
         let tables: Vec<TableRecord> = declared.tables_of(id).cloned().collect();
         let whole = tables.iter().map(|table| table.database.clone()).collect();
-        self.spread(&map, &Extent::Databases(whole)).await?;
-        self.check_rows(&map, &tables, &[]).await?;
+        self.sharding
+            .spread(&map, &Extent::Databases(whole))
+            .await?;
+        self.sharding.check_rows(&map, &tables, &[]).await?;
         for table in tables.iter().filter(|table| table.key.is_none()) {
-            self.fill_global(&map, table).await?;
+            self.sharding.fill_global(&map, table).await?;
         }
-        self.commit_as(&args.author(), change.finish()).await?;
+        self.context
+            .commit_as(&args.author(), change.finish())
+            .await?;
         let added: Vec<Value> = added.into_iter().map(Value::from).collect();
         done(Value::Array(added))
     }
 
-    pub(super) fn list_shards(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let declared = self.state().records.declared.clone();
+    pub(crate) fn list_shards(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.context.state().records.declared.clone();
         let only = match args.get("mapping_id") {
             None => None,
             Some(given) => Some(find_map(&declared, given)?),
@@ -89,28 +93,30 @@ impl Control {
         Ok(table)
     }
 
-    pub(super) async fn set_shard(
+    pub(crate) async fn set_shard(
         &self,
         args: &Arguments,
         enabled: bool,
     ) -> Result<Table, CommandError> {
-        let declared = self.state().records.declared.clone();
+        let declared = self.context.state().records.declared.clone();
         let (id, shard) = find_shard(&declared, args)?;
-        self.no_move(shard.map)?;
+        self.reshard.no_move(shard.map)?;
         if shard.enabled != enabled {
             let shard = ShardRecord {
                 enabled,
                 ..shard.clone()
             };
             let change = declared.change().put_shard(id, &shard);
-            self.commit_as(&args.author(), change.finish()).await?;
+            self.context
+                .commit_as(&args.author(), change.finish())
+                .await?;
         }
         done(Value::Bool(true))
     }
 
     /// Only a disabled one, without rows.
-    pub(super) async fn remove_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let declared = self.state().records.declared.clone();
+    pub(crate) async fn remove_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.context.state().records.declared.clone();
         let (id, shard) = find_shard(&declared, args)?;
         if shard.enabled {
             return Err(CommandError::Refused(format!(
@@ -118,7 +124,7 @@ impl Control {
                  then on"
             )));
         }
-        self.no_move(shard.map)?;
+        self.reshard.no_move(shard.map)?;
         let kind = declared.maps.get(&shard.map).map(|map| map.kind);
         let mut next = declared.clone();
         next.shards.remove(&id);
@@ -133,14 +139,16 @@ impl Control {
         let sharded = declared.tables_of(shard.map).filter(|it| it.key.is_some());
         let sharded: Vec<TableRecord> = sharded.cloned().collect();
         let group = [shard.group.clone()];
-        self.check_rows(&map, &sharded, &group).await?;
-        self.commit_as(&args.author(), change.finish()).await?;
+        self.sharding.check_rows(&map, &sharded, &group).await?;
+        self.context
+            .commit_as(&args.author(), change.finish())
+            .await?;
         done(Value::Bool(true))
     }
 
     /// The servers for a key of a table, or for its map's global group.
-    pub(super) fn shard_servers(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let declared = self.state().records.declared.clone();
+    pub(crate) fn shard_servers(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.context.state().records.declared.clone();
         let hint = args.get("hint").unwrap_or("LOCAL");
         let group = match hint.to_ascii_uppercase().as_str() {
             "LOCAL" => self.group_of_key(&declared, args)?,
@@ -155,7 +163,7 @@ impl Control {
             }
             _ => return Err(args.bad("hint", hint, "LOCAL or GLOBAL")),
         };
-        Ok(self.servers_of(&group, |_, _| true))
+        Ok(self.inspect.servers_of(&group, |_, _| true))
     }
 
     fn group_of_key(&self, declared: &Declared, args: &Arguments) -> Result<String, CommandError> {
@@ -183,10 +191,10 @@ impl Control {
     }
 
     /// Deletes the rows of a table that are on a group where no statement looks for them.
-    pub(super) async fn prune_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let declared = self.state().records.declared.clone();
+    pub(crate) async fn prune_shard(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.context.state().records.declared.clone();
         let record = find_table(&declared, args)?;
-        self.no_move(record.map)?;
+        self.reshard.no_move(record.map)?;
         let map = declared.map(record.map).ok_or_else(|| no_map(record.map))?;
         if record.key.is_none() {
             return Err(CommandError::Refused(format!(
@@ -200,7 +208,7 @@ impl Control {
             let Some(condition) = rows_of(&map, group, record) else {
                 continue;
             };
-            let mut link = self.reach_group(group).await?;
+            let mut link = self.sharding.reach_group(group).await?;
             loop {
                 let rows = engine::tables::delete_others(
                     &mut link,
@@ -220,25 +228,25 @@ impl Control {
         done(pruned.into())
     }
 
-    pub(super) async fn refresh(&self, args: &Arguments) -> Result<Table, CommandError> {
+    pub(crate) async fn refresh(&self, args: &Arguments) -> Result<Table, CommandError> {
         let which = match args.get("table_name") {
             None => Which::All,
             Some(_) => Which::These([table_name(args)?].into()),
         };
-        let news = self.refresh_tables(&which).await;
+        let news = self.sharding.refresh_tables(&which).await;
         let news = news.map_err(CommandError::Refused)?;
-        if news && !self.office.is_alone() {
+        if news && !self.context.leadership.is_alone() {
             // The other routers look, too. Nothing of the farm is changed, so anybody may write it.
             let mark = identity::uuid().map_err(|it| CommandError::Internal(it.to_string()))?;
             let tell = meta::Transaction::new().put(DEFINED, &json(&mark));
-            self.store().commit(tell).await?;
+            self.context.store().commit(tell).await?;
         }
         done(Value::Bool(true))
     }
 
     /// What is not as it is declared, of one table or of all.
-    pub(super) async fn verify(&self, args: &Arguments) -> Result<Table, CommandError> {
-        let declared = self.state().records.declared.clone();
+    pub(crate) async fn verify(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let declared = self.context.state().records.declared.clone();
         let only = match args.get("table_name") {
             None => None,
             Some(_) => Some(find_table(&declared, args)?.clone()),
@@ -263,15 +271,15 @@ impl Control {
                     push(&map.global_group, what, &why, Value::Null);
                 }
             }
-            for drift in self.drift(&map, whole).await? {
+            for drift in self.sharding.drift(&map, whole).await? {
                 push(&drift.group, drift.what, drift.kind.name(), Value::Null);
             }
-            for it in self.misplaced(&map, &tables, &[]).await? {
+            for it in self.sharding.misplaced(&map, &tables, &[]).await? {
                 let what = format!("table {}", it.table);
                 push(&it.group, what, "rows of other shards", it.rows.into());
             }
             for global in tables.iter().filter(|table| table.key.is_none()) {
-                for group in self.unequal(&map, global).await? {
+                for group in self.sharding.unequal(&map, global).await? {
                     let what = format!("table {}", global.full_name());
                     push(
                         &group,
@@ -282,7 +290,7 @@ impl Control {
                 }
             }
         }
-        let changes = self.state().records.changes.clone();
+        let changes = self.context.state().records.changes.clone();
         for (id, change) in changes.iter().filter(|_| only.is_none()) {
             table.rows.push(vec![
                 Value::Null,

@@ -1,5 +1,7 @@
 //! Commands on transactions over several groups that are in doubt.
 
+use crate::txn_recovery::Crossings;
+use std::sync::Arc;
 use std::time::Duration;
 
 use farm::crossing::{GlobalId, Verdict};
@@ -8,9 +10,10 @@ use tokio::time::Instant;
 
 use super::group::done;
 use super::{Arguments, CommandError, Table};
-use crate::crossing::{Order, Shown, Task};
+use crate::context::Context;
 use crate::events::when;
-use crate::runtime::Control;
+use crate::txn_recovery::TxnRecovery;
+use crate::txn_recovery::{Order, Shown, Task};
 
 const COLUMNS: &[&str] = &[
     "transaction_id",
@@ -25,8 +28,29 @@ const COLUMNS: &[&str] = &[
 /// Pause between two looks at whether it has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-impl Control {
-    pub(super) fn transaction_list(&self) -> Table {
+/// The commands about transactions over several groups.
+pub(crate) struct TransactionCommands {
+    context: Arc<Context>,
+    txn_recovery: Arc<TxnRecovery>,
+    crossings: Arc<Crossings>,
+}
+
+impl TransactionCommands {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        txn_recovery: Arc<TxnRecovery>,
+        crossings: Arc<Crossings>,
+    ) -> TransactionCommands {
+        TransactionCommands {
+            context,
+            txn_recovery,
+            crossings,
+        }
+    }
+}
+
+impl TransactionCommands {
+    pub(crate) fn transaction_list(&self) -> Table {
         let mut table = Table::new(COLUMNS);
         let shown = self.crossings.shown().clone();
         table.rows = shown.iter().map(|(id, it)| self.row(id, it)).collect();
@@ -40,7 +64,7 @@ impl Control {
             id.to_string().into(),
             shown.state.name().into(),
             shown.verdict.map_or("", word).into(),
-            self.group_of_number(id.decider).into(),
+            self.txn_recovery.group_of_number(id.decider).into(),
             groups.join(",").into(),
             when(shown.since_ms).into(),
             shown.waits_for.clone().into(),
@@ -48,7 +72,7 @@ impl Control {
     }
 
     /// Returns when it has ended.
-    pub(super) async fn transaction_resolve(
+    pub(crate) async fn transaction_resolve(
         &self,
         args: &Arguments,
     ) -> Result<Table, CommandError> {
@@ -82,7 +106,7 @@ impl Control {
             let why = "too many transactions wait to be ended; try again";
             return Err(CommandError::Internal(why.to_owned()));
         }
-        let limit = Duration::from_millis(self.settings().step_timeout_ms);
+        let limit = Duration::from_millis(self.context.settings().step_timeout_ms);
         let until = Instant::now() + limit;
         loop {
             let waits_for = match self.crossings.shown().get(&id) {
@@ -108,10 +132,10 @@ impl Control {
                     .to_owned(),
             ));
         }
-        if self.at_decider(id, Task::Look).await.is_ok() {
+        if self.txn_recovery.at_decider(id, Task::Look).await.is_ok() {
             return Err(CommandError::Refused(format!(
                 "its decider, {}, answers: it will be ended as that says; call it without a verdict",
-                self.group_of_number(id.decider)
+                self.txn_recovery.group_of_number(id.decider)
             )));
         }
         Ok(())

@@ -22,11 +22,12 @@ pub use document::{
 };
 
 use crate::commands::CommandError;
-use crate::editing::TRIES;
+use crate::context::Context;
+use crate::context::State;
+use crate::context::editing::TRIES;
 use crate::error::Error;
 use crate::events::{Event, when};
 use crate::record::Records;
-use crate::runtime::{Control, State};
 
 /// Where the versions are.
 pub(crate) const VERSION: &str = "/config/version/";
@@ -173,7 +174,7 @@ pub(crate) fn listed(mut wrong: Vec<Wrong>) -> String {
     wrong.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-impl Control {
+impl Context {
     /// The document that counts.
     pub(crate) fn configuration(&self) -> Current {
         self.state().configuration.clone()
@@ -348,7 +349,10 @@ impl Control {
             if whole.changes.is_empty() {
                 return Ok(None);
             }
-            let outcome = self.store().commit(self.by_right(whole)?).await?;
+            let outcome = self
+                .store()
+                .commit(self.leadership.by_right(whole)?)
+                .await?;
             self.reload().await?;
             if let Outcome::Applied(_) = outcome {
                 return Ok(next.map(|next| next.version));

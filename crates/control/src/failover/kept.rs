@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::commands::CommandError;
 use crate::error::Error;
+use crate::failover::FailoverDrivers;
 use crate::record::{Records, ServerRecord};
-use crate::runtime::Control;
 
 /// Prefix of the keys.
 pub(super) const FAILOVER: &str = "/failover/";
@@ -99,17 +99,17 @@ impl Kept {
     }
 }
 
-impl Control {
+impl FailoverDrivers {
     /// What was recorded of a group's last change of primary. What is left of a group that has no
     /// server any more is deleted: a new one would number its records from the beginning.
     pub(super) async fn recorded_step(&self, group: &str) -> Result<Option<Record>, Error> {
         let key = record_key(group);
-        let Some(entry) = self.store().get(&key).await? else {
+        let Some(entry) = self.context.store().get(&key).await? else {
             return Ok(None);
         };
         let Some(engine) = self.engine_of(group) else {
             let deletion = Transaction::new().when_revision(&key, entry.revision);
-            self.store().commit(deletion.delete(&key)).await?;
+            self.context.store().commit(deletion.delete(&key)).await?;
             return Ok(None);
         };
         read(&entry, engine).map(Some)
@@ -117,7 +117,7 @@ impl Control {
 
     /// The record as it is stored; `None` also for a group that has no server any more.
     pub(super) async fn kept_record(&self, group: &str) -> Result<Option<Record>, Error> {
-        let entry = self.store().get(&record_key(group)).await?;
+        let entry = self.context.store().get(&record_key(group)).await?;
         match (entry, self.engine_of(group)) {
             (Some(entry), Some(engine)) => read(&entry, engine).map(Some),
             _ => Ok(None),
@@ -125,7 +125,7 @@ impl Control {
     }
 
     pub(super) fn engine_of(&self, group: &str) -> Option<Engine> {
-        let state = self.state();
+        let state = self.context.state();
         let mut members = state.records.members(group);
         members.next().map(|(_, record)| record.engine)
     }
@@ -141,15 +141,20 @@ impl Control {
         // What it was compared with may have changed since: then all is read again.
         for _ in 0..RECORD_TRIES {
             let engine = self.engine_of(group);
-            let transaction = put_record(self.store(), group, engine, record).await?;
+            let transaction = put_record(self.context.store(), group, engine, record).await?;
             let Step::Over { primary } = &record.step else {
-                match self.store().commit(self.by_right(transaction)?).await? {
+                match self
+                    .context
+                    .store()
+                    .commit(self.context.leadership.by_right(transaction)?)
+                    .await?
+                {
                     Outcome::Applied(_) => return Ok(()),
                     Outcome::Stale => continue,
                 }
             };
             let transaction = {
-                let state = self.state();
+                let state = self.context.state();
                 standing(
                     &state.records,
                     transaction,
@@ -159,11 +164,13 @@ impl Control {
                     fork.as_ref(),
                 )
             };
-            match self.commit(transaction).await {
+            match self.context.commit(transaction).await {
                 // It may be this router that was replaced, not the farm that changed.
-                Err(CommandError::Stale) => drop(self.by_right(Transaction::new())?),
+                Err(CommandError::Stale) => {
+                    drop(self.context.leadership.by_right(Transaction::new())?)
+                }
                 other => {
-                    self.state().standing.recorded(group);
+                    self.context.state().standing.recorded(group);
                     return other;
                 }
             }

@@ -23,10 +23,15 @@ use machines::failover::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::background::Background;
+use crate::context::Context;
+use crate::context::State;
+use crate::context::supervision::caught;
 use crate::events;
-use crate::reach::ack_wait_ms;
-use crate::runtime::{Control, State};
-use crate::supervision::caught;
+use crate::links::Links;
+use crate::links::reach::ack_wait_ms;
+use crate::observe::Probes;
+use crate::provision::Rejoin;
 
 pub(crate) use kept::{record_key, with_status};
 pub(crate) use order::Outcome;
@@ -51,14 +56,14 @@ pub(crate) enum Told {
     /// The group's records changed.
     Members,
     /// Who is there, who leads, who votes or who has cut may have changed.
-    Office,
+    Leadership,
     /// The store has this record of a change of primary now.
     Recorded(String),
 }
 
 /// The task that drives one group's machine.
 struct Driver {
-    control: Arc<Control>,
+    failover: Arc<FailoverDrivers>,
     group: String,
     machine: Failover,
     wake_us: Option<u64>,
@@ -75,41 +80,47 @@ struct Driver {
     others: several::Others,
 }
 
-impl Control {
-    /// Tells the driver of a group; never waits.
-    pub(crate) fn tell_driver(&self, group: &str, told: Told) {
-        let driver = self.state().drivers.get(group).cloned();
-        if let Some(driver) = driver {
-            // A driver that is so far behind learns the same from what follows.
-            let _ = driver.try_send(told);
+/// Drives the failover machines of the groups.
+pub(crate) struct FailoverDrivers {
+    context: Arc<Context>,
+    links: Arc<Links>,
+    background: Arc<Background>,
+    probes: Arc<Probes>,
+    rejoin: Arc<Rejoin>,
+}
+
+impl FailoverDrivers {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        links: Arc<Links>,
+        background: Arc<Background>,
+        probes: Arc<Probes>,
+        rejoin: Arc<Rejoin>,
+    ) -> FailoverDrivers {
+        FailoverDrivers {
+            context,
+            links,
+            background,
+            probes,
+            rejoin,
         }
     }
+}
 
-    /// Tells the driver of a server's group.
-    pub(crate) fn tell_of(&self, id: u32, event: Event) {
-        let group = {
-            let state = self.state();
-            let record = state.records.servers.get(&id);
-            record.map(|kept| kept.value.group.clone())
-        };
-        if let Some(group) = group {
-            self.tell_driver(&group, Told::Event(event));
-        }
-    }
-
+impl FailoverDrivers {
     /// Drives the machine of one group for as long as the farm has it.
     pub(crate) async fn drive(self: Arc<Self>, group: String) {
         let (sender, inbox) = mpsc::channel(TOLD_MAX);
-        self.state().drivers.insert(group.clone(), sender);
+        self.context.state().drivers.insert(group.clone(), sender);
         let active = self.is_active(&group);
         let policy = self.policy(&group);
         let driver = Driver {
-            machine: match self.office.is_alone() {
+            machine: match self.context.leadership.is_alone() {
                 true => Failover::new(policy, active),
                 false => Failover::among_peers(policy, active),
             },
             others: several::Others::new(&self, &group),
-            control: Arc::clone(&self),
+            failover: Arc::clone(&self),
             group: group.clone(),
             wake_us: None,
             running: JoinSet::new(),
@@ -122,18 +133,18 @@ impl Control {
             views: views::Views::default(),
         };
         driver.run(inbox).await;
-        self.state().drivers.remove(&group);
+        self.context.state().drivers.remove(&group);
     }
 
     fn is_active(&self, group: &str) -> bool {
-        let state = self.state();
+        let state = self.context.state();
         let kept = state.records.groups.get(group);
         kept.is_some_and(|kept| kept.value.active)
     }
 
     /// The machine's members, as the records have them.
     fn members_of(&self, group: &str) -> Vec<Member> {
-        let state = self.state();
+        let state = self.context.state();
         let members = state.records.members(group).map(|(id, record)| Member {
             weight: record.weight,
             never: record.never_primary,
@@ -144,7 +155,7 @@ impl Control {
     }
 
     fn policy(&self, group: &str) -> Policy {
-        let settings = self.settings();
+        let settings = self.context.settings();
         let us = |ms: u64| ms.saturating_mul(1000);
         let limit = |ms: u64| (ms > 0).then(|| us(ms));
         Policy {
@@ -158,7 +169,7 @@ impl Control {
             failover_interval_us: us(settings.failover_interval_ms),
             flap_window_us: FLAP_WINDOW_US,
             write_silence_max_us: limit(settings.write_timeout_ms),
-            acks: acks_of(&self.state(), group, settings.last_replica_wait_ms),
+            acks: acks_of(&self.context.state(), group, settings.last_replica_wait_ms),
             fence: settings.fences,
             lossy_promotion_after_us: limit(settings.lossy_promotion_after_ms),
             notifications: settings.notifications,
@@ -200,7 +211,7 @@ pub(crate) fn shown_acks(state: &State, group: &str, last_replica_wait_ms: u64) 
 impl Driver {
     async fn run(mut self, mut inbox: mpsc::Receiver<Told>) {
         self.members_changed();
-        if self.control.office.is_alone() {
+        if self.failover.context.leadership.is_alone() {
             self.resume().await;
         } else {
             self.look_at_office();
@@ -209,7 +220,7 @@ impl Driver {
             }
         }
         loop {
-            let now_us = self.control.now_us();
+            let now_us = self.failover.context.now_us();
             let wait = self.wake_us.map_or(LOOK_EVERY, |at_us| {
                 Duration::from_micros(at_us.saturating_sub(now_us)).min(LOOK_EVERY)
             });
@@ -227,12 +238,12 @@ impl Driver {
                 Some(_) = self.rejoins.join_next() => {}
                 (number, record) = self.others.read() => self.take_up(number, record),
                 () = tokio::time::sleep(wait) => {
-                    let kind = self.control.state().records.kind(&self.group);
-                    let there = self.control.state().records.groups.contains_key(&self.group);
+                    let kind = self.failover.context.state().records.kind(&self.group);
+                    let there = self.failover.context.state().records.groups.contains_key(&self.group);
                     if !there || kind != GroupKind::Replication {
                         return;
                     }
-                    if self.wake_us.is_some_and(|at_us| self.control.now_us() >= at_us) {
+                    if self.wake_us.is_some_and(|at_us| self.failover.context.now_us() >= at_us) {
                         self.wake_us = None;
                         self.tell(Event::Tick);
                     }
@@ -243,7 +254,7 @@ impl Driver {
 
     /// What was under way when the only router ended.
     async fn resume(&mut self) {
-        match self.control.recorded_step(&self.group).await {
+        match self.failover.recorded_step(&self.group).await {
             Ok(record) => {
                 if let Some(record) = &record {
                     self.rejoin_lost(record);
@@ -252,7 +263,7 @@ impl Driver {
             }
             Err(error) => {
                 let event = events::Event::now("store_unreadable", &self.group, error.to_string());
-                self.control.happened(event);
+                self.failover.context.happened(event);
             }
         }
     }
@@ -265,7 +276,7 @@ impl Driver {
                 self.tell(event);
             }
             Told::Members => self.members_changed(),
-            Told::Office => self.look_at_office(),
+            Told::Leadership => self.look_at_office(),
             Told::Recorded(value) => self.recorded(&value),
             // Dropped, the waiter is told to ask again.
             Told::Order(..) if self.others.is_retired() => {}
@@ -288,7 +299,7 @@ impl Driver {
             && self.machine.is_active()
             && !self.machine.is_changing()
             && self.machine.primary().is_some_and(|it| it != *server)
-            && self.control.right().is_some()
+            && self.failover.context.leadership.right().is_some()
         {
             self.rejoin(*server);
         }
@@ -301,7 +312,7 @@ impl Driver {
             return;
         }
         let of_all: Vec<Position> = {
-            let state = self.control.state();
+            let state = self.failover.context.state();
             let members = state.records.members(&self.group);
             let fresh = members.filter_map(|(id, _)| Some(&state.seen.get(&id)?.fresh));
             fresh.filter_map(|fresh| fresh.acknowledged()).collect()
@@ -318,7 +329,7 @@ impl Driver {
     /// Servers that were lost in a change which an earlier router carried out.
     fn rejoin_lost(&mut self, record: &Record) {
         for server in &record.lost {
-            let record = self.control.record_of(server.0);
+            let record = self.failover.context.record_of(server.0);
             if record.is_some_and(|record| record.status == Status::Faulty) {
                 self.rejoin(*server);
             }
@@ -326,10 +337,10 @@ impl Driver {
     }
 
     fn members_changed(&mut self) {
-        let members = self.control.members_of(&self.group);
-        self.machine.set_policy(self.control.policy(&self.group));
+        let members = self.failover.members_of(&self.group);
+        self.machine.set_policy(self.failover.policy(&self.group));
         self.tell(Event::Members(members));
-        let active = self.control.is_active(&self.group);
+        let active = self.failover.is_active(&self.group);
         if active != self.machine.is_active() {
             let order = match active {
                 true => machines::failover::Order::Activate,
@@ -348,13 +359,13 @@ impl Driver {
         if self.others.is_retired() {
             return;
         }
-        let actions = self.machine.step(self.control.now_us(), event);
+        let actions = self.machine.step(self.failover.context.now_us(), event);
         let before = std::mem::replace(&mut self.cause, self.machine.cause());
         let over = |action: &Action| matches!(action, Action::Publish { .. });
         if let Some(cause) = before
             && actions.iter().any(over)
         {
-            self.control.count_failover(cause);
+            self.failover.context.tally.count_failover(cause);
         }
         for action in actions {
             self.act(action);
@@ -370,16 +381,16 @@ impl Driver {
             } => self.ask(ask, what, within_us),
             Action::Publish { primary, fork } => {
                 self.fork = fork.or(self.fork.take());
-                self.control.publish_primary(&self.group, primary);
+                self.failover.publish_primary(&self.group, primary);
             }
             Action::Rejoin { server } => self.rejoin(server),
             Action::Tell { kind, server, text } => {
                 let event = events::Event::now(kind.name(), &self.group, text);
-                let event = match server.and_then(|it| self.control.identity_of(it.0)) {
+                let event = match server.and_then(|it| self.failover.context.identity_of(it.0)) {
                     Some((uuid, address)) => event.of(&uuid, address),
                     None => event,
                 };
-                self.control.happened(event);
+                self.failover.context.happened(event);
             }
             Action::Reply { order, result } => {
                 if let Some(waiter) = self.orders.remove(&order) {
@@ -393,7 +404,7 @@ impl Driver {
     }
 
     fn ask(&mut self, ask: AskId, what: Ask, within_us: u64) {
-        let control = Arc::clone(&self.control);
+        let failover = Arc::clone(&self.failover);
         let group = self.group.clone();
         let number = self.others.leads();
         let fork = match &what {
@@ -405,15 +416,15 @@ impl Driver {
         };
         // Sessions must not be told later than what follows.
         if let Ask::Cut { server } = what {
-            self.control.begin_cut(&self.group, server.0);
+            self.failover.context.begin_cut(&self.group, server.0);
         }
         self.running.spawn(async move {
             let limit = Duration::from_micros(within_us);
-            let work = control.do_step(&group, what, fork, number);
+            let work = failover.do_step(&group, what, fork, number);
             let answer = match tokio::time::timeout(limit, caught(work)).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(text)) => {
-                    control.tell_panic("failover step", &group, &text);
+                    failover.context.tell_panic("failover step", &group, &text);
                     Err(Failed {
                         fault: Fault::Said,
                         text: format!("the router panicked: {text}"),

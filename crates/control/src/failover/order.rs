@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::steps::failed;
 use super::{Told, done};
 use crate::commands::CommandError;
-use crate::runtime::Control;
+use crate::failover::FailoverDrivers;
 
 /// What became of an order, for people.
 pub(crate) type Outcome = Result<String, String>;
@@ -19,11 +19,11 @@ pub(crate) type Outcome = Result<String, String>;
 /// Between two looks at what still runs on the old primary.
 const LOOK_AGAIN: Duration = Duration::from_millis(3);
 
-impl Control {
+impl FailoverDrivers {
     /// Gives an order to a group's machine and waits for its outcome.
     pub(crate) async fn order(&self, group: &str, what: Order) -> Result<String, CommandError> {
         let (waiter, outcome) = oneshot::channel();
-        self.tell_driver(group, Told::Order(what, waiter));
+        self.context.tell_driver(group, Told::Order(what, waiter));
         match outcome.await {
             Ok(Ok(text)) => Ok(text),
             Ok(Err(why)) => Err(CommandError::Refused(format!("group {group}: {why}"))),
@@ -36,10 +36,10 @@ impl Control {
     /// Holds new work for the primary and waits until nothing runs there: for `switchover_drain_ms`
     /// politely, then what is left is ended; sessions repeat it on the new primary.
     pub(super) async fn quiesce(&self, group: &str, server: ServerId) -> Result<Answer, Failed> {
-        self.pause(group);
-        let timeout_ms = self.settings().step_timeout_ms;
-        let patience = Duration::from_millis(self.settings().switchover_drain_ms);
-        let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
+        self.context.pause(group);
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let patience = Duration::from_millis(self.context.settings().switchover_drain_ms);
+        let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
         let begin = Instant::now();
         let outcome = loop {
             match self.is_calm(&mut link, server, timeout_ms).await {
@@ -70,11 +70,13 @@ impl Control {
 
     /// No session of this router is inside a transaction or a statement on this server.
     async fn holds_nothing(&self, id: u32) -> bool {
-        let address = self.record_of(id).map(|record| record.address());
+        let address = self.context.record_of(id).map(|record| record.address());
         let holds = move |session: &crate::SessionInfo| {
             Some(&session.server) == address.as_ref() && !session.pins.is_empty()
         };
-        let held = self.aside(move |sessions| sessions.list().iter().any(holds));
+        let held = self
+            .background
+            .aside(move |sessions| sessions.list().iter().any(holds));
         held.await == Ok(false)
     }
 }

@@ -10,9 +10,9 @@ use farm::{ServerId, Status};
 use super::Driver;
 use crate::commands::CommandError;
 use crate::events::Event;
+use crate::failover::FailoverDrivers;
+use crate::provision::rejoin::Rejoined;
 use crate::record::ServerRecord;
-use crate::rejoin::Rejoined;
-use crate::runtime::Control;
 
 /// Between two tries.
 const AGAIN: Duration = Duration::from_millis(250);
@@ -21,29 +21,29 @@ impl Driver {
     /// Brings a server back when it answers; one that is being brought back is left to that.
     pub(super) fn rejoin(&mut self, server: ServerId) {
         self.rejoining.retain(|_, task| !task.is_finished());
-        let control = Arc::clone(&self.control);
+        let failover = Arc::clone(&self.failover);
         let group = self.group.clone();
-        let begin = || self.rejoins.spawn(control.bring_back(group, server.0));
+        let begin = || self.rejoins.spawn(failover.bring_back(group, server.0));
         self.rejoining.entry(server.0).or_insert_with(begin);
     }
 }
 
-impl Control {
+impl FailoverDrivers {
     /// Tries until the server follows the primary, has become the primary itself, or left the group.
     async fn bring_back(self: Arc<Self>, group: String, id: u32) {
         let mut told = String::new();
         loop {
             // Until the change is over nobody knows whom to follow.
-            while self.state().standing.is_changing(&group) {
+            while self.context.state().standing.is_changing(&group) {
                 tokio::time::sleep(AGAIN).await;
             }
             let (record, alive) = {
-                let state = self.state();
+                let state = self.context.state();
                 let kept = state.records.servers.get(&id);
                 let alive = state.seen.get(&id).is_some_and(|seen| seen.health.alive);
                 (kept.map(|kept| kept.value.clone()), alive)
             };
-            if self.right().is_none() {
+            if self.context.leadership.right().is_none() {
                 // Another router leads, and brings it back.
                 return;
             }
@@ -51,19 +51,20 @@ impl Control {
                 return;
             };
             if record.status == Status::Primary {
-                return self.heal(id);
+                return self.context.heal(id);
             }
             if alive {
                 match self.try_to_bring_back(id, &record).await {
-                    Ok(Rejoined::Follows | Rejoined::LeftAlone(_)) => return self.heal(id),
+                    Ok(Rejoined::Follows | Rejoined::LeftAlone(_)) => return self.context.heal(id),
                     // An operator has it filled; that ends with a server that follows.
-                    Ok(Rejoined::NeedsClone(_)) => return self.heal(id),
+                    Ok(Rejoined::NeedsClone(_)) => return self.context.heal(id),
                     Ok(Rejoined::BeingFilled(_)) => {}
                     Err(error) => {
                         let error = error.to_string();
                         if error != told {
                             let event = Event::now("rejoin_failed", &group, error.clone());
-                            self.happened(event.of(&record.uuid, record.address()));
+                            self.context
+                                .happened(event.of(&record.uuid, record.address()));
                             told = error;
                         }
                     }
@@ -78,8 +79,8 @@ impl Control {
         id: u32,
         record: &ServerRecord,
     ) -> Result<Rejoined, CommandError> {
-        let timeout_ms = self.settings().step_timeout_ms;
-        let mut link: Link = self.reach(record).await?;
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let mut link: Link = self.links.reach(record).await?;
         let seen = engine::probe(&mut link, false, timeout_ms).await?;
         if !seen.read_only {
             // It led when it was lost, and nobody told it since.
@@ -90,10 +91,11 @@ impl Control {
                 record.address(),
             );
             let event = Event::now("server_fenced", &record.group, detail);
-            self.happened(event.of(&record.uuid, record.address()));
+            self.context
+                .happened(event.of(&record.uuid, record.address()));
         }
-        let outcome = self.rejoin_server(id).await?;
-        if outcome == Rejoined::Follows && self.settings().relaxed_replicas {
+        let outcome = self.rejoin.rejoin_server(id).await?;
+        if outcome == Rejoined::Follows && self.context.settings().relaxed_replicas {
             exchange::relax(&mut link, timeout_ms).await?;
         }
         Ok(outcome)

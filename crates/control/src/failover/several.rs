@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 
 use super::{Driver, Told, kept};
 use crate::commands::CommandError;
-use crate::office::{CutRecord, Role, VoteRecord, cut_key, vote_key};
+use crate::failover::FailoverDrivers;
+use crate::leadership::{CutRecord, Role, VoteRecord, cut_key, vote_key};
 use crate::record::json;
-use crate::runtime::Control;
 
 /// Before the store is tried again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -50,14 +50,14 @@ pub(super) struct Others {
 }
 
 impl Others {
-    pub(super) fn new(control: &Arc<Control>, group: &str) -> Others {
+    pub(super) fn new(failover: &Arc<FailoverDrivers>, group: &str) -> Others {
         let (opinion, opinions) = watch::channel(None);
         let (answers, answered) = watch::channel(None);
         let mut helpers = JoinSet::new();
-        if !control.office.is_alone() {
-            let (control, group) = (Arc::clone(control), group.to_owned());
-            helpers.spawn(Arc::clone(&control).vote(group.clone(), opinions));
-            helpers.spawn(control.answer_records(group, answered));
+        if !failover.context.leadership.is_alone() {
+            let (failover, group) = (Arc::clone(failover), group.to_owned());
+            helpers.spawn(Arc::clone(&failover).vote(group.clone(), opinions));
+            helpers.spawn(failover.answer_records(group, answered));
         }
         Others {
             role: Role::default(),
@@ -107,10 +107,10 @@ impl Drop for Others {
 impl Driver {
     /// Something changed about who is there, who leads, who votes or who has cut.
     pub(super) fn look_at_office(&mut self) {
-        if self.control.office.is_alone() {
+        if self.failover.context.leadership.is_alone() {
             return self.retire_or_resume();
         }
-        let role = self.control.role();
+        let role = self.failover.context.leadership.role();
         if role != self.others.role {
             self.take_role(role);
         }
@@ -120,7 +120,7 @@ impl Driver {
 
     /// Of a router that is alone: a successor acts in its place, or does so no more.
     fn retire_or_resume(&mut self) {
-        let retired = self.control.office.is_retired();
+        let retired = self.failover.context.leadership.is_retired();
         if retired == std::mem::replace(&mut self.others.retired, retired) {
             return;
         }
@@ -131,9 +131,9 @@ impl Driver {
             self.read_farm_again();
         } else {
             // Nothing is left of what it thought.
-            let (policy, active) = (self.control.policy(&self.group), self.machine.is_active());
+            let (policy, active) = (self.failover.policy(&self.group), self.machine.is_active());
             self.machine = Failover::new(policy, active);
-            let reading = Arc::clone(&self.control).read_recorded(self.group.clone(), None);
+            let reading = Arc::clone(&self.failover).read_recorded(self.group.clone(), None);
             self.others.reading.spawn(reading);
         }
     }
@@ -146,7 +146,7 @@ impl Driver {
         }
         self.others.reading = JoinSet::new();
         self.fork = None;
-        self.control.state().standing.recorded(&self.group);
+        self.failover.context.state().standing.recorded(&self.group);
     }
 
     fn take_role(&mut self, role: Role) {
@@ -163,7 +163,7 @@ impl Driver {
         });
         if let Some(number) = role.leads.filter(|_| was.leads != role.leads) {
             let number = Some(number);
-            let reading = Arc::clone(&self.control).read_recorded(self.group.clone(), number);
+            let reading = Arc::clone(&self.failover).read_recorded(self.group.clone(), number);
             self.others.reading.spawn(reading);
         }
         if deposed {
@@ -172,16 +172,16 @@ impl Driver {
             match self.others.seen.clone() {
                 Some(record) => self.follow(&record),
                 // Nothing was recorded, so nothing is under way.
-                None => self.control.follow_records_of(&self.group),
+                None => self.failover.follow_records_of(&self.group),
             }
         }
     }
 
     /// What a deposed leader published and nobody recorded is void.
     fn read_farm_again(&mut self) {
-        let control = Arc::clone(&self.control);
+        let failover = Arc::clone(&self.failover);
         self.rejoins.spawn(async move {
-            while control.reload().await.is_err() {
+            while failover.context.reload().await.is_err() {
                 tokio::time::sleep(AGAIN).await;
             }
         });
@@ -201,7 +201,7 @@ impl Driver {
     }
 
     fn tell_votes(&mut self) {
-        let votes = self.control.votes(&self.group);
+        let votes = self.failover.context.leadership.votes(&self.group);
         let before = std::mem::replace(&mut self.others.votes, votes.clone());
         let peers = self.others.role.peers.clone();
         for (slot, id) in peers {
@@ -222,14 +222,14 @@ impl Driver {
         let there: BTreeSet<u64> = peers.iter().map(|(_, id)| *id).collect();
         self.others.cuts.retain(|id, _| there.contains(id));
         for (slot, id) in peers {
-            let Some(cut) = self.control.cut_of(&self.group, slot) else {
+            let Some(cut) = self.failover.context.leadership.cut_of(&self.group, slot) else {
                 continue;
             };
             if self.others.cuts.get(&id) == Some(&cut) {
                 continue;
             }
             self.others.cuts.insert(id, cut.clone());
-            let Some(position) = self.control.position_of(&self.group, &cut) else {
+            let Some(position) = self.failover.position_of(&self.group, &cut) else {
                 continue;
             };
             self.tell(Event::Acknowledged {
@@ -242,29 +242,29 @@ impl Driver {
 
     /// The store has this record now. The leader wrote it itself; the others do their part.
     pub(super) fn recorded(&mut self, value: &str) {
-        let Some(record) = self.control.read_record(&self.group, value) else {
+        let Some(record) = self.failover.read_record(&self.group, value) else {
             return;
         };
-        if self.others.leads().is_none() && self.control.office.follows() {
+        if self.others.leads().is_none() && self.failover.context.leadership.follows() {
             self.follow(&record);
         }
         self.others.seen = Some(record);
     }
 
     fn follow(&mut self, record: &Record) {
-        let (control, group) = (&self.control, &self.group);
+        let (failover, group) = (&self.failover, &self.group);
         match record.step {
-            Step::Clearing { old: Some(old) } => control.cut_once(group, old.0),
+            Step::Clearing { old: Some(old) } => failover.cut_once(group, old.0),
             Step::Turning {
                 old: Some(old),
                 winner,
-            } if old != winner => control.cut_once(group, old.0),
+            } if old != winner => failover.cut_once(group, old.0),
             Step::Clearing { old: None } | Step::Turning { .. } | Step::Switching { .. } => {
-                control.pause(group);
+                failover.context.pause(group);
             }
             Step::Over { primary } => {
                 self.others.answers.send_replace(None);
-                return control.follow_primary_of(group, primary);
+                return failover.follow_primary_of(group, primary);
             }
         }
         self.others.answers.send_replace(Some(record.number));
@@ -272,7 +272,7 @@ impl Driver {
 
     /// What the store has when a router starts that does not lead.
     pub(super) async fn read_as_follower(&mut self) {
-        if let Ok(Some(record)) = self.control.kept_record(&self.group).await {
+        if let Ok(Some(record)) = self.failover.kept_record(&self.group).await {
             // Nothing is under way for a change that is over.
             if !matches!(record.step, Step::Over { .. }) {
                 self.follow(&record);
@@ -282,14 +282,15 @@ impl Driver {
     }
 }
 
-impl Control {
+impl FailoverDrivers {
     /// Tells the drivers what was recorded of changes of primary.
     pub(crate) fn take_failovers(&self, update: &meta::Update) {
         for change in &update.changes {
             if let Change::Put { key, value, .. } = change
                 && let Some(group) = key.strip_prefix(kept::FAILOVER)
             {
-                self.tell_driver(group, Told::Recorded(value.clone()));
+                self.context
+                    .tell_driver(group, Told::Recorded(value.clone()));
             }
         }
     }
@@ -301,7 +302,7 @@ impl Control {
         number: Option<u64>,
     ) -> (Option<u64>, Option<Record>) {
         loop {
-            if self.reload().await.is_ok()
+            if self.context.reload().await.is_ok()
                 && let Ok(record) = self.recorded_step(&group).await
             {
                 return (number, record);
@@ -325,7 +326,7 @@ impl Control {
 
     /// What clients of this router were told is committed in a group.
     fn acknowledged_in(&self, group: &str) -> Option<Position> {
-        let state = self.state();
+        let state = self.context.state();
         let members = state.records.members(group);
         let fresh = members.filter_map(|(id, _)| Some(&state.seen.get(&id)?.fresh));
         let told = fresh.filter_map(|fresh| fresh.acknowledged());
@@ -337,15 +338,15 @@ impl Control {
 
     /// Follows the leader: the primary is cut off, once for each change.
     fn cut_once(&self, group: &str, id: u32) {
-        if !self.state().standing.is_cut(id) {
-            self.begin_cut(group, id);
+        if !self.context.state().standing.is_cut(id) {
+            self.context.begin_cut(group, id);
         }
     }
 
     /// Follows the leader: the change is over, and the farm's records say who leads the group.
     fn follow_primary_of(&self, group: &str, primary: Option<ServerId>) {
         let waits = {
-            let state = self.state();
+            let state = self.context.state();
             let read_only = |id: ServerId| {
                 let seen = state.seen.get(&id.0);
                 seen.is_none_or(|seen| seen.health.read_only)
@@ -354,14 +355,14 @@ impl Control {
         };
         if waits && primary.is_some() {
             self.publish_primary(group, primary);
-            self.state().standing.recorded(group);
+            self.context.state().standing.recorded(group);
         }
     }
 
     /// What a deposed leader began and could not record is undone.
     fn follow_records_of(&self, group: &str) {
         let primary = {
-            let state = self.state();
+            let state = self.context.state();
             let primary = state.records.primary(group);
             primary.map(|(id, _)| ServerId(id))
         };
@@ -370,13 +371,13 @@ impl Control {
 
     /// Writes this router's opinion of a group's primary whenever it changes.
     async fn vote(self: Arc<Self>, group: String, mut opinion: watch::Receiver<Option<ServerId>>) {
-        let mut role = self.office.watch_role();
+        let mut role = self.context.leadership.watch_role();
         let mut written: Option<(u32, LeaseId)> = None;
         loop {
             let leads = role.borrow_and_update().leads.is_some();
             // The leader's own is nobody else's business.
             let lost = opinion.borrow_and_update().filter(|_| !leads);
-            let Some((slot, lease)) = self.seat() else {
+            let Some((slot, lease)) = self.context.leadership.seat() else {
                 if role.changed().await.is_err() {
                     return;
                 }
@@ -389,11 +390,11 @@ impl Control {
                 Some((lost, lease)) => {
                     let vote = json(&VoteRecord { lost });
                     let vote = Transaction::new().put_leased(&vote_key(&group, slot), &vote, lease);
-                    self.store().commit(vote).await.map(drop)
+                    self.context.store().commit(vote).await.map(drop)
                 }
                 None => {
                     let none = Transaction::new().delete(&vote_key(&group, slot));
-                    self.store().commit(none).await.map(drop)
+                    self.context.store().commit(none).await.map(drop)
                 }
             };
             let ended = match done {
@@ -430,7 +431,7 @@ impl Control {
                 tokio::time::sleep(CORES).await;
                 continue;
             };
-            if let Some((slot, lease)) = self.seat() {
+            if let Some((slot, lease)) = self.context.leadership.seat() {
                 let told = self.acknowledged_in(&group);
                 let acknowledged = told.map(|position| position.to_string());
                 let cut = CutRecord {
@@ -442,7 +443,7 @@ impl Control {
                     let value = json(&wanted.0);
                     let key = cut_key(&group, slot);
                     let cut = Transaction::new().put_leased(&key, &value, lease);
-                    if self.store().commit(cut).await.is_ok() {
+                    if self.context.store().commit(cut).await.is_ok() {
                         written = Some(wanted);
                     }
                 }
@@ -457,7 +458,7 @@ impl Control {
 
     /// A step on a server or in the store is this router's only while it leads under this number.
     pub(super) fn may_act(&self, number: Option<u64>) -> Result<(), CommandError> {
-        let right = self.right();
+        let right = self.context.leadership.right();
         match right {
             Some(right) if right.number() == number => Ok(()),
             _ => Err(CommandError::Refused(

@@ -13,9 +13,10 @@ use super::done;
 use super::kept::with_status;
 use crate::commands::CommandError;
 use crate::events;
+use crate::failover::FailoverDrivers;
 use crate::fence::{FenceTarget, Fenced};
+use crate::observe::releases;
 use crate::record::ServerRecord;
-use crate::runtime::Control;
 
 /// A server that does not become read-only within this time has statements or commits that wait.
 const LINGER: Duration = Duration::from_millis(100);
@@ -37,7 +38,7 @@ enum Waiting {
 /// A step's outcome.
 type Step = Result<Answer, Failed>;
 
-impl Control {
+impl FailoverDrivers {
     /// Does what was asked. Dropped, it closes the connection that it uses, so that nothing takes
     /// effect later.
     ///
@@ -77,7 +78,7 @@ impl Control {
         fork: Option<Position>,
         number: Option<u64>,
     ) -> Step {
-        let timeout_ms = self.settings().step_timeout_ms;
+        let timeout_ms = self.context.settings().step_timeout_ms;
         // Everybody may look.
         if !matches!(what, Ask::Confirm { .. }) {
             self.may_act(number)
@@ -90,22 +91,22 @@ impl Control {
             Ask::Fence { server } => self.fence(server).await,
             Ask::Halt { server } => self.halt(server).await,
             Ask::Look { server } => {
-                let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
+                let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
                 let outcome = exchange::look(&mut link, timeout_ms).await;
                 heard(link.keep(outcome))
             }
             Ask::Reach { server, position } => {
-                let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
+                let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
                 let outcome = exchange::apply(&mut link, &position, timeout_ms).await;
                 plain(link.keep(outcome))
             }
             Ask::Lead { server } => self.lead(group, server).await,
             Ask::Open { server } => {
-                let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
+                let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
                 let outcome = match number {
                     None => exchange::open(&mut link, timeout_ms).await,
                     Some(number) => {
-                        let remains = || self.lease_remains();
+                        let remains = || self.context.leadership.lease_remains();
                         term::open(&mut link, number, remains, timeout_ms).await
                     }
                 };
@@ -122,15 +123,15 @@ impl Control {
     }
 
     async fn confirm(&self, server: ServerId) -> Step {
-        let timeout_ms = self.settings().detection_timeout_ms;
-        let Some(place) = self.place(server.0) else {
+        let timeout_ms = self.context.settings().detection_timeout_ms;
+        let Some(place) = self.probes.place(server.0) else {
             return Err(said("it left the farm".to_owned()));
         };
         let failed = |fault, text: &str| {
             let text = text.to_owned();
             Err(Failed { fault, text })
         };
-        match self.greeting(&place, timeout_ms).await {
+        match self.probes.greeting(&place, timeout_ms).await {
             Greeting::Given => done(),
             Greeting::Refused => failed(Fault::Refused, "nobody listens there"),
             Greeting::Closed => failed(Fault::Reset, "a new connection broke"),
@@ -141,7 +142,7 @@ impl Control {
     /// The server is told to stop itself, beside whatever means there are from outside. Only the
     /// latter, or a server that said that it is read-only and whose clients are gone, is sure.
     async fn fence(&self, server: ServerId) -> Step {
-        let Some(record) = self.record_of(server.0) else {
+        let Some(record) = self.context.record_of(server.0) else {
             return done();
         };
         let target = FenceTarget {
@@ -151,7 +152,7 @@ impl Control {
             port: record.port,
             group: record.group.clone(),
         };
-        let settings = self.settings();
+        let settings = self.context.settings();
         let outside = settings.fence.fence(target);
         let (outside, inside) = tokio::join!(outside, self.stop_writes(&record));
         let (kind, detail, step) = match (outside, inside) {
@@ -175,16 +176,17 @@ impl Control {
             }
         };
         let event = events::Event::now(kind, &record.group, detail);
-        self.happened(event.of(&record.uuid, record.address()));
+        self.context
+            .happened(event.of(&record.uuid, record.address()));
         step
     }
 
     /// Makes a server read-only and ends its clients, on connections of its own.
     pub(super) async fn stop_writes(&self, record: &ServerRecord) -> Result<u64, Error> {
-        let login = self.login(record);
-        let timeout_ms = self.settings().probe_timeout_ms;
+        let login = self.links.login(record);
+        let timeout_ms = self.context.settings().probe_timeout_ms;
         let mut link = Link::open(&login, timeout_ms).await?;
-        self.act_by_right(&mut link).await?;
+        self.links.act_by_right(&mut link).await?;
         let mut killed = exchange::kill_clients(&mut link, timeout_ms).await?;
         killed += self
             .become_read_only(&mut link, &login, Waiting::LetGo, timeout_ms)
@@ -213,7 +215,7 @@ impl Control {
         }
         let end = async {
             let mut other = Link::open(login, timeout_ms).await?;
-            self.act_by_right(&mut other).await?;
+            self.links.act_by_right(&mut other).await?;
             let killed = exchange::kill_clients(&mut other, timeout_ms).await?;
             if waiting == Waiting::LetGo {
                 // Who came between the two lists and committed is not in the first.
@@ -229,8 +231,8 @@ impl Control {
     }
 
     async fn halt(&self, server: ServerId) -> Step {
-        let timeout_ms = self.settings().step_timeout_ms;
-        let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
         let mut outcome = exchange::halt(&mut link, timeout_ms).await;
         if let Ok(halted) = &mut outcome
             && !halted.read_only
@@ -243,20 +245,21 @@ impl Control {
     }
 
     async fn lead(&self, group: &str, server: ServerId) -> Step {
-        let timeout_ms = self.settings().step_timeout_ms;
-        let wanted = self.wanted_ack_wait_ms(group);
-        let strict = self.settings().relaxed_replicas;
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let wanted = self.links.wanted_ack_wait_ms(group);
+        let strict = self.context.settings().relaxed_replicas;
         if let Some(record) = self
+            .context
             .record_of(server.0)
             .filter(|it| it.status == Status::Primary)
         {
             self.put_right(&record).await?;
         }
-        let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
+        let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
         let outcome = exchange::prepare_primary(&mut link, wanted, strict, timeout_ms).await;
         let outcome = link.keep(outcome);
-        if let (Ok((_, set)), Some(record)) = (&outcome, self.record_of(server.0)) {
-            self.tell_acks(&record, *set, wanted);
+        if let (Ok((_, set)), Some(record)) = (&outcome, self.context.record_of(server.0)) {
+            self.links.tell_acks(&record, *set, wanted);
         }
         plain(outcome.map(drop))
     }
@@ -264,41 +267,43 @@ impl Control {
     /// A primary that was started anew and leads on: what its log says of branches, its replicas have,
     /// and its engine may have lost.
     async fn put_right(&self, record: &ServerRecord) -> Result<(), Failed> {
-        let login = self.login(record);
+        let login = self.links.login(record);
         let mended = async {
-            let mut link = Link::open(&login, self.settings().step_timeout_ms).await?;
-            self.act_by_right(&mut link).await?;
-            self.mend_branches(record, [&mut link]).await
+            let mut link = Link::open(&login, self.context.settings().step_timeout_ms).await?;
+            self.links.act_by_right(&mut link).await?;
+            self.rejoin.mend_branches(record, [&mut link]).await
         };
         mended.await.map_err(failed)?.map_err(said)
     }
 
     /// A replica is only pointed elsewhere; a former primary has more to learn.
     async fn follow_primary(&self, server: ServerId, primary: ServerId) -> Step {
-        let timeout_ms = self.settings().step_timeout_ms;
-        let (Some(record), Some(leader)) = (self.record_of(server.0), self.record_of(primary.0))
-        else {
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let (Some(record), Some(leader)) = (
+            self.context.record_of(server.0),
+            self.context.record_of(primary.0),
+        ) else {
             return Err(said("it left the farm".to_owned()));
         };
-        let login = self.replica_login(&leader);
-        let relaxed = self.settings().relaxed_replicas;
-        let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
+        let login = self.links.replica_login(&leader);
+        let relaxed = self.context.settings().relaxed_replicas;
+        let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
         let outcome = follow(&mut link, &login, relaxed, timeout_ms).await;
         let outcome = link.keep(outcome);
         if outcome.is_ok() && record.status != Status::Faulty {
-            self.heal(server.0);
+            self.context.heal(server.0);
         }
         plain(outcome)
     }
 
     /// Read-only, nobody left who could write, and what it has then.
     async fn close(&self, server: ServerId) -> Step {
-        let timeout_ms = self.settings().step_timeout_ms;
-        let Some(record) = self.record_of(server.0) else {
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let Some(record) = self.context.record_of(server.0) else {
             return Err(said("it left the farm".to_owned()));
         };
-        let login = self.login(&record);
-        let mut link = self.lend_to_act(server.0).await.map_err(failed)?;
+        let login = self.links.login(&record);
+        let mut link = self.links.lend_to_act(server.0).await.map_err(failed)?;
         let refused = self
             .become_read_only(&mut link, &login, Waiting::StaysSo, timeout_ms)
             .await;
@@ -312,10 +317,10 @@ impl Control {
 
     /// The servers' standing as sessions see it from now on; the store follows at once.
     pub(super) fn publish_primary(&self, group: &str, primary: Option<ServerId>) {
-        let old = self.state().records.clone();
+        let old = self.context.state().records.clone();
         let mut since_us = None;
         {
-            let mut state = self.state();
+            let mut state = self.context.state();
             let ids: Vec<u32> = state.records.members(group).map(|(id, _)| id).collect();
             for id in ids {
                 let is_it = primary == Some(ServerId(id));
@@ -339,31 +344,18 @@ impl Control {
                 state.standing.nobody_leads(group);
             }
         }
-        let happened = self.state().records.events_since(&old);
-        happened.into_iter().for_each(|event| self.happened(event));
-        self.publish();
-        self.sessions.turned();
-        self.tell_older_replicas(group);
+        let happened = self.context.state().records.events_since(&old);
+        happened
+            .into_iter()
+            .for_each(|event| self.context.happened(event));
+        self.context.publish();
+        self.context.sessions.turned();
+        releases::tell_older_replicas(&self.context, group);
         if let Some(since_us) = since_us {
-            let pause_us = self.now_us().saturating_sub(since_us);
-            self.tally.last_pause_us.store(pause_us, Relaxed);
+            let pause_us = self.context.now_us().saturating_sub(since_us);
+            self.context.tally.last_pause_us.store(pause_us, Relaxed);
         }
-        self.probe_now();
-    }
-
-    pub(crate) fn record_of(&self, id: u32) -> Option<ServerRecord> {
-        let state = self.state();
-        state
-            .records
-            .servers
-            .get(&id)
-            .map(|kept| kept.value.clone())
-    }
-
-    /// UUID and address.
-    pub(super) fn identity_of(&self, id: u32) -> Option<(String, String)> {
-        let record = self.record_of(id)?;
-        Some((record.uuid.clone(), record.address()))
+        self.context.probe_now();
     }
 }
 

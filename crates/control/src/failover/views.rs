@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Thread, exchange, replication};
+use engine::{Thread, replication};
 use farm::{ServerId, Status};
 use machines::failover::{Event, Fault};
 use tokio::task::AbortHandle;
 
 use super::{Driver, Told};
-use crate::runtime::Control;
+use crate::failover::FailoverDrivers;
 
 /// Replicas are asked so often, for so long, after a doubt.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -47,63 +47,38 @@ impl Driver {
         if under_way || self.machine.primary() != Some(server) {
             return;
         }
-        let control = Arc::clone(&self.control);
-        let look = control.look_at_replicas(self.group.clone(), hangs);
+        let failover = Arc::clone(&self.failover);
+        let look = failover.look_at_replicas(self.group.clone(), hangs);
         self.views.0 = Some(self.rejoins.spawn(look));
     }
 }
 
-impl Control {
-    /// The pulse's write ended well.
-    pub(crate) fn wrote(&self, id: u32) {
-        let server = ServerId(id);
-        self.tell_of(id, Event::Wrote { server });
-    }
-
-    /// The pulse's write did not end, though it should have.
-    pub(crate) fn write_hangs(&self, id: u32) {
-        let server = ServerId(id);
-        let fault = Fault::WriteSilent;
-        self.tell_of(id, Event::Failed { server, fault });
-    }
-
-    /// The pulse's write has not ended yet. One that waits for an acknowledgement or for somebody's
-    /// lock says nothing against its server.
-    pub(crate) async fn look_why_it_hangs(&self, id: u32) {
-        let timeout_ms = self.settings().probe_timeout_ms;
-        let Ok(mut link) = self.lend(id).await else {
-            return;
-        };
-        let outcome = exchange::waits_for_others(&mut link, timeout_ms).await;
-        if matches!(link.keep(outcome), Ok(false)) {
-            self.write_hangs(id);
-        }
-    }
-
+impl FailoverDrivers {
     /// Tells the driver of each replica that received something meanwhile. Where writes hang, a
     /// replica that is connected counts: it could acknowledge them.
     async fn look_at_replicas(self: Arc<Self>, group: String, hangs: bool) {
         let mut before: BTreeMap<u32, String> = BTreeMap::new();
-        let timeout_ms = self.settings().probe_timeout_ms;
+        let timeout_ms = self.context.settings().probe_timeout_ms;
         for _ in 0..LOOKS {
             let replicas: Vec<u32> = {
-                let state = self.state();
+                let state = self.context.state();
                 let replicas = state.records.members(&group);
                 let follow = |status| matches!(status, Status::Replica | Status::Spare);
                 let replicas = replicas.filter(|(_, record)| follow(record.status));
                 replicas.map(|(id, _)| id).collect()
             };
             for id in replicas {
-                let Ok(mut link) = self.lend(id).await else {
+                let Ok(mut link) = self.links.lend(id).await else {
                     continue;
                 };
                 let outcome = replication::status(&mut link, timeout_ms).await;
                 let Ok(Some(now)) = link.keep(outcome) else {
                     continue;
                 };
-                if now.io != Thread::Running && !self.office.is_alone() {
+                if now.io != Thread::Running && !self.context.leadership.is_alone() {
                     let replica = ServerId(id);
-                    self.tell_driver(&group, Told::Event(Event::Parted { replica }));
+                    self.context
+                        .tell_driver(&group, Told::Event(Event::Parted { replica }));
                     continue;
                 }
                 let last = before.insert(id, now.received.clone());
@@ -111,9 +86,9 @@ impl Control {
                 if receives || (hangs && now.io == Thread::Running) {
                     let view = Event::View {
                         replica: ServerId(id),
-                        heard_us: self.now_us(),
+                        heard_us: self.context.now_us(),
                     };
-                    self.tell_driver(&group, Told::Event(view));
+                    self.context.tell_driver(&group, Told::Event(view));
                 }
             }
             tokio::time::sleep(LOOK_AGAIN).await;

@@ -1,42 +1,18 @@
 //! Commands that are for another router: what only the leader does.
 
+use super::PeerRouters;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::{Asking, Leads, Peer, PeerError, Question, Roster};
 use crate::commands::{Call, CommandError, Table};
-use crate::runtime::Control;
 
 /// A command at the leader may take so long; then nobody knows what became of it.
 const FORWARDED_MAX: Duration = Duration::from_secs(300);
 
-impl Control {
-    /// Who of the farm's routers live, as this one knows.
-    pub fn roster(&self) -> Arc<Roster> {
-        Arc::clone(&self.roster.borrow())
-    }
-
-    /// The same for whoever waits for a change of it.
-    pub fn watch_roster(&self) -> watch::Receiver<Arc<Roster>> {
-        self.roster.subscribe()
-    }
-
-    /// Takes over who lives and who leads.
-    pub fn set_roster(&self, roster: Roster) {
-        self.commander().set_alone(roster.others.is_empty());
-        self.sessions.placed(roster.own.slot);
-        self.crossings.place(roster.own.slot);
-        self.roster.send_if_modified(|known| {
-            let news = **known != roster;
-            if news {
-                *known = Arc::new(roster);
-            }
-            news
-        });
-    }
-
+impl PeerRouters {
     /// Asks one peer.
     pub(crate) fn asking(
         &self,
@@ -48,7 +24,7 @@ impl Control {
             Ok(way) => way,
             Err(why) => return Box::pin(std::future::ready(Err(PeerError::Unreached(why)))),
         };
-        self.settings().peers.ask(Question {
+        self.context.settings().peers.ask(Question {
             peer: peer.clone(),
             way,
             call,
@@ -56,10 +32,27 @@ impl Control {
         })
     }
 
+    /// Asks these peers at once; each has `peer_timeout_ms`. In the order of their slots.
+    pub(crate) async fn ask_these(
+        &self,
+        peers: Vec<Arc<Peer>>,
+        call: &Call,
+    ) -> Vec<(Arc<Peer>, Result<Table, PeerError>)> {
+        let limit = Duration::from_millis(self.context.settings().peer_timeout_ms);
+        let mut asking = JoinSet::new();
+        for peer in peers {
+            let answer = self.asking(&peer, call.clone(), limit);
+            asking.spawn(async move { (peer, answer.await) });
+        }
+        let mut answers = asking.join_all().await;
+        answers.sort_by_key(|(peer, _)| peer.slot);
+        answers
+    }
+
     /// Has the leader carry a command out, when that is another router: `None` when it is this one.
     /// A leader that is replaced meanwhile is not waited for.
     pub(crate) async fn have_leader(&self, call: &Call) -> Option<Result<Table, CommandError>> {
-        let mut roster = self.watch_roster();
+        let mut roster = self.election.watch_roster();
         let leader = {
             let known = roster.borrow_and_update();
             match (known.leads, known.leader()) {

@@ -6,7 +6,7 @@
 //! goes round in circles.
 
 mod elsewhere;
-mod farmwide;
+pub(crate) mod permits;
 mod roster;
 pub(crate) mod sessions;
 mod way;
@@ -24,7 +24,33 @@ pub use way::{TLS_NAME, Way};
 
 use tokio::net::TcpStream;
 
+use crate::background::Background;
 use crate::commands::{Call, CommandError, Table};
+use crate::context::Context;
+use crate::leadership::Election;
+
+/// Asks the other routers of the farm.
+pub(crate) struct PeerRouters {
+    context: Arc<Context>,
+    background: Arc<Background>,
+    election: Arc<Election>,
+    ways: Ways,
+}
+
+impl PeerRouters {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        background: Arc<Background>,
+        election: Arc<Election>,
+    ) -> PeerRouters {
+        PeerRouters {
+            context,
+            background,
+            election,
+            ways: Ways::default(),
+        }
+    }
+}
 
 /// The future of a peer's answer.
 pub type Asking<T> = Pin<Box<dyn Future<Output = T> + Send>>;

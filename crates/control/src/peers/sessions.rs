@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use super::{Peer, PeerError};
 use crate::commands::{Call, CommandError, Table};
-use crate::runtime::Control;
+use crate::peers::PeerRouters;
 use crate::sessions::SessionInfo;
 
 /// The first word of questions that only peers ask.
 pub(crate) const GROUP: &str = "peer";
-const SESSIONS: &str = "sessions";
-const KILL: &str = "kill";
+pub(crate) const SESSIONS: &str = "sessions";
+pub(crate) const KILL: &str = "kill";
 pub(crate) const RELEASE: &str = "release";
 pub(crate) const WRITES: &str = "writes";
 pub(crate) const DRAINED: &str = "drained";
@@ -33,11 +33,11 @@ pub struct PeerSessions {
     pub sessions: Result<Vec<SessionInfo>, String>,
 }
 
-impl Control {
+impl PeerRouters {
     /// The sessions of all the others.
     pub(crate) async fn sessions_elsewhere(&self) -> Vec<PeerSessions> {
         let call = Call::new(GROUP, SESSIONS, &[]);
-        let others = self.roster().others.clone();
+        let others = self.election.roster().others.clone();
         let answers = self.ask_these(others, &call).await.into_iter();
         let read = |(peer, table): (Arc<Peer>, Result<Table, PeerError>)| {
             let sessions = table.and_then(|table| cells(&table));
@@ -45,14 +45,17 @@ impl Control {
             PeerSessions { peer, sessions }
         };
         // Who panics here has told why.
-        let all = self.in_turn(move |_| answers.map(read).collect()).await;
+        let all = self
+            .background
+            .in_turn(move |_| answers.map(read).collect())
+            .await;
         all.unwrap_or_default()
     }
 
     /// Passes a KILL on to whom it concerns: the router of the session's slot, or all. An error names
     /// the router that did not answer; others may have done it.
     pub(crate) async fn kill_elsewhere(&self, kill: &Kill) -> Result<Killed, String> {
-        let roster = self.roster();
+        let roster = self.election.roster();
         let peers = match &kill.victim {
             Victim::Session(id) => {
                 let peer = u8::try_from(id >> NUMBER_BITS).map(|slot| roster.in_slot(slot));
@@ -77,29 +80,10 @@ impl Control {
         }
         silent.map_or(Ok(Killed::Sessions(ended)), Err)
     }
-
-    /// Answers what only peers ask.
-    pub(crate) async fn answer_peer(&self, call: &Call) -> Result<Table, CommandError> {
-        match (call.command.as_str(), call.args.as_slice()) {
-            (SESSIONS, []) => self.in_turn(|sessions| column(&sessions.list())).await?,
-            (KILL, [text]) => {
-                let kill: Kill = serde_json::from_str(text).map_err(|error| {
-                    CommandError::Usage(format!("the KILL cannot be read: {error}"))
-                })?;
-                column(&[self.sessions.kill(&kill)])
-            }
-            (DRAINED, [job]) => column(&[self.is_drained(job).await]),
-            (WRITES, [since]) => column(&self.tell_writes(since).await?),
-            (RELEASE, [account]) => column(&[self.release_permits(account).await?]),
-            (other, _) => Err(CommandError::Usage(format!(
-                "this router knows no question {other:?} of peers; run one version everywhere"
-            ))),
-        }
-    }
 }
 
 /// A table of one column, whose cells are the values.
-fn column<T: Serialize>(values: &[T]) -> Result<Table, CommandError> {
+pub(crate) fn column<T: Serialize>(values: &[T]) -> Result<Table, CommandError> {
     let mut table = Table::new(&["value"]);
     for value in values {
         let cell = serde_json::to_value(value)

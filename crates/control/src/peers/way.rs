@@ -16,7 +16,7 @@ use std::time::SystemTime;
 use channel::{Authority, ClientConfig, Mutual};
 
 use super::{Peer, Secret};
-use crate::runtime::Control;
+use crate::peers::PeerRouters;
 
 /// What a peer's certificate is for, and what is asked for at the beginning of TLS: by it the HTTP door tells
 /// peers from clients.
@@ -87,19 +87,19 @@ impl Ways {
     }
 }
 
-impl Control {
+impl PeerRouters {
     /// What this router shows its peers, and whom it takes for one.
     ///
     /// # Errors
     /// What the store has for the farm's authority is none; the text says what to do.
     pub fn mutual(&self) -> Result<Arc<Mutual>, String> {
-        let authority = self.state().records.authority.clone();
+        let authority = self.context.state().records.authority.clone();
         self.ways.mutual(&authority, SystemTime::now())
     }
 
     /// What routers of older releases show.
     pub fn secret(&self) -> Secret {
-        self.state().records.secret.clone()
+        self.context.state().records.secret.clone()
     }
 
     /// How a question to this peer is to travel, or why it is not asked.
@@ -107,7 +107,7 @@ impl Control {
         if peer.tls {
             return Ok(Way::Tls(Arc::clone(&self.mutual()?.client)));
         }
-        if !self.settings().peers_in_clear {
+        if !self.context.settings().peers_in_clear {
             return Err(format!(
                 "it runs {}, which speaks to peers in clear only; upgrade it, or set peers_in_clear = on on \
                  the upgraded routers until it is upgraded",
@@ -121,9 +121,9 @@ impl Control {
     /// Whether a question in clear that shows the farm's secret is to be answered: it is, where a router lives
     /// that can do no better and the operator said so.
     pub fn answers_in_clear(&self) -> bool {
-        let roster = self.roster();
+        let roster = self.election.roster();
         let mut older = roster.others.iter().filter(|peer| !peer.tls).peekable();
-        if self.settings().peers_in_clear && older.peek().is_some() {
+        if self.context.settings().peers_in_clear && older.peek().is_some() {
             older.for_each(|peer| self.warn_of(peer));
             return true;
         }

@@ -11,7 +11,7 @@ use super::run::{Crew, Trouble};
 use crate::commands::Call;
 use crate::peers::sessions::{DRAINED, GROUP};
 use crate::record::{MOVE, json};
-use crate::runtime::Control;
+use crate::reshard::Resharding;
 
 /// How often it is looked whether transactions have ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -19,13 +19,15 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Between two tries to find out what became of a change of the map.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
-impl Control {
+impl Resharding {
     /// True when no session of this router works any more by the map from before a cut.
     pub(crate) async fn is_drained(&self, job: &str) -> bool {
-        let Some(since) = self.state().layout.held_since(job) else {
+        let Some(since) = self.context.state().layout.held_since(job) else {
             return false;
         };
-        let open = self.aside(move |sessions| sessions.stints_before(since));
+        let open = self
+            .background
+            .aside(move |sessions| sessions.stints_before(since));
         open.await == Ok(Some(0))
     }
 
@@ -34,8 +36,8 @@ impl Control {
         let record = self.moved(job)?;
         let began = *crew.held_since.get_or_insert_with(Instant::now);
         let limit = Duration::from_millis(record.hold_ms);
-        let timeout_ms = self.settings().step_timeout_ms;
-        let mut source = self.ask_group(&record.from).await?;
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let mut source = self.sharding.ask_group(&record.from).await?;
         let late =
             |what: &str| Trouble::Late(format!("{what} did not end within {} ms", record.hold_ms));
         loop {
@@ -62,15 +64,15 @@ impl Control {
 
     /// A router whose sessions may still work by the old map.
     async fn undrained_peer(&self, job: &str) -> Option<String> {
-        if self.office.is_alone() {
+        if self.context.leadership.is_alone() {
             return None;
         }
-        if !self.role().strays.is_empty() {
+        if !self.context.leadership.role().strays.is_empty() {
             return Some("a router that has left without being seen to be gone".to_owned());
         }
-        let others = self.roster().others.clone();
+        let others = self.election.roster().others.clone();
         let call = Call::new(GROUP, DRAINED, &[job]);
-        for (peer, answer) in self.ask_these(others, &call).await {
+        for (peer, answer) in self.peers.ask_these(others, &call).await {
             let drained = answer.is_ok_and(|table| {
                 table.rows.first().and_then(|row| row.first()?.as_bool()) == Some(true)
             });
@@ -99,8 +101,8 @@ impl Control {
         if record.fresh && self.have_triggers(&record).await? {
             self.make_alike(&record).await?;
         }
-        let timeout_ms = self.settings().step_timeout_ms;
-        let mut target = self.ask_group(&record.to).await?;
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let mut target = self.sharding.ask_group(&record.to).await?;
         let wanted = heartbeat::beat(&mut target, "move", timeout_ms).await?;
         for replica in self.replicas_of(&record.to) {
             let mut link = Link::open(&replica, timeout_ms).await?;
@@ -126,13 +128,15 @@ impl Control {
 
     /// The replicas of a group that serve reads.
     fn replicas_of(&self, group: &str) -> Vec<engine::Login> {
-        let state = self.state();
+        let state = self.context.state();
         let members = state.records.members(group);
         let serving = members.filter(|(id, server)| {
             let alive = state.seen.get(id).is_some_and(|seen| seen.health.alive);
             server.status == Status::Replica && alive
         });
-        serving.map(|(_, server)| self.login(server)).collect()
+        serving
+            .map(|(_, server)| self.links.login(server))
+            .collect()
     }
 
     /// Changes the map. Ends only when it is known whether it was changed.
@@ -150,7 +154,7 @@ impl Control {
         let held =
             began.map(|began| u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
         record.held_ms = held;
-        let mut change = self.state().records.declared.change();
+        let mut change = self.context.state().records.declared.change();
         for id in &record.removes {
             change = change.remove_shard(*id);
         }
@@ -162,10 +166,10 @@ impl Control {
             .finish()
             .when_revision(&key, kept.revision)
             .put(&key, &json(&record));
-        let mut outcome = self.commit(transaction).await;
+        let mut outcome = self.context.commit(transaction).await;
         // An error may come from a store that has done it.
         while outcome.is_err() {
-            if self.reload().await.is_ok() {
+            if self.context.reload().await.is_ok() {
                 let now = self.move_record(job).map(|kept| kept.value.phase());
                 if now == Some(Phase::Prune) {
                     outcome = Ok(());
@@ -175,7 +179,7 @@ impl Control {
             tokio::time::sleep(ASK_AGAIN).await;
         }
         outcome?;
-        self.sessions.turned();
+        self.context.sessions.turned();
         let waited = held.map_or(String::new(), |ms| {
             format!(", for which clients waited {ms} ms")
         });

@@ -20,10 +20,15 @@ use farm::sharding::Moving;
 use machines::reshard::Phase;
 use tokio::task::JoinSet;
 
+use crate::background::Background;
 use crate::commands::CommandError;
-use crate::editing::TRIES;
+use crate::context::Context;
+use crate::context::editing::TRIES;
+use crate::leadership::Election;
+use crate::links::Links;
+use crate::peers::PeerRouters;
 use crate::record::{Kept, MOVE, MoveRecord, Moves, json};
-use crate::runtime::Control;
+use crate::sharding::ShardedTables;
 
 /// How often it is looked whether there is a move to work on.
 const LOOK: Duration = Duration::from_millis(100);
@@ -55,7 +60,37 @@ pub(crate) fn moving(moves: &Moves, holds: &mut Holds, epoch: u64) -> Vec<Moving
     told.collect()
 }
 
-impl Control {
+/// Moves parts of shard maps from group to group.
+pub(crate) struct Resharding {
+    context: Arc<Context>,
+    links: Arc<Links>,
+    background: Arc<Background>,
+    election: Arc<Election>,
+    peers: Arc<PeerRouters>,
+    sharding: Arc<ShardedTables>,
+}
+
+impl Resharding {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        links: Arc<Links>,
+        background: Arc<Background>,
+        election: Arc<Election>,
+        peers: Arc<PeerRouters>,
+        sharding: Arc<ShardedTables>,
+    ) -> Resharding {
+        Resharding {
+            context,
+            links,
+            background,
+            election,
+            peers,
+            sharding,
+        }
+    }
+}
+
+impl Resharding {
     /// Works on all moves for as long as the control plane runs.
     pub(crate) async fn tend_moves(self: Arc<Self>) {
         let mut running: JoinSet<String> = JoinSet::new();
@@ -71,20 +106,20 @@ impl Control {
                     }
                 },
             }
-            if self.right().is_none() {
+            if self.context.leadership.right().is_none() {
                 continue;
             }
             let waiting: Vec<String> = {
-                let state = self.state();
+                let state = self.context.state();
                 let moves = state.records.moves.iter();
                 let open = moves.filter(|(_, kept)| wants_work(&kept.value));
                 open.map(|(job, _)| job.clone()).collect()
             };
             for job in waiting {
                 if busy.insert(job.clone()) {
-                    let control = Arc::clone(&self);
+                    let reshard = Arc::clone(&self);
                     running.spawn(async move {
-                        control.run_move(&job).await;
+                        reshard.run_move(&job).await;
                         job
                     });
                 }
@@ -94,7 +129,7 @@ impl Control {
 
     /// A move as it is recorded; `None` when it is forgotten.
     pub(crate) fn move_record(&self, job: &str) -> Option<Kept<MoveRecord>> {
-        self.state().records.moves.get(job).cloned()
+        self.context.state().records.moves.get(job).cloned()
     }
 
     /// Changes a move's record, unless somebody else has changed it since it was read.
@@ -118,7 +153,7 @@ impl Control {
             let transaction = meta::Transaction::new()
                 .when_revision(&key, kept.revision)
                 .put(&key, &json(&record));
-            match self.commit(transaction).await {
+            match self.context.commit(transaction).await {
                 Err(CommandError::Stale) if tried < TRIES => {}
                 other => return other,
             }
@@ -128,7 +163,7 @@ impl Control {
 
     /// The move that keeps a map from being changed otherwise.
     pub(crate) fn no_move(&self, map: u32) -> Result<(), CommandError> {
-        let state = self.state();
+        let state = self.context.state();
         let moves = state.records.moves.iter();
         let mut of_map = moves.filter(|(_, kept)| kept.value.map == map);
         match of_map.find(|(_, kept)| !kept.value.phase().is_over()) {

@@ -4,12 +4,12 @@ use farm::GroupKind;
 use machines::reshard::Phase;
 
 use super::condition::{of_move, of_split};
-use crate::admission::no_group;
 use crate::commands::{Arguments, CommandError};
 use crate::events::epoch_ms;
 use crate::identity;
+use crate::provision::admission::no_group;
 use crate::record::{MOVE, MoveRecord, Records, ShardRecord, json};
-use crate::runtime::Control;
+use crate::reshard::Resharding;
 
 /// Moves that have ended and are still shown.
 const ENDED_MAX: usize = 50;
@@ -24,7 +24,7 @@ pub(crate) enum Wanted<'a> {
     Part(Option<&'a str>),
 }
 
-impl Control {
+impl Resharding {
     /// Checks an order and writes the move down; gives its job's id. Nothing is changed when it is
     /// refused.
     pub(crate) async fn order_move(
@@ -32,8 +32,8 @@ impl Control {
         args: &Arguments,
         wanted: Wanted<'_>,
     ) -> Result<String, CommandError> {
-        let _one_at_a_time = self.changing.lock().await;
-        let records = self.state().records.clone();
+        let _one_at_a_time = self.context.changing.lock().await;
+        let records = self.context.state().records.clone();
         let declared = &records.declared;
         let to = args.text("group_id");
         let (id, shard) = crate::commands::find_shard(declared, args)?;
@@ -77,7 +77,7 @@ impl Control {
         for (_, job) in ended.iter().rev().skip(ENDED_MAX) {
             transaction = transaction.delete(&format!("{MOVE}{job}"));
         }
-        self.commit_as(&args.author(), transaction).await?;
+        self.context.commit_as(&args.author(), transaction).await?;
         Ok(job)
     }
 }

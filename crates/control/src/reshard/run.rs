@@ -13,7 +13,7 @@ use super::verify::Hot;
 use crate::commands::CommandError;
 use crate::events::{Event, epoch_ms};
 use crate::record::{MOVE, MoveRecord, json};
-use crate::runtime::Control;
+use crate::reshard::Resharding;
 
 /// How often it is looked whether somebody wants the move to end or to stand still.
 const LOOK: Duration = Duration::from_millis(50);
@@ -57,7 +57,7 @@ pub(super) struct Crew {
     pub(super) held_since: Option<Instant>,
 }
 
-impl Control {
+impl Resharding {
     /// Works on a move until it has ended, or stands still.
     pub(super) async fn run_move(self: &Arc<Self>, job: &str) {
         let Some(kept) = self.move_record(job) else {
@@ -105,7 +105,7 @@ impl Control {
                     }
                 }
             };
-            if self.right().is_none() {
+            if self.context.leadership.right().is_none() {
                 return;
             }
             if let (Told::Done, Action::Do(work)) = (told, action) {
@@ -191,17 +191,17 @@ impl Control {
         let transaction = meta::Transaction::new()
             .when_revision(&key, kept.revision)
             .put(&key, &json(&record));
-        self.commit(transaction).await?;
+        self.context.commit(transaction).await?;
         match phase {
             Phase::Cut => {
                 crew.held_since = Some(Instant::now());
-                self.sessions.turned();
+                self.context.sessions.turned();
             }
             Phase::Done => self.tell_move(job, &record, "move_done", shown(&record)),
             Phase::Aborted => self.tell_move(job, &record, "move_aborted", shown(&record)),
             _ if before == Phase::Cut => {
                 crew.held_since = None;
-                self.sessions.turned();
+                self.context.sessions.turned();
             }
             _ => {}
         }
@@ -215,7 +215,7 @@ impl Control {
         kind: &'static str,
         detail: String,
     ) {
-        self.happened(Event::now(
+        self.context.happened(Event::now(
             kind,
             &record.from,
             format!("{detail} (job {job})"),

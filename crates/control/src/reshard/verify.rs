@@ -6,7 +6,7 @@ use std::time::Duration;
 use engine::part::Key;
 
 use super::run::{Crew, Trouble};
-use crate::runtime::Control;
+use crate::reshard::Resharding;
 
 /// Rows of a piece.
 const PIECE_ROWS: u64 = 2000;
@@ -24,7 +24,7 @@ pub(super) struct Hot {
     up_to: Option<Key>,
 }
 
-impl Control {
+impl Resharding {
     /// Compares everything.
     pub(super) async fn verify_part(&self, job: &str, crew: &mut Crew) -> Result<(), Trouble> {
         self.equip(job, crew).await?;

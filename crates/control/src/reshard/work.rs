@@ -14,7 +14,7 @@ use super::feed::Feed;
 use super::run::{Crew, Trouble};
 use super::verify::lost;
 use crate::record::{Declared, MoveRecord};
-use crate::runtime::Control;
+use crate::reshard::Resharding;
 
 /// Rows that are copied at once, at most; fewer where they are long.
 const PIECE_ROWS: u64 = 2000;
@@ -38,13 +38,13 @@ const BEAT: &str = "move";
 /// The target follows so closely that clients may be asked to wait for the rest.
 const CLOSE: Duration = Duration::from_millis(300);
 
-impl Control {
+impl Resharding {
     /// Looks at the tables, makes what the target lacks, and notes where the source's log is.
     pub(super) async fn prepare_move(&self, job: &str, crew: &mut Crew) -> Result<(), Trouble> {
         *crew = Crew::default();
         let record = self.moved(job)?;
-        let timeout_ms = self.settings().step_timeout_ms;
-        let mut source = self.ask_group(&record.from).await?;
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let mut source = self.sharding.ask_group(&record.from).await?;
         if let Some(why) = part::log_objection(&mut source, timeout_ms).await? {
             return Err(Trouble::Stuck(format!("group {}: {why}", record.from)));
         }
@@ -53,7 +53,7 @@ impl Control {
         if record.began {
             self.delete_part(&record, &record.to, &tables).await?;
         }
-        let mut target = self.ask_group(&record.to).await?;
+        let mut target = self.sharding.ask_group(&record.to).await?;
         PartTable::prepare_to_delete(&mut target, timeout_ms).await?;
         for table in &tables {
             if table.has_rows(&mut target).await? {
@@ -99,7 +99,7 @@ impl Control {
 
     /// The target gets the definitions of the map's databases.
     pub(super) async fn make_alike(&self, record: &MoveRecord) -> Result<(), Trouble> {
-        let mut declared: Declared = self.state().records.declared.clone();
+        let mut declared: Declared = self.context.state().records.declared.clone();
         for (id, shard) in &record.puts {
             declared.shards.insert(*id, shard.clone());
         }
@@ -110,7 +110,7 @@ impl Control {
             .iter()
             .map(|table| table.database.clone())
             .collect();
-        match self.spread(&map, &Extent::Databases(whole)).await {
+        match self.sharding.spread(&map, &Extent::Databases(whole)).await {
             Err(crate::commands::CommandError::Refused(why)) => Err(Trouble::Stuck(why)),
             other => Ok(other?),
         }
@@ -118,8 +118,8 @@ impl Control {
 
     /// True when tables of a move have triggers at the source.
     pub(super) async fn have_triggers(&self, record: &MoveRecord) -> Result<bool, Trouble> {
-        let timeout_ms = self.settings().step_timeout_ms;
-        let mut source = self.ask_group(&record.from).await?;
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let mut source = self.sharding.ask_group(&record.from).await?;
         for table in self.part_tables(record).await? {
             if !table.triggers(&mut source, timeout_ms).await?.is_empty() {
                 return Ok(true);
@@ -133,9 +133,9 @@ impl Control {
         &self,
         record: &MoveRecord,
     ) -> Result<Vec<Arc<PartTable>>, Trouble> {
-        let timeout_ms = self.settings().step_timeout_ms;
-        let mut source = self.ask_group(&record.from).await?;
-        let declared = self.state().records.declared.clone();
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let mut source = self.sharding.ask_group(&record.from).await?;
+        let declared = self.context.state().records.declared.clone();
         let on_map = |database: &str, table: &str| {
             let name = (database.to_owned(), table.to_owned());
             declared
@@ -181,7 +181,7 @@ impl Control {
         fine: impl Fn(&BTreeSet<Vec<u8>>) -> bool,
         group: &str,
     ) -> Result<(), Trouble> {
-        let timeout_ms = self.settings().step_timeout_ms;
+        let timeout_ms = self.context.settings().step_timeout_ms;
         let began = Instant::now();
         while !fine(&part::prepared_now(link, timeout_ms).await?) {
             if began.elapsed() > BRANCHES {
@@ -199,8 +199,11 @@ impl Control {
     pub(super) async fn equip(&self, job: &str, crew: &mut Crew) -> Result<(), Trouble> {
         let record = self.moved(job)?;
         if crew.ferry.is_none() {
-            let (from, to) = (self.login_of(&record.from)?, self.login_of(&record.to)?);
-            let timeout_ms = self.settings().step_timeout_ms;
+            let (from, to) = (
+                self.sharding.login_of(&record.from)?,
+                self.sharding.login_of(&record.to)?,
+            );
+            let timeout_ms = self.context.settings().step_timeout_ms;
             crew.ferry = Some(Ferry::open(&from, &to, timeout_ms).await?);
         }
         if crew.tables.is_empty() {
@@ -268,10 +271,10 @@ impl Control {
         limit: Duration,
     ) -> Result<bool, Trouble> {
         self.equip(job, crew).await?;
-        let timeout_ms = self.settings().step_timeout_ms;
+        let timeout_ms = self.context.settings().step_timeout_ms;
         if crew.feed.is_none() {
             let record = self.moved(job)?;
-            let login = self.login_of(&record.from)?;
+            let login = self.sharding.login_of(&record.from)?;
             let ferry = crew.ferry.as_ref().ok_or_else(lost)?;
             let engine = ferry.from.version().engine;
             let feed = Feed::open(&login, engine, &record.position, &crew.tables, timeout_ms);
@@ -316,7 +319,7 @@ impl Control {
     pub(super) async fn prune_part(&self, job: &str) -> Result<(), Trouble> {
         let record = self.moved(job)?;
         let tables = self.part_tables(&record).await?;
-        let declared = self.state().records.declared.clone();
+        let declared = self.context.state().records.declared.clone();
         let used = declared.map(record.map).is_some_and(|map| {
             let mapped = farm::sharding::Mapped::new(map);
             mapped.groups.iter().any(|group| **group == *record.from)
@@ -348,8 +351,8 @@ impl Control {
         group: &str,
         tables: &[Arc<PartTable>],
     ) -> Result<(), Trouble> {
-        let timeout_ms = self.settings().step_timeout_ms;
-        let mut link = self.ask_group(group).await?;
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let mut link = self.sharding.ask_group(group).await?;
         PartTable::prepare_to_delete(&mut link, timeout_ms).await?;
         for table in tables {
             let mut behind: Option<Key> = None;

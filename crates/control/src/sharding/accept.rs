@@ -1,6 +1,7 @@
 //! What must be true before something is declared: the groups of a map have the same definitions and
 //! accounts, and every row is where the map says.
 
+use super::ShardedTables;
 use std::collections::BTreeSet;
 
 use engine::definitions::{Definitions, Drift, Extent, databases};
@@ -12,7 +13,6 @@ use futures_util::future::try_join_all;
 
 use crate::commands::CommandError;
 use crate::record::TableRecord;
-use crate::runtime::Control;
 use planner::belongs::belongs;
 
 /// A table is counted for so long, at most.
@@ -83,32 +83,32 @@ impl Has {
     }
 }
 
-impl Control {
+impl ShardedTables {
     /// A connection to the primary of a group that only asks.
     pub(crate) async fn ask_group(&self, group: &str) -> Result<Link, CommandError> {
         let login = self.login_of(group)?;
-        Ok(Link::open(&login, self.settings().step_timeout_ms).await?)
+        Ok(Link::open(&login, self.context.settings().step_timeout_ms).await?)
     }
 
     /// How Heddle logs in to the primary of a group.
     pub(crate) fn login_of(&self, group: &str) -> Result<Login, CommandError> {
-        let state = self.state();
+        let state = self.context.state();
         let primary = state.records.primary(group);
-        let login = primary.map(|(_, server)| self.login(server));
+        let login = primary.map(|(_, server)| self.links.login(server));
         login.ok_or_else(|| no_primary(group))
     }
 
     /// A connection to the primary of a group for a command, which is the leader's.
     pub(crate) async fn reach_group(&self, group: &str) -> Result<Link, CommandError> {
         let primary = {
-            let state = self.state();
+            let state = self.context.state();
             state
                 .records
                 .primary(group)
                 .map(|(_, server)| server.clone())
         };
         let primary = primary.ok_or_else(|| no_primary(group))?;
-        self.reach(&primary).await
+        self.links.reach(&primary).await
     }
 
     /// Makes on all groups of a map what the global group has: the accounts, all databases, and in
@@ -142,7 +142,7 @@ impl Control {
                 )));
             }
         }
-        let timeout_ms = self.settings().step_timeout_ms;
+        let timeout_ms = self.context.settings().step_timeout_ms;
         let bare = match extent {
             Extent::Databases(_) => Some(Definitions::bare(&mut global.link, timeout_ms).await?),
             Extent::Table(..) => None,
@@ -157,7 +157,7 @@ impl Control {
 
     /// Reads what a group has.
     async fn has(&self, group: &str, extent: &Extent) -> Result<Has, CommandError> {
-        let timeout_ms = self.settings().step_timeout_ms;
+        let timeout_ms = self.context.settings().step_timeout_ms;
         let mut link = self.reach_group(group).await?;
         let accounts = match extent {
             Extent::Databases(_) => Some(Granted::read(&mut link, timeout_ms).await?),
@@ -253,7 +253,7 @@ impl Control {
         whole: BTreeSet<String>,
     ) -> Result<Vec<Drifted>, CommandError> {
         let extent = Extent::Databases(whole);
-        let timeout_ms = self.settings().step_timeout_ms;
+        let timeout_ms = self.context.settings().step_timeout_ms;
         let mapped = Mapped::new(map.clone());
         let mut global = self.ask_group(&map.global_group).await?;
         let accounts = Granted::read(&mut global, timeout_ms).await?;

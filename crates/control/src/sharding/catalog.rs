@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::Schemas;
 use crate::events::Event;
-use crate::runtime::Control;
+use crate::sharding::ShardedTables;
 
 /// Definitions that changed behind Heddle's back are seen after so long.
 const TICK: Duration = Duration::from_secs(30);
@@ -69,7 +69,7 @@ impl Tables {
     }
 }
 
-impl Control {
+impl ShardedTables {
     /// Keeps what the snapshot says of tables equal to what the servers have.
     pub(crate) async fn read_tables(self: Arc<Self>) {
         let mut tick = tokio::time::interval(TICK);
@@ -81,7 +81,8 @@ impl Control {
             let mut failing = false;
             while let Err(why) = self.refresh_tables(&which).await {
                 if !std::mem::replace(&mut failing, true) {
-                    self.happened(Event::now("tables_unreadable", "", why));
+                    self.context
+                        .happened(Event::now("tables_unreadable", "", why));
                 }
                 which = Which::All;
                 tokio::time::sleep(AGAIN).await;
@@ -96,7 +97,7 @@ impl Control {
     pub(crate) async fn refresh_tables(&self, which: &Which) -> Result<bool, String> {
         // A reading that began earlier must not end later.
         let _one_at_a_time = self.tables.reading.lock().await;
-        let known = Arc::clone(&self.state().layout.schemas);
+        let known = Arc::clone(&self.context.state().layout.schemas);
         let within = self.databases_to_read();
         let mut schemas = Schemas::new();
         if let Which::These(names) = which {
@@ -114,9 +115,9 @@ impl Control {
                 self.read_of(&group, &parts, &mut schemas).await?;
             }
         }
-        let changed = self.state().describe(schemas);
+        let changed = self.context.state().describe(schemas);
         if changed {
-            self.publish();
+            self.context.publish();
         }
         Ok(changed)
     }
@@ -128,12 +129,12 @@ impl Control {
         parts: &[(&String, Option<&str>)],
         schemas: &mut Schemas,
     ) -> Result<(), String> {
-        let timeout_ms = self.settings().step_timeout_ms;
+        let timeout_ms = self.context.settings().step_timeout_ms;
         let text = |error: engine::Error| error.to_string();
         let primary = {
-            let state = self.state();
+            let state = self.context.state();
             let primary = state.records.primary(group);
-            primary.map(|(_, server)| self.login(server))
+            primary.map(|(_, server)| self.links.login(server))
         };
         let login =
             primary.ok_or_else(|| format!("group {group} has no primary to read tables from"))?;
@@ -149,7 +150,7 @@ impl Control {
 
     /// Databases with declared tables, by the group that is asked for them.
     fn databases_to_read(&self) -> BTreeMap<String, BTreeSet<String>> {
-        let state = self.state();
+        let state = self.context.state();
         let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let Some(sharding) = state.layout.sharding() else {
             return all;

@@ -6,12 +6,12 @@ use farm::sharding::Mapped;
 
 use crate::commands::CommandError;
 use crate::record::TableRecord;
-use crate::runtime::Control;
+use crate::sharding::ShardedTables;
 
 /// A table is read for so long, at most.
 const READ_MS: u64 = 3_600_000;
 
-impl Control {
+impl ShardedTables {
     /// Fills the table on groups where it is empty with the rows that the global group has.
     ///
     /// # Errors
@@ -24,7 +24,7 @@ impl Control {
         let (database, name) = (&table.database, &table.table);
         let mut global = self.ask_group(&map.global_group).await?;
         let (sum, _) = tables::checksum(&mut global, database, name, READ_MS).await?;
-        let timeout_ms = self.settings().step_timeout_ms;
+        let timeout_ms = self.context.settings().step_timeout_ms;
         for group in &Mapped::new(map.clone()).groups[1..] {
             let mut link = self.ask_group(group).await?;
             let (other, some) = tables::checksum(&mut link, database, name, READ_MS).await?;

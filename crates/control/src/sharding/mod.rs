@@ -13,10 +13,34 @@ use farm::Sharding;
 use farm::shard::ShardedTable;
 use farm::sharding::{Moving, Placement, TableSchema};
 
+use crate::context::Context;
+use crate::context::State;
+use crate::links::Links;
 use crate::record::Declared;
 use crate::reshard::{Holds, moving};
-use crate::runtime::State;
+use catalog::Tables;
 use catalog::Which;
+
+/// Asks the groups about sharded tables: their definitions, their rows, where they lie.
+pub(crate) struct ShardedTables {
+    context: Arc<Context>,
+    links: Arc<Links>,
+    tables: Arc<Tables>,
+}
+
+impl ShardedTables {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        links: Arc<Links>,
+        tables: Arc<Tables>,
+    ) -> ShardedTables {
+        ShardedTables {
+            context,
+            links,
+            tables,
+        }
+    }
+}
 
 /// The columns of tables, by database and table.
 pub(crate) type Schemas = BTreeMap<(String, String), Arc<TableSchema>>;

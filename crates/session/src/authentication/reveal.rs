@@ -13,11 +13,11 @@ use farm::{Account, AuthPlugin, error};
 use mysql_wire::auth::{self, ParsecTerms};
 use zeroize::Zeroizing;
 
+use crate::authentication::prove::{Claim, Offer, Proof, plugin_of};
 use crate::client::Client;
 use crate::client::end::End;
-use crate::per_core::Core;
-use crate::authentication::prove::{Claim, Offer, Proof, plugin_of};
 use crate::connections::group_connections::HOME;
+use crate::per_core::Core;
 
 impl Core {
     /// True when the offer is a scramble of the password that is remembered for this way.

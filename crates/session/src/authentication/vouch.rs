@@ -15,11 +15,11 @@ use zeroize::Zeroizing;
 
 use crate::authentication::accounts::{alike_of, entitlement_of};
 use crate::authentication::berths::Berth;
+use crate::authentication::reveal::is_stored;
 use crate::authentication::secrets::BackendCredential;
 use crate::authentication::verifiers::Unverified;
 use crate::lane::COLLATION;
 use crate::per_core::Core;
-use crate::authentication::reveal::is_stored;
 
 /// What a client says of itself, and how it is connected.
 pub struct PlainLogin<'a> {

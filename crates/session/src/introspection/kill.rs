@@ -307,7 +307,8 @@ impl Session {
                 let verdict = Verdict::Foreign(entry.id);
                 let id = entry.id.into();
                 let (variables, transaction) = (&self.variables, &self.transaction);
-                return answer_kill(&mut self.client, variables, transaction, verdict, id, how).await;
+                return answer_kill(&mut self.client, variables, transaction, verdict, id, how)
+                    .await;
             }
         }
         // The same user's sessions may be ended everywhere or nowhere, so nobody is ended in vain.

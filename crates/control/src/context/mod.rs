@@ -1,0 +1,381 @@
+//! What all parts of the control plane share: the state store, the settings, the state, the events and the clock.
+//!
+//! Job: one change of the farm is written by [`Context::commit`], read back and published; whoever acts asks
+//! here what the farm is now.
+//!
+//! Invariants: the state store is written before the snapshot says so. Lock order: `changing` (held over a whole
+//! command that changes the farm), then `state`, then `events`. `state` and `events` are never held over an await.
+//!
+//! Must not know: servers' connections, other routers, and what any part does with what it reads here.
+
+pub(crate) mod editing;
+pub(crate) mod picture;
+mod records;
+pub(crate) mod standing;
+pub(crate) mod supervision;
+pub(crate) mod trail;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use farm::rowcache::RowCache;
+use farm::{
+    Accounts, Container, Containers, Interest, Published, Snapshot, Status, TableClocks,
+    WritesByClient,
+};
+use meta::{Outcome, Store, Transaction};
+use tokio::sync::{Notify, mpsc};
+
+use crate::commands::CommandError;
+use crate::configuration::Current;
+use crate::context::trail::Trail;
+use crate::events::{Event, Ring};
+use crate::failover::{Told, shown_acks, with_status};
+use crate::leadership::Leadership;
+use crate::observe::privileges::Privileges;
+use crate::observe::probes::Seen;
+use crate::record::Records;
+use crate::sessions::Sessions;
+use crate::settings::Settings;
+use crate::sharding::Layout;
+use crate::sharding::catalog::Tables;
+use picture::Sight;
+use standing::Standing;
+
+/// What the loops and commands share.
+pub(crate) struct State {
+    pub(crate) records: Records,
+    pub(crate) seen: HashMap<u32, Seen>,
+    pub(crate) standing: Standing,
+    /// Where each group's failover machine hears.
+    pub(crate) drivers: HashMap<String, mpsc::Sender<Told>>,
+    accounts: Arc<Accounts>,
+    /// Those that stand in the servers' own tables. Declared ones of the same name count.
+    plugin: Vec<Container>,
+    pub(crate) configuration: Current,
+    pub(crate) layout: Layout,
+}
+
+impl State {
+    /// All containers, wherever they are declared.
+    pub(crate) fn containers(&self) -> Arc<Containers> {
+        if self.plugin.is_empty() {
+            return Arc::clone(&self.records.containers);
+        }
+        let declared = self.records.containers.iter().map(|one| (**one).clone());
+        Arc::new(Containers::new(declared.chain(self.plugin.iter().cloned())))
+    }
+}
+
+/// The counters as they are counted.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) commands: AtomicU64,
+    pub(crate) commands_failed: AtomicU64,
+    pub(crate) probes: AtomicU64,
+    pub(crate) probes_failed: AtomicU64,
+    pub(crate) failovers: Mutex<BTreeMap<&'static str, u64>>,
+    pub(crate) last_pause_us: AtomicU64,
+}
+
+impl Tally {
+    /// Counts a change of primary.
+    pub(crate) fn count_failover(&self, cause: &'static str) {
+        *lock(&self.failovers).entry(cause).or_default() += 1;
+    }
+
+    /// Changes of primary by cause.
+    pub(crate) fn failovers(&self) -> Vec<(&'static str, u64)> {
+        let failovers = lock(&self.failovers);
+        failovers
+            .iter()
+            .map(|(&cause, &count)| (cause, count))
+            .collect()
+    }
+}
+
+/// What the parts of the control plane share.
+pub(crate) struct Context {
+    /// Replaced whole; see [`Context::settings`].
+    settings: ArcSwap<Settings>,
+    pub(crate) sessions: Arc<dyn Sessions>,
+    /// Held over a command that changes the farm, so that they run one at a time.
+    pub(crate) changing: tokio::sync::Mutex<()>,
+    /// The clock: moments are counted from here.
+    pub(crate) started: Instant,
+    pub(crate) interest: Arc<Interest>,
+    pub(crate) rows: Arc<RowCache>,
+    pub(crate) writes: Arc<WritesByClient>,
+    pub(crate) clocks: Arc<TableClocks>,
+    store: Arc<dyn Store>,
+    published: Arc<Published>,
+    state: Mutex<State>,
+    trail: Mutex<Trail>,
+    events: Mutex<Ring>,
+    pub(crate) tally: Tally,
+    /// The set of servers, or where one is, may have changed.
+    pub(crate) servers_changed: Notify,
+    /// Who leads the farm, as far as this router knows: the right by which everybody acts.
+    pub(crate) leadership: Leadership,
+    /// Told when tables have to be read anew.
+    pub(crate) tables: Arc<Tables>,
+    /// Told which servers left.
+    pub(crate) privileges: Arc<Privileges>,
+}
+
+impl Context {
+    /// A context of these records, whose settings are not those of the farm's document yet.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        published: Arc<Published>,
+        sessions: Arc<dyn Sessions>,
+        settings: Settings,
+        records: Records,
+        leadership: Leadership,
+    ) -> Context {
+        Context {
+            settings: ArcSwap::from_pointee(settings),
+            sessions,
+            changing: tokio::sync::Mutex::new(()),
+            started: Instant::now(),
+            interest: Arc::default(),
+            rows: Arc::default(),
+            writes: Arc::default(),
+            clocks: Arc::default(),
+            store,
+            published,
+            state: Mutex::new(State {
+                records,
+                seen: HashMap::new(),
+                standing: Standing::default(),
+                drivers: HashMap::new(),
+                accounts: Arc::default(),
+                plugin: Vec::new(),
+                configuration: Current::default(),
+                layout: Layout::default(),
+            }),
+            trail: Mutex::default(),
+            events: Mutex::new(Ring::default()),
+            tally: Tally::default(),
+            servers_changed: Notify::new(),
+            leadership,
+            tables: Arc::default(),
+            privileges: Arc::default(),
+        }
+    }
+
+    /// The farm with the newest GTID positions, which alone do not make a new snapshot.
+    pub fn snapshot(&self) -> Snapshot {
+        self.picture(&lock(&self.state), self.published.load().epoch)
+    }
+
+    /// The last events, oldest first.
+    pub fn events(&self) -> Vec<Event> {
+        lock(&self.events).list()
+    }
+
+    /// Events by kind.
+    pub(crate) fn event_counts(&self) -> Vec<(&'static str, u64)> {
+        lock(&self.events).counts()
+    }
+
+    /// Probes every server now instead of at its next turn: for callers that just saw one fail or
+    /// come back.
+    pub fn probe_now(&self) {
+        for seen in lock(&self.state).seen.values() {
+            seen.wake.notify_one();
+        }
+    }
+
+    /// What the control plane goes by now. The farm's configuration may replace it at any time, so
+    /// whoever loops asks anew in each round.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
+    }
+
+    pub(crate) fn set_settings(&self, settings: Settings) {
+        self.settings.store(Arc::new(settings));
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Where primaries were.
+    pub(crate) fn trail(&self) -> MutexGuard<'_, Trail> {
+        lock(&self.trail)
+    }
+
+    /// The farm as it was last published.
+    pub(crate) fn snapshot_now(&self) -> Arc<Snapshot> {
+        self.published.load_full()
+    }
+
+    pub(crate) fn happened(&self, event: Event) {
+        if let Some(listener) = &self.settings().listener {
+            listener.happened(&event);
+        }
+        lock(&self.events).push(event);
+    }
+
+    /// Writes a change of the farm, then reads the farm again and publishes it.
+    pub(crate) async fn commit(&self, transaction: Transaction) -> Result<(), CommandError> {
+        let outcome = self
+            .store
+            .commit(self.leadership.by_right(transaction)?)
+            .await?;
+        self.reload().await?;
+        match outcome {
+            Outcome::Applied(_) => Ok(()),
+            Outcome::Stale => Err(CommandError::Stale),
+        }
+    }
+
+    /// Takes over what the store says.
+    pub(crate) async fn reload(&self) -> Result<(), CommandError> {
+        let records = Records::read(&*self.store)
+            .await
+            .map_err(|error| CommandError::Internal(error.to_string()))?;
+        let version = self.newer_version(&records).await;
+        let mut state = lock(&self.state);
+        // A reading that began earlier may end later.
+        if records.revision < state.records.revision {
+            return Ok(());
+        }
+        let happened = records.events_since(&state.records);
+        state.seen.retain(|id, _| records.servers.contains_key(id));
+        self.privileges
+            .retain(|id| records.servers.contains_key(&id));
+        state.records = records;
+        state.keep_ahead();
+        if let Some(which) = state.lay_out() {
+            self.tables.want(which);
+        }
+        let configured = version.and_then(|version| self.take_version(&mut state, version));
+        let groups: Vec<String> = state.drivers.keys().cloned().collect();
+        drop(state);
+        happened.into_iter().for_each(|event| self.happened(event));
+        if let Some(event) = configured {
+            self.happened(event);
+            self.configured();
+        }
+        self.servers_changed.notify_one();
+        self.publish();
+        for group in groups {
+            self.tell_driver(&group, Told::Members);
+        }
+        Ok(())
+    }
+
+    /// Replaces the snapshot if more than GTID positions changed.
+    pub(crate) fn publish(&self) {
+        // Under the lock, so that epochs and pictures are in the same order.
+        let state = lock(&self.state);
+        let old = self.published.load();
+        let mut new = self.picture(&state, old.epoch + 1);
+        if old.epoch == 0 || !picture::same_but_gtids(&old, &new) {
+            new.turnover = Arc::clone(&old.turnover);
+            new.turnover.note(&old, &new);
+            self.published.store(Arc::new(new));
+        }
+    }
+
+    /// Takes over what stands in the servers' own tables, and publishes it if it differs.
+    pub(crate) fn set_accounts(&self, accounts: Accounts, plugin: Vec<Container>) {
+        let mut state = lock(&self.state);
+        if *state.accounts == accounts && state.plugin == plugin {
+            return;
+        }
+        state.accounts = Arc::new(accounts);
+        state.plugin = plugin;
+        drop(state);
+        self.publish();
+    }
+
+    fn picture(&self, state: &State, epoch: u64) -> Snapshot {
+        let sights = state.seen.iter().map(|(&id, seen)| {
+            let sight = Sight {
+                health: state.standing.shown(id, &seen.health),
+                fresh: Arc::clone(&seen.fresh),
+                term: state.standing.term(id),
+            };
+            (id, sight)
+        });
+        let sights: HashMap<u32, Sight> = sights.collect();
+        let wait_ms = self.settings().last_replica_wait_ms;
+        let acks = |group: &str| shown_acks(state, group, wait_ms);
+        Snapshot {
+            interest: Arc::clone(&self.interest),
+            rows: Arc::clone(&self.rows),
+            writes: Arc::clone(&self.writes),
+            clocks: Arc::clone(&self.clocks),
+            sharding: state.layout.sharding(),
+            containers: state.containers(),
+            ..picture::snapshot(
+                &state.records,
+                &sights,
+                &state.standing,
+                acks,
+                &state.accounts,
+                epoch,
+                self.started,
+            )
+        }
+    }
+
+    /// The state store.
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Microseconds since the origin of the farm's snapshots.
+    pub(crate) fn now_us(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Tells the driver of a group; never waits.
+    pub(crate) fn tell_driver(&self, group: &str, told: Told) {
+        let driver = self.state().drivers.get(group).cloned();
+        if let Some(driver) = driver {
+            // A driver that is so far behind learns the same from what follows.
+            let _ = driver.try_send(told);
+        }
+    }
+
+    /// Tells the driver of a server's group.
+    pub(crate) fn tell_of(&self, id: u32, event: machines::failover::Event) {
+        let group = {
+            let state = self.state();
+            let record = state.records.servers.get(&id);
+            record.map(|kept| kept.value.group.clone())
+        };
+        if let Some(group) = group {
+            self.tell_driver(&group, Told::Event(event));
+        }
+    }
+}
+
+impl State {
+    /// A change of primary that is published stays so, though the store does not have it yet.
+    fn keep_ahead(&mut self) {
+        for (group, leader) in self.standing.ahead() {
+            let members = self.records.servers.iter_mut();
+            for (&id, kept) in members.filter(|(_, kept)| kept.value.group == group) {
+                let status = match kept.value.status {
+                    _ if leader == Some(id) => Status::Primary,
+                    Status::Primary => Status::Replica,
+                    other => other,
+                };
+                kept.value = with_status(&kept.value, status);
+            }
+        }
+    }
+}
+
+/// Takes a lock whose data stays whole even if a holder panicked: each step leaves it valid.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,49 @@
+//! Questions about single servers, answered by the records.
+
+use std::sync::Arc;
+
+use farm::Freshness;
+
+use super::Context;
+use crate::commands::CommandError;
+use crate::provision::cloning::no_member;
+use crate::record::ServerRecord;
+
+impl Context {
+    pub(crate) fn member(&self, id: u32) -> Result<ServerRecord, CommandError> {
+        let state = self.state();
+        let kept = state.records.servers.get(&id);
+        kept.map(|kept| kept.value.clone())
+            .ok_or_else(|| no_member(id))
+    }
+
+    pub(crate) fn leader_of(&self, group: &str) -> Result<ServerRecord, CommandError> {
+        let state = self.state();
+        let primary = state.records.primary(group);
+        primary.map(|(_, primary)| primary.clone()).ok_or_else(|| {
+            CommandError::Refused(format!(
+                "group {group} has no primary; see `group health {group}`"
+            ))
+        })
+    }
+
+    pub(crate) fn record_of(&self, id: u32) -> Option<ServerRecord> {
+        let state = self.state();
+        state
+            .records
+            .servers
+            .get(&id)
+            .map(|kept| kept.value.clone())
+    }
+
+    /// UUID and address.
+    pub(crate) fn identity_of(&self, id: u32) -> Option<(String, String)> {
+        let record = self.record_of(id)?;
+        Some((record.uuid.clone(), record.address()))
+    }
+
+    /// What this router knows of a server's data.
+    pub(crate) fn freshness(&self, id: u32) -> Arc<Freshness> {
+        Arc::clone(&self.state().seen.entry(id).or_default().fresh)
+    }
+}

@@ -1,0 +1,507 @@
+//! Who of the farm's routers leads: the office that one of them holds at a time.
+//!
+//! Each router registers in a *slot* with a lease of the store. Whoever writes `/leader` first, with
+//! its own lease, leads; the revision of that key is the *fencing number* of the leadership, and every
+//! write of the leader to the store carries it. A router counts the validity of its lease by its own
+//! clock from before the request that extended it, so it stops acting before the store lets another
+//! one lead; what it had begun before that, servers refuse (see [`engine::term`]).
+//!
+//! A router without others (its store is a file of its own) holds the office for ever, and nothing of
+//! this costs it anything.
+
+pub(crate) mod follower;
+mod life;
+mod presence;
+mod roster;
+mod tenure;
+
+use crate::commander::Commander;
+use crate::txn_recovery::Crossings;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use meta::{Lease, LeaseId, Transaction, Update};
+use tokio::sync::{Notify, watch};
+
+use crate::commands::CommandError;
+use crate::context::Context;
+use crate::events::{Event, epoch_ms};
+use crate::failover::Told;
+use crate::peers::{Leads, Peer, Roster};
+
+pub(crate) use presence::{CutRecord, LEADER, ROUTER, VoteRecord, cut_key, vote_key};
+use presence::{PREFIXES, Presence, RouterRecord, Seat};
+
+/// What this router is to the farm.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Role {
+    /// 0 for a router that is alone or not registered yet.
+    pub(crate) slot: u8,
+    /// The fencing number, while it leads; 0 for one that is alone.
+    pub(crate) leads: Option<u64>,
+    /// The other routers that live: slot, and what tells lives in it apart.
+    pub(crate) peers: Vec<(u8, u64)>,
+    /// Routers whose lease is over though nobody saw that their process is gone: they may still serve.
+    pub(crate) strays: Vec<u64>,
+}
+
+/// By which right this router acts on servers and the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// There is no other.
+    Alone,
+    /// It leads with this number.
+    Leader(u64),
+}
+
+impl Right {
+    /// The fencing number; `None` for a router that is alone.
+    pub(crate) fn number(self) -> Option<u64> {
+        match self {
+            Right::Alone => None,
+            Right::Leader(number) => Some(number),
+        }
+    }
+}
+
+/// A router of the farm, for people and doors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Router {
+    pub slot: u8,
+    /// Of its process.
+    pub id: String,
+    pub name: String,
+    pub http: String,
+    pub sql: String,
+    pub version: String,
+    /// Milliseconds since 1970.
+    pub started_ms: u64,
+    pub leads: bool,
+    /// Since when it leads.
+    pub leads_since_ms: Option<u64>,
+    /// It is this one.
+    pub own: bool,
+}
+
+/// How the store is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contact {
+    /// For how long the store has not answered; `None` for a router that is alone, or while it does.
+    pub silent_for: Option<Duration>,
+    /// So long that the router should say that it is not ready.
+    pub refuses: bool,
+}
+
+/// What one router knows of the office.
+pub(crate) struct Leadership {
+    /// Of this process.
+    id: String,
+    alone: bool,
+    /// Another process has taken over what this router does beyond serving the clients that it has.
+    retired: AtomicBool,
+    started_ms: u64,
+    desk: Mutex<Desk>,
+    role: watch::Sender<Role>,
+    /// The presence changed, or the seat.
+    changed: Notify,
+}
+
+struct Desk {
+    presence: Presence,
+    seat: Option<Seat>,
+    lease: Option<Arc<dyn Lease>>,
+    /// The leadership that this router won last, and the lease that it ends with.
+    elected: Option<(u64, LeaseId)>,
+    /// Until when the lease is surely alive.
+    valid_until: Option<Instant>,
+    /// When the store answered last.
+    answered: Instant,
+    /// It is about to end and does not want to lead any more.
+    resigned: bool,
+    /// What was told of it.
+    shown: Shown,
+    /// Who left without being seen to be gone, by what registered it.
+    strays: BTreeMap<u64, RouterRecord>,
+    /// Who was there when it was looked at last.
+    present: BTreeMap<u64, RouterRecord>,
+    /// Who was seen to be gone, though the store may still say otherwise.
+    gone: BTreeSet<u64>,
+}
+
+impl Leadership {
+    /// Of a router that is alone, or one that has others.
+    pub(crate) fn new(id: String, alone: bool) -> Leadership {
+        let role = Role {
+            leads: alone.then_some(0),
+            ..Role::default()
+        };
+        Leadership {
+            id,
+            alone,
+            retired: AtomicBool::new(false),
+            started_ms: epoch_ms(),
+            desk: Mutex::new(Desk {
+                presence: Presence::default(),
+                seat: None,
+                lease: None,
+                elected: None,
+                valid_until: None,
+                answered: Instant::now(),
+                resigned: false,
+                shown: Shown::default(),
+                strays: BTreeMap::new(),
+                present: BTreeMap::new(),
+                gone: BTreeSet::new(),
+            }),
+            role: watch::Sender::new(role),
+            changed: Notify::new(),
+        }
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    /// It only follows what is recorded: it has others, or its successor acts.
+    pub(crate) fn follows(&self) -> bool {
+        !self.alone || self.is_retired()
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Relaxed)
+    }
+
+    /// Told of every change.
+    pub(crate) fn watch_role(&self) -> watch::Receiver<Role> {
+        self.role.subscribe()
+    }
+
+    /// By which right this router acts at this moment; `None` when another one leads, or may do so.
+    pub(crate) fn right(&self) -> Option<Right> {
+        if self.is_retired() {
+            return None;
+        }
+        if self.alone {
+            return Some(Right::Alone);
+        }
+        let leads = self.desk().leads(&self.id, Instant::now());
+        leads.map(Right::Leader)
+    }
+
+    /// A change of the farm that is refused when this router does not lead any more.
+    pub(crate) fn by_right(&self, transaction: Transaction) -> Result<Transaction, CommandError> {
+        match self.right() {
+            Some(Right::Alone) => Ok(transaction),
+            Some(Right::Leader(number)) => Ok(transaction.when_revision(LEADER, number)),
+            None => Err(CommandError::Refused(
+                "this router does not lead the farm, so it changes nothing; `router list` shows who \
+                 does"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// For so long the lease surely lives.
+    pub(crate) fn lease_remains(&self) -> Duration {
+        let until = self.desk().valid_until;
+        until.map_or(Duration::ZERO, |until| {
+            until.saturating_duration_since(Instant::now())
+        })
+    }
+
+    /// What this router is to the farm.
+    pub(crate) fn role(&self) -> Role {
+        self.role.borrow().clone()
+    }
+
+    /// What the others vote about a group.
+    pub(crate) fn votes(&self, group: &str) -> BTreeMap<u8, u32> {
+        let desk = self.desk();
+        let own = desk.seat.map_or(0, |seat| seat.slot);
+        desk.presence.votes(group, own)
+    }
+
+    /// What a router did about a group's change of primary.
+    pub(crate) fn cut_of(&self, group: &str, slot: u8) -> Option<CutRecord> {
+        self.desk().presence.cut(group, slot).cloned()
+    }
+
+    /// This router's slot and lease, while it has them.
+    pub(crate) fn seat(&self) -> Option<(u8, meta::LeaseId)> {
+        let seat = self.desk().seat;
+        seat.map(|seat| (seat.slot, seat.lease))
+    }
+}
+
+impl Desk {
+    /// The number of the leadership, while this router surely has it.
+    fn leads(&self, id: &str, now: Instant) -> Option<u64> {
+        let leader = self.presence.leader.as_ref()?;
+        let valid = self.valid_until.is_some_and(|until| now < until);
+        // Under an earlier lease it may have ended, and nobody has told us yet.
+        let lease = self.seat.map(|seat| seat.lease)?;
+        let won = self.elected == Some((leader.revision, lease));
+        (valid && won && leader.value.id == id && !self.resigned).then_some(leader.revision)
+    }
+
+    fn role(&self, id: &str, now: Instant) -> Role {
+        let own = self.seat.map_or(0, |seat| seat.slot);
+        let slots = self.presence.routers.iter();
+        let others = slots.filter(|(_, kept)| kept.value.id != id);
+        Role {
+            slot: own,
+            leads: self.leads(id, now),
+            peers: others.map(|(slot, kept)| (*slot, kept.revision)).collect(),
+            strays: self.strays.keys().copied().collect(),
+        }
+    }
+}
+
+/// Keeps this router registered among the others, and campaigns for the leadership.
+pub(crate) struct Election {
+    context: Arc<Context>,
+    commander: Commander,
+    crossings: Arc<Crossings>,
+    roster: watch::Sender<Arc<Roster>>,
+}
+
+impl Election {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        commander: Commander,
+        crossings: Arc<Crossings>,
+    ) -> Election {
+        Election {
+            context,
+            commander,
+            crossings,
+            roster: watch::Sender::default(),
+        }
+    }
+}
+
+impl Election {
+    /// All routers that live, by slot. One that is alone is in slot 0.
+    pub fn routers(&self) -> Vec<Router> {
+        let office = &self.context.leadership;
+        let settings = self.context.settings();
+        let desk = office.desk();
+        let leader = desk.presence.leader.as_ref();
+        let of = |slot: u8, record: &RouterRecord| {
+            let leader = leader.filter(|leader| leader.value.id == record.id);
+            Router {
+                slot,
+                id: record.id.clone(),
+                name: record.name.clone(),
+                http: record.http.clone(),
+                sql: record.sql.clone(),
+                version: record.version.clone(),
+                started_ms: record.started_ms,
+                leads: leader.is_some() || office.alone,
+                leads_since_ms: leader.map(|leader| leader.value.since_ms),
+                own: record.id == office.id,
+            }
+        };
+        if office.alone {
+            let record = self.own_record(&settings);
+            return vec![of(0, &record)];
+        }
+        let routers = desk.presence.routers.iter();
+        routers.map(|(slot, kept)| of(*slot, &kept.value)).collect()
+    }
+
+    /// How long the store has been silent, and whether that is too long.
+    pub fn contact(&self) -> Contact {
+        if self.context.leadership.alone {
+            return Contact::default();
+        }
+        let settings = self.context.settings();
+        let Some(membership) = &settings.membership else {
+            return Contact::default();
+        };
+        let silent_for = self.context.leadership.desk().answered.elapsed();
+        let limit = Duration::from_millis(membership.store_silence_ms);
+        let silent = silent_for >= limit;
+        Contact {
+            silent_for: silent.then_some(silent_for),
+            refuses: silent && membership.refuses_without_store,
+        }
+    }
+
+    /// Reads who is there, all at once; gives the revision from which a watch misses nothing.
+    pub(crate) async fn read_presence(&self) -> Result<u64, meta::Error> {
+        let mut oldest = u64::MAX;
+        for prefix in PREFIXES {
+            let listing = self.context.store().scan(prefix).await?;
+            oldest = oldest.min(listing.revision);
+            let mut desk = self.context.leadership.desk();
+            desk.presence
+                .read(prefix, &listing.entries, listing.revision);
+        }
+        self.presence_changed();
+        Ok(oldest)
+    }
+
+    /// Takes over what an update says of the routers; false when it says nothing of them.
+    pub(crate) fn take_presence(&self, update: &Update) -> bool {
+        let touched = self.context.leadership.desk().presence.update(update);
+        if touched {
+            self.presence_changed();
+        }
+        touched
+    }
+
+    /// Something may have changed about who is there, who leads, or who votes.
+    pub(crate) fn presence_changed(&self) {
+        self.update_role();
+        self.context.leadership.changed.notify_waiters();
+        let groups: Vec<String> = self.context.state().drivers.keys().cloned().collect();
+        for group in groups {
+            self.context.tell_driver(&group, Told::Leadership);
+        }
+    }
+
+    /// Takes note of what this router is now, and tells what happened since the last time.
+    fn update_role(&self) {
+        let office = &self.context.leadership;
+        if office.alone {
+            return;
+        }
+        let (role, shown, before) = {
+            let mut desk = office.desk();
+            desk.note_strays(&office.id);
+            let shown = desk.shown();
+            let before = std::mem::replace(&mut desk.shown, shown.clone());
+            (desk.role(&office.id, Instant::now()), shown, before)
+        };
+        let was = office.role.send_replace(role.clone());
+        self.set_roster(self.roster_of(&role));
+        let mut texts = shown.since(&before);
+        if let (Some(number), None) = (was.leads, role.leads)
+            && before.leader == shown.leader
+        {
+            let text = format!("this router leads no more: its lease {number} may have run out");
+            texts.push(("leader_changed", text));
+        }
+        for (kind, text) in texts {
+            self.context.happened(Event::now(kind, "", text));
+        }
+    }
+}
+
+impl Election {
+    /// The same for who asks peers and is asked by them.
+    fn roster_of(&self, role: &Role) -> Roster {
+        let peer = |slot: u8, record: &RouterRecord| Peer {
+            slot,
+            id: record.id.clone(),
+            name: record.name.clone(),
+            http: record.http.clone(),
+            version: record.version.clone(),
+            tls: record.tls,
+        };
+        let own = peer(role.slot, &self.own_record(&self.context.settings()));
+        let desk = self.context.leadership.desk();
+        let leader = desk.presence.leader.as_ref();
+        let leads = match (role.leads, leader) {
+            (Some(_), _) => Leads::Here,
+            (None, Some(leader)) if leader.value.id != own.id => Leads::Slot(leader.value.slot),
+            _ => Leads::Nobody,
+        };
+        let routers = desk.presence.routers.iter();
+        // One that was relieved by this process and still has clients cannot be asked: its address is
+        // this one's.
+        let others =
+            routers.filter(|(_, kept)| kept.value.id != own.id && kept.value.http != own.http);
+        let others = others.map(|(slot, kept)| Arc::new(peer(*slot, &kept.value)));
+        let others = others.collect();
+        Roster { own, others, leads }
+    }
+}
+
+/// What was told of the farm's routers: names by slot and process, and who leads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Shown {
+    routers: BTreeMap<(u8, String), String>,
+    leader: Option<(u64, String)>,
+}
+
+impl Shown {
+    /// What happened since then.
+    fn since(&self, before: &Shown) -> Vec<(&'static str, String)> {
+        let mut texts = Vec::new();
+        let news = |here: &Shown, there: &Shown| -> Vec<(u8, String)> {
+            let missing = here
+                .routers
+                .iter()
+                .filter(|(key, _)| !there.routers.contains_key(*key));
+            missing
+                .map(|((slot, _), name)| (*slot, name.clone()))
+                .collect()
+        };
+        for (slot, name) in news(before, self) {
+            texts.push(("router_left", format!("router {name} left slot {slot}")));
+        }
+        for (slot, name) in news(self, before) {
+            texts.push(("router_joined", format!("router {name} took slot {slot}")));
+        }
+        match &self.leader {
+            now if *now == before.leader => {}
+            Some((number, name)) => {
+                let text = format!("router {name} leads the farm (fencing number {number})");
+                texts.push(("leader_changed", text));
+            }
+            None => texts.push(("leader_changed", "no router leads the farm".to_owned())),
+        }
+        texts
+    }
+}
+
+impl Desk {
+    /// Who was there a moment ago and is not any more may still serve, until it is seen to be gone or
+    /// its address is another one's.
+    fn note_strays(&mut self, own: &str) {
+        let routers = &self.presence.routers;
+        let now: BTreeMap<u64, RouterRecord> = routers
+            .values()
+            .filter(|kept| kept.value.id != own)
+            .map(|kept| (kept.revision, kept.value.clone()))
+            .collect();
+        let before = std::mem::replace(&mut self.present, now);
+        let present = &self.present;
+        let gone = &mut self.gone;
+        let left = before
+            .into_iter()
+            .filter(|(at, _)| !present.contains_key(at));
+        self.strays.extend(left.filter(|(at, _)| !gone.remove(at)));
+        let here = |stray: &RouterRecord| {
+            let mut present = present.values();
+            present.any(|router| router.id == stray.id || router.http == stray.http)
+        };
+        self.strays.retain(|_, stray| !here(stray));
+    }
+
+    fn shown(&self) -> Shown {
+        let routers = self.presence.routers.iter();
+        let named = routers.map(|(slot, kept)| {
+            let record = &kept.value;
+            ((*slot, record.id.clone()), record.name.clone())
+        });
+        let routers: BTreeMap<(u8, String), String> = named.collect();
+        let leader = self.presence.leader.as_ref().map(|leader| {
+            let at = (leader.value.slot, leader.value.id.clone());
+            let name = routers.get(&at).cloned();
+            (
+                leader.revision,
+                name.unwrap_or_else(|| format!("in slot {}", at.0)),
+            )
+        });
+        Shown { routers, leader }
+    }
+}

@@ -1,0 +1,28 @@
+//! Connections to the farm's servers.
+//!
+//! Job: how Heddle logs in to a member, links that are open before they are needed, links that act by the right to lead.
+//!
+//! Must not know: what is asked over a link.
+
+pub(crate) mod reach;
+pub(crate) mod warm;
+
+use std::sync::Arc;
+
+use crate::context::Context;
+use warm::WarmLinks;
+
+/// Connections to the farm's servers, and how Heddle logs in to them.
+pub(crate) struct Links {
+    context: Arc<Context>,
+    warm: WarmLinks,
+}
+
+impl Links {
+    pub(crate) fn new(context: Arc<Context>) -> Links {
+        Links {
+            context,
+            warm: WarmLinks::default(),
+        }
+    }
+}

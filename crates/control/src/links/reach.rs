@@ -1,0 +1,227 @@
+//! Reaching servers on behalf of commands, and keeping a group's wait for acknowledgements right.
+
+use engine::replication::{ACK_WAIT_FOREVER_MS, AcksSet};
+use engine::{Known, Link, Login, term};
+use farm::{GroupKind, Status};
+
+use crate::commands::CommandError;
+use crate::events::Event;
+use crate::leadership::Right;
+use crate::links::Links;
+use crate::observe::probes::Seen;
+use crate::record::{Records, ServerRecord};
+
+/// Where a member of the farm is, and the key that it is known by. Only what the farm's records say
+/// becomes one, so that nobody else is logged in at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) key: Option<farm::ServerKey>,
+}
+
+impl From<&ServerRecord> for Place {
+    fn from(record: &ServerRecord) -> Place {
+        Place {
+            host: record.host.clone(),
+            port: record.port,
+            key: record.key(),
+        }
+    }
+}
+
+impl From<&farm::Server> for Place {
+    fn from(server: &farm::Server) -> Place {
+        Place {
+            host: server.host.to_string(),
+            port: server.port,
+            key: server.key,
+        }
+    }
+}
+
+impl From<engine::Error> for CommandError {
+    /// A server's refusal is the farm's: the text names the server and the cure.
+    fn from(error: engine::Error) -> CommandError {
+        CommandError::Refused(error.to_string())
+    }
+}
+
+impl Links {
+    /// How Heddle logs in to a member of the farm.
+    pub(crate) fn login(&self, place: impl Into<Place>) -> Login {
+        let place = place.into();
+        let known = place.key.map_or(Known::Nothing, Known::Key);
+        self.login_at(place.host, place.port, known)
+    }
+
+    /// The same for the address that an administrator named to have its server made a member, or filled.
+    /// Nothing else logs in where no member is.
+    pub(crate) fn login_asked(&self, host: &str, port: u16) -> Login {
+        let snapshot = self.context.snapshot_now();
+        let member = snapshot
+            .groups
+            .iter()
+            .flat_map(|group| &group.servers)
+            .find(|server| *server.host == *host && server.port == port);
+        match member {
+            Some(server) => self.login(&**server),
+            None => self.login_at(host.to_owned(), port, Known::FirstUse),
+        }
+    }
+
+    fn login_at(&self, host: String, port: u16, known: Known) -> Login {
+        let settings = self.context.settings();
+        let credentials = &settings.credentials;
+        Login {
+            host,
+            port,
+            user: credentials.user.clone(),
+            password: credentials.password.clone(),
+            tls: credentials.tls.clone(),
+            known,
+        }
+    }
+
+    /// The link that was kept, or a new one, for a probe.
+    pub(crate) async fn link(
+        &self,
+        kept: Option<Link>,
+        place: impl Into<Place>,
+    ) -> Result<Link, engine::Error> {
+        match kept {
+            Some(link) => Ok(link),
+            None => Link::open(&self.login(place), self.context.settings().probe_timeout_ms).await,
+        }
+    }
+
+    /// How a replica logs in to its primary.
+    pub(crate) fn replica_login(&self, primary: &ServerRecord) -> Login {
+        let settings = self.context.settings();
+        let credentials = &settings.credentials;
+        Login {
+            host: primary.host.clone(),
+            port: primary.port,
+            user: credentials.replication_user.clone(),
+            password: credentials.replication_password.clone(),
+            tls: credentials.tls.clone(),
+            known: Known::Nothing,
+        }
+    }
+
+    /// A connection for one command, which is the leader's.
+    pub(crate) async fn reach(&self, server: &ServerRecord) -> Result<Link, CommandError> {
+        let login = self.login(server);
+        let mut link = Link::open(&login, self.context.settings().step_timeout_ms).await?;
+        self.act_by_right(&mut link).await?;
+        Ok(link)
+    }
+
+    /// Lets the server check before each statement of this link that no other router has begun to
+    /// lead. One that is alone asks for nothing.
+    pub(crate) async fn act_by_right(&self, link: &mut Link) -> Result<(), engine::Error> {
+        match self.context.leadership.right() {
+            Some(Right::Alone) => Ok(()),
+            Some(Right::Leader(number)) => {
+                term::act(link, number, self.context.settings().step_timeout_ms).await
+            }
+            None => Err(engine::Error::Deposed {
+                server: link.address().to_owned(),
+                number: 0,
+            }),
+        }
+    }
+
+    /// Makes the primary of a group wait for as many replicas as the group now has. A primary that
+    /// is known to be away gets it when it is restored.
+    pub(crate) async fn apply_acks(&self, group: &str) -> Result<(), CommandError> {
+        let (primary, wanted) = {
+            let state = self.context.state();
+            if state.records.kind(group) == GroupKind::Galera {
+                return Ok(());
+            }
+            let Some((id, primary)) = state.records.primary(group) else {
+                return Ok(());
+            };
+            if state.seen.get(&id).is_some_and(Seen::is_dead) {
+                return Ok(());
+            }
+            let wanted = ack_wait_ms(
+                &state.records,
+                group,
+                self.context.settings().last_replica_wait_ms,
+            );
+            (primary.clone(), wanted)
+        };
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let mut link = self.reach(&primary).await?;
+        let set = engine::set_acks(&mut link, wanted, timeout_ms).await?;
+        self.tell_acks(&primary, set, wanted);
+        Ok(())
+    }
+
+    /// Tells when commits should wait for a replica but the server cannot make them.
+    pub(crate) fn tell_acks(&self, primary: &ServerRecord, set: AcksSet, wanted: Option<u64>) {
+        if wanted.is_some() && set == AcksSet::Unavailable {
+            let detail = format!(
+                "{} has no semi-sync: the router holds each commit's OK until a replica has it; commits \
+                 that do not come through the router are lost with the server, unless the plugins \
+                 semisync_master and semisync_slave are installed on every server of group {}",
+                primary.address(),
+                primary.group
+            );
+            let event = Event::now("acks_unavailable", &primary.group, detail);
+            self.context
+                .happened(event.of(&primary.uuid, primary.address()));
+        }
+    }
+
+    /// How long commits of a group's primary should wait for a replica.
+    pub(crate) fn wanted_ack_wait_ms(&self, group: &str) -> Option<u64> {
+        ack_wait_ms(
+            &self.context.state().records,
+            group,
+            self.context.settings().last_replica_wait_ms,
+        )
+    }
+}
+
+/// How long commits of a group's primary wait for a replica: not at all without one, a limited time
+/// with the last one, else as long as it takes.
+pub(crate) fn ack_wait_ms(
+    records: &Records,
+    group: &str,
+    last_replica_wait_ms: u64,
+) -> Option<u64> {
+    let follows = |status: Status| matches!(status, Status::Replica | Status::Spare);
+    match records
+        .members(group)
+        .filter(|(_, server)| follows(server.status))
+        .count()
+    {
+        0 => None,
+        1 => Some(last_replica_wait_ms),
+        _ => Some(ACK_WAIT_FOREVER_MS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::{records, server};
+
+    #[test]
+    fn the_wait_depends_on_how_many_follow() {
+        let primary = server("g", 1, Status::Primary);
+        let replica = server("g", 2, Status::Replica);
+        let spare = server("g", 3, Status::Spare);
+        let faulty = server("g", 4, Status::Faulty);
+        let wait = |servers: &[ServerRecord]| ack_wait_ms(&records("g", servers), "g", 1000);
+        assert_eq!(wait(&[primary.clone(), faulty.clone()]), None);
+        assert_eq!(
+            wait(&[primary.clone(), replica.clone(), faulty]),
+            Some(1000)
+        );
+        assert_eq!(wait(&[primary, replica, spare]), Some(ACK_WAIT_FOREVER_MS));
+    }
+}

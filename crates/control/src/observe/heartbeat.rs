@@ -1,0 +1,497 @@
+//! The pulse of each group: how far its servers' data reach, and how far replicas are behind.
+//!
+//! A pulse knows moments and the positions that the primary had at them: [`Beat`]s. Some come from
+//! heartbeats, rows that this router writes so that the primary's position moves even when nobody
+//! else writes; the others from looking at the primary while sessions want to know more. Beside each
+//! replica stands a follower that waits, on the server, until the first beat which it lacks is there.
+//! So a lag is the time between two events seen by one clock, this router's.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::Link;
+use engine::exchange;
+use farm::{Freshness, Position, ServerId, Status};
+use machines::failover::Event;
+use machines::failover::Fault;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+
+use crate::context::Context;
+use crate::links::Links;
+use crate::record::ServerRecord;
+
+/// Beats that no replica has reached yet are kept up to this number; then the older half is thinned.
+const BEATS_MAX: usize = 4096;
+
+/// A follower waits so long on its server before it looks again.
+const FOLLOW_MS: u64 = 1000;
+
+/// After a failure, and while there is nothing to measure.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Positions are looked at no more often than this, however small the lags that reads ask for.
+const LOOK_EVERY_US_MIN: u64 = 10_000;
+
+/// A write of a heartbeat may wait for a replica's acknowledgement, and those wait for ever.
+const BEAT_TIMEOUT_MS: u64 = engine::replication::ACK_WAIT_FOREVER_MS;
+
+/// What a write says when the disk takes no more: ER_DISK_FULL, ER_RECORD_FILE_FULL,
+/// ER_ERROR_ON_WRITE, ER_BINLOG_LOGGING_IMPOSSIBLE.
+const DISK_FAILS: [u16; 4] = [1021, 1114, 3, 1598];
+
+/// Everything that was committed before `asked_us` is in `position`, which the primary had at
+/// `seen_us` at the latest.
+#[derive(Clone, Debug)]
+struct Beat {
+    asked_us: u64,
+    seen_us: u64,
+    position: Position,
+}
+
+/// The beats of one group, the oldest first; followers are woken by each new one.
+struct Beats {
+    kept: Mutex<VecDeque<Arc<Beat>>>,
+    newest: watch::Sender<u64>,
+}
+
+impl Beats {
+    fn new() -> Beats {
+        Beats {
+            kept: Mutex::default(),
+            newest: watch::Sender::new(0),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Beat>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, beat: Beat) {
+        let asked_us = beat.asked_us;
+        let mut kept = self.lock();
+        if kept.len() >= BEATS_MAX {
+            let mut at = 0;
+            kept.retain(|_| {
+                at += 1;
+                at > BEATS_MAX / 2 || at % 2 == 0
+            });
+        }
+        // A heartbeat that waited long ends behind looks that began later.
+        let at = kept.partition_point(|known| known.asked_us <= asked_us);
+        kept.insert(at, Arc::new(beat));
+        drop(kept);
+        self.newest.send_replace(asked_us);
+    }
+
+    /// The first beat after this moment.
+    fn after(&self, asked_us: u64) -> Option<Arc<Beat>> {
+        let kept = self.lock();
+        let at = kept.partition_point(|beat| beat.asked_us <= asked_us);
+        kept.get(at).cloned()
+    }
+
+    /// The last beat that a server with this position has.
+    fn reached(&self, position: &Position) -> Option<Arc<Beat>> {
+        let kept = self.lock();
+        let have = kept.partition_point(|beat| position.covers(&beat.position));
+        have.checked_sub(1).and_then(|at| kept.get(at).cloned())
+    }
+
+    /// Forgets what every replica has had for long.
+    fn forget_before(&self, asked_us: u64) {
+        let mut kept = self.lock();
+        let have = kept.partition_point(|beat| beat.asked_us < asked_us);
+        kept.drain(..have.saturating_sub(1));
+    }
+}
+
+/// One server as the pulse meets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    id: u32,
+    at: crate::links::reach::Place,
+}
+
+/// The servers of a group that have a pulse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Members {
+    primary: Place,
+    writable: bool,
+    replicas: Vec<Place>,
+}
+
+/// Moves the positions of primaries, and sees how far the replicas follow.
+pub(crate) struct Heartbeats {
+    context: Arc<Context>,
+    links: Arc<Links>,
+}
+
+impl Heartbeats {
+    pub(crate) fn new(context: Arc<Context>, links: Arc<Links>) -> Heartbeats {
+        Heartbeats { context, links }
+    }
+}
+
+impl Heartbeats {
+    /// Measures one group for as long as the farm has it.
+    pub(crate) async fn feel_pulse(self: Arc<Self>, group: String) {
+        let beats = Arc::new(Beats::new());
+        let mut tasks = JoinSet::new();
+        let mut followers: HashMap<u32, (Place, AbortHandle)> = HashMap::new();
+        let mut pulse = Pulse::default();
+        loop {
+            let Some(members) = self.members(&group) else {
+                if !self.context.state().records.groups.contains_key(&group) {
+                    return;
+                }
+                pulse = Pulse::default();
+                tasks.abort_all();
+                followers.clear();
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            while tasks.try_join_next().is_some() {}
+            followers.retain(|_, (place, task)| {
+                let stays = members.replicas.contains(place) && !task.is_finished();
+                if !stays {
+                    task.abort();
+                }
+                stays
+            });
+            for place in &members.replicas {
+                followers.entry(place.id).or_insert_with(|| {
+                    let follow = Arc::clone(&self).follow(place.clone(), Arc::clone(&beats));
+                    (place.clone(), tasks.spawn(follow))
+                });
+            }
+            let pause = self.beat(&mut pulse, &members, &beats).await;
+            let oldest = self.oldest_complete(&members);
+            beats.forget_before(oldest);
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    fn oldest_complete(&self, members: &Members) -> u64 {
+        let state = self.context.state();
+        let complete = members.replicas.iter().map(|place| {
+            let seen = state.seen.get(&place.id);
+            seen.map_or(0, |seen| seen.fresh.complete_us())
+        });
+        complete.min().unwrap_or(0)
+    }
+
+    /// Does what is due now; returns the time until the next look.
+    async fn beat(
+        self: &Arc<Self>,
+        pulse: &mut Pulse,
+        members: &Members,
+        beats: &Arc<Beats>,
+    ) -> Duration {
+        if pulse.primary.as_ref() != Some(&members.primary) {
+            *pulse = Pulse::default();
+            pulse.primary = Some(members.primary.clone());
+        }
+        let now_us = self.context.now_us();
+        let write_us = self.context.settings().heartbeat_interval_ms * 1000;
+        let written = pulse.writing.as_ref().is_none_or(JoinHandle::is_finished);
+        if !written && now_us >= pulse.next_write_us {
+            pulse.next_write_us = now_us + write_us;
+            self.look_why_it_hangs(members.primary.id).await;
+        }
+        if members.writable && written && now_us >= pulse.next_write_us {
+            pulse.next_write_us = now_us + write_us;
+            let link = match pulse.writing.take() {
+                Some(done) => done.await.ok().flatten(),
+                None => None,
+            };
+            let write = Arc::clone(self).write(members.primary.clone(), link, Arc::clone(beats));
+            pulse.writing = Some(tokio::spawn(write));
+            // A heartbeat is a look, too.
+            pulse.next_look_us = now_us + self.look_every_us(now_us).unwrap_or(write_us);
+        }
+        let Some(every_us) = self.look_every_us(now_us) else {
+            let wait_us = pulse.next_write_us.saturating_sub(now_us);
+            return Duration::from_micros(wait_us.clamp(1000, LISTEN_US));
+        };
+        pulse.next_look_us = pulse.next_look_us.min(now_us + every_us);
+        if now_us >= pulse.next_look_us {
+            pulse.next_look_us = now_us + every_us;
+            if self.look(pulse, members, beats).await.is_none() {
+                return PAUSE;
+            }
+        }
+        let next_us = pulse.next_look_us.min(pulse.next_write_us);
+        Duration::from_micros(
+            next_us
+                .saturating_sub(self.context.now_us())
+                .clamp(1000, LISTEN_US),
+        )
+    }
+
+    /// How often somebody wants positions to be looked at; `None` when nobody does.
+    fn look_every_us(&self, now_us: u64) -> Option<u64> {
+        let position_us = self.context.settings().position_interval_ms * 1000;
+        let positions = self
+            .context
+            .interest
+            .wants_positions(now_us)
+            .then_some(position_us);
+        // A replica's age is known to a look and its way; a quarter leaves room for both.
+        let bound = self
+            .context
+            .interest
+            .bound_us(now_us)
+            .map(|bound| bound / 4);
+        let every_us = positions.into_iter().chain(bound).min()?;
+        Some(every_us.max(LOOK_EVERY_US_MIN))
+    }
+
+    /// Asks the primary for its position.
+    async fn look(&self, pulse: &mut Pulse, members: &Members, beats: &Beats) -> Option<()> {
+        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let place = &members.primary;
+        let link = self.links.link(pulse.link.take(), place.at.clone());
+        let mut link = link.await.ok()?;
+        let asked_us = self.context.now_us();
+        let position = engine::heartbeat::position(&mut link, timeout_ms);
+        let position = position.await.ok()?;
+        self.beat_at(place, asked_us, position, beats);
+        pulse.link = Some(link);
+        Some(())
+    }
+
+    /// Writes one heartbeat and makes a beat of it.
+    async fn write(
+        self: Arc<Self>,
+        place: Place,
+        link: Option<Link>,
+        beats: Arc<Beats>,
+    ) -> Option<Link> {
+        let mut link = self.links.link(link, place.at.clone()).await.ok()?;
+        let router = self.beats_as();
+        let asked_us = self.context.now_us();
+        match engine::heartbeat::beat(&mut link, &router, BEAT_TIMEOUT_MS).await {
+            Ok(position) => {
+                self.wrote(place.id);
+                self.beat_at(&place, asked_us, position, &beats);
+                Some(link)
+            }
+            Err(error) => {
+                if error.number().is_some_and(|it| DISK_FAILS.contains(&it)) {
+                    self.write_hangs(place.id);
+                }
+                tracing::debug!(server = link.address(), %error, "no heartbeat");
+                None
+            }
+        }
+    }
+
+    /// The name of this router's row. Routers do not wait for each other's locks.
+    fn beats_as(&self) -> String {
+        let farm = self.context.state().records.farm_id.clone();
+        match self.context.leadership.role().slot {
+            0 => farm,
+            slot => format!("{farm}:{slot}"),
+        }
+    }
+
+    /// The primary has this position, and was asked at this moment.
+    fn beat_at(&self, place: &Place, asked_us: u64, position: Position, beats: &Beats) {
+        self.context
+            .freshness(place.id)
+            .learn(position.clone(), asked_us);
+        self.context
+            .trail()
+            .note(place.id, self.context.now_us(), &position);
+        if !self.context.leadership.is_alone() {
+            let executed = Event::Executed {
+                server: ServerId(place.id),
+                position: position.clone(),
+                asked_us,
+            };
+            self.context.tell_of(place.id, executed);
+        }
+        beats.push(Beat {
+            asked_us,
+            seen_us: self.context.now_us(),
+            position,
+        });
+    }
+
+    /// Stands beside one replica and says how far it has come.
+    async fn follow(self: Arc<Self>, place: Place, beats: Arc<Beats>) {
+        let fresh = self.context.freshness(place.id);
+        let mut newest = beats.newest.subscribe();
+        let mut link = None;
+        loop {
+            let Some(target) = beats.after(fresh.complete_us()) else {
+                if newest.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            if self
+                .follow_to(&place, &mut link, &fresh, &target, &beats)
+                .await
+                .is_none()
+            {
+                link = None;
+                fresh.set_lag_us(None);
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn follow_to(
+        &self,
+        place: &Place,
+        link: &mut Option<Link>,
+        fresh: &Freshness,
+        target: &Beat,
+        beats: &Beats,
+    ) -> Option<()> {
+        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let open = self.links.link(link.take(), place.at.clone());
+        let mut open = open.await.ok()?;
+        let asked_us = self.context.now_us();
+        let reach = engine::heartbeat::reach(&mut open, &target.position, FOLLOW_MS, timeout_ms);
+        let position = reach.await.ok()?;
+        *link = Some(open);
+        let now_us = self.context.now_us();
+        // It was asked while it waited; the answer is at least as new as the question.
+        fresh.learn(position.clone(), asked_us);
+        match beats.reached(&position) {
+            Some(last) if last.asked_us >= target.asked_us => {
+                fresh.complete(last.asked_us);
+                fresh.set_lag_us(Some(now_us.saturating_sub(last.seen_us)));
+            }
+            _ => {
+                let missing_us = now_us.saturating_sub(target.seen_us);
+                let known_us = fresh.lag_us().unwrap_or(0);
+                fresh.set_lag_us(Some(missing_us.max(known_us)));
+            }
+        }
+        Some(())
+    }
+}
+
+impl Heartbeats {
+    /// The primary and the replicas, where there are both.
+    fn members(&self, group: &str) -> Option<Members> {
+        let state = self.context.state();
+        let place = |id: u32, server: &ServerRecord| Place {
+            id,
+            at: server.into(),
+        };
+        let (id, record) = state.records.primary(group)?;
+        let health = state.seen.get(&id).map(|seen| &seen.health);
+        let replicas = state.records.members(group);
+        let replicas = replicas
+            .filter(|(_, server)| matches!(server.status, Status::Replica | Status::Spare))
+            .map(|(id, server)| place(id, server));
+        let members = Members {
+            primary: place(id, record),
+            writable: health.is_some_and(|health| health.alive && !health.read_only),
+            replicas: replicas.collect(),
+        };
+        (!members.replicas.is_empty()).then_some(members)
+    }
+
+    /// The pulse's write ended well.
+    pub(crate) fn wrote(&self, id: u32) {
+        let server = ServerId(id);
+        self.context.tell_of(id, Event::Wrote { server });
+    }
+
+    /// The pulse's write did not end, though it should have.
+    pub(crate) fn write_hangs(&self, id: u32) {
+        let server = ServerId(id);
+        let fault = Fault::WriteSilent;
+        self.context.tell_of(id, Event::Failed { server, fault });
+    }
+
+    /// The pulse's write has not ended yet. One that waits for an acknowledgement or for somebody's
+    /// lock says nothing against its server.
+    pub(crate) async fn look_why_it_hangs(&self, id: u32) {
+        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let Ok(mut link) = self.links.lend(id).await else {
+            return;
+        };
+        let outcome = exchange::waits_for_others(&mut link, timeout_ms).await;
+        if matches!(link.keep(outcome), Ok(false)) {
+            self.write_hangs(id);
+        }
+    }
+}
+
+/// The longest sleep: an interest that begins is noticed so soon.
+const LISTEN_US: u64 = 20_000;
+
+/// What a pulse keeps between two looks.
+#[derive(Default)]
+struct Pulse {
+    primary: Option<Place>,
+    link: Option<Link>,
+    /// A heartbeat under way; it gives its link back. A new one waits for it, so that a primary
+    /// whose commits wait for replicas does not collect them.
+    writing: Option<JoinHandle<Option<Link>>>,
+    next_write_us: u64,
+    next_look_us: u64,
+}
+
+impl Drop for Pulse {
+    fn drop(&mut self) {
+        if let Some(writing) = &self.writing {
+            writing.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use farm::Engine;
+
+    use super::*;
+
+    fn at(sequence: u64) -> Position {
+        Position::parse(Engine::MariaDb, &format!("0-1-{sequence}")).expect("a position")
+    }
+
+    fn beat(moment_us: u64, sequence: u64) -> Beat {
+        Beat {
+            asked_us: moment_us,
+            seen_us: moment_us + 1,
+            position: at(sequence),
+        }
+    }
+
+    #[test]
+    fn beats_say_what_a_position_has_and_what_it_lacks() {
+        let beats = Beats::new();
+        for (moment_us, sequence) in [(10, 1), (20, 1), (30, 4), (50, 6)] {
+            beats.push(beat(moment_us, sequence));
+        }
+        // A heartbeat that waited is put where it began.
+        beats.push(beat(40, 5));
+        let reached = |sequence| beats.reached(&at(sequence)).map(|beat| beat.asked_us);
+        assert_eq!(reached(0), None);
+        assert_eq!(reached(1), Some(20));
+        assert_eq!(reached(5), Some(40));
+        assert_eq!(reached(9), Some(50));
+        let after = |moment_us| beats.after(moment_us).map(|beat| beat.asked_us);
+        assert_eq!((after(0), after(20), after(50)), (Some(10), Some(30), None));
+        beats.forget_before(30);
+        assert_eq!(after(0), Some(20), "one that is reached stays");
+    }
+
+    #[test]
+    fn beats_are_thinned_and_never_too_many() {
+        let beats = Beats::new();
+        (1..20_000).for_each(|n| beats.push(beat(n, n)));
+        assert!(beats.lock().len() <= BEATS_MAX);
+        assert_eq!(beats.reached(&at(19_999)).map(|b| b.asked_us), Some(19_999));
+        assert!(beats.after(0).is_some_and(|first| first.asked_us < 19_000));
+    }
+}

@@ -1,0 +1,87 @@
+//! The key that a server is known by where certificates are not verified: trust on first use.
+//!
+//! The farm keeps the key of the first certificate that a server shows. From then on the server must prove
+//! that it holds this key. A server that does may be given passwords; any other is refused. MariaDB servers
+//! are not pinned: they make a new certificate at each start, and their plugins ask for proofs only.
+
+use engine::{Link, LinkTls};
+use farm::{Engine, ServerKey};
+
+use crate::commands::CommandError;
+use crate::events::Event;
+use crate::observe::Probes;
+use crate::record::ServerRecord;
+
+/// In hexadecimal digits.
+pub(crate) fn text(key: &ServerKey) -> String {
+    hex::encode(key)
+}
+
+/// The reverse of [`text`].
+pub(crate) fn parse(text: &str) -> Option<ServerKey> {
+    let mut key = ServerKey::default();
+    hex::decode_to_slice(text, &mut key).ok()?;
+    Some(key)
+}
+
+impl Probes {
+    /// The key to know a server by that has let Heddle in on this link.
+    pub(crate) fn pin_of(&self, link: &Link, engine: Engine) -> Option<ServerKey> {
+        let is_believed = self.context.settings().credentials.tls == LinkTls::Preferred;
+        link.key()
+            .filter(|_| is_believed && engine == Engine::MySql)
+    }
+
+    /// Lets the farm know a member by its key from now on, if it knows none yet: members of a farm that
+    /// was made before keys were kept.
+    pub(crate) async fn pin(&self, id: u32, record: &ServerRecord, link: &Link) {
+        if record.certificate.is_some() || self.context.leadership.right().is_none() {
+            return;
+        }
+        let Some(key) = self.pin_of(link, record.engine) else {
+            return;
+        };
+        let known = text(&key);
+        let edit = |server: &mut ServerRecord| match server.certificate {
+            None => {
+                server.certificate = Some(known.clone());
+                Ok(())
+            }
+            Some(_) => Err(CommandError::Stale),
+        };
+        // The next probe tries again.
+        if self.context.edit_server(id, edit).await.is_ok() {
+            let address = record.address();
+            let detail = format!("{address} is known by the key {known} from now on");
+            let event = Event::now("certificate_pinned", &record.group, detail);
+            self.context.happened(event.of(&record.uuid, address));
+        }
+    }
+
+    /// Somebody answers in a member's place who does not hold its key.
+    pub(crate) fn tell_of_stranger(&self, id: u32, error: &engine::Error) {
+        let record = {
+            let state = self.context.state();
+            let kept = state.records.servers.get(&id);
+            kept.map(|kept| kept.value.clone())
+        };
+        let Some(record) = record else { return };
+        let event = Event::now("certificate_changed", &record.group, error.to_string());
+        self.context
+            .happened(event.of(&record.uuid, record.address()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_they_are_written() {
+        let key: ServerKey = std::array::from_fn(|at| at as u8 * 7);
+        assert_eq!(parse(&text(&key)), Some(key));
+        for bad in ["", "00", &"0".repeat(63), &"g".repeat(64), &"é".repeat(32)] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}

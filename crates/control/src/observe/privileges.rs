@@ -1,0 +1,376 @@
+//! What Heddle's own account may do on the servers: looked at when a server is added and while it is
+//! watched, told with the statements that mend it, and written down for who makes the account.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use engine::needed::{self, ESSENTIAL, Feature};
+use engine::own_privileges::{Lacking, lacking};
+use engine::{Error, Link, Version};
+use farm::GroupKind;
+
+use crate::commands::{CommandError, Table};
+use crate::context::Context;
+use crate::events::Event;
+use crate::links::Links;
+use crate::record::ServerRecord;
+
+/// Time between two looks at a server, and while something is missing there.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// What was found at a server last.
+#[derive(Debug)]
+struct Found {
+    at: Instant,
+    /// The id of the link that was looked at: another one may have other privileges.
+    link: u64,
+    /// What is missing, for people; empty when nothing is.
+    missing: String,
+    /// The part of it that every farm needs.
+    essential: String,
+}
+
+/// What is known of the account on each server.
+#[derive(Debug, Default)]
+pub(crate) struct Privileges(Mutex<BTreeMap<u32, Found>>);
+
+impl Privileges {
+    /// What is missing on a server; empty when nothing is, or nobody has looked yet.
+    pub(crate) fn missing(&self, id: u32) -> String {
+        self.of(id, |found| &found.missing)
+    }
+
+    fn essential(&self, id: u32) -> String {
+        self.of(id, |found| &found.essential)
+    }
+
+    fn of(&self, id: u32, text: impl Fn(&Found) -> &String) -> String {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known
+            .get(&id)
+            .map_or_else(String::new, |found| text(found).clone())
+    }
+
+    fn is_due(&self, id: u32, link: u64) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&id).is_none_or(|found| {
+            let pause = match found.missing.is_empty() {
+                true => LOOK_EVERY,
+                false => LOOK_AGAIN,
+            };
+            found.link != link || found.at.elapsed() >= pause
+        })
+    }
+
+    /// Takes over what is missing now; gives what was before, if that was something else.
+    fn note(&self, id: u32, link: u64, missing: &str, essential: &str) -> Option<String> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = Found {
+            at: Instant::now(),
+            link,
+            missing: missing.to_owned(),
+            essential: essential.to_owned(),
+        };
+        let before = known.insert(id, found);
+        let before = before.map_or_else(String::new, |before| before.missing);
+        (before != missing).then_some(before)
+    }
+
+    /// Forgets the servers that are no more.
+    pub(crate) fn retain(&self, is_there: impl Fn(u32) -> bool) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|&id, _| is_there(id));
+    }
+}
+
+/// Watches what Heddle's own account may do on the servers.
+pub(crate) struct OwnAccount {
+    context: Arc<Context>,
+    links: Arc<Links>,
+    privileges: Arc<Privileges>,
+}
+
+impl OwnAccount {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        links: Arc<Links>,
+        privileges: Arc<Privileges>,
+    ) -> OwnAccount {
+        OwnAccount {
+            context,
+            links,
+            privileges,
+        }
+    }
+}
+
+impl OwnAccount {
+    /// Refuses a server on which Heddle's account may not do what every farm needs.
+    pub(crate) async fn account_suffices(
+        &self,
+        link: &mut Link,
+        timeout_ms: u64,
+    ) -> Result<(), CommandError> {
+        let found = lacking(link, &essential(), timeout_ms).await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        Err(CommandError::Refused(format!(
+            "server {} cannot join: {}",
+            link.address(),
+            told(&found)
+        )))
+    }
+
+    /// Looks, now and then, what the account of a probe's link may do, and tells what is missing. The link is
+    /// given up when that has changed: servers give what is granted on everything to later connections only.
+    pub(crate) async fn look_at_privileges(
+        &self,
+        id: u32,
+        record: &ServerRecord,
+        link: &mut Option<Link>,
+    ) {
+        if self.context.state().records.kind(&record.group) == GroupKind::Galera {
+            return;
+        }
+        let Some(open) = link
+            .as_mut()
+            .filter(|it| self.privileges.is_due(id, it.id()))
+        else {
+            return;
+        };
+        let (number, timeout_ms) = (open.id(), self.context.settings().probe_timeout_ms);
+        let Ok(found) = lacking(open, &self.features_used(), timeout_ms).await else {
+            *link = None;
+            return;
+        };
+        let (missing, needed) = (told(&found), told(&found.essential()));
+        let Some(before) = self.privileges.note(id, number, &missing, &needed) else {
+            return;
+        };
+        let address = record.address();
+        let (kind, detail) = match missing.is_empty() {
+            true => (
+                "privileges_complete",
+                format!("on {address} Heddle's account has the privileges that were missing"),
+            ),
+            false => ("privileges_missing", format!("on {address} {missing}")),
+        };
+        if !before.is_empty() {
+            *link = None;
+        }
+        self.context
+            .happened(Event::now(kind, &record.group, detail).of(&record.uuid, address));
+    }
+
+    /// Refuses to change a primary where a server of its group could not be told to: the change would be taken
+    /// back in the middle.
+    pub(crate) fn may_change_primary(&self, group: &str) -> Result<(), CommandError> {
+        let members: Vec<(u32, String)> = {
+            let state = self.context.state();
+            let alive = |id: u32| state.seen.get(&id).is_some_and(|seen| seen.health.alive);
+            let members = state.records.members(group);
+            let members = members.filter(|(id, _)| alive(*id));
+            members.map(|(id, server)| (id, server.address())).collect()
+        };
+        for (id, address) in members {
+            let missing = self.privileges.essential(id);
+            if !missing.is_empty() {
+                return Err(CommandError::Refused(format!(
+                    "the primary of group {group} cannot be changed: on {address} {missing}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What every farm does, and what this one does besides.
+    fn features_used(&self) -> Vec<Feature> {
+        let (snapshot, settings) = (self.context.snapshot(), self.context.settings());
+        let mut features = essential();
+        if settings.rejoin_by_clone {
+            features.push(Feature::Clone);
+        }
+        if snapshot.sharding.is_some() {
+            features.push(Feature::Shards);
+        }
+        if !snapshot.containers.is_empty() {
+            features.push(Feature::Containers);
+        }
+        if settings.relaxed_replicas {
+            features.push(Feature::RelaxedReplicas);
+        }
+        features
+    }
+
+    /// What is wrong with servers, as rows of `heddle doctor`: of all members, or of the one at an address that
+    /// an administrator wants to add.
+    pub(crate) async fn diagnose(
+        &self,
+        before_add: Option<(String, u16)>,
+    ) -> Result<Table, CommandError> {
+        let mut table = Table::new(&["check", "severity", "server", "evidence", "breaks", "cure"]);
+        let used = self.features_used();
+        let logins = match &before_add {
+            Some((host, port)) => vec![self.links.login_asked(host, *port)],
+            None => {
+                let records = self.context.state().records.clone();
+                let members = records.servers.values();
+                members.map(|kept| self.links.login(&kept.value)).collect()
+            }
+        };
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        for login in logins {
+            let address = format!("{}:{}", login.host, login.port);
+            let examined = async {
+                let mut link = Link::open(&login, timeout_ms).await?;
+                lacking(&mut link, &Feature::ALL, timeout_ms).await
+            };
+            match examined.await {
+                Ok(found) => rows_of(&mut table, &address, &found, &used),
+                Err(error) => table.rows.push(vec![
+                    "reach".into(),
+                    "error".into(),
+                    address.into(),
+                    error.to_string().into(),
+                    "nothing can be done on the server".into(),
+                    "see the evidence".into(),
+                ]),
+            }
+        }
+        Ok(table)
+    }
+}
+
+/// What is lacking and its cure; empty when nothing is.
+fn told(found: &Lacking) -> String {
+    match found.is_empty() {
+        true => String::new(),
+        false => format!("{}; run there: {}", found.text(), found.cure()),
+    }
+}
+
+fn essential() -> Vec<Feature> {
+    let all = Feature::ALL.into_iter();
+    all.filter(|feature| feature.is_essential()).collect()
+}
+
+/// One row for each feature that lacks something.
+fn rows_of(table: &mut Table, address: &str, found: &Lacking, used: &[Feature]) {
+    for feature in Feature::ALL {
+        let of_feature = found.of(feature);
+        if of_feature.is_empty() {
+            continue;
+        }
+        let severity = match (feature.is_essential(), used.contains(&feature)) {
+            (true, _) => "error",
+            (false, true) => "warning",
+            (false, false) => "info",
+        };
+        table.rows.push(vec![
+            "privileges".into(),
+            severity.into(),
+            address.into(),
+            of_feature.text().into(),
+            feature.text().into(),
+            of_feature.cure().into(),
+        ]);
+    }
+}
+
+/// The GRANT statements for an account on servers of a release: those that every farm needs, then those of
+/// each feature by its name. `features` are names; all of them where there is none.
+///
+/// # Errors
+/// What is wrong with the release or with a name.
+pub fn grants(
+    release: &str,
+    features: &[&str],
+    account: &str,
+) -> Result<Vec<(String, Vec<String>)>, String> {
+    let version = Version::parse(release).filter(|version| version.objection().is_none());
+    let Some(version) = version else {
+        return Err(format!(
+            "{release:?} is no release of MariaDB 10.5 or MySQL 8.0 or newer; write what SELECT VERSION() \
+             says, for example 10.11.6-MariaDB or 8.0.45"
+        ));
+    };
+    let optional: Vec<Feature> = Feature::ALL
+        .into_iter()
+        .filter(|feature| !feature.is_essential())
+        .collect();
+    let names: Vec<&str> = optional.iter().map(|feature| feature.name()).collect();
+    if let Some(odd) = features
+        .iter()
+        .find(|name| !names.contains(name) && **name != ESSENTIAL)
+    {
+        return Err(format!(
+            "there is no feature {odd:?}; there are: {ESSENTIAL}, {}",
+            names.join(", ")
+        ));
+    }
+    let mut all = vec![(
+        "what every farm needs".to_owned(),
+        needed::grants(&version, &essential(), account),
+    )];
+    for feature in optional {
+        let statements = needed::grants(&version, &[feature], account);
+        let wanted = features.is_empty() || features.contains(&feature.name());
+        if wanted && !statements.is_empty() {
+            let title = format!("{}: {}", feature.name(), feature.text());
+            all.push((title, statements));
+        }
+    }
+    Ok(all)
+}
+
+/// The statement for the account with which replicas connect to their primary.
+pub fn replication_grant(account: &str) -> String {
+    needed::replication_grant(account)
+}
+
+/// Whether a refusal is for want of a privilege. A link that was told so may have it after a GRANT only
+/// when it begins anew.
+pub(crate) fn is_denied<T>(outcome: &Result<T, Error>) -> bool {
+    /// Access to a database, a thread of others, a table, a column, a routine, XA RECOVER, in general.
+    const DENIED: [u16; 7] = [1044, 1095, 1142, 1143, 1227, 1370, 1401];
+    let number = outcome.as_ref().err().and_then(Error::number);
+    number.is_some_and(|number| DENIED.contains(&number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_is_told_once() {
+        let privileges = Privileges::default();
+        assert!(privileges.is_due(1, 7));
+        assert_eq!(privileges.note(1, 7, "", ""), None, "nothing is missing");
+        assert!(!privileges.is_due(1, 7) && privileges.is_due(1, 8));
+        assert_eq!(privileges.note(1, 8, "x", "y"), Some(String::new()));
+        assert_eq!(privileges.note(1, 8, "x", "y"), None);
+        assert_eq!(privileges.missing(1), "x");
+        assert_eq!(privileges.essential(1), "y");
+        assert_eq!(privileges.note(1, 9, "", ""), Some("x".to_owned()));
+        privileges.retain(|_| false);
+        assert!(privileges.is_due(1, 9));
+    }
+
+    #[test]
+    fn statements_come_by_feature() {
+        let all = grants("8.0.45", &[], "'h'@'%'").expect("a release");
+        let titles: Vec<&str> = all.iter().map(|(title, _)| title.as_str()).collect();
+        assert_eq!(titles[0], "what every farm needs");
+        assert!(titles[1].starts_with("clone: ") && titles[3].starts_with("kv: "));
+        assert_eq!(titles.len(), 4, "MySQL needs nothing for relaxed replicas");
+        let few = grants("10.11.6-MariaDB", &["kv"], "'h'@'%'").expect("a release");
+        assert_eq!(few.len(), 2);
+        assert!(
+            grants("10.11.6-MariaDB", &["x"], "h").is_err_and(|it| it.contains("relaxed_replicas"))
+        );
+        assert!(grants("5.7.44", &[], "h").is_err_and(|it| it.contains("SELECT VERSION()")));
+    }
+}

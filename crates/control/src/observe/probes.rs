@@ -1,0 +1,432 @@
+//! Watching servers: a probe loop per server, and the accounts of the home group.
+
+use super::Probes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use engine::exchange;
+use engine::{Error, Link, Observation, probe};
+use farm::{Freshness, GroupKind, Health, Status};
+use faults::Chore;
+use tokio::sync::{Notify, mpsc};
+
+use crate::context::picture;
+use crate::events::Event;
+use crate::observe::detect::Sign;
+use crate::provision::rejoin::{Stance, stance};
+use crate::record::ServerRecord;
+
+/// After a failure the next probe comes sooner, on a new connection: two must fail before a server
+/// counts as dead, and nobody should wait a whole interval for the second.
+const RETRY_DIVISOR: u64 = 5;
+
+/// What is known of a server beyond its record.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) health: Health,
+    /// The last answer.
+    pub(crate) observation: Option<Observation>,
+    /// Failed probes in a row.
+    failures: u32,
+    /// Whether it was ever found alive or dead; before that there is nothing to tell.
+    known: bool,
+    /// How far its data reach.
+    pub(crate) fresh: Arc<Freshness>,
+    /// Ends the pause before the next probe.
+    pub(crate) wake: Arc<Notify>,
+    /// The last sign of life on a connection of the detector.
+    pub(crate) heard_us: u64,
+    /// Where doubts about it go.
+    pub(crate) doubts: Option<mpsc::Sender<Sign>>,
+}
+
+impl Default for Seen {
+    fn default() -> Seen {
+        Seen {
+            health: Health::unknown(),
+            observation: None,
+            failures: 0,
+            known: false,
+            fresh: Arc::default(),
+            wake: Arc::default(),
+            heard_us: 0,
+            doubts: None,
+        }
+    }
+}
+
+/// What a probe's result changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Died,
+    CameAlive,
+    /// Commits of this primary no longer wait for a replica, though they should.
+    AcksLost,
+    AcksBack,
+}
+
+impl Seen {
+    /// Found dead, not just never asked.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.known && !self.health.alive
+    }
+
+    /// Takes over an answer.
+    fn answered(&mut self, observation: Observation) -> Option<Turn> {
+        let active = |seen: &Option<Observation>| {
+            seen.as_ref()
+                .and_then(|o| o.acks)
+                .filter(|acks| acks.enabled)
+                .map(|acks| acks.active)
+        };
+        let (acks_before, acks_now) = (
+            active(&self.observation),
+            active(&Some(observation.clone())),
+        );
+        let turn = match (acks_before, acks_now) {
+            _ if self.is_dead() => {
+                // A server that was away may come back with less than it had.
+                self.fresh.forget();
+                Some(Turn::CameAlive)
+            }
+            (Some(true), Some(false)) => Some(Turn::AcksLost),
+            (Some(false), Some(true)) => Some(Turn::AcksBack),
+            _ => None,
+        };
+        self.health = picture::healthy(&observation);
+        self.observation = Some(observation);
+        self.failures = 0;
+        self.known = true;
+        turn
+    }
+
+    /// Takes over a failure; the server is dead after `failures_max` in a row.
+    fn failed(&mut self, error: &Error, failures_max: u32) -> Option<Turn> {
+        self.failures = self.failures.saturating_add(1);
+        if self.failures < failures_max.max(1) {
+            return None;
+        }
+        self.died(error.to_string())
+    }
+
+    /// It is dead, for this reason.
+    fn died(&mut self, reason: String) -> Option<Turn> {
+        let turn = (self.health.alive || !self.known).then_some(Turn::Died);
+        self.health.alive = false;
+        self.health.error = reason;
+        self.known = true;
+        turn
+    }
+}
+
+impl Probes {
+    /// Probes one server for as long as the farm has it.
+    pub(crate) async fn watch_server(self: Arc<Self>, id: u32) {
+        let mut link: Option<Link> = None;
+        let mut relaxed = false;
+        loop {
+            let Some(record) = self
+                .context
+                .state()
+                .records
+                .servers
+                .get(&id)
+                .map(|kept| kept.value.clone())
+            else {
+                return;
+            };
+            // A link to where the server was is of no use.
+            if link
+                .as_ref()
+                .is_some_and(|link| link.address() != record.address())
+            {
+                link = None;
+            }
+            let result = self.probe_once(id, &mut link, &record).await;
+            let failed = result.is_err();
+            match result {
+                Ok(observation) => {
+                    self.answered(id, observation.clone());
+                    self.adopt(id, &observation).await;
+                    self.own_account
+                        .look_at_privileges(id, &record, &mut link)
+                        .await;
+                    let follows = observation.replica.is_some() && record.status != Status::Primary;
+                    relaxed = follows && (relaxed || self.relax(id, &mut link).await);
+                }
+                Err(error) => {
+                    // It may have been started anew since.
+                    relaxed = false;
+                    self.failed(id, &error);
+                }
+            }
+            let interval_ms = self.context.settings().probe_interval_ms;
+            let pause_ms = if failed {
+                interval_ms / RETRY_DIVISOR
+            } else {
+                interval_ms
+            };
+            let wake = Arc::clone(&self.context.state().seen.entry(id).or_default().wake);
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(pause_ms.max(1))) => {}
+                () = wake.notified() => {}
+            }
+        }
+    }
+
+    /// Lets a replica flush less often, where the farm allows that: when it joined, and when it was
+    /// started anew. True when nothing is left to do.
+    async fn relax(&self, id: u32, link: &mut Option<Link>) -> bool {
+        let Some(open) = link
+            .as_mut()
+            .filter(|_| self.context.settings().relaxed_replicas)
+        else {
+            return true;
+        };
+        let may = || {
+            if self.context.leadership.right().is_none() {
+                return false;
+            }
+            let state = self.context.state();
+            let record = state.records.servers.get(&id).map(|kept| &kept.value);
+            record.is_some_and(|record| {
+                record.status != Status::Primary && !state.standing.is_changing(&record.group)
+            })
+        };
+        if !may() {
+            return false;
+        }
+        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let mut done = exchange::relax(open, timeout_ms).await;
+        let stays = may();
+        if done.is_ok() && !stays {
+            // It is being made the primary, which was told to be strict perhaps just before.
+            done = exchange::be_strict(open, timeout_ms).await;
+        }
+        if done.is_err() {
+            *link = None;
+        }
+        done.is_ok() && stays
+    }
+
+    /// A Galera node that takes no statements counts as one that does not answer.
+    async fn probe_once(
+        &self,
+        id: u32,
+        link: &mut Option<Link>,
+        record: &ServerRecord,
+    ) -> Result<Observation, Error> {
+        self.context.tally.probes.fetch_add(1, Relaxed);
+        Chore::Probe.pass();
+        let timeout_ms = self.context.settings().probe_timeout_ms;
+        let galera = self.context.state().records.kind(&record.group) == GroupKind::Galera;
+        let acks = record.status == Status::Primary && !galera;
+        let mut open = self.links.link(link.take(), record).await?;
+        let observation = probe(&mut open, acks, timeout_ms).await?;
+        if galera {
+            let node = engine::galera::node(&mut open, timeout_ms).await?;
+            let none = || Some("it is no Galera node any more".to_owned());
+            if let Some(reason) = node.map_or_else(none, |node| node.trouble()) {
+                return Err(Error::Replication {
+                    server: open.address().to_owned(),
+                    reason,
+                    cure: "see its error log; a cluster without a majority is bootstrapped by hand"
+                        .to_owned(),
+                    error: None,
+                });
+            }
+        }
+        self.pin(id, record, &open).await;
+        // Only a link that answered is kept.
+        *link = Some(open);
+        Ok(observation)
+    }
+
+    /// Takes over what a server answered, to a probe or to a command.
+    pub(crate) fn answered(&self, id: u32, observation: Observation) {
+        let turn = self
+            .context
+            .state()
+            .seen
+            .entry(id)
+            .or_default()
+            .answered(observation);
+        self.turned(id, turn, "");
+        self.heal_what_follows(id);
+        self.context.publish();
+    }
+
+    fn failed(&self, id: u32, error: &Error) {
+        self.context.tally.probes_failed.fetch_add(1, Relaxed);
+        let failures_max = self.context.settings().probe_failures;
+        let turn = self
+            .context
+            .state()
+            .seen
+            .entry(id)
+            .or_default()
+            .failed(error, failures_max);
+        if matches!(error, Error::Certificate { .. }) && turn == Some(Turn::Died) {
+            self.tell_of_stranger(id, error);
+        }
+        self.turned(id, turn, &error.to_string());
+        self.context.publish();
+    }
+
+    /// The detector is sure that a server does not answer.
+    pub(crate) fn condemned(&self, id: u32, reason: &str) {
+        let seen = || {
+            Some(
+                self.context
+                    .state()
+                    .seen
+                    .get_mut(&id)?
+                    .died(reason.to_owned()),
+            )
+        };
+        let Some(turn) = seen() else { return };
+        self.turned(id, turn, reason);
+        self.context.publish();
+    }
+
+    fn turned(&self, id: u32, turn: Option<Turn>, error: &str) {
+        let Some(turn) = turn else { return };
+        let record = self
+            .context
+            .state()
+            .records
+            .servers
+            .get(&id)
+            .map(|kept| kept.value.clone());
+        let Some(record) = record else { return };
+        let address = record.address();
+        let role = record.status.fabric_name();
+        let (kind, detail) = match turn {
+            Turn::Died => (
+                "server_died",
+                format!("{role} {address} does not answer: {error}"),
+            ),
+            Turn::CameAlive => ("server_alive", format!("{role} {address} answers again")),
+            Turn::AcksLost => (
+                "acks_lost",
+                format!(
+                    "{address} acknowledges commits without a replica: they would be lost with it; \
+                     bring a replica of group {} back",
+                    record.group
+                ),
+            ),
+            Turn::AcksBack => (
+                "acks_back",
+                format!("commits on {address} wait for a replica again"),
+            ),
+        };
+        if matches!(turn, Turn::Died | Turn::AcksLost) {
+            tracing::warn!(server = %address, group = %record.group, "{detail}");
+        }
+        self.context
+            .happened(Event::now(kind, &record.group, detail).of(&record.uuid, address));
+    }
+
+    /// One of several routers cut a server off when the leader said so; who brings it back is the
+    /// leader. Once it follows the primary again it serves; one that must be filled anew is shown as it
+    /// is, and takes no part by its status.
+    pub(crate) fn heal_what_follows(&self, id: u32) {
+        if !self.context.leadership.follows() || !self.context.state().standing.is_cut(id) {
+            return;
+        }
+        let follows = {
+            let state = self.context.state();
+            let (Some(kept), Some(seen)) = (state.records.servers.get(&id), state.seen.get(&id))
+            else {
+                return;
+            };
+            let member = &kept.value;
+            let counts = matches!(member.status, Status::Replica | Status::Spare);
+            let primary = state.records.primary(&member.group);
+            let observation = seen.observation.as_ref();
+            let set_aside = member.status == Status::Faulty && seen.health.alive;
+            !state.standing.is_changing(&member.group)
+                && primary.is_some_and(|(_, primary)| {
+                    let follows = |it| counts && stance(it, primary) == Stance::Follows;
+                    set_aside || observation.is_some_and(follows)
+                })
+        };
+        if follows {
+            self.context.heal(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Acks;
+
+    use super::*;
+
+    fn observation(acks_active: bool) -> Observation {
+        Observation {
+            version: "10.11.6-MariaDB".to_owned(),
+            uuid: None,
+            server_id: 1,
+            read_only: false,
+            sql_mode: String::new(),
+            logins_set_mode: false,
+            gtid: String::new(),
+            replica: None,
+            acks: Some(Acks {
+                enabled: true,
+                active: acks_active,
+                replicas: 1,
+            }),
+        }
+    }
+
+    fn silent() -> Error {
+        Error::Timeout {
+            operation: "probe",
+            server: "h:1".to_owned(),
+            timeout_ms: 1000,
+        }
+    }
+
+    #[test]
+    fn two_failures_make_a_server_dead_and_one_answer_alive() {
+        let mut seen = Seen::default();
+        assert_eq!(
+            seen.answered(observation(true)),
+            None,
+            "the first answer is no news"
+        );
+        assert!(seen.health.alive);
+        assert_eq!(seen.failed(&silent(), 2), None);
+        assert!(seen.health.alive, "one failure may be the network's");
+        assert_eq!(seen.failed(&silent(), 2), Some(Turn::Died));
+        assert!(!seen.health.alive && seen.health.error.contains("1000 ms"));
+        assert_eq!(seen.failed(&silent(), 2), None, "told once");
+        assert_eq!(seen.answered(observation(true)), Some(Turn::CameAlive));
+        assert_eq!(seen.health.error, "");
+        assert_eq!(
+            seen.failed(&silent(), 2),
+            None,
+            "failures must come in a row"
+        );
+    }
+
+    #[test]
+    fn a_server_that_never_answered_is_told_as_dead_once() {
+        let mut seen = Seen::default();
+        assert_eq!(seen.failed(&silent(), 2), None);
+        assert_eq!(seen.failed(&silent(), 2), Some(Turn::Died));
+        assert_eq!(seen.failed(&silent(), 2), None);
+    }
+
+    #[test]
+    fn a_primary_that_answers_alone_is_told() {
+        let mut seen = Seen::default();
+        seen.answered(observation(true));
+        assert_eq!(seen.answered(observation(false)), Some(Turn::AcksLost));
+        assert_eq!(seen.answered(observation(false)), None);
+        assert_eq!(seen.answered(observation(true)), Some(Turn::AcksBack));
+    }
+}

@@ -1,0 +1,196 @@
+//! Whether a server's data fit the primary that it should follow, and its first steps behind it.
+
+use engine::{Divergence, Link};
+use farm::Position;
+
+use crate::commands::CommandError;
+use crate::provision::Provision;
+use crate::record::ServerRecord;
+
+impl Provision {
+    /// Lets a server of the group that was out of it follow the primary again.
+    pub(crate) async fn follow_again(
+        &self,
+        link: &mut Link,
+        primary: &ServerRecord,
+    ) -> Result<(), CommandError> {
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        match self.join(link, primary, timeout_ms).await? {
+            None => Ok(()),
+            Some(why) => Err(CommandError::Refused(format!(
+                "server {} cannot follow {}: {why}; `server clone {} {}` fills it",
+                link.address(),
+                primary.address(),
+                primary.group,
+                link.address()
+            ))),
+        }
+    }
+
+    /// Makes a server follow the primary, unless it holds data that the primary has not. Gives the
+    /// reason when it is empty and has to be filled first.
+    pub(crate) async fn join(
+        &self,
+        link: &mut Link,
+        primary: &ServerRecord,
+        timeout_ms: u64,
+    ) -> Result<Option<String>, CommandError> {
+        let mut leader = self.links.reach(primary).await?;
+        let leading = engine::probe(&mut leader, false, timeout_ms).await?;
+        if leading.read_only {
+            return Err(CommandError::Refused(format!(
+                "the primary {} of group {} is read-only, so nothing can be added to the group; see \
+                 `group health {}`",
+                primary.address(),
+                primary.group,
+                primary.group
+            )));
+        }
+        let mine = Holdings::of(link, timeout_ms).await?;
+        let leaders = Holdings::of(&mut leader, timeout_ms).await?;
+        let mut divergence = engine::divergence(link, &mut leader, timeout_ms).await?;
+        if divergence.count == 0 {
+            let login = self.links.login(primary);
+            divergence.out_of_reach = engine::is_out_of_reach(link, &login, timeout_ms).await?;
+        }
+        let refused = |what: String| {
+            CommandError::Refused(format!(
+                "server {} cannot follow {}: {what}",
+                link.address(),
+                primary.address()
+            ))
+        };
+        let fit = fit(&mine, &leaders, &divergence, &primary.group, link.address());
+        if let Some(why) = fit.map_err(refused)? {
+            return Ok(Some(why));
+        }
+        engine::make_replica(link, &self.links.replica_login(primary), timeout_ms).await?;
+        Ok(None)
+    }
+}
+
+/// What a server holds, as far as it matters for joining.
+struct Holdings {
+    objects: u64,
+    /// A copy into it was cut short.
+    unfinished: bool,
+    /// Nothing was ever executed there, as far as GTIDs tell.
+    no_gtid: bool,
+}
+
+impl Holdings {
+    async fn of(link: &mut Link, timeout_ms: u64) -> Result<Holdings, CommandError> {
+        let contents = engine::copy::contents(link, timeout_ms).await?;
+        let seen = engine::probe(link, false, timeout_ms).await?;
+        let engine = link.version().engine;
+        let position = Position::parse(engine, &seen.gtid).ok_or_else(|| {
+            CommandError::Refused(format!(
+                "the GTID position {:?} of server {} cannot be read",
+                seen.gtid,
+                link.address()
+            ))
+        })?;
+        Ok(Holdings {
+            objects: contents.objects,
+            unfinished: contents.unfinished,
+            no_gtid: position.is_empty(),
+        })
+    }
+}
+
+/// How a newcomer's data and the primary's fit together: it can follow at once, or (`Some`, with the
+/// reason) must be filled first, or not at all.
+fn fit(
+    mine: &Holdings,
+    leaders: &Holdings,
+    divergence: &Divergence,
+    group: &str,
+    address: &str,
+) -> Result<Option<String>, String> {
+    if mine.unfinished {
+        return Ok(Some("a copy into it was cut short".to_owned()));
+    }
+    let over =
+        format!("`server clone {group} {address} --force=true` replaces its data by the group's");
+    if divergence.count > 0 {
+        return Err(format!(
+            "it has executed {} ({} transactions), which the primary has not; {over}",
+            divergence.errant, divergence.count
+        ));
+    }
+    if mine.objects > 0 && mine.no_gtid {
+        return Err(format!(
+            "it has {} tables, views or routines that did not come from the primary; drop them, or {over}",
+            mine.objects
+        ));
+    }
+    if mine.objects > 0 && divergence.out_of_reach {
+        return Err(format!(
+            "what it lacks is no longer in the primary's binary logs; {over}"
+        ));
+    }
+    if mine.objects > 0 {
+        return Ok(None);
+    }
+    if divergence.out_of_reach {
+        return Ok(Some(
+            "the primary no longer has the binary logs from the beginning".to_owned(),
+        ));
+    }
+    // Whether the binary logs hold all that the primary has, nobody can tell: data may be older.
+    if leaders.objects > 0 && mine.no_gtid {
+        return Ok(Some("it is empty and the group has data".to_owned()));
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_that_did_not_come_from_the_primary() {
+        let holds = |objects, no_gtid| Holdings {
+            objects,
+            unfinished: false,
+            no_gtid,
+        };
+        let leader = holds(5, false);
+        let none = Divergence::default();
+        let gone = Divergence {
+            out_of_reach: true,
+            ..Divergence::default()
+        };
+        let errant = Divergence {
+            errant: "0-2-99..101".to_owned(),
+            count: 3,
+            ..Divergence::default()
+        };
+        let check = |mine: &Holdings, divergence| fit(mine, &leader, divergence, "g", "h:1");
+        assert_eq!(check(&holds(5, false), &none), Ok(None), "a restored copy");
+        let refused = |mine: &Holdings, divergence, words: &str| {
+            let error = check(mine, divergence).expect_err(words);
+            assert!(
+                error.contains(words) && error.contains("server clone g h:1"),
+                "{error}"
+            );
+        };
+        refused(&holds(5, false), &errant, "0-2-99..101 (3 transactions)");
+        refused(&holds(0, false), &errant, "0-2-99..101");
+        refused(&holds(3, true), &none, "3 tables");
+        refused(&holds(3, false), &gone, "no longer in the primary's");
+        let filled = |mine: &Holdings, divergence| check(mine, divergence).expect("fits").is_some();
+        assert!(
+            filled(&holds(0, true), &none),
+            "data may be older than the logs"
+        );
+        assert!(filled(&holds(0, true), &gone));
+        let cut_short = Holdings {
+            unfinished: true,
+            ..holds(3, true)
+        };
+        assert!(filled(&cut_short, &none));
+        let nothing = holds(0, true);
+        assert_eq!(fit(&nothing, &nothing, &none, "g", "h:1"), Ok(None));
+    }
+}

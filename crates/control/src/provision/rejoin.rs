@@ -1,0 +1,545 @@
+//! What happens with a server that comes back while another one leads its group.
+//!
+//! It is compared with the primary. Does it hold nothing that the primary lacks, it follows. Does it
+//! hold *errant* transactions, these are told, with their GTIDs, and saved to a file; then the server
+//! is filled anew by a job (`rejoin_by_clone`), or set faulty with the cure. What cannot be saved is
+//! never given up by itself. A server whose replication an operator stopped stays stopped, one that an
+//! operator set faulty stays so.
+
+use super::Rejoin;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::{Divergence, Link, Observation, Thread, ThreadError};
+use farm::{Engine, GroupKind, Status};
+use meta::private;
+
+use crate::commands::CommandError;
+use crate::events::{Event, when};
+use crate::provision::jobs::Aim;
+use crate::record::ServerRecord;
+
+/// How often servers are looked over.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// A server must be astray for so long before anything is done: somebody else may be at it.
+const ASTRAY_FOR: Duration = Duration::from_secs(1);
+
+/// After a rejoin that failed.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// The tool that turns saved transactions into text may take so long.
+const TOOL_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What became of a server that came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rejoined {
+    /// It follows the primary, now or already.
+    Follows,
+    /// A job fills it anew; it follows when that has ended.
+    BeingFilled(String),
+    /// It is faulty until an operator has it filled.
+    NeedsClone(String),
+    /// It is the primary, or stopped by an operator, or broken in a way that needs one.
+    LeftAlone(String),
+}
+
+/// How a server's replication stands to the primary.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Stance {
+    Follows,
+    /// Somebody stopped it, or a statement did; not ours to start.
+    Stopped(String),
+    /// It lacks what its own log says it has: only a copy mends that.
+    Torn(String),
+    /// It follows nobody, or the wrong one, or cannot go on from where it is.
+    Astray,
+}
+
+impl Rejoin {
+    /// Brings a server of a group back that answers again, whatever its record says, as far as that
+    /// can be done without loss. Idempotent; filling it anew goes on after this returns.
+    ///
+    /// # Errors
+    /// A server does not answer or refuses a step, or the group has no primary that takes writes.
+    pub async fn rejoin_server(&self, id: u32) -> Result<Rejoined, CommandError> {
+        let _one_at_a_time = self.context.changing.lock().await;
+        let record = self.context.member(id)?;
+        let primary = self.context.leader_of(&record.group)?;
+        if record.status == Status::Primary {
+            return Ok(Rejoined::LeftAlone("it is the primary".to_owned()));
+        }
+        if let Some(job) = self.jobs.fills(&record.address()) {
+            return Ok(Rejoined::BeingFilled(job.uuid.clone()));
+        }
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let mut link = self.links.reach(&record).await?;
+        let mut leader = self.links.reach(&primary).await?;
+        takes_writes(&mut leader, &primary, timeout_ms).await?;
+        let seen = engine::probe(&mut link, false, timeout_ms).await?;
+        match stance(&seen, &primary) {
+            Stance::Follows => return self.back_in_group(id, record).await,
+            Stance::Stopped(why) => return Ok(Rejoined::LeftAlone(why)),
+            Stance::Torn(why) => return self.fill_or_condemn(id, record, &why).await,
+            Stance::Astray => {}
+        }
+        if !seen.read_only {
+            engine::take_no_writes(&mut link, timeout_ms).await?;
+        }
+        let divergence = engine::divergence(&mut link, &mut leader, timeout_ms).await?;
+        if divergence.count > 0 {
+            return self.give_up_errant(id, record, &divergence).await;
+        }
+        if divergence.out_of_reach {
+            let why = "what it lacks is no longer in the primary's binary logs";
+            return self.fill_or_condemn(id, record, why).await;
+        }
+        // Not what a crash may have left of its own notes counts, but what it has in its log.
+        engine::detach(&mut link, timeout_ms).await?;
+        let mended = self.mend_branches(&record, [&mut link, &mut leader]);
+        if let Err(why) = mended.await? {
+            return self.fill_or_condemn(id, record, &why).await;
+        }
+        let login = self.links.replica_login(&primary);
+        match engine::make_replica(&mut link, &login, timeout_ms).await {
+            Ok(()) => {}
+            Err(engine::Error::Replication {
+                error: Some(error), ..
+            }) if needs_a_copy(&error) => {
+                engine::detach(&mut link, timeout_ms).await?;
+                return self.fill_or_condemn(id, record, &error.text).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if engine::lost_branches(&mut link, &mut leader, timeout_ms).await? {
+            engine::detach(&mut link, timeout_ms).await?;
+            let why = "a crash took prepared XA branches from it that its binary log has";
+            return self.fill_or_condemn(id, record, why).await;
+        }
+        let seen = engine::probe(&mut link, false, timeout_ms).await?;
+        self.probes.answered(id, seen);
+        let detail = format!("{} follows {} again", record.address(), primary.address());
+        let event = Event::now("server_rejoined", &record.group, detail);
+        self.context
+            .happened(event.of(&record.uuid, record.address()));
+        self.back_in_group(id, record).await
+    }
+
+    /// Puts right what a crash left of branches on a server; those who may know of some are asked
+    /// first. An inner error is why only a copy can.
+    pub(crate) async fn mend_branches<const N: usize>(
+        &self,
+        record: &ServerRecord,
+        links: [&mut engine::Link; N],
+    ) -> Result<Result<(), String>, engine::Error> {
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        // The log is read for it: only where there may be any.
+        let mut any = self.context.snapshot_now().groups.len() > 1;
+        for link in links {
+            let prepared = engine::prepared(link, 0, timeout_ms).await?;
+            any |= !(prepared.ours.is_empty() && prepared.own.is_empty());
+            any |= prepared.others > 0;
+        }
+        if !any {
+            return Ok(Ok(()));
+        }
+        let address = record.address();
+        let login = self.links.login(record);
+        match engine::mend_branches(&login, timeout_ms).await {
+            Ok(mended) if mended == engine::Mended::default() => Ok(Ok(())),
+            Ok(engine::Mended { ended, prepared }) => {
+                let detail = format!(
+                    "{address} had crashed with XA branches half done: {ended} that its binary log has \
+                     the end of were ended, {prepared} were prepared again"
+                );
+                let event = Event::now("branches_mended", &record.group, detail);
+                self.context.happened(event.of(&record.uuid, address));
+                Ok(Ok(()))
+            }
+            Err(error @ (engine::Error::Reply { .. } | engine::Error::Refused { .. })) => {
+                Ok(Err(error.to_string()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn back_in_group(&self, id: u32, record: ServerRecord) -> Result<Rejoined, CommandError> {
+        if record.status == Status::Faulty {
+            let group = record.group.clone();
+            self.provision.stand(id, &record, Status::Replica).await?;
+            self.links.apply_acks(&group).await?;
+        }
+        Ok(Rejoined::Follows)
+    }
+
+    /// Tells of errant transactions and saves them; only then the server may be filled anew.
+    async fn give_up_errant(
+        &self,
+        id: u32,
+        record: ServerRecord,
+        divergence: &Divergence,
+    ) -> Result<Rejoined, CommandError> {
+        let address = record.address();
+        let Divergence { errant, count, .. } = divergence;
+        let tell = |kind, detail| {
+            let event = Event::now(kind, &record.group, detail);
+            self.context
+                .happened(event.of(&record.uuid, address.clone()));
+        };
+        tell(
+            "errant_transactions",
+            format!("{address} holds {count} transactions that its group has not: {errant}"),
+        );
+        match self.save_errant(&record, divergence).await {
+            Ok(path) => {
+                let path = path.display();
+                tell(
+                    "errant_saved",
+                    format!("the {count} transactions {errant} of {address} are saved in {path}"),
+                );
+                let why = format!("it holds {count} transactions that its group has not: {errant}");
+                self.fill_or_condemn(id, record, &why).await
+            }
+            Err(error) => {
+                tell(
+                    "errant_unsaved",
+                    format!("the transactions {errant} of {address} cannot be saved: {error}"),
+                );
+                let why = format!("its transactions {errant} cannot be saved: {error}");
+                self.condemn(id, record, &why).await
+            }
+        }
+    }
+
+    async fn fill_or_condemn(
+        &self,
+        id: u32,
+        record: ServerRecord,
+        why: &str,
+    ) -> Result<Rejoined, CommandError> {
+        if !self.context.settings().rejoin_by_clone {
+            return self.condemn(id, record, why).await;
+        }
+        let address = record.address();
+        let job = self.provision.start_job(
+            Aim::Rebuild { id },
+            &record.group,
+            address.clone(),
+            None,
+            None,
+        )?;
+        let detail = format!("{address} is filled anew (job {}): {why}", job.uuid);
+        let event = Event::now("rejoin_by_clone", &record.group, detail);
+        self.context.happened(event.of(&record.uuid, address));
+        Ok(Rejoined::BeingFilled(job.uuid.clone()))
+    }
+
+    async fn condemn(
+        &self,
+        id: u32,
+        record: ServerRecord,
+        why: &str,
+    ) -> Result<Rejoined, CommandError> {
+        let (group, address) = (record.group.clone(), record.address());
+        let detail = format!("{why}; `heddle server clone {group} {address}` fills it anew");
+        let event = Event::now("rejoin_failed", &group, format!("{address}: {detail}"));
+        self.context.happened(event.of(&record.uuid, address));
+        if record.status != Status::Faulty {
+            self.provision.stand(id, &record, Status::Faulty).await?;
+            self.links.apply_acks(&group).await?;
+        }
+        Ok(Rejoined::NeedsClone(detail))
+    }
+
+    /// Writes the errant transactions to a new file; gives the file that a reader should open: text
+    /// where the server's own tool is there, else the binary log.
+    async fn save_errant(
+        &self,
+        record: &ServerRecord,
+        divergence: &Divergence,
+    ) -> Result<PathBuf, CommandError> {
+        let dir = self.context.settings().errant_dir.clone();
+        let unwritable = |error: std::io::Error| {
+            CommandError::Refused(format!("cannot write to {}: {error}", dir.display()))
+        };
+        private::create_dir(&dir).map_err(unwritable)?;
+        let now = Event::now("", "", String::new()).at_ms;
+        let name = format!("{}-{}-{}", record.host, record.port, when(now)).replace(':', "");
+        let path = dir.join(format!("{name}.binlog"));
+        let file = private::create(&path).map_err(unwritable)?;
+        let login = self.links.login(record);
+        let timeout_ms = self.context.settings().step_timeout_ms;
+        let into = (path.as_path(), file);
+        let saved = engine::errant::save(&login, record.engine, divergence, into, timeout_ms).await;
+        if let Err(error) = saved {
+            let _ = std::fs::remove_file(&path);
+            return Err(error.into());
+        }
+        Ok(self.as_text(record.engine, &path).await.unwrap_or(path))
+    }
+
+    /// Turns a saved binary log into text beside it with the server's own tool, if that is there.
+    async fn as_text(&self, engine: Engine, path: &Path) -> Option<PathBuf> {
+        let names: &[&str] = match engine {
+            Engine::MariaDb => &["mariadb-binlog", "mysqlbinlog"],
+            Engine::MySql => &["mysqlbinlog"],
+        };
+        let text = path.with_extension("sql");
+        let on_path = std::env::var_os("PATH").unwrap_or_default();
+        let dirs = self.context.settings().tool_dirs.clone().into_iter();
+        for dir in dirs.chain(std::env::split_paths(&on_path)) {
+            for tool in names.iter().map(|name| dir.join(name)) {
+                if tool.is_file() && runs(&tool, path, &text).await {
+                    return Some(text);
+                }
+            }
+        }
+        None
+    }
+
+    /// Brings servers of active groups back that follow nobody, or cannot go on following.
+    pub(crate) async fn rejoin_when_needed(self: Arc<Self>) {
+        let mut astray: BTreeMap<u32, Instant> = BTreeMap::new();
+        let mut told: BTreeMap<u32, String> = BTreeMap::new();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let now = Instant::now();
+            if self.context.leadership.right().is_none() {
+                astray.clear();
+                continue;
+            }
+            let found = self.astray();
+            astray.retain(|id, _| found.contains(id));
+            told.retain(|id, _| found.contains(id));
+            for id in found {
+                let since = *astray.entry(id).or_insert(now);
+                if now.saturating_duration_since(since) < ASTRAY_FOR {
+                    continue;
+                }
+                match self.rejoin_server(id).await {
+                    Ok(_) => {
+                        astray.remove(&id);
+                    }
+                    Err(error) => {
+                        let error = error.to_string();
+                        if told.get(&id) != Some(&error) {
+                            self.tell_failed(id, error.clone());
+                            told.insert(id, error);
+                        }
+                        astray.insert(id, now + RETRY_AFTER);
+                    }
+                }
+            }
+        }
+    }
+
+    fn tell_failed(&self, id: u32, error: String) {
+        if let Ok(record) = self.context.member(id) {
+            let event = Event::now("rejoin_failed", &record.group, error);
+            self.context
+                .happened(event.of(&record.uuid, record.address()));
+        }
+    }
+
+    /// Members of active groups that answer and are astray while their primary takes writes.
+    fn astray(&self) -> Vec<u32> {
+        let state = self.context.state();
+        let leads = |group: &str| {
+            let (id, primary) = state.records.primary(group)?;
+            let seen = state.seen.get(&id)?;
+            (seen.health.alive && !seen.health.read_only).then_some(primary)
+        };
+        let mut astray = Vec::new();
+        for (name, _) in state
+            .records
+            .groups
+            .iter()
+            .filter(|(_, kept)| kept.value.active)
+        {
+            if state.records.kind(name) != GroupKind::Replication {
+                continue;
+            }
+            let Some(primary) = leads(name) else { continue };
+            for (id, member) in state.records.members(name) {
+                let counts = matches!(member.status, Status::Replica | Status::Spare);
+                let seen = state.seen.get(&id).filter(|seen| seen.health.alive);
+                let observation = seen.and_then(|seen| seen.observation.as_ref());
+                if counts
+                    && observation.is_some_and(|it| {
+                        matches!(stance(it, primary), Stance::Astray | Stance::Torn(_))
+                    })
+                    && self.jobs.fills(&member.address()).is_none()
+                {
+                    astray.push(id);
+                }
+            }
+        }
+        astray
+    }
+}
+
+/// # Errors
+/// The primary is read-only, or does not answer.
+async fn takes_writes(
+    leader: &mut Link,
+    primary: &ServerRecord,
+    timeout_ms: u64,
+) -> Result<(), CommandError> {
+    if !engine::probe(leader, false, timeout_ms).await?.read_only {
+        return Ok(());
+    }
+    let (address, group) = (primary.address(), &primary.group);
+    Err(CommandError::Refused(format!(
+        "the primary {address} of group {group} takes no writes, so nobody can follow it; see `group health {group}`"
+    )))
+}
+
+/// Only a copy mends what the server's replication stopped with.
+fn needs_a_copy(error: &ThreadError) -> bool {
+    error.log_is_gone() || error.is_out_of_order()
+}
+
+/// Runs the tool on a saved file; false when it failed, and then there is no text.
+async fn runs(tool: &Path, saved: &Path, text: &Path) -> bool {
+    let Ok(file) = private::create(text) else {
+        return false;
+    };
+    let child = tokio::process::Command::new(tool)
+        .args(["--no-defaults", "--verbose"])
+        .arg(saved)
+        .stdin(Stdio::null())
+        .stdout(file)
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .status();
+    let ended = tokio::time::timeout(TOOL_PATIENCE, child).await;
+    let worked = matches!(ended, Ok(Ok(status)) if status.success());
+    if !worked {
+        let _ = std::fs::remove_file(text);
+    }
+    worked
+}
+
+pub(crate) fn stance(seen: &Observation, primary: &ServerRecord) -> Stance {
+    let Some(replica) = &seen.replica else {
+        return Stance::Astray;
+    };
+    let right = replica.by_gtid
+        && replica.primary_host == primary.host
+        && replica.primary_port == primary.port;
+    if !right {
+        return Stance::Astray;
+    }
+    let stopped = |thread: Thread| thread == Thread::Stopped;
+    if let Some(error) = replica.sql_error.as_ref().filter(|_| stopped(replica.sql)) {
+        // A crash took the branch that is to be ended.
+        if error.branch_is_unknown() {
+            return Stance::Torn(error.text.clone());
+        }
+        // After a crash it has logged more than it remembers.
+        if error.is_out_of_order() {
+            return Stance::Astray;
+        }
+        return Stance::Stopped(error.text.clone());
+    }
+    if stopped(replica.io) && replica.io_error.is_some() {
+        return Stance::Astray;
+    }
+    if stopped(replica.io) || stopped(replica.sql) {
+        return Stance::Stopped("an operator stopped its replication".to_owned());
+    }
+    Stance::Follows
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Replica;
+
+    use super::*;
+    use crate::record::tests::server;
+
+    type Seen<'a> = (Thread, u32, &'a str);
+
+    fn seen(port: u16, io: Seen<'_>, sql: Seen<'_>) -> Observation {
+        let error = |(_, number, text): Seen<'_>| {
+            let text = text.to_owned();
+            (number != 0).then_some(ThreadError { number, text })
+        };
+        Observation {
+            version: "10.11.6-MariaDB".to_owned(),
+            uuid: None,
+            server_id: 7,
+            read_only: true,
+            sql_mode: String::new(),
+            logins_set_mode: false,
+            gtid: String::new(),
+            replica: Some(Replica {
+                primary_host: "127.0.0.1".to_owned(),
+                primary_port: port,
+                by_gtid: true,
+                io: io.0,
+                sql: sql.0,
+                io_error: error(io),
+                sql_error: error(sql),
+                received: String::new(),
+            }),
+            acks: None,
+        }
+    }
+
+    #[test]
+    fn an_address_in_an_error_is_no_reason_to_copy_a_server() {
+        let error = |number, text: &str| ThreadError {
+            number,
+            text: text.to_owned(),
+        };
+        let unreachable = "error connecting to master 'repl@10.0.0.7:12365'";
+        assert!(!needs_a_copy(&error(2003, unreachable)));
+        for number in [1236, 13114, 1950] {
+            assert!(needs_a_copy(&error(number, "")));
+        }
+    }
+
+    #[test]
+    fn what_an_operator_stopped_is_left_alone() {
+        use Thread::{Connecting, Running, Stopped};
+        let primary = server("g", 1, Status::Primary);
+        let stance = |port, io, sql| stance(&seen(port, io, sql), &primary);
+        let fine = (Running, 0, "");
+        assert_eq!(stance(1, fine, fine), Stance::Follows);
+        let connecting = (Connecting, 2003, "error connecting to master");
+        assert_eq!(stance(1, connecting, fine), Stance::Follows);
+        assert_eq!(stance(2, fine, fine), Stance::Astray);
+        let gone = (Stopped, 1236, "Got fatal error 1236 from master");
+        assert_eq!(stance(1, gone, fine), Stance::Astray);
+        let order = "would create an out-of-order sequence number";
+        assert_eq!(stance(1, fine, (Stopped, 1950, order)), Stance::Astray);
+        for (io, sql) in [
+            ((Stopped, 0, ""), (Stopped, 0, "")),
+            (fine, (Stopped, 0, "")),
+            (fine, (Stopped, 1062, "Duplicate entry 'XAER_NOTA'")),
+            (fine, (Stopped, 1062, "Duplicate entry 'out-of-order'")),
+        ] {
+            assert!(
+                matches!(stance(1, io, sql), Stance::Stopped(_)),
+                "{io:?} {sql:?}"
+            );
+        }
+        // Where several threads apply, the text does not name the branch's error.
+        for text in [
+            "Error 'XAER_NOTA: Unknown XID' on query",
+            "Coordinator stopped because there were error(s) in the worker(s)",
+        ] {
+            let torn = stance(1, fine, (Stopped, 1397, text));
+            assert!(matches!(torn, Stance::Torn(_)), "{torn:?}");
+        }
+        let nobody = Observation {
+            replica: None,
+            ..seen(1, fine, fine)
+        };
+        assert_eq!(super::stance(&nobody, &primary), Stance::Astray);
+    }
+}
