@@ -26,9 +26,9 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn new(context: Arc<Context>) -> Background {
+    pub(crate) fn new(context: &Arc<Context>) -> Background {
         Background {
-            context,
+            context: Arc::clone(context),
             aside: Aside::default(),
         }
     }

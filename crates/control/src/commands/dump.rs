@@ -14,8 +14,10 @@ pub(crate) struct DumpCommands {
 }
 
 impl DumpCommands {
-    pub(crate) fn new(context: Arc<Context>) -> DumpCommands {
-        DumpCommands { context }
+    pub(crate) fn new(context: &Arc<Context>) -> DumpCommands {
+        DumpCommands {
+            context: Arc::clone(context),
+        }
     }
 }
 

@@ -31,18 +31,18 @@ pub(crate) struct ThreatCommands {
 
 impl ThreatCommands {
     pub(crate) fn new(
-        context: Arc<Context>,
-        links: Arc<Links>,
-        own_account: Arc<OwnAccount>,
-        probes: Arc<Probes>,
-        failover: Arc<FailoverDrivers>,
+        context: &Arc<Context>,
+        links: &Arc<Links>,
+        own_account: &Arc<OwnAccount>,
+        probes: &Arc<Probes>,
+        failover: &Arc<FailoverDrivers>,
     ) -> ThreatCommands {
         ThreatCommands {
-            context,
-            links,
-            own_account,
-            probes,
-            failover,
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            own_account: Arc::clone(own_account),
+            probes: Arc::clone(probes),
+            failover: Arc::clone(failover),
         }
     }
 }

@@ -27,14 +27,14 @@ pub(crate) struct GroupCommands {
 
 impl GroupCommands {
     pub(crate) fn new(
-        context: Arc<Context>,
-        links: Arc<Links>,
-        provision: Arc<Provision>,
+        context: &Arc<Context>,
+        links: &Arc<Links>,
+        provision: &Arc<Provision>,
     ) -> GroupCommands {
         GroupCommands {
-            context,
-            links,
-            provision,
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            provision: Arc::clone(provision),
         }
     }
 }

@@ -27,18 +27,18 @@ pub(crate) struct InspectCommands {
 
 impl InspectCommands {
     pub(crate) fn new(
-        context: Arc<Context>,
-        background: Arc<Background>,
-        own_account: Arc<OwnAccount>,
-        peers: Arc<PeerRouters>,
-        privileges: Arc<Privileges>,
+        context: &Arc<Context>,
+        background: &Arc<Background>,
+        own_account: &Arc<OwnAccount>,
+        peers: &Arc<PeerRouters>,
+        privileges: &Arc<Privileges>,
     ) -> InspectCommands {
         InspectCommands {
-            context,
-            background,
-            own_account,
-            peers,
-            privileges,
+            context: Arc::clone(context),
+            background: Arc::clone(background),
+            own_account: Arc::clone(own_account),
+            peers: Arc::clone(peers),
+            privileges: Arc::clone(privileges),
         }
     }
 }

@@ -50,8 +50,11 @@ pub(crate) struct KvCommands {
 }
 
 impl KvCommands {
-    pub(crate) fn new(context: Arc<Context>, sharding: Arc<ShardedTables>) -> KvCommands {
-        KvCommands { context, sharding }
+    pub(crate) fn new(context: &Arc<Context>, sharding: &Arc<ShardedTables>) -> KvCommands {
+        KvCommands {
+            context: Arc::clone(context),
+            sharding: Arc::clone(sharding),
+        }
     }
 }
 

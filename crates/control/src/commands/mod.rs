@@ -53,8 +53,11 @@ pub(crate) struct ConfigCommands {
 }
 
 impl ConfigCommands {
-    pub(crate) fn new(context: Arc<Context>, links: Arc<Links>) -> ConfigCommands {
-        ConfigCommands { context, links }
+    pub(crate) fn new(context: &Arc<Context>, links: &Arc<Links>) -> ConfigCommands {
+        ConfigCommands {
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+        }
     }
 }
 
@@ -67,14 +70,14 @@ pub(crate) struct JobCommands {
 
 impl JobCommands {
     pub(crate) fn new(
-        context: Arc<Context>,
-        reshard: Arc<Resharding>,
-        jobs: Arc<Jobs>,
+        context: &Arc<Context>,
+        reshard: &Arc<Resharding>,
+        jobs: &Arc<Jobs>,
     ) -> JobCommands {
         JobCommands {
-            context,
-            reshard,
-            jobs,
+            context: Arc::clone(context),
+            reshard: Arc::clone(reshard),
+            jobs: Arc::clone(jobs),
         }
     }
 }
@@ -86,8 +89,11 @@ pub(crate) struct RouterCommands {
 }
 
 impl RouterCommands {
-    pub(crate) fn new(context: Arc<Context>, election: Arc<Election>) -> RouterCommands {
-        RouterCommands { context, election }
+    pub(crate) fn new(context: &Arc<Context>, election: &Arc<Election>) -> RouterCommands {
+        RouterCommands {
+            context: Arc::clone(context),
+            election: Arc::clone(election),
+        }
     }
 }
 
@@ -101,16 +107,16 @@ pub(crate) struct ShardingCommands {
 
 impl ShardingCommands {
     pub(crate) fn new(
-        context: Arc<Context>,
-        sharding: Arc<ShardedTables>,
-        reshard: Arc<Resharding>,
-        inspect: Arc<InspectCommands>,
+        context: &Arc<Context>,
+        sharding: &Arc<ShardedTables>,
+        reshard: &Arc<Resharding>,
+        inspect: &Arc<InspectCommands>,
     ) -> ShardingCommands {
         ShardingCommands {
-            context,
-            sharding,
-            reshard,
-            inspect,
+            context: Arc::clone(context),
+            sharding: Arc::clone(sharding),
+            reshard: Arc::clone(reshard),
+            inspect: Arc::clone(inspect),
         }
     }
 }

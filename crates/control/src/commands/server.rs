@@ -26,14 +26,14 @@ pub(crate) struct ServerCommands {
 
 impl ServerCommands {
     pub(crate) fn new(
-        context: Arc<Context>,
-        links: Arc<Links>,
-        provision: Arc<Provision>,
+        context: &Arc<Context>,
+        links: &Arc<Links>,
+        provision: &Arc<Provision>,
     ) -> ServerCommands {
         ServerCommands {
-            context,
-            links,
-            provision,
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            provision: Arc::clone(provision),
         }
     }
 }

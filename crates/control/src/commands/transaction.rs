@@ -37,14 +37,14 @@ pub(crate) struct TransactionCommands {
 
 impl TransactionCommands {
     pub(crate) fn new(
-        context: Arc<Context>,
-        txn_recovery: Arc<TxnRecovery>,
-        crossings: Arc<Crossings>,
+        context: &Arc<Context>,
+        txn_recovery: &Arc<TxnRecovery>,
+        crossings: &Arc<Crossings>,
     ) -> TransactionCommands {
         TransactionCommands {
-            context,
-            txn_recovery,
-            crossings,
+            context: Arc::clone(context),
+            txn_recovery: Arc::clone(txn_recovery),
+            crossings: Arc::clone(crossings),
         }
     }
 }

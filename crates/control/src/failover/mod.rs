@@ -91,18 +91,18 @@ pub(crate) struct FailoverDrivers {
 
 impl FailoverDrivers {
     pub(crate) fn new(
-        context: Arc<Context>,
-        links: Arc<Links>,
-        background: Arc<Background>,
-        probes: Arc<Probes>,
-        rejoin: Arc<Rejoin>,
+        context: &Arc<Context>,
+        links: &Arc<Links>,
+        background: &Arc<Background>,
+        probes: &Arc<Probes>,
+        rejoin: &Arc<Rejoin>,
     ) -> FailoverDrivers {
         FailoverDrivers {
-            context,
-            links,
-            background,
-            probes,
-            rejoin,
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            background: Arc::clone(background),
+            probes: Arc::clone(probes),
+            rejoin: Arc::clone(rejoin),
         }
     }
 }

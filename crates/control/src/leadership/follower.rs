@@ -21,14 +21,14 @@ pub(crate) struct StoreFollower {
 
 impl StoreFollower {
     pub(crate) fn new(
-        context: Arc<Context>,
-        election: Arc<Election>,
-        failover: Arc<FailoverDrivers>,
+        context: &Arc<Context>,
+        election: &Arc<Election>,
+        failover: &Arc<FailoverDrivers>,
     ) -> StoreFollower {
         StoreFollower {
-            context,
-            election,
-            failover,
+            context: Arc::clone(context),
+            election: Arc::clone(election),
+            failover: Arc::clone(failover),
         }
     }
 }

@@ -273,14 +273,14 @@ pub(crate) struct Election {
 
 impl Election {
     pub(crate) fn new(
-        context: Arc<Context>,
+        context: &Arc<Context>,
         commander: Commander,
-        crossings: Arc<Crossings>,
+        crossings: &Arc<Crossings>,
     ) -> Election {
         Election {
-            context,
+            context: Arc::clone(context),
             commander,
-            crossings,
+            crossings: Arc::clone(crossings),
             roster: watch::Sender::default(),
         }
     }

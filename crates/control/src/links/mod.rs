@@ -19,9 +19,9 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    pub(crate) fn new(context: Arc<Context>) -> Links {
+    pub(crate) fn new(context: &Arc<Context>) -> Links {
         Links {
-            context,
+            context: Arc::clone(context),
             warm: WarmLinks::default(),
         }
     }

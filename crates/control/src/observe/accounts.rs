@@ -52,10 +52,10 @@ pub(crate) struct AccountsReader {
 }
 
 impl AccountsReader {
-    pub(crate) fn new(context: Arc<Context>, links: Arc<Links>) -> AccountsReader {
+    pub(crate) fn new(context: &Arc<Context>, links: &Arc<Links>) -> AccountsReader {
         AccountsReader {
-            context,
-            links,
+            context: Arc::clone(context),
+            links: Arc::clone(links),
             mistaken: Mistaken::default(),
         }
     }

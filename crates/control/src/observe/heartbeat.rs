@@ -129,8 +129,11 @@ pub(crate) struct Heartbeats {
 }
 
 impl Heartbeats {
-    pub(crate) fn new(context: Arc<Context>, links: Arc<Links>) -> Heartbeats {
-        Heartbeats { context, links }
+    pub(crate) fn new(context: &Arc<Context>, links: &Arc<Links>) -> Heartbeats {
+        Heartbeats {
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+        }
     }
 }
 

@@ -31,14 +31,14 @@ pub(crate) struct Probes {
 
 impl Probes {
     pub(crate) fn new(
-        context: Arc<Context>,
-        links: Arc<Links>,
-        own_account: Arc<OwnAccount>,
+        context: &Arc<Context>,
+        links: &Arc<Links>,
+        own_account: &Arc<OwnAccount>,
     ) -> Probes {
         Probes {
-            context,
-            links,
-            own_account,
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            own_account: Arc::clone(own_account),
         }
     }
 }

@@ -94,14 +94,14 @@ pub(crate) struct OwnAccount {
 
 impl OwnAccount {
     pub(crate) fn new(
-        context: Arc<Context>,
-        links: Arc<Links>,
-        privileges: Arc<Privileges>,
+        context: &Arc<Context>,
+        links: &Arc<Links>,
+        privileges: &Arc<Privileges>,
     ) -> OwnAccount {
         OwnAccount {
-            context,
-            links,
-            privileges,
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            privileges: Arc::clone(privileges),
         }
     }
 }

@@ -39,14 +39,14 @@ pub(crate) struct PeerRouters {
 
 impl PeerRouters {
     pub(crate) fn new(
-        context: Arc<Context>,
-        background: Arc<Background>,
-        election: Arc<Election>,
+        context: &Arc<Context>,
+        background: &Arc<Background>,
+        election: &Arc<Election>,
     ) -> PeerRouters {
         PeerRouters {
-            context,
-            background,
-            election,
+            context: Arc::clone(context),
+            background: Arc::clone(background),
+            election: Arc::clone(election),
             ways: Ways::default(),
         }
     }

@@ -60,15 +60,15 @@ pub(crate) struct PermitShares {
 
 impl PermitShares {
     pub(crate) fn new(
-        context: Arc<Context>,
-        election: Arc<Election>,
-        peers: Arc<PeerRouters>,
+        context: &Arc<Context>,
+        election: &Arc<Election>,
+        peers: &Arc<PeerRouters>,
         commander: Commander,
     ) -> PermitShares {
         PermitShares {
-            context,
-            election,
-            peers,
+            context: Arc::clone(context),
+            election: Arc::clone(election),
+            peers: Arc::clone(peers),
             commander,
             permits_written: tokio::sync::Mutex::default(),
         }

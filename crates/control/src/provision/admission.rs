@@ -47,7 +47,8 @@ impl Provision {
     /// Adds a server to a group: as its primary when it is the first, else as a replica of the
     /// primary. Adding it a second time changes nothing.
     pub(crate) async fn admit(&self, newcomer: &Newcomer) -> Result<Admitted, CommandError> {
-        let records = self.context.state().records.clone();
+        let context = &self.context;
+        let records = context.state().records.clone();
         if let Some(uuid) = already_there(&records, newcomer)? {
             // An earlier addition may have ended between the record and this.
             self.links.apply_acks(&newcomer.group).await?;

@@ -38,20 +38,20 @@ pub(crate) struct Provision {
 
 impl Provision {
     pub(crate) fn new(
-        context: Arc<Context>,
-        links: Arc<Links>,
-        own_account: Arc<OwnAccount>,
-        accounts: Arc<AccountsReader>,
-        probes: Arc<Probes>,
-        jobs: Arc<Jobs>,
+        context: &Arc<Context>,
+        links: &Arc<Links>,
+        own_account: &Arc<OwnAccount>,
+        accounts: &Arc<AccountsReader>,
+        probes: &Arc<Probes>,
+        jobs: &Arc<Jobs>,
     ) -> Provision {
         Provision {
-            context,
-            links,
-            own_account,
-            accounts,
-            probes,
-            jobs,
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            own_account: Arc::clone(own_account),
+            accounts: Arc::clone(accounts),
+            probes: Arc::clone(probes),
+            jobs: Arc::clone(jobs),
         }
     }
 }
@@ -67,18 +67,18 @@ pub(crate) struct Rejoin {
 
 impl Rejoin {
     pub(crate) fn new(
-        context: Arc<Context>,
-        links: Arc<Links>,
-        probes: Arc<Probes>,
-        provision: Arc<Provision>,
-        jobs: Arc<Jobs>,
+        context: &Arc<Context>,
+        links: &Arc<Links>,
+        probes: &Arc<Probes>,
+        provision: &Arc<Provision>,
+        jobs: &Arc<Jobs>,
     ) -> Rejoin {
         Rejoin {
-            context,
-            links,
-            probes,
-            provision,
-            jobs,
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            probes: Arc::clone(probes),
+            provision: Arc::clone(provision),
+            jobs: Arc::clone(jobs),
         }
     }
 }

@@ -72,20 +72,20 @@ pub(crate) struct Resharding {
 
 impl Resharding {
     pub(crate) fn new(
-        context: Arc<Context>,
-        links: Arc<Links>,
-        background: Arc<Background>,
-        election: Arc<Election>,
-        peers: Arc<PeerRouters>,
-        sharding: Arc<ShardedTables>,
+        context: &Arc<Context>,
+        links: &Arc<Links>,
+        background: &Arc<Background>,
+        election: &Arc<Election>,
+        peers: &Arc<PeerRouters>,
+        sharding: &Arc<ShardedTables>,
     ) -> Resharding {
         Resharding {
-            context,
-            links,
-            background,
-            election,
-            peers,
-            sharding,
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            background: Arc::clone(background),
+            election: Arc::clone(election),
+            peers: Arc::clone(peers),
+            sharding: Arc::clone(sharding),
         }
     }
 }

@@ -82,14 +82,14 @@ pub(crate) struct ClientWrites {
 
 impl ClientWrites {
     pub(crate) fn new(
-        context: Arc<Context>,
-        election: Arc<Election>,
-        peers: Arc<PeerRouters>,
+        context: &Arc<Context>,
+        election: &Arc<Election>,
+        peers: &Arc<PeerRouters>,
     ) -> ClientWrites {
         ClientWrites {
-            context,
-            election,
-            peers,
+            context: Arc::clone(context),
+            election: Arc::clone(election),
+            peers: Arc::clone(peers),
         }
     }
 }

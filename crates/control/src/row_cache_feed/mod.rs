@@ -50,8 +50,11 @@ pub(crate) struct RowCacheFeed {
 }
 
 impl RowCacheFeed {
-    pub(crate) fn new(context: Arc<Context>, links: Arc<Links>) -> RowCacheFeed {
-        RowCacheFeed { context, links }
+    pub(crate) fn new(context: &Arc<Context>, links: &Arc<Links>) -> RowCacheFeed {
+        RowCacheFeed {
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+        }
     }
 }
 

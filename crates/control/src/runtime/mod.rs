@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::commander::{Commander, Queues, Request};
+use crate::commands::dispatch::Commands;
 use crate::commands::{Call, CommandError, Table};
 use crate::context::Context;
 use crate::context::supervision::{Queue, caught};
@@ -61,6 +62,7 @@ pub struct Counters {
 pub struct Control {
     context: Arc<Context>,
     parts: Parts,
+    commands: Arc<Commands>,
     commander: Commander,
     jobs: Arc<Jobs>,
     /// Taken by `run`.
@@ -88,11 +90,13 @@ impl Control {
         context.begin_with_version().await?;
         let jobs = Arc::new(Jobs::new());
         let parts = Parts::new(&context, &commander, &jobs);
+        let commands = Arc::new(parts.commands(&context, &commander, &jobs));
         parts.election.join_the_others().await?;
         context.publish();
         Ok(Arc::new(Control {
             context,
             parts,
+            commands,
             commander,
             jobs,
             queues: Mutex::new(Some(queues)),
@@ -181,8 +185,8 @@ impl Control {
 
     pub(crate) async fn serve(self: Arc<Self>, request: Request) {
         match request {
-            Request::Command(call, reply) => reply(self.parts.commands.execute_once(call).await),
-            Request::Read(call, reply) => self.parts.commands.read_for(call, reply).await,
+            Request::Command(call, reply) => reply(self.commands.execute_once(call).await),
+            Request::Read(call, reply) => self.commands.read_for(call, reply).await,
             Request::Sessions(reply) => reply(self.parts.peers.sessions_elsewhere().await),
             Request::Kill(kill, reply) => reply(self.parts.peers.kill_elsewhere(&kill).await),
             Request::Permit(account, limit, reply) => {
@@ -243,7 +247,7 @@ impl Control {
 
     /// Carries one command out. Commands that change the farm wait for each other.
     pub async fn execute(&self, call: Call) -> Result<Table, CommandError> {
-        self.parts.commands.execute(call).await
+        self.commands.execute(call).await
     }
 
     /// All routers that live, by slot. One that is alone is in slot 0.
@@ -320,7 +324,7 @@ impl Control {
 
     /// What rules name and the farm does not have, for people; empty when there is nothing.
     pub fn unknown_in_rules(&self) -> String {
-        self.parts.commands.config.unknown_in_rules()
+        self.commands.config.unknown_in_rules()
     }
 
     /// Transactions over several groups, for sessions.

@@ -44,6 +44,8 @@ use crate::txn_recovery::sequence::Sequences;
 /// The parts that have loops, or that are asked from outside.
 pub(crate) struct Parts {
     pub(crate) links: Arc<Links>,
+    pub(crate) background: Arc<Background>,
+    pub(crate) own_account: Arc<OwnAccount>,
     pub(crate) accounts: Arc<AccountsReader>,
     pub(crate) election: Arc<Election>,
     pub(crate) peers: Arc<PeerRouters>,
@@ -61,167 +63,60 @@ pub(crate) struct Parts {
     pub(crate) failover: Arc<FailoverDrivers>,
     pub(crate) follower: Arc<StoreFollower>,
     pub(crate) reshard: Arc<Resharding>,
-    pub(crate) commands: Arc<Commands>,
 }
 
 impl Parts {
     pub(crate) fn new(context: &Arc<Context>, commander: &Commander, jobs: &Arc<Jobs>) -> Parts {
-        let links = Arc::new(Links::new(Arc::clone(context)));
-        let background = Arc::new(Background::new(Arc::clone(context)));
-        let own_account = Arc::new(OwnAccount::new(
-            Arc::clone(context),
-            Arc::clone(&links),
-            Arc::clone(&context.privileges),
-        ));
-        let accounts = Arc::new(AccountsReader::new(Arc::clone(context), Arc::clone(&links)));
-        let election = Arc::new(Election::new(
-            Arc::clone(context),
-            commander.clone(),
-            Arc::clone(commander.crossings()),
-        ));
-        let peers = Arc::new(PeerRouters::new(
-            Arc::clone(context),
-            Arc::clone(&background),
-            Arc::clone(&election),
-        ));
+        let crossings = commander.crossings();
+        let links = Arc::new(Links::new(context));
+        let background = Arc::new(Background::new(context));
+        let own_account = Arc::new(OwnAccount::new(context, &links, &context.privileges));
+        let accounts = Arc::new(AccountsReader::new(context, &links));
+        let election = Arc::new(Election::new(context, commander.clone(), crossings));
+        let peers = Arc::new(PeerRouters::new(context, &background, &election));
         let permits = Arc::new(PermitShares::new(
-            Arc::clone(context),
-            Arc::clone(&election),
-            Arc::clone(&peers),
+            context,
+            &election,
+            &peers,
             commander.clone(),
         ));
-        let client_writes = Arc::new(ClientWrites::new(
-            Arc::clone(context),
-            Arc::clone(&election),
-            Arc::clone(&peers),
-        ));
-        let sharding = Arc::new(ShardedTables::new(
-            Arc::clone(context),
-            Arc::clone(&links),
-            Arc::clone(&context.tables),
-        ));
-        let probes = Arc::new(Probes::new(
-            Arc::clone(context),
-            Arc::clone(&links),
-            Arc::clone(&own_account),
-        ));
-        let heartbeats = Arc::new(Heartbeats::new(Arc::clone(context), Arc::clone(&links)));
-        let lost_writes = Arc::new(LostWrites::new(Arc::clone(context), Arc::clone(&links)));
-        let txn_recovery = Arc::new(TxnRecovery::new(
-            Arc::clone(context),
-            Arc::clone(&links),
-            Arc::clone(commander.crossings()),
-        ));
-        let sequences = Arc::new(Sequences::new(
-            Arc::clone(context),
-            Arc::clone(&links),
-            Arc::clone(&txn_recovery),
-        ));
-        let row_cache_feed = Arc::new(RowCacheFeed::new(Arc::clone(context), Arc::clone(&links)));
+        let client_writes = Arc::new(ClientWrites::new(context, &election, &peers));
+        let sharding = Arc::new(ShardedTables::new(context, &links, &context.tables));
+        let probes = Arc::new(Probes::new(context, &links, &own_account));
+        let heartbeats = Arc::new(Heartbeats::new(context, &links));
+        let lost_writes = Arc::new(LostWrites::new(context, &links));
+        let txn_recovery = Arc::new(TxnRecovery::new(context, &links, crossings));
+        let sequences = Arc::new(Sequences::new(context, &links, &txn_recovery));
+        let row_cache_feed = Arc::new(RowCacheFeed::new(context, &links));
         let provision = Arc::new(Provision::new(
-            Arc::clone(context),
-            Arc::clone(&links),
-            Arc::clone(&own_account),
-            Arc::clone(&accounts),
-            Arc::clone(&probes),
-            Arc::clone(jobs),
+            context,
+            &links,
+            &own_account,
+            &accounts,
+            &probes,
+            jobs,
         ));
-        let rejoin = Arc::new(Rejoin::new(
-            Arc::clone(context),
-            Arc::clone(&links),
-            Arc::clone(&probes),
-            Arc::clone(&provision),
-            Arc::clone(jobs),
-        ));
+        let rejoin = Arc::new(Rejoin::new(context, &links, &probes, &provision, jobs));
         let failover = Arc::new(FailoverDrivers::new(
-            Arc::clone(context),
-            Arc::clone(&links),
-            Arc::clone(&background),
-            Arc::clone(&probes),
-            Arc::clone(&rejoin),
+            context,
+            &links,
+            &background,
+            &probes,
+            &rejoin,
         ));
-        let follower = Arc::new(StoreFollower::new(
-            Arc::clone(context),
-            Arc::clone(&election),
-            Arc::clone(&failover),
-        ));
+        let follower = Arc::new(StoreFollower::new(context, &election, &failover));
         let reshard = Arc::new(Resharding::new(
-            Arc::clone(context),
-            Arc::clone(&links),
-            Arc::clone(&background),
-            Arc::clone(&election),
-            Arc::clone(&peers),
-            Arc::clone(&sharding),
+            context,
+            &links,
+            &background,
+            &election,
+            &peers,
+            &sharding,
         ));
-        let config = Arc::new(ConfigCommands::new(Arc::clone(context), Arc::clone(&links)));
-        let dumps = Arc::new(DumpCommands::new(Arc::clone(context)));
-        let groups = Arc::new(GroupCommands::new(
-            Arc::clone(context),
-            Arc::clone(&links),
-            Arc::clone(&provision),
-        ));
-        let inspect = Arc::new(InspectCommands::new(
-            Arc::clone(context),
-            Arc::clone(&background),
-            Arc::clone(&own_account),
-            Arc::clone(&peers),
-            Arc::clone(&context.privileges),
-        ));
-        let moves = Arc::new(JobCommands::new(
-            Arc::clone(context),
-            Arc::clone(&reshard),
-            Arc::clone(jobs),
-        ));
-        let kv = Arc::new(KvCommands::new(Arc::clone(context), Arc::clone(&sharding)));
-        let routers = Arc::new(RouterCommands::new(
-            Arc::clone(context),
-            Arc::clone(&election),
-        ));
-        let servers = Arc::new(ServerCommands::new(
-            Arc::clone(context),
-            Arc::clone(&links),
-            Arc::clone(&provision),
-        ));
-        let maps = Arc::new(ShardingCommands::new(
-            Arc::clone(context),
-            Arc::clone(&sharding),
-            Arc::clone(&reshard),
-            Arc::clone(&inspect),
-        ));
-        let transactions = Arc::new(TransactionCommands::new(
-            Arc::clone(context),
-            Arc::clone(&txn_recovery),
-            Arc::clone(commander.crossings()),
-        ));
-        let threats = Arc::new(ThreatCommands::new(
-            Arc::clone(context),
-            Arc::clone(&links),
-            Arc::clone(&own_account),
-            Arc::clone(&probes),
-            Arc::clone(&failover),
-        ));
-        let commands = Arc::new(Commands {
-            context: Arc::clone(context),
-            background: Arc::clone(&background),
-            election: Arc::clone(&election),
-            peers: Arc::clone(&peers),
-            permits: Arc::clone(&permits),
-            client_writes: Arc::clone(&client_writes),
-            reshard: Arc::clone(&reshard),
-            config,
-            dumps,
-            groups,
-            inspect,
-            moves,
-            kv,
-            routers,
-            servers,
-            maps,
-            transactions,
-            threats,
-        });
         Parts {
             links,
+            background,
+            own_account,
             accounts,
             election,
             peers,
@@ -239,7 +134,68 @@ impl Parts {
             failover,
             follower,
             reshard,
-            commands,
+        }
+    }
+
+    /// The commands, over these parts.
+    pub(crate) fn commands(
+        &self,
+        context: &Arc<Context>,
+        commander: &Commander,
+        jobs: &Arc<Jobs>,
+    ) -> Commands {
+        let crossings = commander.crossings();
+        let config = Arc::new(ConfigCommands::new(context, &self.links));
+        let dumps = Arc::new(DumpCommands::new(context));
+        let groups = Arc::new(GroupCommands::new(context, &self.links, &self.provision));
+        let inspect = Arc::new(InspectCommands::new(
+            context,
+            &self.background,
+            &self.own_account,
+            &self.peers,
+            &context.privileges,
+        ));
+        let moves = Arc::new(JobCommands::new(context, &self.reshard, jobs));
+        let kv = Arc::new(KvCommands::new(context, &self.sharding));
+        let routers = Arc::new(RouterCommands::new(context, &self.election));
+        let servers = Arc::new(ServerCommands::new(context, &self.links, &self.provision));
+        let maps = Arc::new(ShardingCommands::new(
+            context,
+            &self.sharding,
+            &self.reshard,
+            &inspect,
+        ));
+        let transactions = Arc::new(TransactionCommands::new(
+            context,
+            &self.txn_recovery,
+            crossings,
+        ));
+        let threats = Arc::new(ThreatCommands::new(
+            context,
+            &self.links,
+            &self.own_account,
+            &self.probes,
+            &self.failover,
+        ));
+        Commands {
+            context: Arc::clone(context),
+            background: Arc::clone(&self.background),
+            election: Arc::clone(&self.election),
+            peers: Arc::clone(&self.peers),
+            permits: Arc::clone(&self.permits),
+            client_writes: Arc::clone(&self.client_writes),
+            reshard: Arc::clone(&self.reshard),
+            config,
+            dumps,
+            groups,
+            inspect,
+            moves,
+            kv,
+            routers,
+            servers,
+            maps,
+            transactions,
+            threats,
         }
     }
 }

@@ -30,14 +30,14 @@ pub(crate) struct ShardedTables {
 
 impl ShardedTables {
     pub(crate) fn new(
-        context: Arc<Context>,
-        links: Arc<Links>,
-        tables: Arc<Tables>,
+        context: &Arc<Context>,
+        links: &Arc<Links>,
+        tables: &Arc<Tables>,
     ) -> ShardedTables {
         ShardedTables {
-            context,
-            links,
-            tables,
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            tables: Arc::clone(tables),
         }
     }
 }

@@ -52,8 +52,11 @@ pub(crate) struct LostWrites {
 }
 
 impl LostWrites {
-    pub(crate) fn new(context: Arc<Context>, links: Arc<Links>) -> LostWrites {
-        LostWrites { context, links }
+    pub(crate) fn new(context: &Arc<Context>, links: &Arc<Links>) -> LostWrites {
+        LostWrites {
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+        }
     }
 }
 

@@ -45,14 +45,14 @@ pub(crate) struct TxnRecovery {
 
 impl TxnRecovery {
     pub(crate) fn new(
-        context: Arc<Context>,
-        links: Arc<Links>,
-        crossings: Arc<Crossings>,
+        context: &Arc<Context>,
+        links: &Arc<Links>,
+        crossings: &Arc<Crossings>,
     ) -> TxnRecovery {
         TxnRecovery {
-            context,
-            links,
-            crossings,
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            crossings: Arc::clone(crossings),
         }
     }
 }

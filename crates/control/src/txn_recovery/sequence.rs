@@ -34,14 +34,14 @@ pub(crate) struct Sequences {
 
 impl Sequences {
     pub(crate) fn new(
-        context: Arc<Context>,
-        links: Arc<Links>,
-        txn_recovery: Arc<TxnRecovery>,
+        context: &Arc<Context>,
+        links: &Arc<Links>,
+        txn_recovery: &Arc<TxnRecovery>,
     ) -> Sequences {
         Sequences {
-            context,
-            links,
-            txn_recovery,
+            context: Arc::clone(context),
+            links: Arc::clone(links),
+            txn_recovery: Arc::clone(txn_recovery),
         }
     }
 }
