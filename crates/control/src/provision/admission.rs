@@ -104,17 +104,14 @@ impl Provision {
         let observation = engine::probe(&mut link, false, newcomer.timeout_ms).await?;
         // Known before the snapshot shows the server, so that it serves from the first moment.
         self.probes.answered(id, observation);
-        self.context
-            .commit_as(&newcomer.author, transaction)
-            .await?;
+        context.commit_as(&newcomer.author, transaction).await?;
         if !newcomer.update_only {
             self.links.apply_acks(&newcomer.group).await?;
         }
         if !advice.is_empty() {
             let detail = format!("{} should be told: {}", record.address(), advice.join("; "));
             let event = Event::now("settings_advised", &record.group, detail);
-            self.context
-                .happened(event.of(&record.uuid, record.address()));
+            context.happened(event.of(&record.uuid, record.address()));
         }
         Ok(Admitted::Member(record.uuid))
     }
