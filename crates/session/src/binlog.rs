@@ -79,9 +79,7 @@ impl Session {
         };
         count(&self.core.counters.statements);
         let connection = held.lease.connection_mut();
-        self.handle
-            .running
-            .set(Some((connection.server, connection.thread_id)));
+        self.handle.running.set(Some((connection.server, connection.thread_id)));
         let mut moved = Ok(());
         if user_variables::variables_differ(
             &self.handle,

@@ -76,8 +76,7 @@ impl Session {
 
     /// COM_FIELD_LIST.
     pub(crate) async fn field_list(&mut self) -> Result<(), End> {
-        self.run_command(Shape::command(), Job::Frame(Expect::Columns))
-            .await
+        self.run_command(Shape::command(), Job::Frame(Expect::Columns)).await
     }
 
     /// Commands that the primary answers as they are.
@@ -137,9 +136,7 @@ impl Session {
                 Rc::new(state),
             );
         }
-        self.client
-            .ok(session::status_now(&self.variables, &self.transaction))
-            .await
+        self.client.ok(session::status_now(&self.variables, &self.transaction)).await
     }
 
     /// Ends what belongs to the session so far. A held connection is renewed first, so that its locks
@@ -183,10 +180,7 @@ impl Session {
         let payload = self.client.payload()[1..].to_vec();
         let Ok(change) = ChangeUser::decode(&payload, self.client.capabilities) else {
             let details = "COM_CHANGE_USER";
-            return Err(self
-                .client
-                .refuse(&error::MALFORMED_PACKET, &[details])
-                .await);
+            return Err(self.client.refuse(&error::MALFORMED_PACKET, &[details]).await);
         };
         self.forget_everything().await;
         let stays = self.variables.mode.dialect == Dialect::MariaDb;
@@ -271,13 +265,8 @@ impl Session {
             Engine::MySql => format!("{OF_MYSQL} = {id}"),
         };
         let (user, variables) = (&self.user, &self.variables);
-        let asked = rights::ask_table(
-            &self.core,
-            user,
-            variables,
-            &mut self.connections,
-            ask.as_bytes(),
-        );
+        let asked =
+            rights::ask_table(&self.core, user, variables, &mut self.connections, ask.as_bytes());
         let asked = asked.await.unwrap_or_default();
         let mut cells = asked.rows.into_iter().flatten().flatten();
         let (Some(charset), Some(collation)) = (cells.next(), cells.next()) else {
@@ -295,13 +284,7 @@ impl Session {
             state = state.with_variable(name, &charset);
         }
         let state = Rc::new(state.with_variable("collation_connection", &collation));
-        session::set_state(
-            &self.core,
-            &self.handle,
-            &self.user,
-            &mut self.variables,
-            state,
-        );
+        session::set_state(&self.core, &self.handle, &self.user, &mut self.variables, state);
         Ok(())
     }
 
@@ -321,9 +304,7 @@ impl Session {
         self.user.identity.berth = Some(berth);
         session::set_pass(&self.core, &self.handle, &mut self.user, pass);
         promises::renew_promises(&self.core, &self.user, &mut self.promises);
-        self.transaction.writes = self
-            .core
-            .writes_of(&self.user.identity, self.user.peer.ip());
+        self.transaction.writes = self.core.writes_of(&self.user.identity, self.user.peer.ip());
     }
 
     /// COM_SET_OPTION: several statements in one text, allowed (0) or not (1).
@@ -335,20 +316,11 @@ impl Session {
         };
         let mut profile = self.user.identity.pass.profile().clone();
         profile.flags.set(Capabilities::MULTI_STATEMENTS, allowed);
-        session::set_pass(
-            &self.core,
-            &self.handle,
-            &mut self.user,
-            self.core.pools.pass(profile),
-        );
+        session::set_pass(&self.core, &self.handle, &mut self.user, self.core.pools.pass(profile));
         if self.connections.current.held.is_none() {
-            return self
-                .client
-                .eof(session::status_now(&self.variables, &self.transaction))
-                .await;
+            return self.client.eof(session::status_now(&self.variables, &self.transaction)).await;
         }
-        self.run_command(Shape::command(), Job::Frame(Expect::Rows))
-            .await?;
+        self.run_command(Shape::command(), Job::Frame(Expect::Rows)).await?;
         if let Some(held) = &mut self.connections.current.held {
             // The connection differs now from what its pool holds, and no reset changes that.
             held.pins |= Pins::VARIABLE;
@@ -368,10 +340,7 @@ async fn take_server_charsets(
 ) {
     let mut state = SessionState::new(variables.state.database());
     let pass = &user.identity.pass;
-    if let Ok(mut lease) = core
-        .take_from_primary(HOME, pass, &variables.state, false)
-        .await
-    {
+    if let Ok(mut lease) = core.take_from_primary(HOME, pass, &variables.state, false).await {
         let asking = lease.connection_mut().ask_reset_state(state.database());
         if let Ok(asked) = asking.await {
             state = asked;

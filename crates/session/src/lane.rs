@@ -137,11 +137,8 @@ impl Lane {
     fn of(core: &Rc<Core>, profile: Profile) -> io::Result<Lane> {
         let (near, far) = Sock::pair()?;
         core.heed_settings();
-        let mut client = Client::new(
-            Channel::new(near),
-            transcript::BYTES_MAX,
-            core.shared.live.memory(),
-        );
+        let mut client =
+            Client::new(Channel::new(near), transcript::BYTES_MAX, core.shared.live.memory());
         client.capabilities = LANE;
         let identity = Identity {
             pass: core.pools.pass(profile),
@@ -281,24 +278,15 @@ impl Lane {
     /// What it has written so far, for [`Lane::must_see`] of others.
     pub fn written(&self) -> Vec<Written> {
         let session = &self.session;
-        let here = (
-            session.connections.current.group,
-            &session.connections.current.seen,
-        );
-        let others = session
-            .connections
-            .others
-            .iter()
-            .map(|seat| (seat.group, &seat.seen));
+        let here = (session.connections.current.group, &session.connections.current.seen);
+        let others = session.connections.others.iter().map(|seat| (seat.group, &seat.seen));
         let all = std::iter::once(here).chain(others);
         let written = all.map(|(seat, seen)| Written {
             seat,
             position: seen.floor.as_deref().cloned(),
             more: seen.unproved || seen.unlogged,
         });
-        written
-            .filter(|one| one.position.is_some() || one.more)
-            .collect()
+        written.filter(|one| one.position.is_some() || one.more).collect()
     }
 
     /// Its reads at the level of a session have what others wrote from now on.
@@ -326,12 +314,7 @@ impl Lane {
     pub fn served_by(&self) -> Option<ServerId> {
         let session = &self.session;
         match session.promises.counts {
-            true => session
-                .connections
-                .current
-                .seen
-                .last_read
-                .map(|read| read.server),
+            true => session.connections.current.seen.last_read.map(|read| read.server),
             false => {
                 let snapshot = session.core.snapshot();
                 let group = session.connections.group(&snapshot)?;

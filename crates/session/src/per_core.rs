@@ -323,8 +323,7 @@ impl Core {
         self.version.set(version);
         self.settings.set(in_force.settings);
         let cores = self.shared.counters.len();
-        self.pools
-            .set_limits(in_force.settings.pool.share(self.index, cores));
+        self.pools.set_limits(in_force.settings.pool.share(self.index, cores));
         let mut balance = self.balance.borrow_mut();
         balance.set_preferences(in_force.preferences.clone());
     }
@@ -342,10 +341,7 @@ impl Core {
 
     /// An empty buffer of [`BUFFER_BYTES`] for one statement's replies.
     pub(crate) fn take_buffer(&self) -> Vec<u8> {
-        self.buffers
-            .borrow_mut()
-            .pop()
-            .unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+        self.buffers.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
 
     /// Takes a buffer back.
@@ -466,9 +462,7 @@ impl Core {
         counters.pool_waiting.store(usage.waiting as u64, Relaxed);
         counters.pool_opened.store(usage.opened.opened(), Relaxed);
         counters.connections_cut.store(usage.ended, Relaxed);
-        counters
-            .variables_refused
-            .store(usage.variables_refused, Relaxed);
+        counters.variables_refused.store(usage.variables_refused, Relaxed);
         publish_openings(counters, &usage.opened);
         let handles = self.handles.borrow();
         let holds = || handles.values().filter_map(|handle| handle.holds.get());
@@ -478,9 +472,7 @@ impl Core {
         counters.sessions_pinned_now.store(pinned as u64, Relaxed);
         counters.transactions_now.store(open as u64, Relaxed);
         let streams = handles.values().filter(|handle| handle.streams.get());
-        counters
-            .binlog_streams_now
-            .store(streams.count() as u64, Relaxed);
+        counters.binlog_streams_now.store(streams.count() as u64, Relaxed);
     }
 
     /// Ends every session in time: one that reads a binlog at once, one that keeps a connection after

@@ -33,13 +33,7 @@ impl Session {
             return Ok(());
         }
         if shape.facts.contains(Facts::CONNECTION_ID) {
-            identify(
-                &self.core,
-                &self.handle,
-                &mut self.client,
-                &self.variables,
-                &mut shape,
-            );
+            identify(&self.core, &self.handle, &mut self.client, &self.variables, &mut shape);
         }
         self.run_query(shape).await
     }
@@ -282,9 +276,7 @@ mod tests {
     #[test]
     fn questions_of_drivers_write_nothing() {
         let asks = |text: &str| is_question(text.as_bytes(), Verb::Select, Facts::SYSTEM_VARIABLE);
-        assert!(asks(
-            "SELECT @@session.auto_increment_increment AS a, @@sql_mode"
-        ));
+        assert!(asks("SELECT @@session.auto_increment_increment AS a, @@sql_mode"));
         assert!(asks("SELECT @@a, CONNECTION_ID(), Last_Insert_Id ()"));
         assert!(!asks("SELECT @@a, f()"));
         assert!(!asks("SELECT @@a, d.version()"));
@@ -292,10 +284,6 @@ mod tests {
         // A stored function of this name is called so.
         assert!(!asks("SELECT @@a, count (1)") && asks("SELECT @@a, count(1)"));
         let facts = Facts::SYSTEM_VARIABLE | Facts::LOCKING_READ;
-        assert!(!is_question(
-            b"SELECT a FROM t FOR UPDATE",
-            Verb::Select,
-            facts
-        ));
+        assert!(!is_question(b"SELECT a FROM t FOR UPDATE", Verb::Select, facts));
     }
 }

@@ -82,11 +82,7 @@ pub struct ScratchServer {
 /// The password stays out of logs.
 impl fmt::Debug for ScratchServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "ScratchServer({}@{}:{})",
-            self.user, self.host, self.port
-        )
+        write!(f, "ScratchServer({}@{}:{})", self.user, self.host, self.port)
     }
 }
 

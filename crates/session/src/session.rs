@@ -294,12 +294,7 @@ impl Session {
 
     /// Notes for others whether the session keeps a connection, and why.
     pub(crate) fn note_hold(&self) {
-        stint::end_stint(
-            &self.handle,
-            &self.variables,
-            &self.connections,
-            &self.transaction,
-        );
+        stint::end_stint(&self.handle, &self.variables, &self.connections, &self.transaction);
         let hold = self.connections.current.held.as_ref().map(|held| {
             let connection = held.lease.connection();
             Hold {
@@ -318,10 +313,7 @@ impl Session {
     /// One command. The rare ones are boxed, so that an idle session is small.
     pub(crate) async fn command(&mut self) -> Result<(), End> {
         let Some(&byte) = self.client.payload().first() else {
-            return Err(self
-                .client
-                .refuse(&error::MALFORMED_PACKET, &["an empty command"])
-                .await);
+            return Err(self.client.refuse(&error::MALFORMED_PACKET, &["an empty command"]).await);
         };
         self.handle.command.set(byte);
         if self.promises.version != self.core.heed_settings() {
@@ -339,9 +331,7 @@ impl Session {
             Ok(Command::StmtFetch) => Box::pin(self.fetch()).await,
             Ok(Command::Quit) => Err(End::Quit),
             Ok(Command::Ping) => {
-                self.client
-                    .ok(status_now(&self.variables, &self.transaction))
-                    .await
+                self.client.ok(status_now(&self.variables, &self.transaction)).await
             }
             Ok(Command::InitDb) => Box::pin(self.init_db()).await,
             Ok(Command::FieldList) => Box::pin(self.field_list()).await,
@@ -378,12 +368,7 @@ fn vouch(user: &SessionUser, client: &Client, variables: &SessionVariables) -> V
 /// The command is one by which pools ask whether a connection is good.
 fn is_check(client: &Client) -> bool {
     let command = client.payload().first().copied().map(Command::try_from);
-    matches!(
-        command,
-        Some(Ok(Command::Ping
-            | Command::ResetConnection
-            | Command::ChangeUser))
-    )
+    matches!(command, Some(Ok(Command::Ping | Command::ResetConnection | Command::ChangeUser)))
 }
 
 /// The end from outside: the answer to a command that the client has sent. Who waits for none

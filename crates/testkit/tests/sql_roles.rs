@@ -163,7 +163,7 @@ fn rights(server: &Server, door: Option<&Door>, user: &str) -> Vec<String> {
     let mut client = login(user);
     let mut said = vec![client.value("SELECT CURRENT_ROLE()")];
     let victims = ["plain", "power"];
-    let mut others = victims.map(|victim| login(victim));
+    let mut others = victims.map(login);
     let shown = client.rows("SHOW PROCESSLIST");
     let sees = shown.iter().any(|row| row[1].as_deref() == Some("plain"));
     said.push(format!("sees: {sees}"));

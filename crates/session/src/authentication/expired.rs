@@ -33,9 +33,7 @@ impl Session {
             }
             Command::Quit => Err(End::Quit),
             Command::Ping => {
-                self.client
-                    .ok(session::status_now(&self.variables, &self.transaction))
-                    .await
+                self.client.ok(session::status_now(&self.variables, &self.transaction)).await
             }
             Command::StmtPrepare => self.prepare().await,
             Command::StmtExecute => self.execute().await,

@@ -114,10 +114,7 @@ impl Core {
         }
         let admission = self.authenticate(client, peer, claim).await?;
         let process = login.attributes.and_then(process_of);
-        let database = login
-            .database
-            .filter(|name| !name.is_empty())
-            .map(<[u8]>::to_vec);
+        let database = login.database.filter(|name| !name.is_empty()).map(<[u8]>::to_vec);
         Ok(Identity {
             pass: self.pools.pass(admission.profile),
             database,
@@ -175,9 +172,7 @@ impl Core {
         };
         let mut out = Vec::with_capacity(128);
         client.sequence = 0;
-        packet::write_with(&mut out, &mut client.sequence, |payload| {
-            greeting.encode(payload)
-        });
+        packet::write_with(&mut out, &mut client.sequence, |payload| greeting.encode(payload));
         client.say(out).await?;
         Ok((offered | Capabilities::LONG_PASSWORD, plugin))
     }
@@ -221,9 +216,7 @@ impl Client {
     /// Says a part of a plugin's conversation.
     pub async fn more(&mut self, data: &[u8]) -> Result<(), End> {
         let mut out = Vec::with_capacity(data.len() + 8);
-        packet::write_with(&mut out, &mut self.sequence, |payload| {
-            AuthMore(data).encode(payload)
-        });
+        packet::write_with(&mut out, &mut self.sequence, |payload| AuthMore(data).encode(payload));
         self.say(out).await
     }
 

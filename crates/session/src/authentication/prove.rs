@@ -101,10 +101,7 @@ impl Proof {
     pub(crate) fn unspeakable(way: &AuthPlugin) -> Proof {
         Proof::Unspeakable(match way {
             AuthPlugin::Factors(plugins) => (&error::SEVERAL_FACTORS, vec![plugins.to_string()]),
-            way => (
-                &error::AUTH_PLUGIN_UNSUPPORTED,
-                vec![plugin_of(way).to_owned()],
-            ),
+            way => (&error::AUTH_PLUGIN_UNSUPPORTED, vec![plugin_of(way).to_owned()]),
         })
     }
 }
@@ -186,10 +183,7 @@ impl Core {
             return Ok(Verdict::Refused(refused));
         }
         let connections_max = self.settings().user_connections_max;
-        let taken = self
-            .shared
-            .berths
-            .take(account, connections_max, &*self.shared.peers);
+        let taken = self.shared.berths.take(account, connections_max, &*self.shared.peers);
         let berth = match taken.await {
             Ok(berth) => berth,
             Err(full) => return Ok(Verdict::Refused(full)),
@@ -249,10 +243,7 @@ impl Core {
         let mut ways: Vec<&AuthPlugin> = account.ways.iter().collect();
         ways.sort_by_key(|way| {
             let same = plugin_of(way).as_bytes() == claim.offer.plugin;
-            (
-                !same,
-                !(same && self.is_remembered(&claim.offer, account, way)),
-            )
+            (!same, !(same && self.is_remembered(&claim.offer, account, way)))
         });
         let mut worst = (Proof::Wrong, AuthPlugin::Native(None));
         let mut any_wrong = false;
@@ -327,9 +318,7 @@ impl Core {
             }
             (way, None) => return Ok(Proof::unspeakable(way)),
         };
-        Ok(right.map_or(Proof::Wrong, |known| {
-            Proof::Right(Credential::Password(known))
-        }))
+        Ok(right.map_or(Proof::Wrong, |known| Proof::Right(Credential::Password(known))))
     }
 
     /// Says in the log, once for each account, why nobody comes in by it.
@@ -338,10 +327,7 @@ impl Core {
             let details: Vec<&str> = details.iter().map(String::as_str).collect();
             let (user, host) = (&account.user, &account.host);
             let text = error.text(&details);
-            tracing::warn!(
-                "clients of '{user}'@'{host}' are refused: {text} {}",
-                error.cure
-            );
+            tracing::warn!("clients of '{user}'@'{host}' are refused: {text} {}", error.cure);
         }
     }
 

@@ -50,8 +50,7 @@ impl Client {
     pub(crate) async fn error_text(&mut self, error: &ClientError, text: &str) -> Result<(), End> {
         let mut state = [b' '; 5];
         state.copy_from_slice(error.sqlstate.as_bytes());
-        self.server_error(error.number, state, text.as_bytes())
-            .await
+        self.server_error(error.number, state, text.as_bytes()).await
     }
 
     /// Sends an error that a server gave to Heddle on the client's behalf.
@@ -81,10 +80,8 @@ impl Client {
         rows: &[Vec<Option<Vec<u8>>>],
         status: Status,
     ) -> Result<(), End> {
-        let columns: Vec<(&str, ColumnKind)> = columns
-            .iter()
-            .map(|name| (*name, ColumnKind::VarString))
-            .collect();
+        let columns: Vec<(&str, ColumnKind)> =
+            columns.iter().map(|name| (*name, ColumnKind::VarString)).collect();
         self.typed_rows(&columns, rows, status).await
     }
 
@@ -97,14 +94,7 @@ impl Client {
     ) -> Result<(), End> {
         let mut out = Vec::with_capacity(256);
         let capabilities = self.capabilities;
-        write_text_result(
-            &mut out,
-            &mut self.sequence,
-            columns,
-            rows,
-            status,
-            capabilities,
-        );
+        write_text_result(&mut out, &mut self.sequence, columns, rows, status, capabilities);
         self.say(out).await
     }
 

@@ -176,8 +176,7 @@ impl Client {
     pub fn start_compression(&mut self) {
         if let Some(algorithm) = self.compression {
             self.sock.compress(Packing::new(algorithm, Side::Server));
-            self.sock
-                .keep_within(self.reservation.another(Purpose::Packets));
+            self.sock.keep_within(self.reservation.another(Purpose::Packets));
         }
     }
 

@@ -47,8 +47,7 @@ impl Client {
     ) -> Result<(), End> {
         match error {
             PoolError::WaitTimeout { waited_ms } => {
-                self.error(&error::POOL_WAIT_TIMEOUT, &[&waited_ms.to_string()])
-                    .await
+                self.error(&error::POOL_WAIT_TIMEOUT, &[&waited_ms.to_string()]).await
             }
             PoolError::Connection(ConnectionError::Refused {
                 number,
@@ -64,11 +63,7 @@ impl Client {
             PoolError::Connection(cause) => {
                 let server = format!("{}:{}", target.host, target.port);
                 tracing::debug!(server, %cause, "server unreachable");
-                self.error(
-                    &error::SERVER_UNREACHABLE,
-                    &[&format!("{server} ({cause})")],
-                )
-                .await
+                self.error(&error::SERVER_UNREACHABLE, &[&format!("{server} ({cause})")]).await
             }
         }
     }

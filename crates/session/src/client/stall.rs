@@ -82,10 +82,7 @@ impl Running {
 
     /// True once for a statement that has been running for `limit`.
     fn take_late(&self, limit: Duration) -> bool {
-        let late = self
-            .since
-            .get()
-            .is_some_and(|since| since.elapsed() >= limit);
+        let late = self.since.get().is_some_and(|since| since.elapsed() >= limit);
         if late {
             self.since.set(None);
         }

@@ -45,9 +45,7 @@ impl Session {
                 let mut pipe = Pipe { buffer, ready: 0 };
                 let expect = Expect::Results;
                 let connection = lease.connection_mut();
-                let answer = self
-                    .answer_one(connection, run, expect, true, &mut pipe)
-                    .await;
+                let answer = self.answer_one(connection, run, expect, true, &mut pipe).await;
                 self.core.give_buffer(pipe.buffer);
                 answer
             }

@@ -121,12 +121,7 @@ impl Waiting {
 /// What of the groups decides whether a statement can run, as one number.
 fn standing(snapshot: &Snapshot) -> u64 {
     let mut hasher = FxHasher::default();
-    hasher.write_u64(
-        snapshot
-            .sharding
-            .as_ref()
-            .map_or(0, |sharding| sharding.epoch),
-    );
+    hasher.write_u64(snapshot.sharding.as_ref().map_or(0, |sharding| sharding.epoch));
     for group in &snapshot.groups {
         hasher.write_u8(u8::from(group.paused));
         for server in &group.servers {
@@ -329,17 +324,15 @@ impl Core {
     pub(crate) fn primary_target(&self, seat: u32) -> Result<Target, ConnectionError> {
         let snapshot = self.shared.published.load();
         let group = group_of(&snapshot, seat);
-        let primary = group
-            .and_then(|g| g.primary())
-            .filter(|s| s.serves_writes());
+        let primary = group.and_then(|g| g.primary()).filter(|s| s.serves_writes());
         let any = || group.and_then(|g| g.servers.iter().find(|s| s.serves_reads()));
         let found = primary.or_else(any);
-        found
-            .and_then(|s| target(&snapshot, s.id, !s.serves_writes()))
-            .ok_or_else(|| ConnectionError::Broken {
+        found.and_then(|s| target(&snapshot, s.id, !s.serves_writes())).ok_or_else(|| {
+            ConnectionError::Broken {
                 operation: "choosing a server",
                 source: std::io::Error::other("no server of the group is alive"),
-            })
+            }
+        })
     }
 }
 
@@ -358,10 +351,7 @@ impl Session {
     pub(crate) async fn hold(&mut self, run: &mut Run, cause: Cause) -> Result<Turn, End> {
         let began_us = self.core.now_us();
         let limit_us = self.promises.failover_wait_ms * 1000;
-        let tended = is_tended(
-            &self.core.shared.published.load(),
-            self.connections.current.group,
-        );
+        let tended = is_tended(&self.core.shared.published.load(), self.connections.current.group);
         if run.hold.is_none() {
             if limit_us == 0 || !tended || self.core.is_draining() {
                 return Ok(Turn::Over { waited_ms: 0 });
@@ -383,16 +373,11 @@ impl Session {
         if !over {
             let handle = &self.handle;
             let seat = self.connections.current.group;
-            wake = self
-                .core
-                .wait(Some(handle), seat, hold, cause, left_us)
-                .await;
+            wake = self.core.wait(Some(handle), seat, hold, cause, left_us).await;
         }
         let now_us = self.core.now_us();
         let counters = &self.core.counters;
-        counters
-            .statements_held_us
-            .fetch_add(now_us - began_us, Relaxed);
+        counters.statements_held_us.fetch_add(now_us - began_us, Relaxed);
         self.run.profile.lap(Step::Hold);
         if self.handle.killed.get() || self.core.is_draining() {
             loss::place_error(&mut self.client, run)?;

@@ -69,10 +69,7 @@ impl Pins {
         for (fact, pin) in by_fact {
             pins.set(pin, pins.contains(pin) || facts.contains(fact));
         }
-        pins.set(
-            Pins::CALL,
-            pins.contains(Pins::CALL) || class == Class::Call,
-        );
+        pins.set(Pins::CALL, pins.contains(Pins::CALL) || class == Class::Call);
         match verb {
             Verb::SetTransaction {
                 session: false,
@@ -158,23 +155,14 @@ mod tests {
             session: false,
             global: false,
         };
-        assert_eq!(
-            Pins::of(Class::Set, next, Facts::empty()),
-            Pins::NEXT_TRANSACTION
-        );
+        assert_eq!(Pins::of(Class::Set, next, Facts::empty()), Pins::NEXT_TRANSACTION);
         let session = Verb::SetTransaction {
             session: true,
             global: false,
         };
         assert_eq!(Pins::of(Class::Set, session, Facts::empty()), Pins::empty());
-        assert_eq!(
-            Pins::of(Class::Lock, Verb::UnlockTables, Facts::empty()),
-            Pins::empty()
-        );
-        assert_eq!(
-            Pins::of(Class::Read, Verb::Select, Facts::empty()),
-            Pins::empty()
-        );
+        assert_eq!(Pins::of(Class::Lock, Verb::UnlockTables, Facts::empty()), Pins::empty());
+        assert_eq!(Pins::of(Class::Read, Verb::Select, Facts::empty()), Pins::empty());
     }
 
     #[test]

@@ -6,9 +6,7 @@ use farm::{GroupKind, ServerId, Snapshot};
 /// Where a server of the snapshot is reached.
 pub(crate) fn target(snapshot: &Snapshot, id: ServerId, read_only: bool) -> Option<Target> {
     let server = snapshot.server(id)?;
-    let galera = snapshot
-        .group(&server.group)
-        .is_some_and(|group| group.kind == GroupKind::Galera);
+    let galera = snapshot.group(&server.group).is_some_and(|group| group.kind == GroupKind::Galera);
     Some(Target {
         server: id,
         host: server.host.clone(),

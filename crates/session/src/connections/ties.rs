@@ -67,10 +67,8 @@ impl Ties {
             Tie::Prepares(name, _) => drop(self.prepared.insert(name, harmless)),
             Tie::Executes(name) => {
                 let harmless = self.prepared.get(&name) == Some(&true);
-                self.unsure.set(
-                    Pins::TEXT_PREPARE,
-                    !harmless || self.unsure.contains(Pins::TEXT_PREPARE),
-                );
+                self.unsure
+                    .set(Pins::TEXT_PREPARE, !harmless || self.unsure.contains(Pins::TEXT_PREPARE));
             }
             Tie::Deallocates(name) => drop(self.prepared.remove(&name)),
             Tie::Locks(names) => self.locks.extend(names),
@@ -175,10 +173,7 @@ async fn ask_locks(connection: &mut Connection, locks: &mut BTreeSet<Vec<u8>>) {
         return;
     }
     let one = |name: &Vec<u8>| {
-        format!(
-            "IS_USED_LOCK('{}') <=> CONNECTION_ID()",
-            String::from_utf8_lossy(name)
-        )
+        format!("IS_USED_LOCK('{}') <=> CONNECTION_ID()", String::from_utf8_lossy(name))
     };
     let items: Vec<String> = locks.iter().map(one).collect();
     let query = format!("SELECT {}", items.join(", "));

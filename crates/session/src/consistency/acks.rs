@@ -161,9 +161,7 @@ impl Core {
             if let Some(server) = snapshot.server(id) {
                 server.fresh.raise(&has);
             }
-            self.acks.release(true, |waiter| {
-                waiter.seat == seat && has.covers(&waiter.position)
-            });
+            self.acks.release(true, |waiter| waiter.seat == seat && has.covers(&waiter.position));
         }
         if let Some(lease) = lease {
             lease.release();
@@ -269,8 +267,7 @@ impl Core {
         writes.note(group, &position);
         server.fresh.acknowledge(&position);
         let now = self.shared.published.load();
-        now.server(connection.server)
-            .is_none_or(|server| server.term <= connection.term)
+        now.server(connection.server).is_none_or(|server| server.term <= connection.term)
     }
 }
 
@@ -284,11 +281,8 @@ impl Session {
         changes: &mut Changes,
     ) -> bool {
         let gtid = changes.gtid.as_deref().unwrap_or_default();
-        let holds = limit(
-            &self.core.shared.published.load(),
-            self.connections.current.group,
-        )
-        .is_some();
+        let holds =
+            limit(&self.core.shared.published.load(), self.connections.current.group).is_some();
         if holds
             && !Box::pin(
                 copies(&self.core, &self.handle, &self.user, &self.transaction).await_copy(
@@ -302,8 +296,7 @@ impl Session {
             return false;
         }
         changes.held = gtid.len();
-        self.core
-            .note_acknowledged(connection, gtid, &self.transaction.writes)
+        self.core.note_acknowledged(connection, gtid, &self.transaction.writes)
     }
 }
 

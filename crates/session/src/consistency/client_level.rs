@@ -75,10 +75,7 @@ impl SessionVariables {
             return None;
         }
         let tables = sqltext::read_tables(text, &self.mode)?;
-        tables
-            .iter()
-            .map(|table| table_number(&table.name))
-            .collect()
+        tables.iter().map(|table| table_number(&table.name)).collect()
     }
 }
 

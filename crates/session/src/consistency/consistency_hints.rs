@@ -121,19 +121,10 @@ mod tests {
         assert_eq!(level("/*ms=master*/ SELECT 1"), Ok(None));
         assert_eq!(level("/*ms=strong*/ SELECT 1"), Ok(Some(Level::Strong)));
         assert_eq!(level("/*ms=eventual*/ SELECT 1"), eventual(None));
-        assert_eq!(
-            level("/*heddle consistency=Session*/ SELECT 1"),
-            Ok(Some(Level::Session))
-        );
+        assert_eq!(level("/*heddle consistency=Session*/ SELECT 1"), Ok(Some(Level::Session)));
         assert_eq!(level("/*ms=client*/ SELECT 1"), Ok(Some(Level::Client)));
-        assert_eq!(
-            level("/*heddle consistency=client*/ SELECT 1"),
-            Ok(Some(Level::Client))
-        );
-        assert_eq!(
-            level("/*heddle max_lag_ms=50*/ SELECT 1"),
-            eventual(Some(50_000))
-        );
+        assert_eq!(level("/*heddle consistency=client*/ SELECT 1"), Ok(Some(Level::Client)));
+        assert_eq!(level("/*heddle max_lag_ms=50*/ SELECT 1"), eventual(Some(50_000)));
         assert_eq!(
             level("/*heddle consistency='eventual' max_lag_ms=0*/ SELECT 1"),
             eventual(Some(0))
@@ -147,14 +138,8 @@ mod tests {
                 "consistency=best",
                 "the hint consistency=best is none of eventual, session, client or strong",
             ),
-            (
-                "max_lag_ms=-1",
-                "the hint max_lag_ms=-1 is no number of milliseconds",
-            ),
-            (
-                "max_lag_ms=5s",
-                "the hint max_lag_ms=5s is no number of milliseconds",
-            ),
+            ("max_lag_ms=-1", "the hint max_lag_ms=-1 is no number of milliseconds"),
+            ("max_lag_ms=5s", "the hint max_lag_ms=5s is no number of milliseconds"),
             (
                 "consistency=strong max_lag_ms=5",
                 "the hint max_lag_ms has no meaning at level strong",

@@ -46,10 +46,7 @@ impl Marks {
 
 /// True for one statement that changes rows and may have a comment in front.
 pub(crate) fn is_markable(class: Class, verb: Verb, facts: Facts) -> bool {
-    let writes = matches!(
-        verb,
-        Verb::Insert | Verb::Replace | Verb::Update | Verb::Delete
-    );
+    let writes = matches!(verb, Verb::Insert | Verb::Replace | Verb::Update | Verb::Delete);
     class == Class::Write && writes && !facts.intersects(Facts::MULTIPLE | Facts::COMPOUND)
 }
 

@@ -264,13 +264,7 @@ impl Session {
         match may_prove(&self.connections, &self.promises, shape) {
             true => self.prove_writes().await,
             false => {
-                ask_to_move(
-                    &self.core,
-                    &self.user,
-                    &self.variables,
-                    &mut self.connections,
-                )
-                .await
+                ask_to_move(&self.core, &self.user, &self.variables, &mut self.connections).await
             }
         }
     }
@@ -335,9 +329,7 @@ pub(crate) fn note_committed(
     gtid: &str,
 ) {
     let snapshot = core.shared.published.load();
-    let primary = connections
-        .group(&snapshot)
-        .and_then(|group| group.primary());
+    let primary = connections.group(&snapshot).and_then(|group| group.primary());
     let engine = primary.map(|server| server.engine);
     match engine.and_then(|engine| Position::parse(engine, gtid)) {
         Some(position) => {
@@ -382,10 +374,7 @@ pub(crate) fn may_ask_to_move(
         && promises.counts
         && connections.current.held.is_none()
         && core.balance.borrow().overdrawn(last.server)
-        && core
-            .now_us()
-            .saturating_sub(connections.current.seen.asked_us)
-            > ASK_EVERY_US
+        && core.now_us().saturating_sub(connections.current.seen.asked_us) > ASK_EVERY_US
 }
 
 /// Asks the server of the last read for its position.
@@ -459,10 +448,7 @@ impl Core {
     /// What a new session of this user is promised.
     pub(crate) fn promises_of(&self, user: &[u8], address: IpAddr) -> Promises {
         let version = self.heed_settings();
-        let (marks, wait_ms) = (
-            self.marks_of(user, address),
-            self.settings().failover_wait_ms,
-        );
+        let (marks, wait_ms) = (self.marks_of(user, address), self.settings().failover_wait_ms);
         let mut promises = Promises::new(&self.consistency_of(user, address), marks, wait_ms);
         promises.version = version;
         promises

@@ -14,18 +14,9 @@ impl Session {
     /// The session's token: what it has written and what it has read, in all groups.
     pub(crate) async fn token(&mut self) -> Result<String, ClientError> {
         let snapshot = self.core.snapshot();
-        let here = self
-            .connections
-            .group(&snapshot)
-            .ok_or(error::NO_GROUP)?
-            .clone();
+        let here = self.connections.group(&snapshot).ok_or(error::NO_GROUP)?.clone();
         let mut groups: Vec<Promise> = self.promise(&snapshot, &here).await?.into_iter().collect();
-        let others: Vec<u32> = self
-            .connections
-            .others
-            .iter()
-            .map(|seat| seat.group)
-            .collect();
+        let others: Vec<u32> = self.connections.others.iter().map(|seat| seat.group).collect();
         let others = others.iter().filter_map(|&seat| group_of(&snapshot, seat));
         for group in others {
             self.connections.switch_to(group, &self.core);

@@ -22,8 +22,7 @@ use crate::connections::hold::{Cause, Turn};
 use crate::connections::pin::Pins;
 use crate::consistency::reads;
 use crate::crossing::branch::Start;
-use crate::crossing::crossing_name;
-use crate::crossing::{self, branch, end, routine, terms, verb, waits};
+use crate::crossing::{self, branch, crossing_name, end, routine, terms, verb, waits};
 use crate::execution::exec::{Job, Shape, Tried};
 use crate::execution::without;
 use crate::per_core::Core;
@@ -177,11 +176,7 @@ impl Session {
         shape: &Shape,
     ) -> Result<bool, End> {
         let work = work_of(shape, branch::is_serializable(&self.variables));
-        let begun = self
-            .transaction
-            .crossing
-            .as_mut()
-            .and_then(|it| it.begun.take());
+        let begun = self.transaction.crossing.as_mut().and_then(|it| it.begun.take());
         if let Some(begun) = begun {
             let status = std::mem::replace(&mut self.variables.status, begun.before);
             let next = self.transaction.crossing.as_ref().map(|it| &it.next);
@@ -219,16 +214,11 @@ impl Session {
                     crossing.begun = Some(begun);
                 }
                 let why = format!("(group {}, where the transaction was to begin)", group.name);
-                self.client
-                    .error(&error::SERVER_UNREACHABLE, &[&why])
-                    .await?;
+                self.client.error(&error::SERVER_UNREACHABLE, &[&why]).await?;
                 return Ok(false);
             }
-            for text in self
-                .transaction
-                .crossing
-                .as_ref()
-                .map_or(Vec::new(), |it| it.savepoints.clone())
+            for text in
+                self.transaction.crossing.as_ref().map_or(Vec::new(), |it| it.savepoints.clone())
             {
                 if let Some(held) = &mut self.connections.current.held {
                     let connection = held.lease.connection_mut();
@@ -275,22 +265,8 @@ impl Session {
             &self.transaction,
             &self.promises,
         );
-        if let Err(error) = crossing_name::name_crossing(
-            &self.core,
-            &mut self.connections,
-            &mut self.transaction,
-            plain,
-        )
-        .await
-        {
-            return lose_decider(
-                &self.core,
-                &mut self.client,
-                &mut self.connections,
-                &mut self.transaction,
-                &error,
-            )
-            .await;
+        if !self.name_or_lose(plain).await? {
+            return Ok(false);
         }
         let mut run = None;
         for tried in 1.. {
@@ -333,13 +309,34 @@ impl Session {
                     }
                     if turn != Turn::Again && tried >= TRIES {
                         let why = format!("of group {} ({error})", group.name);
-                        self.client
-                            .error(&error::SERVER_UNREACHABLE, &[&why])
-                            .await?;
+                        self.client.error(&error::SERVER_UNREACHABLE, &[&why]).await?;
                         return Ok(false);
                     }
                 }
             }
+        }
+        Ok(true)
+    }
+
+    /// The transaction needs a name before it has a branch; a decider that fails to give it one is
+    /// lost. False: the client has been answered.
+    async fn name_or_lose(&mut self, plain: bool) -> Result<bool, End> {
+        if let Err(error) = crossing_name::name_crossing(
+            &self.core,
+            &mut self.connections,
+            &mut self.transaction,
+            plain,
+        )
+        .await
+        {
+            return lose_decider(
+                &self.core,
+                &mut self.client,
+                &mut self.connections,
+                &mut self.transaction,
+                &error,
+            )
+            .await;
         }
         Ok(true)
     }
@@ -494,11 +491,7 @@ impl Session {
         plain: bool,
     ) -> Result<Option<Start>, ConnectionError> {
         let terms = terms::cross_terms(&self.core, &self.user, &self.promises);
-        let read_only = self
-            .transaction
-            .crossing
-            .as_ref()
-            .is_some_and(|it| it.read_only);
+        let read_only = self.transaction.crossing.as_ref().is_some_and(|it| it.read_only);
         let (Some(crossing), Some(held)) =
             (&self.transaction.crossing, &self.connections.current.held)
         else {
@@ -552,10 +545,7 @@ async fn lose_decider(
     transaction: &mut Transaction,
     why: &ConnectionError,
 ) -> Result<bool, End> {
-    let decider = transaction
-        .crossing
-        .as_ref()
-        .and_then(|it| it.parts.first());
+    let decider = transaction.crossing.as_ref().and_then(|it| it.parts.first());
     if let Some(decider) = decider.map(|part| part.group) {
         drop(crossing::take_held_in(core, connections, decider));
     }

@@ -5,8 +5,7 @@ use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::crossing::admit;
-use crate::crossing::{self, terms};
+use crate::crossing::{self, admit, terms};
 use crate::per_core::Core;
 use crate::transaction::state::Transaction;
 use backend::ConnectionError;
@@ -33,17 +32,11 @@ pub(crate) async fn name_crossing(
     let farm = farm_number(&core.shared.published.load().farm_id);
     let lock_wait_ms = core.settings().crossings.lock_wait_ms;
     // It could be done again on its own group only.
-    if let Some(seat) = connections
-        .others
-        .iter_mut()
-        .find(|seat| seat.group == decider)
-    {
+    if let Some(seat) = connections.others.iter_mut().find(|seat| seat.group == decider) {
         seat.replay = None;
     }
     let Some(held) = crossing::held_in(core, connections, decider) else {
-        return Err(admit::refused(
-            "Heddle: the transaction was lost".to_owned(),
-        ));
+        return Err(admit::refused("Heddle: the transaction was lost".to_owned()));
     };
     let connection = held.lease.connection_mut();
     let at = Place {

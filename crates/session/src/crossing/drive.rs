@@ -122,9 +122,7 @@ impl Drive {
     pub async fn run(mut self, event: Event) -> Ended {
         let fresh = || Commit::new(self.sides.iter().map(|side| side.work));
         let mut machine = self.machine.take().unwrap_or_else(fresh);
-        let mut undertaken = self
-            .id
-            .map(|id| Undertaken::new(Arc::clone(&self.operator), id));
+        let mut undertaken = self.id.map(|id| Undertaken::new(Arc::clone(&self.operator), id));
         let mut alone = None;
         let mut open: Vec<Asked> = Vec::new();
         let mut todo = machine.step(event);
@@ -193,11 +191,7 @@ impl Drive {
     fn alone_at(&mut self, seat: Seat) -> Option<GlobalId> {
         let id = self.id?.of_heddle();
         let side = self.side(seat);
-        let connection = side
-            .lease
-            .as_ref()
-            .filter(|_| side.work.wrote)?
-            .connection();
+        let connection = side.lease.as_ref().filter(|_| side.work.wrote)?.connection();
         Some(GlobalId {
             decider: side.group,
             at: Place {
@@ -218,8 +212,7 @@ impl Drive {
         self.alone = self.alone_at(seat);
         self.ask(seat, action, open);
         let operator = &self.operator;
-        self.alone
-            .map(|id| Undertaken::new(Arc::clone(operator), id))
+        self.alone.map(|id| Undertaken::new(Arc::clone(operator), id))
     }
 
     /// What this action asks of the seat's group.
@@ -308,10 +301,7 @@ impl Drive {
     fn settle(&mut self, seat: Seat) -> Asked {
         let (operator, limit_ms) = (Arc::clone(&self.operator), self.settle_ms);
         let row = seat == Seat::DECIDER
-            && self
-                .sides
-                .iter()
-                .any(|side| side.branch.is_some() && side.work.wrote);
+            && self.sides.iter().any(|side| side.branch.is_some() && side.work.wrote);
         let id = match row {
             true => self.id,
             false => self.alone,

@@ -86,13 +86,8 @@ impl Session {
         let counted = crossed && !crossing.of_read;
         let id = crossing.id;
         let own = crossing.own.as_deref();
-        let (sides, pins) = sides_of(
-            &self.core,
-            &self.variables,
-            &mut self.connections,
-            crossing.parts,
-            own,
-        );
+        let (sides, pins) =
+            sides_of(&self.core, &self.variables, &mut self.connections, crossing.parts, own);
         let ended = match id.is_some() || !crossed {
             true if sides.is_empty() => return Outcome::Undone(None),
             true => {
@@ -388,10 +383,7 @@ fn let_go(handle: &Handle, variables: &SessionVariables, connections: &mut Group
         return;
     }
     let free = |held: &mut Option<Held>| held.take_if(|held| held.pins.is_empty());
-    let others = connections
-        .others
-        .iter_mut()
-        .filter_map(|seat| free(&mut seat.held));
+    let others = connections.others.iter_mut().filter_map(|seat| free(&mut seat.held));
     let mut all: Vec<Held> = others.collect();
     all.extend(free(&mut connections.current.held));
     for held in all {
@@ -485,11 +477,7 @@ async fn finish_plain(mut sides: Vec<Side>, commit: bool) -> Ended {
             false => ROLLBACK.as_bytes(),
         };
         let mut commands = vec![(Command::Query, text)];
-        commands.extend(
-            side.behind
-                .as_ref()
-                .map(|it| (Command::Query, it.as_bytes())),
-        );
+        commands.extend(side.behind.as_ref().map(|it| (Command::Query, it.as_bytes())));
         let mut told = backend::Told::default();
         let connection = lease.connection_mut();
         match connection.run_telling(&commands, &mut told).await {

@@ -165,10 +165,7 @@ fn hold_of<'a>(
     if seat_number(core, connections) == group {
         return Some(&mut connections.current.held);
     }
-    let seat = connections
-        .others
-        .iter_mut()
-        .find(|seat| seat.group == group)?;
+    let seat = connections.others.iter_mut().find(|seat| seat.group == group)?;
     Some(&mut seat.held)
 }
 
@@ -214,9 +211,7 @@ impl Transaction {
 /// The number of the current seat's group.
 pub(crate) fn seat_number(core: &Core, connections: &GroupConnections) -> u32 {
     let snapshot = core.shared.published.load();
-    connections
-        .group(&snapshot)
-        .map_or(connections.current.group, |group| group.number)
+    connections.group(&snapshot).map_or(connections.current.group, |group| group.number)
 }
 
 /// The open transaction may have touched the current seat's group.
@@ -234,8 +229,6 @@ pub(crate) fn has_part_here(
 fn version_of(core: &Core, lease: &Lease) -> (farm::Engine, u32) {
     let snapshot = core.shared.published.load();
     let server = snapshot.server(lease.connection().server);
-    let version = server.map_or(0, |it| {
-        crate::variables::reading::version_number(&it.version)
-    });
+    let version = server.map_or(0, |it| crate::variables::reading::version_number(&it.version));
     (lease.connection().engine(), version)
 }

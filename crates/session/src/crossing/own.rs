@@ -11,8 +11,7 @@ use super::end::Outcome;
 use super::verb::begin_of_own;
 use crate::client::end::End;
 use crate::counters::count;
-use crate::crossing::crossing_name;
-use crate::crossing::{self, branch, end, waits};
+use crate::crossing::{self, branch, crossing_name, end, waits};
 use crate::execution::exec::{Job, Shape};
 use crate::session::Session;
 
@@ -98,24 +97,7 @@ impl Session {
         }
         let mut asked = Vec::new();
         for (at, group) in new.iter().enumerate() {
-            if !self.transaction.unfinished.is_empty() {
-                Box::pin(end::await_ends(
-                    &self.core,
-                    &mut self.transaction,
-                    &self.promises,
-                    group.number,
-                ))
-                .await;
-            }
-            self.connections.switch_to(group, &self.core);
-            if !self.take_primary(shape, job).await? {
-                waits::stay_alone(
-                    &self.core,
-                    &self.variables,
-                    &mut self.connections,
-                    &mut self.transaction,
-                )
-                .await;
+            if !self.sit_for_branch(group, shape, job).await? {
                 return Ok(false);
             }
             let Ok(Some(start)) = self.start_of_branch(group, plain) else {
@@ -145,6 +127,37 @@ impl Session {
                     branch,
                 );
             }
+        }
+        Ok(true)
+    }
+
+    /// The seat of the group gets a connection of its primary, which the branch is to begin on. False:
+    /// the client has been answered.
+    async fn sit_for_branch(
+        &mut self,
+        group: &Arc<Group>,
+        shape: &Shape,
+        job: Job,
+    ) -> Result<bool, End> {
+        if !self.transaction.unfinished.is_empty() {
+            Box::pin(end::await_ends(
+                &self.core,
+                &mut self.transaction,
+                &self.promises,
+                group.number,
+            ))
+            .await;
+        }
+        self.connections.switch_to(group, &self.core);
+        if !self.take_primary(shape, job).await? {
+            waits::stay_alone(
+                &self.core,
+                &self.variables,
+                &mut self.connections,
+                &mut self.transaction,
+            )
+            .await;
+            return Ok(false);
         }
         Ok(true)
     }

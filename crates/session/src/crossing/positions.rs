@@ -39,12 +39,7 @@ struct Position {
 impl Session {
     /// `HEDDLE SNAPSHOT`: the positions of the open snapshot.
     pub(crate) async fn show_snapshot(&mut self) -> Result<(), End> {
-        if !self
-            .transaction
-            .crossing
-            .as_ref()
-            .is_some_and(|it| it.snapshot)
-        {
+        if !self.transaction.crossing.as_ref().is_some_and(|it| it.snapshot) {
             let text = "no snapshot over the groups is open in this session: START TRANSACTION WITH \
                         CONSISTENT SNAPSHOT opens one";
             return self.client.error(&error::COMMAND_REFUSED, &[text]).await;
@@ -72,11 +67,7 @@ impl Session {
     /// groups. False: it is not asked, or one cannot be said.
     pub(crate) async fn tell_positions(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
         if shape.verb != Verb::Select
-            || !self
-                .transaction
-                .crossing
-                .as_ref()
-                .is_some_and(|it| it.snapshot)
+            || !self.transaction.crossing.as_ref().is_some_and(|it| it.snapshot)
         {
             return Ok(false);
         }
@@ -88,10 +79,7 @@ impl Session {
         let column = text["select ".len()..].trim_ascii().to_vec();
         let positions = positions(&self.core, &mut self.connections, &self.transaction).await;
         let all = positions.iter().map(|it| it.gtid.as_deref());
-        let Some(all) = all
-            .collect::<Option<Vec<&str>>>()
-            .and_then(|it| joined(&it))
-        else {
+        let Some(all) = all.collect::<Option<Vec<&str>>>().and_then(|it| joined(&it)) else {
             return Ok(false);
         };
         let column = String::from_utf8_lossy(&column).into_owned();
@@ -114,13 +102,9 @@ async fn positions(
     connections: &mut GroupConnections,
     transaction: &Transaction,
 ) -> Vec<Position> {
-    let parts = transaction
-        .crossing
-        .iter()
-        .flat_map(|crossing| &crossing.parts);
-    let parts: Vec<_> = parts
-        .map(|part| (part.group, part.name.to_string(), part.branch.is_some()))
-        .collect();
+    let parts = transaction.crossing.iter().flat_map(|crossing| &crossing.parts);
+    let parts: Vec<_> =
+        parts.map(|part| (part.group, part.name.to_string(), part.branch.is_some())).collect();
     let snapshot = core.snapshot();
     let mut all = Vec::with_capacity(parts.len());
     for (number, group, is_branch) in parts {
@@ -162,10 +146,7 @@ pub(super) async fn note_what_ran(
     connections: &mut GroupConnections,
     transaction: &mut Transaction,
 ) {
-    let parts = transaction
-        .crossing
-        .iter()
-        .flat_map(|crossing| &crossing.parts);
+    let parts = transaction.crossing.iter().flat_map(|crossing| &crossing.parts);
     let groups: Vec<u32> = parts.map(|part| part.group).collect();
     for group in groups {
         let Some(held) = crossing::held_in(core, connections, group) else {
@@ -196,10 +177,7 @@ fn joined(all: &[&str]) -> Option<String> {
             continue;
         }
         let domain = gtid.split('-').next()?.parse().ok()?;
-        if domains
-            .insert(domain, gtid)
-            .is_some_and(|other| other != gtid)
-        {
+        if domains.insert(domain, gtid).is_some_and(|other| other != gtid) {
             return None;
         }
     }
@@ -214,10 +192,7 @@ mod tests {
     #[test]
     fn positions_of_different_domains_are_one() {
         assert_eq!(joined(&["2-5-9", "1-4-7"]).as_deref(), Some("1-4-7,2-5-9"));
-        assert_eq!(
-            joined(&["1-4-7", "1-4-7,3-1-1"]).as_deref(),
-            Some("1-4-7,3-1-1")
-        );
+        assert_eq!(joined(&["1-4-7", "1-4-7,3-1-1"]).as_deref(), Some("1-4-7,3-1-1"));
         assert_eq!(joined(&["0-5-9", "0-4-7"]), None);
         assert_eq!(joined(&["what"]), None);
     }

@@ -105,10 +105,8 @@ impl Question {
     ) -> Said {
         let texts = self.texts();
         let mut commands: Vec<(Command, &[u8])> = Vec::with_capacity(texts.len() + 3);
-        let several = self.calls()
-            && !connection
-                .capabilities
-                .contains(Capabilities::MULTI_STATEMENTS);
+        let several =
+            self.calls() && !connection.capabilities.contains(Capabilities::MULTI_STATEMENTS);
         if several {
             commands.push((Command::SetOption, &[0, 0]));
         }

@@ -61,11 +61,7 @@ fn calls(text: &[u8], database: &[u8], mode: &Mode) -> Option<Vec<Routine>> {
     let mut found = Vec::new();
     for (at, piece) in pieces.iter().enumerate() {
         let sets = piece.kind == PieceKind::SystemVariable
-            && piece
-                .span
-                .of(text)
-                .to_ascii_lowercase()
-                .ends_with(b"autocommit");
+            && piece.span.of(text).to_ascii_lowercase().ends_with(b"autocommit");
         if sets || ENDS.iter().any(|word| piece.is(text, word)) {
             return None;
         }
@@ -73,9 +69,7 @@ fn calls(text: &[u8], database: &[u8], mode: &Mode) -> Option<Vec<Routine>> {
             continue;
         }
         let name = |at: usize| Some(pieces.get(at)?.name(text, mode)?.into_owned());
-        let dotted = pieces
-            .get(at + 2)
-            .is_some_and(|it| it.kind == PieceKind::Dot);
+        let dotted = pieces.get(at + 2).is_some_and(|it| it.kind == PieceKind::Dot);
         found.push(match dotted {
             true => (name(at + 1)?, name(at + 3)?),
             false => (database.to_vec(), name(at + 1)?),
@@ -93,11 +87,9 @@ pub(super) async fn calls_no_end(
     job: Job,
 ) -> bool {
     let database = variables.state.database().unwrap_or_default().to_vec();
-    let Some(mut left) = calls(
-        user_variables::text(client, prepared, job),
-        &database,
-        &variables.mode,
-    ) else {
+    let Some(mut left) =
+        calls(user_variables::text(client, prepared, job), &database, &variables.mode)
+    else {
         return false;
     };
     let mut seen = HashSet::new();
@@ -107,11 +99,8 @@ pub(super) async fn calls_no_end(
         }
         // Of others it is not sure what the server makes of the bytes.
         let plain = database.is_ascii() && name.is_ascii();
-        let Some(held) = connections
-            .current
-            .held
-            .as_mut()
-            .filter(|_| plain && seen.len() < ROUTINES_MAX)
+        let Some(held) =
+            connections.current.held.as_mut().filter(|_| plain && seen.len() < ROUTINES_MAX)
         else {
             return false;
         };

@@ -40,9 +40,7 @@ impl Session {
             && at.is_none()
             && shape.verb != Verb::Savepoint
         {
-            self.client
-                .error(&error::SAVEPOINT_UNKNOWN, &[name])
-                .await?;
+            self.client.error(&error::SAVEPOINT_UNKNOWN, &[name]).await?;
             return Ok(true);
         }
         match (shape.verb, at) {
@@ -73,33 +71,44 @@ impl Session {
                 Ok(false)
             }
             _ => {
-                match run_on(&self.core, &mut self.connections, &groups, &text).await {
-                    Ok(()) => {
-                        verb::say_done(
-                            &mut self.client,
-                            &mut self.variables,
-                            &self.transaction,
-                            &mut self.run,
-                            shape,
-                        )
-                        .await?
-                    }
-                    Err(ConnectionError::Refused {
-                        number,
-                        sqlstate,
-                        message,
-                    }) => {
-                        let client = &mut self.client;
-                        client.server_error(number, sqlstate, &message).await?;
-                    }
-                    Err(error) => {
-                        let why = error.to_string();
-                        self.client.error(&error::CROSSING_UNDONE, &[&why]).await?;
-                    }
-                }
+                self.savepoint_on_all(shape, &groups, &text).await?;
                 Ok(true)
             }
         }
+    }
+
+    /// The groups all run it at once, and the client gets one answer for them: the first error counts.
+    async fn savepoint_on_all(
+        &mut self,
+        shape: &Shape,
+        groups: &[u32],
+        text: &[u8],
+    ) -> Result<(), End> {
+        match run_on(&self.core, &mut self.connections, groups, text).await {
+            Ok(()) => {
+                verb::say_done(
+                    &mut self.client,
+                    &mut self.variables,
+                    &self.transaction,
+                    &mut self.run,
+                    shape,
+                )
+                .await?
+            }
+            Err(ConnectionError::Refused {
+                number,
+                sqlstate,
+                message,
+            }) => {
+                let client = &mut self.client;
+                client.server_error(number, sqlstate, &message).await?;
+            }
+            Err(error) => {
+                let why = error.to_string();
+                self.client.error(&error::CROSSING_UNDONE, &[&why]).await?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -135,11 +144,7 @@ mod tests {
             ("SAVEPOINT /* b */ a /* c */", "a"),
             ("SAVEPOINT a -- c", "a"),
         ] {
-            assert_eq!(
-                name_of(text.as_bytes(), &mode).as_deref(),
-                Some(name),
-                "{text}"
-            );
+            assert_eq!(name_of(text.as_bytes(), &mode).as_deref(), Some(name), "{text}");
         }
     }
 }

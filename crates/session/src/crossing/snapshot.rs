@@ -28,8 +28,7 @@ use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
-use crate::crossing::crossing_name;
-use crate::crossing::{self, positions, terms, verb};
+use crate::crossing::{self, crossing_name, positions, terms, verb};
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::session::{Session, is_free};
@@ -76,19 +75,12 @@ impl Session {
         job: Job,
         read_only: bool,
     ) -> Result<bool, End> {
-        let Some(groups) = groups_of_snapshot(
-            &self.core,
-            &self.variables,
-            &self.connections,
-            &self.transaction,
-        ) else {
+        let Some(groups) =
+            groups_of_snapshot(&self.core, &self.variables, &self.connections, &self.transaction)
+        else {
             return Ok(false);
         };
-        let parts = self
-            .transaction
-            .crossing
-            .as_ref()
-            .map_or(0, |it| it.parts.len());
+        let parts = self.transaction.crossing.as_ref().map_or(0, |it| it.parts.len());
         if parts > 0
             && let Some((error, why)) = self.finish(true).await.error()
         {
@@ -107,16 +99,11 @@ impl Session {
             read_only,
             &text,
         );
-        if !self
-            .open_in_time(&groups, shape, job, manner, &text)
-            .await?
-        {
+        if !self.open_in_time(&groups, shape, job, manner, &text).await? {
             return Ok(true);
         }
         self.variables.status |= Status::IN_TRANS;
-        self.variables
-            .status
-            .set(Status::IN_TRANS_READONLY, read_only);
+        self.variables.status.set(Status::IN_TRANS_READONLY, read_only);
         verb::say_done(
             &mut self.client,
             &mut self.variables,
@@ -171,20 +158,13 @@ impl Session {
         if !wanted
             || !alone
             || names.len() < 2
-            || groups_of_snapshot(
-                &self.core,
-                &self.variables,
-                &self.connections,
-                &self.transaction,
-            )
-            .is_none()
+            || groups_of_snapshot(&self.core, &self.variables, &self.connections, &self.transaction)
+                .is_none()
         {
             return Ok(Some(false));
         }
         let snapshot = self.core.snapshot();
-        let groups = names
-            .iter()
-            .filter_map(|name| snapshot.group(name).cloned());
+        let groups = names.iter().filter_map(|name| snapshot.group(name).cloned());
         let groups: Vec<Arc<Group>> = groups.collect();
         let manner = Manner {
             read_only: true,
@@ -327,10 +307,7 @@ async fn let_account_view(
     connections: &mut GroupConnections,
     transaction: &Transaction,
 ) -> Result<(), String> {
-    let parts = transaction
-        .crossing
-        .as_ref()
-        .map(|crossing| &crossing.parts);
+    let parts = transaction.crossing.as_ref().map(|crossing| &crossing.parts);
     let groups: Vec<u32> = parts
         .into_iter()
         .flatten()
@@ -354,12 +331,10 @@ fn groups_of_snapshot(
     connections: &GroupConnections,
     transaction: &Transaction,
 ) -> Option<Vec<Arc<Group>>> {
-    let repeatable = ["transaction_isolation", "tx_isolation"]
-        .iter()
-        .all(|name| {
-            let level = variables.state.variable(name);
-            level.is_none_or(|level| level == b"REPEATABLE-READ")
-        });
+    let repeatable = ["transaction_isolation", "tx_isolation"].iter().all(|name| {
+        let level = variables.state.variable(name);
+        level.is_none_or(|level| level == b"REPEATABLE-READ")
+    });
     let tied = connections
         .current
         .held
@@ -373,11 +348,7 @@ fn groups_of_snapshot(
     let (sharding, home) = (snapshot.sharding.as_ref()?, snapshot.home()?);
     let names = sharding.groups(&home.name);
     let mut groups: Vec<Arc<Group>> = Vec::with_capacity(names.len());
-    groups.extend(
-        names
-            .iter()
-            .filter_map(|name| snapshot.group(name).cloned()),
-    );
+    groups.extend(names.iter().filter_map(|name| snapshot.group(name).cloned()));
     if groups.len() < 2 {
         return None;
     }
@@ -431,8 +402,7 @@ async fn take_gates(core: &Core, promises: &Promises) -> Result<LetGo, String> {
     });
     let limit_ms = promises.failover_wait_ms;
     core.shared.operator.hold(limit_ms, reply);
-    told.await
-        .unwrap_or_else(|_| Err("the control plane has ended".to_owned()))
+    told.await.unwrap_or_else(|_| Err("the control plane has ended".to_owned()))
 }
 
 /// Lets the gates go; whether they were held until then.
@@ -442,8 +412,7 @@ async fn until_let_go(let_go: LetGo) -> Result<(), String> {
         // The session may be gone.
         let _ = tell.send(verified);
     }));
-    told.await
-        .unwrap_or_else(|_| Err("the views took too long to open".to_owned()))
+    told.await.unwrap_or_else(|_| Err("the views took too long to open".to_owned()))
 }
 
 /// Runs texts of their own on the connections of these groups, all groups at once; the first

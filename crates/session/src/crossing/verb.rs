@@ -58,11 +58,7 @@ impl Session {
 
     /// BEGIN: answered, and sent when it is known where.
     async fn begin_later(&mut self, shape: &Shape, job: Job, read_only: bool) -> Result<bool, End> {
-        let parts = self
-            .transaction
-            .crossing
-            .as_ref()
-            .map_or(0, |it| it.parts.len());
+        let parts = self.transaction.crossing.as_ref().map_or(0, |it| it.parts.len());
         if parts == 1 {
             // It commits what is open there.
             sit_at_decider(&self.core, &mut self.connections, &self.transaction);
@@ -76,12 +72,7 @@ impl Session {
             return Ok(true);
         }
         let next = Pins::NEXT_TRANSACTION;
-        let tied = self
-            .connections
-            .current
-            .held
-            .as_ref()
-            .is_some_and(|it| it.pins.contains(next));
+        let tied = self.connections.current.held.as_ref().is_some_and(|it| it.pins.contains(next));
         let elsewhere = parts == 0
             && self.transaction.crossing.is_none()
             && self.variables.status.contains(Status::IN_TRANS)
@@ -106,17 +97,9 @@ impl Session {
         };
         self.transaction.crossing = Some(Box::new(Crossing::only_begun(begun, read_only)));
         self.variables.status |= Status::IN_TRANS;
-        self.variables
-            .status
-            .set(Status::IN_TRANS_READONLY, read_only);
-        say_done(
-            &mut self.client,
-            &mut self.variables,
-            &self.transaction,
-            &mut self.run,
-            shape,
-        )
-        .await?;
+        self.variables.status.set(Status::IN_TRANS_READONLY, read_only);
+        say_done(&mut self.client, &mut self.variables, &self.transaction, &mut self.run, shape)
+            .await?;
         Ok(true)
     }
 
@@ -142,12 +125,7 @@ impl Session {
             _ => self.finish(commit).await.error(),
         };
         if let Some((error, why)) = ended {
-            note_own(
-                &mut self.variables,
-                &mut self.run,
-                shape,
-                Some(error.number),
-            );
+            note_own(&mut self.variables, &mut self.run, shape, Some(error.number));
             self.client.error(&error, &[&why]).await?;
             return Ok(true);
         }
@@ -158,18 +136,10 @@ impl Session {
                 ..Crossing::only_begun(begun, read_only)
             }));
             self.variables.status |= Status::IN_TRANS;
-            self.variables
-                .status
-                .set(Status::IN_TRANS_READONLY, read_only);
+            self.variables.status.set(Status::IN_TRANS_READONLY, read_only);
         }
-        say_done(
-            &mut self.client,
-            &mut self.variables,
-            &self.transaction,
-            &mut self.run,
-            shape,
-        )
-        .await?;
+        say_done(&mut self.client, &mut self.variables, &self.transaction, &mut self.run, shape)
+            .await?;
         match release {
             true => Err(End::Quit),
             false => Ok(true),
@@ -204,24 +174,14 @@ impl Session {
         if !asked || several || self.transaction.crossing.is_none() {
             return Ok(false);
         }
-        let others = self
-            .connections
-            .others
-            .iter()
-            .filter_map(|seat| seat.held.as_ref());
+        let others = self.connections.others.iter().filter_map(|seat| seat.held.as_ref());
         let mut all = others.chain(&self.connections.current.held);
         if all.any(|held| held.pins.contains(Pins::LOCK_TABLES)) {
             return Ok(false);
         }
-        say_done(
-            &mut self.client,
-            &mut self.variables,
-            &self.transaction,
-            &mut self.run,
-            shape,
-        )
-        .await
-        .map(|()| true)
+        say_done(&mut self.client, &mut self.variables, &self.transaction, &mut self.run, shape)
+            .await
+            .map(|()| true)
     }
 }
 
@@ -245,11 +205,7 @@ fn may_begin_with_savepoint(
 ) -> bool {
     let open = Status::AUTOCOMMIT | Status::IN_TRANS;
     let next = Pins::NEXT_TRANSACTION;
-    let tied = connections
-        .current
-        .held
-        .as_ref()
-        .is_some_and(|it| it.pins.contains(next));
+    let tied = connections.current.held.as_ref().is_some_and(|it| it.pins.contains(next));
     transaction.crossing.is_none() && !variables.status.intersects(open) && !tied
 }
 
@@ -271,9 +227,7 @@ pub(super) fn begin_here(
         let mut words = text.split(|byte| !byte.is_ascii_alphanumeric());
         words.any(|it| it.eq_ignore_ascii_case(word))
     };
-    let reads = next
-        .iter()
-        .any(|text| says(text, b"READ") && says(text, b"ONLY"));
+    let reads = next.iter().any(|text| says(text, b"READ") && says(text, b"ONLY"));
     transaction.crossing = Some(Box::new(Crossing {
         read_only: read_only || reads,
         next,
@@ -287,10 +241,7 @@ pub(super) fn sit_at_decider(
     connections: &mut GroupConnections,
     transaction: &Transaction,
 ) {
-    let decider = transaction
-        .crossing
-        .as_ref()
-        .and_then(|it| it.parts.first());
+    let decider = transaction.crossing.as_ref().and_then(|it| it.parts.first());
     let Some(number) = decider.map(|part| part.group) else {
         return;
     };
@@ -309,10 +260,7 @@ pub(crate) fn may_commit_by_set(
 ) -> bool {
     let set = shape.class == Class::Set && !matches!(job, Job::Prepare(_));
     let off = set && !variables.status.contains(Status::AUTOCOMMIT) && transaction.is_crossing();
-    off && transaction
-        .crossing
-        .as_ref()
-        .is_some_and(|it| it.own.is_none())
+    off && transaction.crossing.as_ref().is_some_and(|it| it.own.is_none())
 }
 
 /// Answers the current statement with OK.
@@ -340,9 +288,7 @@ fn note_own(
         error,
         ..Outcome::default()
     };
-    variables
-        .diagnostics
-        .note(shape, &outcome, variables.mode.dialect);
+    variables.diagnostics.note(shape, &outcome, variables.mode.dialect);
 }
 
 /// COM_QUERY of a text.

@@ -141,11 +141,7 @@ impl Session {
         text: &[u8],
     ) -> Result<Option<Told>, End> {
         if way == XaWay::Resume
-            && let Some(own) = self
-                .transaction
-                .crossing
-                .as_mut()
-                .and_then(|it| it.own.as_mut())
+            && let Some(own) = self.transaction.crossing.as_mut().and_then(|it| it.own.as_mut())
             && own.state == XaState::Idle
         {
             if own.xid != xid {
@@ -181,28 +177,9 @@ impl Session {
             machine: None,
         }));
         let next = Pins::NEXT_TRANSACTION;
-        if self
-            .connections
-            .current
-            .held
-            .as_ref()
-            .is_some_and(|it| it.pins.contains(next))
-        {
+        if self.connections.current.held.as_ref().is_some_and(|it| it.pins.contains(next)) {
             // What was set for this transaction was set on that connection.
-            verb::begin_here(
-                &self.core,
-                &mut self.variables,
-                &mut self.connections,
-                &mut self.transaction,
-                false,
-            );
-            if let Some(crossing) = &mut self.transaction.crossing {
-                crossing.own = own;
-            }
-            Box::pin(self.run_here(*shape, job)).await?;
-            if self.transaction.own_refused().is_some() || self.connections.current.held.is_none() {
-                self.transaction.crossing = None;
-            }
+            self.own_start_here(*shape, job, own).await?;
             return Ok(None);
         }
         let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
@@ -216,6 +193,31 @@ impl Session {
         self.transaction.crossing = Some(Box::new(crossing));
         self.variables.status |= Status::IN_TRANS;
         Ok(Some(None))
+    }
+
+    /// The held connection gets XA START at once, since another one would lack what was set there; the
+    /// client hears the server's answer.
+    async fn own_start_here(
+        &mut self,
+        shape: Shape,
+        job: Job,
+        own: Option<Box<Own>>,
+    ) -> Result<(), End> {
+        verb::begin_here(
+            &self.core,
+            &mut self.variables,
+            &mut self.connections,
+            &mut self.transaction,
+            false,
+        );
+        if let Some(crossing) = &mut self.transaction.crossing {
+            crossing.own = own;
+        }
+        Box::pin(self.run_here(shape, job)).await?;
+        if self.transaction.own_refused().is_some() || self.connections.current.held.is_none() {
+            self.transaction.crossing = None;
+        }
+        Ok(())
     }
 
     /// An XA statement of a session that has no XA transaction. `None`: a server says what is wrong.
@@ -252,11 +254,7 @@ impl Session {
         if own.xid != *xid {
             return Ok(Some(told(error::XA_UNKNOWN)));
         }
-        let untouched = self
-            .transaction
-            .crossing
-            .as_ref()
-            .is_some_and(|it| it.parts.is_empty());
+        let untouched = self.transaction.crossing.as_ref().is_some_and(|it| it.parts.is_empty());
         if untouched && !Box::pin(self.own_at_home(shape)).await? {
             return Ok(None);
         }

@@ -28,10 +28,8 @@ pub(crate) async fn own_bars(
         return Ok(false);
     };
     let state = own.state;
-    let savepoint = matches!(
-        shape.verb,
-        Verb::Savepoint | Verb::RollbackTo | Verb::ReleaseSavepoint
-    );
+    let savepoint =
+        matches!(shape.verb, Verb::Savepoint | Verb::RollbackTo | Verb::ReleaseSavepoint);
     let barred = match (savepoint, shape.verb) {
         (_, Verb::Xa) => false,
         (true, _) => state != XaState::Active,

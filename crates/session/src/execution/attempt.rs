@@ -32,7 +32,7 @@ use crate::transaction::replay;
 use crate::transaction::resume::Tally;
 use crate::variables::assigned::{self, try_to_repeat};
 use crate::variables::changes::Changes;
-use crate::variables::{self, defaults, insert_id, user_variables};
+use crate::variables::{defaults, insert_id, user_variables};
 use std::rc::Rc;
 
 /// The command byte of COM_STMT_EXECUTE.
@@ -83,9 +83,7 @@ impl Session {
 
     /// A statement goes to this connection: others on the core may see, stop and time it.
     pub(crate) fn begin_attempt(&mut self, connection: &Connection, run: &Run) {
-        self.handle
-            .running
-            .set(Some((connection.server, connection.thread_id)));
+        self.handle.running.set(Some((connection.server, connection.thread_id)));
         self.handle.digest.set(user_variables::digest(
             &self.core,
             &self.client,
@@ -118,15 +116,10 @@ impl Session {
             return Ok(Answer::UNSENT);
         }
         if defaults::may_set_globals(&run.shape) {
-            run.globals = Box::pin(variables::defaults::ask_globals(
-                &self.client,
-                &self.variables,
-                &self.prepared,
-                connection,
-                &run.shape,
-                run.job,
-            ))
-            .await;
+            let (client, own, prepared) = (&self.client, &self.variables, &self.prepared);
+            let (shape, job) = (&run.shape, run.job);
+            let asked = defaults::ask_globals(client, own, prepared, connection, shape, job);
+            run.globals = Box::pin(asked).await;
         }
         let (expect, own) = match self.make_ready(connection, &run.shape, run.job).await {
             Ok(ready) => ready,
@@ -173,9 +166,7 @@ impl Session {
             buffer: self.core.take_buffer(),
             ready: 0,
         };
-        let mut answer = self
-            .answer_one(connection, run, expect, read_only, &mut pipe)
-            .await;
+        let mut answer = self.answer_one(connection, run, expect, read_only, &mut pipe).await;
         if !run.train.cars.is_empty() {
             answer = Box::pin(self.ride(connection, run, answer, read_only, &mut pipe)).await;
         }
@@ -196,8 +187,7 @@ impl Session {
         match &mut answer {
             Ok(Answer::Done(done)) => {
                 let Done { outcome, changes } = &mut **done;
-                self.complete(connection, run, expect, outcome, changes)
-                    .await;
+                self.complete(connection, run, expect, outcome, changes).await;
             }
             _ if run.shape.tracking => connection.condemn(),
             _ => {}
@@ -225,8 +215,7 @@ impl Session {
             }
             (Job::Execute(id), _) => {
                 let opens = expect == Expect::Cursor;
-                self.prepared
-                    .note_executed(connection, id, outcome.status.filter(|_| opens));
+                self.prepared.note_executed(connection, id, outcome.status.filter(|_| opens));
             }
             _ => {}
         }
@@ -262,20 +251,15 @@ impl Session {
             Box::pin(assigned::learn_role(connection, changes)).await;
         }
         if shape.tracking {
-            let taking = self
-                .variables
-                .take_tracking_back(connection, shape, changes);
+            let taking = self.variables.take_tracking_back(connection, shape, changes);
             if Box::pin(taking).await.is_err() {
                 connection.condemn();
             }
         }
         if insert_id::assigns_insert_id(&self.client, &self.prepared, shape, job) {
-            let _ = Box::pin(insert_id::learn_insert_id(
-                &self.handle,
-                &mut self.variables,
-                connection,
-            ))
-            .await;
+            let _ =
+                Box::pin(insert_id::learn_insert_id(&self.handle, &mut self.variables, connection))
+                    .await;
         }
     }
 
@@ -299,10 +283,9 @@ impl Session {
         )
         .await?;
         let ready = match job {
-            Job::Frame(expect) => (
-                expect,
-                attributed(&self.core, &self.client, &self.promises, connection, shape),
-            ),
+            Job::Frame(expect) => {
+                (expect, attributed(&self.core, &self.client, &self.promises, connection, shape))
+            }
             Job::Prepare(client_id) => (Expect::Prepare { client_id }, None),
             Job::Execute(id) => {
                 statements::ready_statement(
@@ -348,7 +331,6 @@ impl Session {
         read_only: bool,
         pipe: &mut Pipe,
     ) -> Result<Answer, End> {
-        let more = !run.train.cars.is_empty();
         let mut relay = self.relay_of(connection, &run.shape, expect);
         let mut changes = Changes::default();
         let counted = self.connections.may_resume(run, pipe);
@@ -358,22 +340,19 @@ impl Session {
             if pipe.buffer.len() > pipe.ready {
                 let next = relay.next_sequence();
                 let mut note = |change: SessionChange<'_>| changes.note(connection, change);
-                let walked = relay.advance(&mut pipe.buffer, pipe.ready, &mut note);
-                let Ok(progress) = walked else {
+                let Ok(progress) = relay.advance(&mut pipe.buffer, pipe.ready, &mut note) else {
                     tracing::error!(session = self.handle.id, "the server broke the protocol");
                     relayed::forward(&mut self.client, &mut self.run, pipe).await?;
                     return Ok(lost(&relay, forwarded, file, None));
                 };
                 if progress.done
                     && relay.outcome().error.is_some()
-                    && let Some(refused) = self
-                        .refused(connection, run, relay.outcome(), read_only, pipe)
-                        .await
+                    && let Some(refused) =
+                        self.refused(connection, run, relay.outcome(), read_only, pipe).await
                 {
                     changes.writes = matches!(refused, Answer::WritesOnReplica);
-                    if let Some(answer) =
-                        relayed::behind(refused, forwarded, next, tally.as_deref())
-                    {
+                    let held = relayed::behind(refused, forwarded, next, tally.as_deref());
+                    if let Some(answer) = held {
                         relayed::forward(&mut self.client, &mut self.run, pipe).await?;
                         return Ok(answer);
                     }
@@ -383,8 +362,7 @@ impl Session {
                     return Ok(lost_before(next, forwarded, file, None));
                 }
                 if progress.forward > pipe.ready {
-                    self.connections
-                        .note_told(&pipe.buffer[pipe.ready..progress.forward]);
+                    self.connections.note_told(&pipe.buffer[pipe.ready..progress.forward]);
                     pipe.ready = progress.forward;
                     if !Tally::takes(&mut tally, pipe, counted, progress.done) {
                         return Ok(Answer::Differs);
@@ -393,7 +371,7 @@ impl Session {
                     pieces += 1;
                 }
                 if progress.done {
-                    if !more {
+                    if run.train.cars.is_empty() {
                         relayed::forward(&mut self.client, &mut self.run, pipe).await?;
                     }
                     let outcome = relay.outcome().clone();
@@ -402,14 +380,9 @@ impl Session {
                 if progress.wants_file {
                     file = true;
                     relayed::forward(&mut self.client, &mut self.run, pipe).await?;
-                    Box::pin(relayed::ask_file(
-                        &self.core,
-                        &self.handle,
-                        &mut self.client,
-                        connection,
-                        &mut relay,
-                    ))
-                    .await?;
+                    let (core, handle, client) = (&self.core, &self.handle, &mut self.client);
+                    Box::pin(relayed::ask_file(core, handle, client, connection, &mut relay))
+                        .await?;
                 }
                 need = progress.need;
             }
@@ -490,16 +463,11 @@ impl Session {
         }
         let log = self.connections.current.replay.as_ref()?;
         if relayed::is_killed(&self.handle)
-            || !is_tended(
-                &self.core.shared.published.load(),
-                self.connections.current.group,
-            )
+            || !is_tended(&self.core.shared.published.load(), self.connections.current.group)
         {
             return None;
         }
-        let error = log
-            .may_be_repeated()
-            .then(|| read_only_error(&self.client, outcome, pipe));
+        let error = log.may_be_repeated().then(|| read_only_error(&self.client, outcome, pipe));
         error.flatten().map(|_| Answer::UNSENT)
     }
 }
@@ -543,9 +511,7 @@ fn attributed(
     connection: &Connection,
     shape: &Shape,
 ) -> Option<Vec<u8>> {
-    let takes = connection
-        .capabilities
-        .contains(Capabilities::QUERY_ATTRIBUTES);
+    let takes = connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
     (takes && client.payload()[0] == Command::Query as u8).then(|| {
         let comment = marks::mark_for(core, promises, connection, shape);
         client.with_attributes(&comment)

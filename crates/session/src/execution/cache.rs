@@ -164,9 +164,7 @@ impl<K: Clone + Eq + Hash> Cache<K> {
         // Entries that were replaced stay in the line until they come to its front.
         if inner.line.len() > 2 * inner.entries.len() + 64 {
             let line = std::mem::take(&mut inner.line);
-            let current = line
-                .into_iter()
-                .filter(|(key, n)| inner.is_current(key, *n));
+            let current = line.into_iter().filter(|(key, n)| inner.is_current(key, *n));
             let line = current.collect();
             inner.line = line;
         }
@@ -208,9 +206,7 @@ impl Session {
         count(&self.core.counters.cache_hits);
         self.run.number += 1;
         self.connections.current.last_connection = 0;
-        self.variables
-            .diagnostics
-            .note(shape, outcome, self.variables.mode.dialect);
+        self.variables.diagnostics.note(shape, outcome, self.variables.mode.dialect);
         let bytes = reply.len();
         let (sent, _) = self.client.send(reply.to_vec(), 0..bytes).await;
         sent.map_err(|_| End::Gone)

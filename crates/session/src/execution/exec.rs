@@ -103,8 +103,7 @@ impl Shape {
 
     /// Asks for what only the connection of the statement before knows.
     pub fn asks_back(&self) -> bool {
-        self.facts
-            .intersects(Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS)
+        self.facts.intersects(Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS)
             && !self.facts.contains(Facts::MULTIPLE)
     }
 }
@@ -291,9 +290,7 @@ impl Session {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.hold_refused(run, avoid, refusal)).await,
         };
-        self.run
-            .profile
-            .chosen(plan, self.promises.level_of(&run.shape));
+        self.run.profile.chosen(plan, self.promises.level_of(&run.shape));
         // Until the reply begins, a read that nothing holds may go to another server.
         let free = reads::may_move(&self.core, &self.connections, &run.shape)
             && !avoid.contains(&plan.server);
@@ -305,17 +302,7 @@ impl Session {
                 reads::pass_over(&self.core, &self.connections, plan.server, avoid);
                 return Ok(true);
             }
-            Err(error)
-                if without::does_without(
-                    &self.core,
-                    &self.handle,
-                    &self.user,
-                    &mut self.variables,
-                    &error,
-                ) =>
-            {
-                return Ok(true);
-            }
+            Err(error) if self.does_without(&error) => return Ok(true),
             Err(error) => {
                 let tried = Tried { plan, target, free };
                 return Box::pin(self.hold_failed(run, avoid, &tried, error)).await;
@@ -323,42 +310,18 @@ impl Session {
         };
         self.run.profile.lap(Step::Connect);
         run.pins = pins;
-        let barred = servers_tried::is_barred(
-            &self.handle,
-            &self.variables,
-            &self.run,
-            lease.connection(),
-            &run.shape,
-        );
-        if barred
-            && !Box::pin(diagnostics::leave_nothing(
-                &self.handle,
-                &self.variables,
-                &mut lease,
-                &run.shape,
-            ))
-            .await
+        let (handle, own, shape) = (&self.handle, &self.variables, &run.shape);
+        if servers_tried::is_barred(handle, own, &self.run, lease.connection(), shape)
+            && !Box::pin(diagnostics::leave_nothing(handle, own, &mut lease, shape)).await
         {
-            settle::give_back_after_error(
-                &self.core,
-                &self.handle,
-                &self.variables,
-                &mut self.connections,
-                lease,
-                pins,
-            );
+            self.keep_after_error(lease, pins);
             loss::place_error(&mut self.client, run)?;
             let turning = Box::pin(self.turn_away(run.shape, run.job));
             return turning.await.map(|()| false);
         }
+        let (core, connections, promises) = (&self.core, &self.connections, &self.promises);
         if plan.wait
-            && !Box::pin(floor_waits::await_floor(
-                &self.core,
-                &self.connections,
-                &self.promises,
-                &mut lease,
-            ))
-            .await
+            && !Box::pin(floor_waits::await_floor(core, connections, promises, &mut lease)).await
         {
             avoid.push(plan.server);
             settle::give_back(&self.handle, lease);
@@ -378,6 +341,18 @@ impl Session {
         Box::pin(self.go_on(run, avoid, &tried, (lease, answer))).await
     }
 
+    /// Keeps a connection as it was kept before a command that never ran.
+    fn keep_after_error(&mut self, lease: Lease, pins: Pins) {
+        let (core, handle, own) = (&self.core, &self.handle, &self.variables);
+        settle::give_back_after_error(core, handle, own, &mut self.connections, lease, pins);
+    }
+
+    /// True when the connection is had after all, without what its server refused.
+    fn does_without(&mut self, error: &PoolError) -> bool {
+        let (core, handle, user) = (&self.core, &self.handle, &self.user);
+        without::does_without(core, handle, user, &mut self.variables, error)
+    }
+
     /// After an attempt that did not end with the server's answer: the same.
     async fn go_on(
         &mut self,
@@ -390,14 +365,7 @@ impl Session {
         match answer {
             Answer::Done(_) => return Ok(false),
             Answer::Refused(refusal) => {
-                settle::give_back_after_error(
-                    &self.core,
-                    &self.handle,
-                    &self.variables,
-                    &mut self.connections,
-                    lease,
-                    run.pins,
-                );
+                self.keep_after_error(lease, run.pins);
                 loss::place_error(&mut self.client, run)?;
                 self.transaction.note_failure(Some(refusal.number));
                 self.client.pass_refusal(&refusal).await?;
@@ -412,24 +380,10 @@ impl Session {
                     run.job,
                 )
                 .await;
-                settle::give_back_after_error(
-                    &self.core,
-                    &self.handle,
-                    &self.variables,
-                    &mut self.connections,
-                    lease,
-                    run.pins,
-                );
+                self.keep_after_error(lease, run.pins);
             }
             Answer::Transient => {
-                settle::give_back_after_error(
-                    &self.core,
-                    &self.handle,
-                    &self.variables,
-                    &mut self.connections,
-                    lease,
-                    run.pins,
-                );
+                self.keep_after_error(lease, run.pins);
                 reads::pause_before_retry(&self.core, run).await;
             }
             Answer::WritesOnReplica => {
@@ -465,12 +419,7 @@ impl Session {
         if self.handle.killed.get() {
             return Err(session::last_word(&self.core, &mut self.client).await);
         }
-        if self
-            .variables
-            .user_variables
-            .as_mut()
-            .is_some_and(|own| own.take_lost())
-        {
+        if self.variables.user_variables.as_mut().is_some_and(|own| own.take_lost()) {
             let pin = Pins::USER_VARIABLE.describe();
             return self.client.error(&error::SESSION_LOST_PIN, &[&pin]).await;
         }
@@ -497,10 +446,7 @@ impl Session {
         if let Some(held) = self.connections.take_held(&self.variables.state).await? {
             return Ok((held.lease, held.pins));
         }
-        let key = self
-            .core
-            .pools
-            .key(plan.server, plan.read_only, &self.user.identity.pass);
+        let key = self.core.pools.key(plan.server, plan.read_only, &self.user.identity.pass);
         let aside = self.handle.aside.take();
         if let Aside::Kept(kept) = aside
             && let Some(lease) = Box::pin(aside::take_up(
@@ -527,11 +473,7 @@ impl Session {
             Some(own) => own.home(),
             None => 0,
         };
-        let taken = self
-            .core
-            .pools
-            .take(target, key, &self.variables.state, prefer)
-            .await;
+        let taken = self.core.pools.take(target, key, &self.variables.state, prefer).await;
         if matches!(taken, Err(PoolError::WaitTimeout { .. })) {
             count(&self.core.counters.pool_waits_failed);
         }

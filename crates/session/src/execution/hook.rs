@@ -152,10 +152,7 @@ impl Session {
     /// What a hook is told.
     fn hook_question(&self, hook: &Hook, shape: &Shape, job: Job, farm: &Snapshot) -> Value {
         let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let servers = self
-            .connections
-            .group(farm)
-            .map_or(&[][..], |group| &group.servers);
+        let servers = self.connections.group(farm).map_or(&[][..], |group| &group.servers);
         let candidates = servers.iter().filter(|server| server.serves_reads());
         let candidates = candidates.map(|server| {
             json!({
@@ -166,14 +163,9 @@ impl Session {
                 "lag_ms": server.lag_us().map(|us| us / 1000),
             })
         });
-        let last = self
-            .connections
-            .current
-            .last_server
-            .and_then(|id| farm.server(id));
-        let text = hook
-            .sends_text
-            .then(|| lossy(user_variables::text(&self.client, &self.prepared, job)));
+        let last = self.connections.current.last_server.and_then(|id| farm.server(id));
+        let text =
+            hook.sends_text.then(|| lossy(user_variables::text(&self.client, &self.prepared, job)));
         json!({
             "user": lossy(self.user.name()),
             "client": self.user.peer.ip().to_canonical().to_string(),
@@ -213,9 +205,7 @@ async fn exchange(hook: &Hook, question: String) -> Result<Vec<u8>, String> {
             return Ok(body.to_vec());
         }
         if answer.len() >= ANSWER_BYTES_MAX {
-            return Err(format!(
-                "the answer is longer than {ANSWER_BYTES_MAX} bytes"
-            ));
+            return Err(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes"));
         }
         if answer.len() == answer.capacity() {
             answer.reserve(answer.len());
@@ -299,18 +289,12 @@ fn read_verdict(body: &[u8], farm: &Snapshot) -> Result<Verdict, String> {
 
 /// Servers of the farm, by their names.
 fn servers(names: &[&str], farm: &Snapshot) -> Result<Arc<Servers>, String> {
-    let known: Vec<_> = farm
-        .groups
-        .iter()
-        .flat_map(|group| &group.servers)
-        .collect();
+    let known: Vec<_> = farm.groups.iter().flat_map(|group| &group.servers).collect();
     let mut all = Vec::with_capacity(names.len());
     for name in names {
         let server = ServerName::new(name);
         if !known.iter().any(|known| server.is(known)) {
-            return Err(format!(
-                "the answer names server {name:?}, which is unknown"
-            ));
+            return Err(format!("the answer names server {name:?}, which is unknown"));
         }
         all.push(server);
     }

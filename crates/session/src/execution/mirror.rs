@@ -152,9 +152,7 @@ impl Core {
 /// COM_QUERY of a text, as the connection's server takes it.
 fn query(connection: &Connection, text: &[u8]) -> Vec<u8> {
     let attributes = &NO_ATTRIBUTES[..];
-    let takes = connection
-        .capabilities
-        .contains(Capabilities::QUERY_ATTRIBUTES);
+    let takes = connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
     let mut command = Vec::with_capacity(text.len() + 16);
     packet::write_with(&mut command, &mut 0, |out| {
         out.push(Command::Query as u8);

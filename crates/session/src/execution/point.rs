@@ -96,14 +96,8 @@ impl Session {
         let Some(asked) = self.point_of(shape, job, group) else {
             return Ok(false);
         };
-        if may_recall(
-            &self.core,
-            &self.connections,
-            &self.promises,
-            shape,
-            group,
-            &asked.space,
-        ) && let Some((reply, outcome)) = self.core.cache.vouched(&asked.kept_as)
+        if may_recall(&self.core, &self.connections, &self.promises, shape, group, &asked.space)
+            && let Some((reply, outcome)) = self.core.cache.vouched(&asked.kept_as)
         {
             if let Some(primary) = group.primary() {
                 let (server, ended_us) = (primary.id, self.core.now_us());
@@ -148,10 +142,7 @@ impl Session {
             _ => &self.client.payload()[1..],
         };
         let point = sqltext::point(text, &self.variables.mode)?;
-        let database = point
-            .database
-            .as_deref()
-            .or_else(|| self.variables.state.database())?;
+        let database = point.database.as_deref().or_else(|| self.variables.state.database())?;
         let spaces = snapshot.rows.spaces();
         let space = spaces.iter().find(|space| {
             let container = &space.container;
@@ -242,9 +233,8 @@ fn may_recall(
     let (feed, promises) = (&space.feed, promises);
     let seen = &connections.current.seen;
     // What was read elsewhere may be newer than what has been read of the binlog.
-    let read = seen
-        .last_read
-        .filter(|read| promises.monotonic && read.ended_us != promises.recalled_us);
+    let read =
+        seen.last_read.filter(|read| promises.monotonic && read.ended_us != promises.recalled_us);
     let to_primary = core.settings().reads.master_on_write && promises.wrote();
     if to_primary || seen.unproved || seen.unlogged {
         return false;

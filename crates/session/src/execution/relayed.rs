@@ -44,10 +44,7 @@ pub(crate) async fn ends(
         && connection.engine() == Engine::MySql
         && run.train.cars.is_empty();
     ends_connection(number)
-        || (unclear
-            && Box::pin(connection.run(&[(Command::Ping, b"")]))
-                .await
-                .is_err())
+        || (unclear && Box::pin(connection.run(&[(Command::Ping, b"")])).await.is_err())
 }
 
 /// Somebody ends the session or its statement through Heddle.

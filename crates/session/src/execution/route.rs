@@ -32,10 +32,7 @@ impl Session {
         let routed = self.route_once(shape, avoid)?;
         let (plan, _) = &routed;
         let late = plan.wait || plan.reason == Reason::TooOld;
-        match job
-            .filter(|_| late)
-            .and_then(|job| self.need_of(shape, job))
-        {
+        match job.filter(|_| late).and_then(|job| self.need_of(shape, job)) {
             Some(need) => self.route_for(shape, avoid, need),
             None => Ok(routed),
         }
@@ -76,11 +73,7 @@ impl Session {
     fn route_once(&mut self, shape: &Shape, avoid: &[ServerId]) -> Result<(Plan, Target), Refusal> {
         let held = match &self.connections.current.held {
             Some(held) => Some(held.lease.connection().server),
-            None => self
-                .connections
-                .current
-                .last_server
-                .filter(|_| shape.asks_back()),
+            None => self.connections.current.last_server.filter(|_| shape.asks_back()),
         };
         let snapshot = self.core.shared.published.load();
         // A server that is gone knows nothing more of the statement before.

@@ -133,14 +133,7 @@ impl Session {
         if let Some(text) = asked {
             // A rule has changed its text; rules are about the client's own.
             let shape = self.core.shape(text.bytes(), &self.variables.mode);
-            return decide(
-                &self.core,
-                &self.user,
-                &self.variables,
-                rules,
-                text.bytes(),
-                &shape,
-            );
+            return decide(&self.core, &self.user, &self.variables, rules, text.bytes(), &shape);
         }
         let text = match job {
             Job::Execute(id) => self.prepared.statement_text(id),
@@ -167,14 +160,9 @@ impl Session {
         shape: &mut Shape,
     ) -> Result<(Rc<Text>, Option<Rc<Text>>), Refusal> {
         let rules = self.core.shared.rules.load();
-        let Some(decision) = decide(
-            &self.core,
-            &self.user,
-            &self.variables,
-            &rules,
-            text.bytes(),
-            shape,
-        ) else {
+        let Some(decision) =
+            decide(&self.core, &self.user, &self.variables, &rules, text.bytes(), shape)
+        else {
             return Ok((text, None));
         };
         if let Some(refusal) = &decision.actions.refuse {

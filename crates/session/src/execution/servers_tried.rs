@@ -18,10 +18,7 @@ pub(crate) fn is_barred(
     shape: &Shape,
 ) -> bool {
     handle.killed.get()
-        || variables
-            .user_variables
-            .as_ref()
-            .is_some_and(|own| own.lost())
+        || variables.user_variables.as_ref().is_some_and(|own| own.lost())
         || (shape.asks_back()
             && diagnostics::must_recall(handle, variables, run, connection, shape))
 }

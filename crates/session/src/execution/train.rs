@@ -102,14 +102,7 @@ impl Session {
             || grouped
             || !plain
             || self.run.ruled.is_some()
-            || !rides(
-                &self.client,
-                &self.variables,
-                &self.prepared,
-                &run.shape,
-                run.job,
-                replica,
-            )
+            || !rides(&self.client, &self.variables, &self.prepared, &run.shape, run.job, replica)
         {
             return train;
         }
@@ -150,28 +143,16 @@ impl Session {
                     (shape.class, shape.writes) = (Class::Other, true);
                 }
                 let job = Job::Frame(Expect::Results);
-                let rides = rides(
-                    &self.client,
-                    &self.variables,
-                    &self.prepared,
-                    &shape,
-                    job,
-                    replica,
-                ) && !self.is_ruled(&shape, job);
+                let rides =
+                    rides(&self.client, &self.variables, &self.prepared, &shape, job, replica)
+                        && !self.is_ruled(&shape, job);
                 rides.then_some(Car { shape, job })
             }
             Ok(Command::StmtExecute) => {
                 let (id, shape) = prepared_packets::executable(&self.client, &self.prepared)?;
                 let job = Job::Execute(id);
                 let rides = !servers_tried::is_known_writer(&self.core, &shape)
-                    && rides(
-                        &self.client,
-                        &self.variables,
-                        &self.prepared,
-                        &shape,
-                        job,
-                        replica,
-                    )
+                    && rides(&self.client, &self.variables, &self.prepared, &shape, job, replica)
                     && !self.is_ruled(&shape, job)
                     && prepared_packets::address_as_it_is(
                         &mut self.client,
@@ -223,9 +204,7 @@ impl Session {
             );
             count(&self.core.counters.statements);
             count(&self.core.counters.statements_pipelined);
-            answer = self
-                .answer_one(connection, run, Expect::Results, replica, pipe)
-                .await?;
+            answer = self.answer_one(connection, run, Expect::Results, replica, pipe).await?;
         }
     }
 }

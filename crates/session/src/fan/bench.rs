@@ -147,10 +147,8 @@ async fn set_up(
     run: &Run,
 ) -> Result<Lease, PoolError> {
     let connection = lease.connection_mut();
-    user_variables::bring_values(
-        handle, client, variables, prepared, connection, &run.shape, TEXT,
-    )
-    .await?;
+    user_variables::bring_values(handle, client, variables, prepared, connection, &run.shape, TEXT)
+        .await?;
     if !variables.bring_lasting(connection).await?.is_empty() {
         // What was set so is not taken back.
         connection.condemn();
@@ -220,10 +218,7 @@ impl SessionVariables {
     /// The end of a SET that bounds a statement's time. The session's own bound holds when it is less;
     /// 0 is none.
     fn limit(&self, left_ms: u64) -> String {
-        let (name, own) = (
-            self.limit_name(),
-            "IF(@heddle_limit = 0, 1e9, @heddle_limit)",
-        );
+        let (name, own) = (self.limit_name(), "IF(@heddle_limit = 0, 1e9, @heddle_limit)");
         match self.mode.dialect {
             Dialect::MariaDb => {
                 let left = format!("{}.{:03}", left_ms / 1000, left_ms % 1000);

@@ -89,11 +89,7 @@ impl Session {
             return Ok(());
         }
         let Definition {
-            groups,
-            text,
-            then,
-            same,
-            ..
+            groups, text, then, ..
         } = definition;
         if let Some(why) = stint::is_fixed(&self.core, groups) {
             return self.client.error(&error::COMMAND_REFUSED, &[&why]).await;
@@ -121,32 +117,9 @@ impl Session {
             Round::Done(counts, said) => (counts, said),
         };
         if !others.is_empty() {
-            match self.define_on(others, text, &mut run).await? {
-                // What is written down says where it has not run.
-                Round::Answered => return Ok(()),
-                Round::Failed(failed, refusal) => {
-                    let why = String::from_utf8_lossy(&refusal.message).into_owned();
-                    let id = written.unwrap_or_default();
-                    leave_written(
-                        &self.core,
-                        &self.user,
-                        &self.variables,
-                        &id,
-                        text,
-                        &failed,
-                        &why,
-                    )
-                    .await;
-                    defined(&self.core, &self.user, &self.client, &shape, definition).await;
-                    let details = [&*first[0], &*failed.join(", "), &*why, &*id];
-                    let error = &error::DEFINITION_UNFINISHED;
-                    return self.client.error(error, &details).await;
-                }
-                Round::Done(more, others) => {
-                    let others = (!same).then_some((more, others));
-                    self.variables
-                        .tell_together(text, (&mut counts, said), others, &shape);
-                }
+            let (id, word) = (written.as_deref(), (&mut counts, said));
+            if !self.define_on_others(definition, others, &mut run, &shape, id, word).await? {
+                return Ok(());
             }
         }
         strike_out(&self.core, &self.user, written).await?;
@@ -159,6 +132,42 @@ impl Session {
         ok.warnings = counts.warnings;
         ok.info = &counts.info;
         self.client.ok_with(&ok).await
+    }
+
+    /// The other groups follow, as the first has not refused it; what they say joins its word. False when
+    /// the client has been answered.
+    async fn define_on_others(
+        &mut self,
+        definition: &Definition,
+        others: &[Arc<str>],
+        run: &mut Run,
+        shape: &Shape,
+        written: Option<&str>,
+        (counts, said): (&mut Counts, Option<Warnings>),
+    ) -> Result<bool, End> {
+        let Definition {
+            groups, text, same, ..
+        } = definition;
+        match self.define_on(others, text, run).await? {
+            // What is written down says where it has not run.
+            Round::Answered => Ok(false),
+            Round::Failed(failed, refusal) => {
+                let why = String::from_utf8_lossy(&refusal.message).into_owned();
+                let id = written.unwrap_or_default();
+                leave_written(&self.core, &self.user, &self.variables, id, text, &failed, &why)
+                    .await;
+                defined(&self.core, &self.user, &self.client, shape, definition).await;
+                let details = [&*groups[0], &*failed.join(", "), &*why, id];
+                let error = &error::DEFINITION_UNFINISHED;
+                self.client.error(error, &details).await?;
+                Ok(false)
+            }
+            Round::Done(more, others) => {
+                let others = (!same).then_some((more, others));
+                self.variables.tell_together(text, (counts, said), others, shape);
+                Ok(true)
+            }
+        }
     }
 
     /// Runs the text on these groups at the same time.
@@ -217,10 +226,7 @@ impl Session {
         run: &Run,
     ) -> Result<Round, End> {
         let mut counts = Counts::default();
-        feeds
-            .all
-            .iter()
-            .for_each(|feed| counts.add(&feed.outcome, &feed.info));
+        feeds.all.iter().for_each(|feed| counts.add(&feed.outcome, &feed.info));
         let failed = |at: &usize| feeds.all[*at].lost || feeds.all[*at].refusal.is_some();
         let failed: Vec<usize> = (0..feeds.all.len()).filter(failed).collect();
         let mut done = Done::of(taken, feeds);
@@ -242,9 +248,7 @@ impl Session {
             ..Outcome::default()
         };
         outcome.error = refusal.as_ref().map(|refusal| refusal.number);
-        self.variables
-            .diagnostics
-            .note(&run.shape, &outcome, self.variables.mode.dialect);
+        self.variables.diagnostics.note(&run.shape, &outcome, self.variables.mode.dialect);
         self.variables.learn_warnings(warnings.clone());
         let named = |at: usize| groups[at].clone();
         Ok(match refusal {
@@ -431,11 +435,7 @@ async fn leave_written(
     let why: String = why.chars().take(WHY_CHARS_MAX).collect();
     let words = ["add_change", &text, &groups, &database, &mode, id, &why];
     if let Err(why) = order(core, user, &words).await {
-        tracing::warn!(
-            id,
-            why,
-            "what is left of a change of definitions is not written down"
-        );
+        tracing::warn!(id, why, "what is left of a change of definitions is not written down");
     }
 }
 

@@ -184,8 +184,7 @@ impl Session {
         stop::end_feeds(&self.core, &self.handle, &mut feeds, false).await;
         fan::end_fan(&self.handle, &mut self.run);
         let mut done = Done::of(taken, feeds);
-        done.ask_warnings(&fan.parts, plan.same, trouble.as_ref())
-            .await;
+        done.ask_warnings(&fan.parts, plan.same, trouble.as_ref()).await;
         counts.say_once(done.repeated);
         done.end_clock().await;
         let trouble = match trouble {
@@ -223,10 +222,7 @@ async fn pour_file(
         }
         feeds.any().await;
     }
-    let asked = feeds
-        .all
-        .iter()
-        .all(|feed| feed.wants_file && !feed.failed());
+    let asked = feeds.all.iter().all(|feed| feed.wants_file && !feed.failed());
     let mut unfit = None;
     let mut cutter = match Cutter::new(plan, charset) {
         Ok(cutter) => cutter,
@@ -447,21 +443,15 @@ async fn file_charset(plan: &LoadPlan, taken: &mut [Taken]) -> String {
     let Some(lease) = lease.filter(|_| plan.cuts()) else {
         return unknown;
     };
-    let asked = lease
-        .connection_mut()
-        .table(b"SELECT @@character_set_database");
+    let asked = lease.connection_mut().table(b"SELECT @@character_set_database");
     let table = asked.await.unwrap_or_default();
     let value = table.rows.into_iter().flatten().flatten().next();
-    value.map_or(unknown, |value| {
-        String::from_utf8_lossy(&value).into_owned()
-    })
+    value.map_or(unknown, |value| String::from_utf8_lossy(&value).into_owned())
 }
 
 /// Sends what is worth it, to all at the same time.
 async fn send_full(sinks: &mut [(usize, Sink)]) {
-    let full = sinks
-        .iter_mut()
-        .filter(|(_, sink)| sink.rows.len() >= PIECE_BYTES);
+    let full = sinks.iter_mut().filter(|(_, sink)| sink.rows.len() >= PIECE_BYTES);
     let sends =
         full.map(|(_, sink)| Box::pin(sink.send()) as Pin<Box<dyn Future<Output = ()> + '_>>);
     all(sends.collect()).await;

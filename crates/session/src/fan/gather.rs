@@ -198,12 +198,7 @@ impl Session {
             let reduced = &scratch.reduced[at];
             let Some((fragment, narrows)) = known.reduced(&answer.fragments[at], reduced) else {
                 known
-                    .learn(
-                        scratch,
-                        (at, 0),
-                        &scratch.order[place + 1..],
-                        lease.connection_mut(),
-                    )
+                    .learn(scratch, (at, 0), &scratch.order[place + 1..], lease.connection_mut())
                     .await;
                 continue;
             };
@@ -227,14 +222,9 @@ impl Session {
             }
             let rows = fetched.rows - before;
             let left = &scratch.order[place + 1..];
-            known
-                .learn(scratch, (at, rows), left, lease.connection_mut())
-                .await;
+            known.learn(scratch, (at, rows), left, lease.connection_mut()).await;
         }
-        self.core
-            .counters
-            .gathered_rows
-            .fetch_add(fetched.rows, Ordering::Relaxed);
+        self.core.counters.gathered_rows.fetch_add(fetched.rows, Ordering::Relaxed);
         Ok(Step::Done)
     }
 
@@ -313,11 +303,7 @@ impl Session {
         let Bench { mut lease, is_own } = bench;
         let left = fetched.left(&self.core);
         let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
-        if let Err(why) = self
-            .variables
-            .set_to_work(lease.connection_mut(), left_ms)
-            .await
-        {
+        if let Err(why) = self.variables.set_to_work(lease.connection_mut(), left_ms).await {
             tell_scratch(&mut self.client, why.into(), false).await?;
             return Ok(Step::Answered);
         }
@@ -403,9 +389,7 @@ impl Session {
             return Ok(Step::Again);
         }
         self.run.number += 1;
-        self.variables
-            .diagnostics
-            .note(&run.shape, &outcome, self.variables.mode.dialect);
+        self.variables.diagnostics.note(&run.shape, &outcome, self.variables.mode.dialect);
         let questions = Questions {
             warnings: outcome.warnings > 0,
             found_rows: error.is_none() && self.variables.diagnostics.counted(&run.shape),
@@ -420,8 +404,7 @@ impl Session {
             self.client.sequence = sheet.sequence;
             tell_late(&self.core, &mut self.client).await?;
         } else {
-            self.tell_gathered(sheet, outcome.warnings, trouble, refusal)
-                .await?;
+            self.tell_gathered(sheet, outcome.warnings, trouble, refusal).await?;
         }
         if let Some(bench) = bench {
             self.variables.clear(bench, scratch).await;
@@ -439,10 +422,7 @@ impl Session {
     ) -> Result<(), End> {
         match trouble {
             None => {
-                sheet.end(
-                    session::status_now(&self.variables, &self.transaction),
-                    warnings,
-                );
+                sheet.end(session::status_now(&self.variables, &self.transaction), warnings);
                 rows::flush(&mut self.client, &mut self.run, &mut sheet).await
             }
             Some(trouble) => {
@@ -575,10 +555,7 @@ impl Core {
 }
 
 async fn store(loader: &mut Loader<'_>, lease: &mut Lease) -> Result<(), Stop> {
-    let stored = lease
-        .connection_mut()
-        .run(&[(Command::Query, loader.text())])
-        .await;
+    let stored = lease.connection_mut().run(&[(Command::Query, loader.text())]).await;
     stored.map_err(Stop::Scratch)?;
     loader.clear();
     Ok(())

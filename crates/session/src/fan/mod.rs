@@ -34,6 +34,7 @@ use planner::Merging;
 use routing::Refusal;
 
 use self::counts::{Counts, Inserts};
+use self::feeds::Feeds;
 use self::parts::Done;
 use self::rows::Trouble;
 use self::sheet::{Form, Sheet};
@@ -219,44 +220,7 @@ impl Session {
         };
         let mut sheet = Sheet::new(form, self.client.capabilities);
         let mut counts = Counts::default();
-        let trouble = match &fan.answer {
-            Wanted::Rows(merging) => {
-                rows::fan_rows(
-                    &mut self.client,
-                    &self.variables,
-                    &self.transaction,
-                    &mut self.run,
-                    &mut feeds,
-                    merging,
-                    &mut sheet,
-                )
-                .await?
-            }
-            Wanted::Prepared(merging) => {
-                sheet.hide_branches();
-                rows::fan_rows(
-                    &mut self.client,
-                    &self.variables,
-                    &self.transaction,
-                    &mut self.run,
-                    &mut feeds,
-                    merging,
-                    &mut sheet,
-                )
-                .await?
-            }
-            Wanted::Returned { turns, same } => {
-                self.returned(&mut feeds, turns, *same, &mut sheet).await?
-            }
-            Wanted::Counts { same, .. } => {
-                // Of copies one answer counts, which is whole.
-                counts.inserts = match same {
-                    true => None,
-                    false => Inserts::of(run.shape.verb, &fan.parts),
-                };
-                feeds.count(&mut counts, *same).await
-            }
-        };
+        let trouble = self.relay_answers(fan, run, &mut feeds, &mut sheet, &mut counts).await?;
         let trouble = trouble.err();
         stop::end_feeds(&self.core, &self.handle, &mut feeds, trouble.is_some()).await;
         end_fan(&self.handle, &mut self.run);
@@ -285,6 +249,54 @@ impl Session {
             }
         };
         self.close_fan(run, avoid, done, sheet, word).await
+    }
+
+    /// The parts' answers become rows for the client, or numbers in the counts, as the statement wants
+    /// them. `Err` inside says what went wrong, which undoes the statement.
+    async fn relay_answers(
+        &mut self,
+        fan: &Fan,
+        run: &Run,
+        feeds: &mut Feeds,
+        sheet: &mut Sheet,
+        counts: &mut Counts,
+    ) -> Result<Result<(), Trouble>, End> {
+        Ok(match &fan.answer {
+            Wanted::Rows(merging) => {
+                rows::fan_rows(
+                    &mut self.client,
+                    &self.variables,
+                    &self.transaction,
+                    &mut self.run,
+                    feeds,
+                    merging,
+                    sheet,
+                )
+                .await?
+            }
+            Wanted::Prepared(merging) => {
+                sheet.hide_branches();
+                rows::fan_rows(
+                    &mut self.client,
+                    &self.variables,
+                    &self.transaction,
+                    &mut self.run,
+                    feeds,
+                    merging,
+                    sheet,
+                )
+                .await?
+            }
+            Wanted::Returned { turns, same } => self.returned(feeds, turns, *same, sheet).await?,
+            Wanted::Counts { same, .. } => {
+                // Of copies one answer counts, which is whole.
+                counts.inserts = match same {
+                    true => None,
+                    false => Inserts::of(run.shape.verb, &fan.parts),
+                };
+                feeds.count(counts, *same).await
+            }
+        })
     }
 
     /// A group has no connection for its part: the same.
@@ -333,9 +345,7 @@ impl Session {
             return self.fan_lost(run, avoid, &tried, &sheet, undone).await;
         }
         self.run.number += 1;
-        self.variables
-            .diagnostics
-            .note(&run.shape, &outcome, self.variables.mode.dialect);
+        self.variables.diagnostics.note(&run.shape, &outcome, self.variables.mode.dialect);
         // Each server knows of its own part only.
         self.variables.diagnostics.learn(&mut Residue {
             warnings,

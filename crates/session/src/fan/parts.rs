@@ -188,11 +188,7 @@ impl Done {
             let slot = &mut part.lease;
             runs.push(Box::pin(async move {
                 if let Some(lease) = slot
-                    && lease
-                        .connection_mut()
-                        .run(&[(Command::Query, text)])
-                        .await
-                        .is_err()
+                    && lease.connection_mut().run(&[(Command::Query, text)]).await.is_err()
                 {
                     *slot = None;
                 }
@@ -282,9 +278,7 @@ impl Session {
         }
         let shape = run.shape;
         let (plan, target) = self.route(&shape, None, avoid).map_err(Stuck::Refused)?;
-        self.run
-            .profile
-            .chosen(plan, self.promises.level_of(&shape));
+        self.run.profile.chosen(plan, self.promises.level_of(&shape));
         let free =
             reads::may_move(&self.core, &self.connections, &shape) && !avoid.contains(&plan.server);
         run.alone &= self.connections.current.held.is_none();

@@ -172,9 +172,7 @@ mod tests {
                 "SELECT `a` FROM `s`.`t` AS `x` WHERE `x`.`a` IN (1,2) AND `x`.`a` BETWEEN 3 AND 9"
             )
         );
-        known
-            .0
-            .insert((1, "d".into()), Some(Values::List(Vec::new())));
+        known.0.insert((1, "d".into()), Some(Values::List(Vec::new())));
         assert_eq!(text(&known), None);
         let text = literal("é'".as_bytes(), &Passed::Text("utf8mb4".into()));
         assert_eq!(text.as_deref(), Some("_utf8mb4 x'c3a927'"));

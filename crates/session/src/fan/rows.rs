@@ -71,20 +71,12 @@ impl Session {
             return Ok(Err(trouble));
         }
         // Where MariaDB sees that no row can be meant, DELETE … RETURNING says OK and shows no columns.
-        if feeds
-            .all
-            .iter()
-            .all(|feed| feed.columns.is_empty() && feed.is_done())
-        {
+        if feeds.all.iter().all(|feed| feed.columns.is_empty() && feed.is_done()) {
             return Ok(Ok(()));
         }
-        if let Err(trouble) = begin_rows(
-            &self.variables,
-            &self.transaction,
-            feeds,
-            &Merging::default(),
-            sheet,
-        ) {
+        if let Err(trouble) =
+            begin_rows(&self.variables, &self.transaction, feeds, &Merging::default(), sheet)
+        {
             return Ok(Err(trouble));
         }
         let turns = turns.iter().filter(|_| !same).map(|at| (*at, false));
@@ -192,18 +184,12 @@ fn begin_rows(
     let first = first.ok_or_else(|| Trouble::Odd("no server was asked".to_owned()))?;
     let columns = first.columns.len();
     if feeds.all.iter().any(|feed| feed.columns.len() != columns) {
-        return Err(Trouble::Odd(
-            "the servers answer with different columns".to_owned(),
-        ));
+        return Err(Trouble::Odd("the servers answer with different columns".to_owned()));
     }
     let plan = merging.plan(columns).filter(|plan| plan.visible > 0);
     let plan = plan.ok_or_else(|| Trouble::Odd("columns are missing".to_owned()))?;
     let shown = &first.columns[..plan.visible];
-    sheet.begin(
-        shown,
-        first.capabilities(),
-        session::status_now(variables, transaction),
-    )?;
+    sheet.begin(shown, first.capabilities(), session::status_now(variables, transaction))?;
     Ok(plan)
 }
 
@@ -273,9 +259,8 @@ impl Feeds {
             match self.all[at].step() {
                 Event::Row => {
                     let values = TextRow::new(self.all[at].row());
-                    let row: Result<Row, mysql_wire::Malformed> = values
-                        .map(|value| value.map(|value| value.map(<[u8]>::to_vec)))
-                        .collect();
+                    let row: Result<Row, mysql_wire::Malformed> =
+                        values.map(|value| value.map(|value| value.map(<[u8]>::to_vec))).collect();
                     return Ok(Some(row?));
                 }
                 Event::End => {

@@ -115,10 +115,8 @@ impl Sheet {
         from: Capabilities,
         status: Status,
     ) -> Result<(), Malformed> {
-        let columns: Result<Vec<Column<'_>>, Malformed> = columns
-            .iter()
-            .map(|column| Column::decode(column, from))
-            .collect();
+        let columns: Result<Vec<Column<'_>>, Malformed> =
+            columns.iter().map(|column| Column::decode(column, from)).collect();
         let mut columns = columns?;
         self.described.complete(&mut columns)?;
         let (caps, sequence) = (self.capabilities, &mut self.sequence);
@@ -236,9 +234,7 @@ mod tests {
         let caps = Capabilities::empty();
         for form in [Form::Text, Form::Binary] {
             let mut sheet = Sheet::new(form, caps);
-            sheet
-                .begin(&columns, caps, Status::AUTOCOMMIT)
-                .expect("definitions");
+            sheet.begin(&columns, caps, Status::AUTOCOMMIT).expect("definitions");
             sheet.text_row(&row, false).expect("a row");
             sheet.end(Status::AUTOCOMMIT, 3);
             let payloads = payloads(&sheet.out);
@@ -276,19 +272,12 @@ mod tests {
             ],
             from: caps,
         });
-        sheet
-            .begin(&here, caps, Status::AUTOCOMMIT)
-            .expect("definitions");
+        sheet.begin(&here, caps, Status::AUTOCOMMIT).expect("definitions");
         let payloads = payloads(&sheet.out);
         let told = |at: usize| {
             let column = Column::decode(payloads[at], caps).expect("a definition");
             let name = String::from_utf8_lossy(column.name).into_owned();
-            (
-                name,
-                column.kind,
-                column.length == 43,
-                column.org_table == b"orders",
-            )
+            (name, column.kind, column.length == 43, column.org_table == b"orders")
         };
         assert_eq!(told(1), ("n".to_owned(), ColumnKind::LongLong, true, true));
         // Of values of another type the description is the scratch server's.

@@ -75,10 +75,7 @@ fn throw_away(feeds: &mut Feeds) -> bool {
 /// A KILL QUERY that came when the statement had just ended would hit the next one.
 async fn settle_kill(feed: &mut Feed) {
     if let Some(lease) = feed.lease() {
-        let _ = lease
-            .connection_mut()
-            .run(&[(Command::Query, b"DO 0")])
-            .await;
+        let _ = lease.connection_mut().run(&[(Command::Query, b"DO 0")]).await;
     }
 }
 

@@ -173,10 +173,7 @@ mod tests {
             String::from_utf8_lossy(&refusal.message).into_owned()
         };
         let text = "nonaggregated column 'heddle.t.id' which is not";
-        assert_eq!(
-            said(1055, text),
-            "nonaggregated column 'shop.t.id' which is not"
-        );
+        assert_eq!(said(1055, text), "nonaggregated column 'shop.t.id' which is not");
         assert_eq!(said(1064, text), text);
         assert_eq!(said(1055, "column 't.id'"), "column 't.id'");
     }

@@ -101,10 +101,8 @@ mod tests {
     }
 
     fn said(text: &'static str, groups: &[&[Warning]]) -> (usize, u16) {
-        let groups: Vec<_> = groups
-            .iter()
-            .map(|warnings| (text.as_bytes(), warnings.to_vec()))
-            .collect();
+        let groups: Vec<_> =
+            groups.iter().map(|warnings| (text.as_bytes(), warnings.to_vec())).collect();
         let all = together(&groups);
         (all.rows.len(), all.repeated)
     }

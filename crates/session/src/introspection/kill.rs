@@ -88,10 +88,7 @@ impl Session {
     pub(crate) async fn process_kill(&mut self) -> Result<(), End> {
         let how = How::CONNECTION;
         match self.client.payload().get(1..5) {
-            Some(&[a, b, c, d]) => {
-                self.kill(u32::from_le_bytes([a, b, c, d]).into(), how)
-                    .await
-            }
+            Some(&[a, b, c, d]) => self.kill(u32::from_le_bytes([a, b, c, d]).into(), how).await,
             _ => {
                 let details = ["COM_PROCESS_KILL"];
                 self.client.error(&error::MALFORMED_PACKET, &details).await
@@ -129,11 +126,7 @@ impl Session {
             }
         };
         let parameters = match job {
-            Job::Execute(id) => self
-                .prepared
-                .statements
-                .get(&id)
-                .map_or(0, |found| found.params),
+            Job::Execute(id) => self.prepared.statements.get(&id).map_or(0, |found| found.params),
             _ => 0,
         };
         let id = if parameters == 0 {
@@ -224,15 +217,7 @@ impl Session {
 
     async fn kill(&mut self, id: u64, how: How) -> Result<(), End> {
         let verdict = self.try_kill(id, how).await;
-        answer_kill(
-            &mut self.client,
-            &self.variables,
-            &self.transaction,
-            verdict,
-            id,
-            how,
-        )
-        .await
+        answer_kill(&mut self.client, &self.variables, &self.transaction, verdict, id, how).await
     }
 
     async fn try_kill(&mut self, id: u64, how: How) -> Verdict {
@@ -280,17 +265,7 @@ impl Session {
             host: String::from_utf8_lossy(host).into_owned(),
         };
         let victims = self.core.shared.registry.victims(&victim);
-        let foreign = victims.iter().find(|entry| !self.user.is_own(entry));
-        if let Some(id) = foreign.map(|entry| entry.id)
-            && !rights::has_right(
-                &self.core,
-                &self.user,
-                &self.variables,
-                &mut self.connections,
-                Right::Kill,
-            )
-            .await
-        {
+        if let Some(id) = self.forbidden_victim(&victims).await {
             let verdict = Verdict::Foreign(id);
             return answer_kill(
                 &mut self.client,
@@ -301,15 +276,6 @@ impl Session {
                 how,
             )
             .await;
-        }
-        for entry in &victims {
-            if self.is_spared(entry).await {
-                let verdict = Verdict::Foreign(entry.id);
-                let id = entry.id.into();
-                let (variables, transaction) = (&self.variables, &self.transaction);
-                return answer_kill(&mut self.client, variables, transaction, verdict, id, how)
-                    .await;
-            }
         }
         // The same user's sessions may be ended everywhere or nowhere, so nobody is ended in vain.
         let (verdict, elsewhere) = try_kill_elsewhere(
@@ -355,6 +321,30 @@ impl Session {
         self.client.ok_with(&ok).await
     }
 
+    /// One of those that are meant may not be ended by this session's account: its id, since nobody is
+    /// ended then.
+    async fn forbidden_victim(&mut self, victims: &[Entry]) -> Option<u32> {
+        let foreign = victims.iter().find(|entry| !self.user.is_own(entry));
+        if let Some(id) = foreign.map(|entry| entry.id)
+            && !rights::has_right(
+                &self.core,
+                &self.user,
+                &self.variables,
+                &mut self.connections,
+                Right::Kill,
+            )
+            .await
+        {
+            return Some(id);
+        }
+        for entry in victims {
+            if self.is_spared(entry).await {
+                return Some(entry.id);
+            }
+        }
+        None
+    }
+
     /// The session's account has MySQL's SYSTEM_USER, and who wants to end it has not.
     async fn is_spared(&mut self, entry: &Entry) -> bool {
         let accounts = self.core.shared.published.load().accounts.clone();
@@ -382,25 +372,19 @@ fn only_parameter(client: &Client, prepared: &PreparedStatements, job: Job) -> O
     if execute.params != 1 {
         return None;
     }
-    if execute
-        .null_bitmap
-        .first()
-        .is_some_and(|bits| bits & 1 == 1)
-    {
+    if execute.null_bitmap.first().is_some_and(|bits| bits & 1 == 1) {
         return Some(0);
     }
     let kind = ValueKind {
         column: column.try_into().ok()?,
         unsigned: flags & 0x80 != 0,
     };
-    Some(
-        match Value::read(&mut Reader::new(execute.values), kind).ok()? {
-            Value::Int(id) => u64::try_from(id).unwrap_or(0),
-            Value::UInt(id) => id,
-            Value::Bytes(text) => number(text),
-            _ => 0,
-        },
-    )
+    Some(match Value::read(&mut Reader::new(execute.values), kind).ok()? {
+        Value::Int(id) => u64::try_from(id).unwrap_or(0),
+        Value::UInt(id) => id,
+        Value::Bytes(text) => number(text),
+        _ => 0,
+    })
 }
 
 async fn refuse_kill(client: &mut Client) -> Result<(), End> {
@@ -546,10 +530,9 @@ impl Core {
         let Some(target) = target else { return };
         let opened = self.pools.open_extra(&target, &pass).await;
         let done = match opened {
-            Ok(mut connection) => connection
-                .run(&[(Command::Query, text.as_bytes())])
-                .await
-                .map(|_| ()),
+            Ok(mut connection) => {
+                connection.run(&[(Command::Query, text.as_bytes())]).await.map(|_| ())
+            }
             Err(error) => Err(error),
         };
         if let Err(error) = done {

@@ -162,13 +162,8 @@ impl Session {
             return Ok(Some(own_thread(&columns, self.handle.id, &host)));
         }
         let names: Vec<(String, ValueKind)> = columns.iter().map(Column::as_shown).collect();
-        let seen = processlist::seen(
-            &self.core,
-            &self.user,
-            &self.variables,
-            &mut self.connections,
-        )
-        .await;
+        let seen =
+            processlist::seen(&self.core, &self.user, &self.variables, &mut self.connections).await;
         let all = format!("SELECT * FROM {}", listing.name());
         let said = processlist::said(&self.core, &self.user, &seen.views, all.as_bytes()).await;
         let mut rows: Vec<Row> = Vec::new();
@@ -211,18 +206,13 @@ fn columns(table: &Table) -> Vec<Column> {
 
 impl Column {
     fn is_number(&self) -> bool {
-        ["int", "dec", "double", "float"]
-            .iter()
-            .any(|part| self.kind.contains(part))
+        ["int", "dec", "double", "float"].iter().any(|part| self.kind.contains(part))
     }
 
     /// The longest value, in characters.
     fn characters(&self) -> Option<usize> {
         let length = self.kind.strip_prefix("varchar(")?.split_once(')')?.0;
-        length
-            .parse()
-            .ok()
-            .filter(|length| *length <= CHARACTERS_MAX)
+        length.parse().ok().filter(|length| *length <= CHARACTERS_MAX)
     }
 
     /// Name and kind as the lists of SHOW have them.
@@ -232,10 +222,7 @@ impl Column {
             false => ColumnKind::VarString,
         };
         let unsigned = false;
-        (
-            self.name.to_ascii_lowercase(),
-            ValueKind { column, unsigned },
-        )
+        (self.name.to_ascii_lowercase(), ValueKind { column, unsigned })
     }
 
     /// What JSON_TABLE makes of the column's values.

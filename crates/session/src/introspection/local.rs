@@ -26,11 +26,7 @@ impl Session {
         let text = &self.client.payload()[1..];
         let words = sqltext::heddle_words(text, &self.variables.mode);
         let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
-        match words
-            .first()
-            .map(|word| word.to_ascii_lowercase())
-            .as_deref()
-        {
+        match words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
             Some("status") => {
                 show_status(
                     &self.core,
@@ -55,14 +51,8 @@ impl Session {
         }
         let operator = Arc::clone(&self.core.shared.operator);
         let needed = operator.needs(&words);
-        let access = access(
-            &self.core,
-            &self.user,
-            &self.variables,
-            &mut self.connections,
-            needed,
-        )
-        .await;
+        let access =
+            access(&self.core, &self.user, &self.variables, &mut self.connections, needed).await;
         if access < needed {
             let refusal = match needed {
                 Access::Admin => &error::ADMIN_REQUIRED,
@@ -102,13 +92,8 @@ impl Session {
         match self.explain_place(text, &shape) {
             Some(Explained::Rows(mut answer)) => {
                 self.run.ruled = None;
-                Box::pin(estimate::estimate(
-                    &self.core,
-                    &self.user,
-                    &self.variables,
-                    &mut answer,
-                ))
-                .await;
+                Box::pin(estimate::estimate(&self.core, &self.user, &self.variables, &mut answer))
+                    .await;
                 return send_answer(&mut self.client, &self.variables, &self.transaction, answer)
                     .await;
             }
@@ -124,14 +109,9 @@ impl Session {
             Ok(route) => route,
             Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
         };
-        let level = promises::need(&self.core, &self.connections, &self.promises, &shape, 0)
-            .level
-            .name();
-        let group = self
-            .core
-            .snapshot()
-            .server(plan.server)
-            .map(|s| s.group.to_string());
+        let level =
+            promises::need(&self.core, &self.connections, &self.promises, &shape, 0).level.name();
+        let group = self.core.snapshot().server(plan.server).map(|s| s.group.to_string());
         let cells = [
             ("group", group),
             ("server", Some(format!("{}:{}", target.host, target.port))),
@@ -143,10 +123,8 @@ impl Session {
             ("rule_actions", ruled.map(|(_, actions)| actions)),
             ("digest", Some(digest.to_string())),
         ];
-        let (columns, row): (Vec<String>, Vec<Option<String>>) = cells
-            .into_iter()
-            .map(|(name, cell)| (name.to_owned(), cell))
-            .unzip();
+        let (columns, row): (Vec<String>, Vec<Option<String>>) =
+            cells.into_iter().map(|(name, cell)| (name.to_owned(), cell)).unzip();
         send_answer(
             &mut self.client,
             &self.variables,
@@ -193,15 +171,9 @@ pub(crate) async fn send_answer(
     let rows: Vec<Vec<Option<Vec<u8>>>> = answer
         .rows
         .into_iter()
-        .map(|row| {
-            row.into_iter()
-                .map(|cell| cell.map(String::into_bytes))
-                .collect()
-        })
+        .map(|row| row.into_iter().map(|cell| cell.map(String::into_bytes)).collect())
         .collect();
-    client
-        .rows(&columns, &rows, session::status_now(variables, transaction))
-        .await
+    client.rows(&columns, &rows, session::status_now(variables, transaction)).await
 }
 
 /// `HEDDLE STATUS [LIKE pattern]`: the counters of all cores, added up.
@@ -226,9 +198,7 @@ async fn show_status(
     };
     for (name, _, value) in core.shared.counters_sum() {
         if farm::account::like(pattern.as_bytes(), name.as_bytes()) {
-            answer
-                .rows
-                .push(vec![Some(name.to_owned()), Some(value.to_string())]);
+            answer.rows.push(vec![Some(name.to_owned()), Some(value.to_string())]);
         }
     }
     send_answer(client, variables, transaction, answer).await
@@ -256,21 +226,12 @@ pub(crate) async fn version_comment(
     let server = primary.map_or("no server", |server| &server.version);
     let comment = format!("Heddle {} in front of {server}", env!("CARGO_PKG_VERSION"));
     let rows = vec![vec![Some(comment.into_bytes())]];
-    client
-        .rows(
-            &["@@version_comment"],
-            &rows,
-            session::status_now(variables, transaction),
-        )
-        .await
+    client.rows(&["@@version_comment"], &rows, session::status_now(variables, transaction)).await
 }
 
 /// The text behind its first word.
 fn after_word(text: &[u8]) -> &[u8] {
     let text = text.trim_ascii_start();
-    let end = text
-        .iter()
-        .position(u8::is_ascii_whitespace)
-        .unwrap_or(text.len());
+    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
     &text[end..]
 }

@@ -48,13 +48,7 @@ pub(crate) type Said = HashMap<(ServerId, u32), Row>;
 impl Session {
     /// Answers with the sessions that the client may see.
     pub(crate) async fn show_processlist(&mut self, full: bool, job: Job) -> Result<(), End> {
-        let seen = seen(
-            &self.core,
-            &self.user,
-            &self.variables,
-            &mut self.connections,
-        )
-        .await;
+        let seen = seen(&self.core, &self.user, &self.variables, &mut self.connections).await;
         let text: &[u8] = match full {
             true => b"SHOW FULL PROCESSLIST",
             false => b"SHOW PROCESSLIST",
@@ -174,10 +168,9 @@ pub(crate) fn columns(
     capabilities: Capabilities,
 ) -> Vec<(String, ValueKind)> {
     let read = |definition: &[u8]| match Column::decode(definition, capabilities) {
-        Ok(column) => (
-            String::from_utf8_lossy(column.name).to_ascii_lowercase(),
-            column.value_kind(),
-        ),
+        Ok(column) => {
+            (String::from_utf8_lossy(column.name).to_ascii_lowercase(), column.value_kind())
+        }
         Err(_) => (
             String::new(),
             ValueKind {
@@ -186,10 +179,7 @@ pub(crate) fn columns(
             },
         ),
     };
-    definitions
-        .iter()
-        .map(|definition| read(definition))
-        .collect()
+    definitions.iter().map(|definition| read(definition)).collect()
 }
 
 /// One session as a row of columns of these names; `known` is what the server of its statement says of it, `asks` the
@@ -226,9 +216,7 @@ pub(crate) fn row(
         }
     };
     let cells = columns.iter().enumerate();
-    cells
-        .map(|(at, (name, kind))| cell(at, name, *kind))
-        .collect()
+    cells.map(|(at, (name, kind))| cell(at, name, *kind)).collect()
 }
 
 impl Silent {
@@ -263,10 +251,7 @@ pub(crate) fn encoded(row: &Row, columns: &[(String, ValueKind)], binary: bool) 
     let kinds: Vec<ValueKind> = columns.iter().map(|(_, kind)| *kind).collect();
     let cells = row.iter().zip(&kinds);
     let values: Vec<Value<'_>> = cells
-        .map(|(cell, kind)| {
-            cell.as_deref()
-                .map_or(Value::Null, |text| value(text, *kind))
-        })
+        .map(|(cell, kind)| cell.as_deref().map_or(Value::Null, |text| value(text, *kind)))
         .collect();
     // Values that are not of their kinds would leave the row empty, which no client reads as one.
     let _ = encode_binary_row(&mut out, &kinds, &values);

@@ -123,9 +123,7 @@ impl Registry {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Entry>> {
         // A panic while the map is locked cannot leave it half changed: every use is one call.
-        self.sessions
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.sessions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

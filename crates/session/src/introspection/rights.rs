@@ -119,25 +119,16 @@ pub(crate) async fn has_right(
     if accounts.global_rights.is_empty() {
         return user.identity.admin;
     }
-    let asked = ask_table(core, user, variables, connections, WHO)
-        .await
-        .unwrap_or_default();
+    let asked = ask_table(core, user, variables, connections, WHO).await.unwrap_or_default();
     let cells = asked.rows.into_iter().next().unwrap_or_default();
     let text =
         |cell: Option<Vec<u8>>| String::from_utf8_lossy(&cell.unwrap_or_default()).into_owned();
     let mut cells = cells.into_iter().map(text);
     let (account, roles) = (cells.next().unwrap_or_default(), cells.next());
     let roles = names_of(&roles.unwrap_or_default());
-    let account = account
-        .rsplit_once('@')
-        .map(|(user, host)| (user.to_owned(), host.to_owned()));
+    let account = account.rsplit_once('@').map(|(user, host)| (user.to_owned(), host.to_owned()));
     let mut all = account.into_iter().chain(roles);
-    all.any(|name| {
-        accounts
-            .global_rights
-            .get(&name)
-            .is_some_and(|it| right.is_in(*it))
-    })
+    all.any(|name| accounts.global_rights.get(&name).is_some_and(|it| right.is_in(*it)))
 }
 
 /// Asks in the session's name: on the connection that it keeps, else on one to the primary.
@@ -182,9 +173,7 @@ fn names_of(current: &str) -> Vec<(String, String)> {
         rest = &rest[at..];
     }
     let pairs = parts.chunks_exact(2);
-    pairs
-        .map(|pair| (pair[0].clone(), pair[1].clone()))
-        .collect()
+    pairs.map(|pair| (pair[0].clone(), pair[1].clone())).collect()
 }
 
 #[cfg(test)]

@@ -17,43 +17,21 @@ use crate::variables::session_variables::SessionVariables;
 
 /// The statistics that are read off the farm's snapshot: name, help, value.
 pub(crate) fn of_farm(snapshot: &Snapshot) -> [(&'static str, &'static str, u64); 7] {
-    let (masters, slaves) = (
-        snapshot.muster(Standing::Primary),
-        snapshot.muster(Standing::Replica),
-    );
+    let (masters, slaves) =
+        (snapshot.muster(Standing::Primary), snapshot.muster(Standing::Replica));
     let turns = snapshot.turnover.turns();
     [
-        (
-            "pool_masters_total",
-            "Primaries of the farm.",
-            masters.total,
-        ),
+        ("pool_masters_total", "Primaries of the farm.", masters.total),
         ("pool_slaves_total", "Replicas of the farm.", slaves.total),
-        (
-            "pool_masters_active",
-            "Primaries that take writes now.",
-            masters.active,
-        ),
-        (
-            "pool_slaves_active",
-            "Replicas that serve reads now.",
-            slaves.active,
-        ),
-        (
-            "pool_updates",
-            "Changes of the set of servers or of a server's standing.",
-            turns.updates,
-        ),
+        ("pool_masters_active", "Primaries that take writes now.", masters.active),
+        ("pool_slaves_active", "Replicas that serve reads now.", slaves.active),
+        ("pool_updates", "Changes of the set of servers or of a server's standing.", turns.updates),
         (
             "pool_master_reactivated",
             "Primaries that came back after a while.",
             turns.primaries_back,
         ),
-        (
-            "pool_slave_reactivated",
-            "Replicas that came back after a while.",
-            turns.replicas_back,
-        ),
+        ("pool_slave_reactivated", "Replicas that came back after a while.", turns.replicas_back),
     ]
 }
 

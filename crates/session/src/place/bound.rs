@@ -51,12 +51,8 @@ impl<'a> Bound<'a> {
                     },
                     ..execute
                 };
-                let kinds: Vec<ValueKind> = typed
-                    .param_kinds()
-                    .ok()?
-                    .iter()
-                    .map(|param| param.kind)
-                    .collect();
+                let kinds: Vec<ValueKind> =
+                    typed.param_kinds().ok()?.iter().map(|param| param.kind).collect();
                 let values = match long_data {
                     true => Vec::new(),
                     false => typed.decode_params(&kinds, |_| false).ok()?,
@@ -66,9 +62,7 @@ impl<'a> Bound<'a> {
         };
         Some(Bound {
             text,
-            slots: statement
-                .slots
-                .get_or_init(|| sqltext::slots(text, mode).into()),
+            slots: statement.slots.get_or_init(|| sqltext::slots(text, mode).into()),
             kinds,
             values,
             long_data,
@@ -158,10 +152,7 @@ fn written(at: &DateTime) -> String {
 fn written_time(time: &TimeSpan) -> String {
     let hours = u64::from(time.days) * 24 + u64::from(time.hours);
     let sign = if time.negative { "-" } else { "" };
-    format!(
-        "{sign}{hours:02}:{:02}:{:02}.{:06}",
-        time.minutes, time.seconds, time.microseconds
-    )
+    format!("{sign}{hours:02}:{:02}:{:02}.{:06}", time.minutes, time.seconds, time.microseconds)
 }
 
 /// Appends a value as a literal of its type.
@@ -252,10 +243,7 @@ mod tests {
             day: 22,
             ..DateTime::default()
         };
-        assert_eq!(
-            shown(Value::Date(day), ColumnKind::Date),
-            "DATE'2026-11-22'"
-        );
+        assert_eq!(shown(Value::Date(day), ColumnKind::Date), "DATE'2026-11-22'");
         assert_eq!(
             shown(Value::Date(DateTime::default()), ColumnKind::DateTime),
             "'0000-00-00 00:00:00.000000'"

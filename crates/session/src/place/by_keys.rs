@@ -26,13 +26,9 @@ impl Session {
     pub(super) async fn change_by_rows(&mut self, text: &[u8], tally: &mut Tally) -> Step<bool> {
         let text = self.known(text.to_vec()).await?;
         let shares = self.variables.shares();
-        let plan = run::planned(
-            &self.core,
-            &self.handle,
-            &self.variables,
-            &text,
-            |text, asked| planner::by_keys(text, asked, shares),
-        )
+        let plan = run::planned(&self.core, &self.handle, &self.variables, &text, |text, asked| {
+            planner::by_keys(text, asked, shares)
+        })
         .map_err(|(error, detail)| Stop::Told(error, detail))?;
         let sheet = self.rows_of(plan.read, &plan.text).await?;
         let values = plan.targets.iter().flat_map(|target| &target.set);
@@ -160,19 +156,14 @@ impl Session {
             targets: &[],
             shares: self.variables.shares(),
         };
-        let answer = run::planned(
-            &self.core,
-            &self.handle,
-            &self.variables,
-            &query,
-            |text, asked| {
+        let answer =
+            run::planned(&self.core, &self.handle, &self.variables, &query, |text, asked| {
                 let asked = planner::Asked {
                     changing: Some(changing),
                     ..*asked
                 };
                 planner::to_change(text, &asked)
-            },
-        );
+            });
         let answer = answer.map_err(|(error, detail)| Stop::Told(error, detail))?;
         let query = String::from_utf8_lossy(&query).into_owned();
         let sheet = self.rows_of(answer, &query).await?;

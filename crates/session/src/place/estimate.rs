@@ -63,10 +63,7 @@ async fn rows_of_part(
     };
     let first = table.rows.first()?.first()?.clone();
     // The tables of the outermost block are joined: so many pairs are looked at.
-    let outer = table
-        .rows
-        .iter()
-        .filter(|cells| cells.first() == Some(&first));
+    let outer = table.rows.iter().filter(|cells| cells.first() == Some(&first));
     let product: f64 = outer
         .map(|cells| {
             let of = number(cells, rows).unwrap_or(1.0);

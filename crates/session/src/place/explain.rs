@@ -55,44 +55,17 @@ impl Session {
             mode: &self.variables.mode,
             utf8: self.variables.is_utf8(),
         };
-        let spot = plan.spot(
-            &place::statement_of(&self.variables, text, &literals),
-            sharding,
-        );
+        let spot = plan.spot(&place::statement_of(&self.variables, text, &literals), sharding);
         if self.run.has_chosen(shape)
             && let Some(Where::Group(group)) =
                 self.place_chosen(&plan, &spot, shape, text, &snapshot, sharding)
         {
             return Some(Explained::Group(group));
         }
-        let first = match &spot {
-            Spot::Ids(count) => Some(format!("{count} ids are put into its rows first")),
-            Spot::Evaluate(_) => Some("its shard keys are computed by a server first".to_owned()),
-            Spot::Moves(_) => Some(
-                "rows of the old key are read with locks, deleted, and inserted under the new one"
-                    .to_owned(),
-            ),
-            Spot::Limited(_) => {
-                Some("the keys of the rows are read with locks, then they are changed".to_owned())
-            }
-            Spot::ByKeys => {
-                return Some(explain_by_keys(
-                    &self.core,
-                    &self.handle,
-                    &self.variables,
-                    text,
-                ));
-            }
-            Spot::Select => Some("the query's rows are read, then inserted".to_owned()),
-            _ => None,
-        };
-        if let Some(first) = first {
-            let groups = match &spot {
-                Spot::Moves(groups) | Spot::Limited(groups) => groups.join(","),
-                _ => String::new(),
-            };
-            let row = ["several steps", &groups, &shown(text), &first, ""];
-            return Some(rows(vec![row.map(str::to_owned)]));
+        if let Some(explained) =
+            explain_steps(&self.core, &self.handle, &self.variables, &spot, text)
+        {
+            return Some(explained);
         }
         match names::answer_spot(
             &self.variables,
@@ -131,6 +104,41 @@ impl Session {
     }
 }
 
+/// The statements that take several steps: what is done first says more of them than their groups.
+fn explain_steps(
+    core: &Core,
+    handle: &Handle,
+    variables: &SessionVariables,
+    spot: &Spot,
+    text: &[u8],
+) -> Option<Explained> {
+    let first = match spot {
+        Spot::Ids(count) => Some(format!("{count} ids are put into its rows first")),
+        Spot::Evaluate(_) => Some("its shard keys are computed by a server first".to_owned()),
+        Spot::Moves(_) => Some(
+            "rows of the old key are read with locks, deleted, and inserted under the new one"
+                .to_owned(),
+        ),
+        Spot::Limited(_) => {
+            Some("the keys of the rows are read with locks, then they are changed".to_owned())
+        }
+        Spot::ByKeys => {
+            return Some(explain_by_keys(core, handle, variables, text));
+        }
+        Spot::Select => Some("the query's rows are read, then inserted".to_owned()),
+        _ => None,
+    };
+    if let Some(first) = first {
+        let groups = match spot {
+            Spot::Moves(groups) | Spot::Limited(groups) => groups.join(","),
+            _ => String::new(),
+        };
+        let row = ["several steps", &groups, &shown(text), &first, ""];
+        return Some(rows(vec![row.map(str::to_owned)]));
+    }
+    None
+}
+
 fn explain_by_keys(
     core: &Core,
     handle: &Handle,
@@ -165,15 +173,9 @@ fn explain_unplanned(
     let job = Job::Frame(Expect::Results);
     let place = match load::place_load(variables, shape, text, job, snapshot, sharding) {
         Some(place) => place,
-        None => names::place_by_names(
-            variables,
-            connections,
-            prepared,
-            text,
-            shape,
-            snapshot,
-            sharding,
-        ),
+        None => {
+            names::place_by_names(variables, connections, prepared, text, shape, snapshot, sharding)
+        }
     };
     match place {
         Where::Load(plan) => Some(loaded(&plan)),

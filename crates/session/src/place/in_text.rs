@@ -64,8 +64,7 @@ impl Session {
                 let texts = self.prepared.texts.as_ref();
                 let kept = texts.and_then(|texts| texts.get(&*found.name));
                 let text = kept.map(|kept| kept.text.clone());
-                self.execute_text(&text.unwrap_or_default(), &found.values)
-                    .await
+                self.execute_text(&text.unwrap_or_default(), &found.values).await
             }
             _ => {
                 let Some(text) = self.source_of(found).await? else {
@@ -106,22 +105,14 @@ impl Session {
         };
         let text = text.into();
         texts.insert(found.name.clone().into(), Kept { text, _portion });
-        say_ok(
-            &mut self.client,
-            &self.variables,
-            &self.transaction,
-            b"Statement prepared",
-        )
-        .await
+        say_ok(&mut self.client, &self.variables, &self.transaction, b"Statement prepared").await
     }
 
     /// The text that is to be prepared. `None`: the client has been answered.
     async fn source_of(&mut self, found: &InText) -> Result<Option<Vec<u8>>, End> {
         let source = found.source.clone().unwrap_or_default();
         if !source.starts_with(b"@") {
-            return Ok(Some(
-                sqltext::unquote(&source, &self.variables.mode).into_owned(),
-            ));
+            return Ok(Some(sqltext::unquote(&source, &self.variables.mode).into_owned()));
         }
         match self.inner(&[b"SELECT ", &*source].concat()).await? {
             Heard::Rows(sheet) => {
@@ -146,25 +137,16 @@ impl Session {
             .map(|slot| slot.span)
             .collect();
         if marks.len() != values.len() {
-            return self
-                .client
-                .error(&error::WRONG_ARGUMENTS, &["EXECUTE"])
-                .await;
+            return self.client.error(&error::WRONG_ARGUMENTS, &["EXECUTE"]).await;
         }
         if marks.is_empty() {
             return self.run_instead(text).await;
         }
-        let sheet = match self
-            .inner(&[b"SELECT ", &*values.join(&b", "[..])].concat())
-            .await?
-        {
+        let sheet = match self.inner(&[b"SELECT ", &*values.join(&b", "[..])].concat()).await? {
             Heard::Rows(sheet) => sheet,
             Heard::Refused(refusal) => return self.client.pass_refusal(&refusal).await,
             Heard::Ok { .. } => {
-                return self
-                    .client
-                    .error(&error::WRONG_ARGUMENTS, &["EXECUTE"])
-                    .await;
+                return self.client.error(&error::WRONG_ARGUMENTS, &["EXECUTE"]).await;
             }
         };
         let row = sheet.rows.first().cloned().unwrap_or_default();
@@ -192,10 +174,7 @@ pub(super) fn in_text(
     text: &[u8],
 ) -> Option<InText> {
     let verb = shape.verb;
-    if !matches!(
-        verb,
-        Verb::Prepare | Verb::Execute | Verb::ExecuteImmediate | Verb::Deallocate
-    ) {
+    if !matches!(verb, Verb::Prepare | Verb::Execute | Verb::ExecuteImmediate | Verb::Deallocate) {
         return None;
     }
     let all = pieces(text, &variables.mode)?;
@@ -220,11 +199,7 @@ pub(super) fn in_text(
     let mut rest: Vec<&sqltext::Piece> = rest.collect();
     rest.retain(|piece| piece.kind != PieceKind::Semicolon);
     if verb == Verb::Prepare {
-        rest = rest
-            .split_first()
-            .filter(|(from, _)| from.is(text, "FROM"))?
-            .1
-            .to_vec();
+        rest = rest.split_first().filter(|(from, _)| from.is(text, "FROM"))?.1.to_vec();
     }
     if matches!(verb, Verb::Prepare | Verb::ExecuteImmediate) {
         let (first, behind) = rest.split_first()?;
@@ -245,10 +220,7 @@ pub(super) fn in_text(
         let values = values.iter().step_by(2);
         found.values = values.map(|it| it.span.of(text).to_vec()).collect();
     }
-    let kept = prepared
-        .texts
-        .as_ref()
-        .is_some_and(|it| it.contains_key(&*found.name));
+    let kept = prepared.texts.as_ref().is_some_and(|it| it.contains_key(&*found.name));
     let mine = match verb {
         Verb::Execute | Verb::Deallocate => kept,
         _ => found.source.is_some(),

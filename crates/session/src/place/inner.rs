@@ -131,9 +131,7 @@ pub(crate) fn packets(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 fn read(bytes: &[u8], capabilities: Capabilities, binary: bool) -> Option<Heard> {
     if bytes.len() >= BYTES_MAX {
-        return Some(odd(
-            "the rows that this statement needs are more than 64 MB",
-        ));
+        return Some(odd("the rows that this statement needs are more than 64 MB"));
     }
     let mut packets = self::packets(bytes);
     let first = packets.next()?;
@@ -155,9 +153,7 @@ fn read(bytes: &[u8], capabilities: Capabilities, binary: bool) -> Option<Heard>
     for _ in 0..count {
         let column = Column::decode(packets.next()?, capabilities).ok()?;
         kinds.push(column.value_kind());
-        sheet
-            .names
-            .push(String::from_utf8_lossy(column.name).into_owned());
+        sheet.names.push(String::from_utf8_lossy(column.name).into_owned());
         sheet.forms.push(form(&column));
     }
     if !capabilities.contains(Capabilities::DEPRECATE_EOF) {

@@ -70,9 +70,7 @@ pub(super) fn variables_of(variables: &SessionVariables, text: &[u8]) -> Option<
     let mut rest = all[at + 1..].iter();
     let mut count = 0;
     let end = loop {
-        let variable = rest
-            .next()
-            .filter(|it| it.kind == PieceKind::UserVariable)?;
+        let variable = rest.next().filter(|it| it.kind == PieceKind::UserVariable)?;
         count += 1;
         if rest.next().is_none_or(|it| it.kind != PieceKind::Comma) {
             break variable.span.end;

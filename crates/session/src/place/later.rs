@@ -76,12 +76,7 @@ impl Session {
                         &spans,
                     )
                     .await?;
-                    let edits: Vec<_> = spans
-                        .iter()
-                        .zip(values)
-                        .map(|(span, value)| ((span.start as usize, span.end as usize), value))
-                        .collect();
-                    edited(&text, edits)
+                    with_computed(&text, &spans, values)
                 }
                 _ => {
                     if let Some(id) = ids::unheard_id(&self.core, &plan, &spot, &statement)
@@ -137,6 +132,16 @@ impl Session {
     }
 }
 
+/// The text with its expressions replaced by their values, which the next round reads as keys.
+fn with_computed(text: &[u8], spans: &[Span], values: Vec<String>) -> Vec<u8> {
+    let edits: Vec<_> = spans
+        .iter()
+        .zip(values)
+        .map(|(span, value)| ((span.start as usize, span.end as usize), value))
+        .collect();
+    edited(text, edits)
+}
+
 /// The seat where a question is asked: routines and sequences are of one group.
 fn seat_of_calls(
     core: &Core,
@@ -190,35 +195,27 @@ async fn computed(
         bad(format!("{error}; asked by: {shown}"))
     };
     let seat = seat_of_calls(core, variables, connections, &query);
-    let table = match connections
-        .current
-        .held
-        .as_mut()
-        .filter(|_| seat == connections.current.group)
-    {
-        Some(held) => held.lease.connection_mut().table(&query).await,
-        None => {
-            let taken = core
-                .take_from_primary(seat, &user.identity.pass, &variables.state, false)
-                .await;
-            let lease = taken.map_err(|_| failed(&"no server connection could be had"))?;
-            lease.ask(&query).await
-        }
-    };
+    let table =
+        match connections.current.held.as_mut().filter(|_| seat == connections.current.group) {
+            Some(held) => held.lease.connection_mut().table(&query).await,
+            None => {
+                let taken = core
+                    .take_from_primary(seat, &user.identity.pass, &variables.state, false)
+                    .await;
+                let lease = taken.map_err(|_| failed(&"no server connection could be had"))?;
+                lease.ask(&query).await
+            }
+        };
     let table = table.map_err(|error| failed(&error))?;
     let row = table.rows.into_iter().next().unwrap_or_default();
     let escapes = !variables.mode.no_backslash_escapes;
-    let values: Option<Vec<String>> = row
-        .into_iter()
-        .map(|cell| literal(cell, variables.is_utf8(), escapes))
-        .collect();
+    let values: Option<Vec<String>> =
+        row.into_iter().map(|cell| literal(cell, variables.is_utf8(), escapes)).collect();
     let why = match variables.is_utf8() {
         true => "an expression whose value cannot be written out",
         false => "its text is not UTF-8; use SET NAMES utf8mb4",
     };
-    values
-        .filter(|values| values.len() == spans.len())
-        .ok_or_else(|| bad(why.to_owned()))
+    values.filter(|values| values.len() == spans.len()).ok_or_else(|| bad(why.to_owned()))
 }
 
 /// A value as a literal: texts quoted, with or without escapes. Where texts are in UTF-8, bytes that are

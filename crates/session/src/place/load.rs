@@ -34,9 +34,9 @@ pub(super) fn place_load(
     match (load(text, &asked), job) {
         (Ok(None), _) => None,
         (Err(refusal), _) => Some(Where::Refuse(refusal.error, refusal.detail)),
-        (Ok(Some(_)), Job::Execute(_)) => Some(refuse(
-            "a prepared LOAD DATA cannot be split over groups: send it as text",
-        )),
+        (Ok(Some(_)), Job::Execute(_)) => {
+            Some(refuse("a prepared LOAD DATA cannot be split over groups: send it as text"))
+        }
         (Ok(Some(_)), _) if !variables.is_utf8() && !text.is_ascii() => Some(Where::Refuse(
             error::NOT_OVER_GROUPS,
             "its text is not UTF-8; use SET NAMES utf8mb4".to_owned(),

@@ -273,9 +273,7 @@ impl Session {
         let change = sqltext::change(text, &mode).ok_or(Stop::Refused(
             "a LIMIT over several groups works in plain statements on one table only",
         ))?;
-        let order = change
-            .order
-            .map(|span| String::from_utf8_lossy(span.of(text)));
+        let order = change.order.map(|span| String::from_utf8_lossy(span.of(text)));
         if order.is_some_and(|order| orders_by_place(&order, &mode)) {
             return Err(Stop::Refused(
                 "it is ordered by a number, which is no column of a statement that changes rows",
@@ -330,9 +328,8 @@ impl Session {
     /// UPDATE of the shard key: each row leaves its shard and comes to that of its new key.
     async fn move_rows(&mut self, text: &[u8], tally: &mut Tally) -> Step<()> {
         let mode = self.variables.mode;
-        let change = sqltext::change(text, &mode).ok_or(Stop::Refused(
-            "a shard key is changed by plain statements on one table only",
-        ))?;
+        let change = sqltext::change(text, &mode)
+            .ok_or(Stop::Refused("a shard key is changed by plain statements on one table only"))?;
         let schema = changed_table(&self.core, &self.variables, text, &change)?;
         if reads_what_is_set(text, &change, &mode) {
             return Err(Stop::Refused(
@@ -345,11 +342,8 @@ impl Session {
             let name = sqltext::unquote(span.of(text), &mode);
             String::from_utf8_lossy(&name).into_owned()
         };
-        let set: Vec<(String, &[u8])> = change
-            .set
-            .iter()
-            .map(|(column, value)| (name(column), value.of(text)))
-            .collect();
+        let set: Vec<(String, &[u8])> =
+            change.set.iter().map(|(column, value)| (name(column), value.of(text))).collect();
         let keys: Vec<String> = schema
             .primary
             .iter()
@@ -382,14 +376,12 @@ impl Session {
         };
         let mut unseen = Tally::default();
         let head = [b"DELETE FROM ", table].concat();
-        self.change_by_keys(&head, &keys, &sheet, &mut unseen)
-            .await?;
+        self.change_by_keys(&head, &keys, &sheet, &mut unseen).await?;
         let names: Vec<String> = stored.iter().map(|column| ticked(column)).collect();
         let mut head = [b"INSERT INTO ", table].concat();
         head.extend_from_slice(format!(" ({}) VALUES ", names.join(", ")).as_bytes());
         let columns: Vec<usize> = (keys.len()..keys.len() + stored.len()).collect();
-        self.insert_rows(&head, b"", &sheet, &columns, tally)
-            .await?;
+        self.insert_rows(&head, b"", &sheet, &columns, tally).await?;
         tally.matched = sheet.rows.len() as u64;
         Ok(())
     }
@@ -398,9 +390,7 @@ impl Session {
     async fn refuse_referenced(&mut self, text: &[u8], change: &Change) -> Step<()> {
         let of = |span: &Span| {
             let name = sqltext::unquote(span.of(text), &self.variables.mode);
-            String::from_utf8_lossy(&name)
-                .replace('\\', "\\\\")
-                .replace('\'', "''")
+            String::from_utf8_lossy(&name).replace('\\', "\\\\").replace('\'', "''")
         };
         let database = match &change.database {
             Some(database) => format!("'{}'", of(database)),
@@ -429,11 +419,9 @@ impl SessionVariables {
         row: &[Option<Vec<u8>>],
         columns: &[usize],
     ) -> Step<Vec<u8>> {
-        sheet
-            .literals(row, columns, &self.mode)
-            .ok_or(Stop::Refused(
-                "text in this character set cannot be written out: use SET NAMES utf8mb4",
-            ))
+        sheet.literals(row, columns, &self.mode).ok_or(Stop::Refused(
+            "text in this character set cannot be written out: use SET NAMES utf8mb4",
+        ))
     }
 }
 
@@ -459,11 +447,9 @@ fn changed_table(
     if schema.as_ref().is_some_and(|schema| schema.view) {
         return Err(Stop::Refused("it changes a view: change its table"));
     }
-    schema
-        .filter(|schema| !schema.primary.is_empty())
-        .ok_or(Stop::Refused(
-            "the table's primary key is not known, by which its rows would be changed",
-        ))
+    schema.filter(|schema| !schema.primary.is_empty()).ok_or(Stop::Refused(
+        "the table's primary key is not known, by which its rows would be changed",
+    ))
 }
 
 /// Appends the table and the clauses that choose its rows, and locks them.

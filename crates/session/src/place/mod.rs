@@ -153,32 +153,56 @@ impl Session {
         if shape.facts.contains(Facts::MULTIPLE) {
             return self.place_several(text, job, snapshot, sharding);
         }
-        if !is_planned(shape) {
-            if self.run.has_chosen(shape)
-                && let Some(place) = chosen::unplanned_chosen(
-                    &self.variables,
-                    &self.run,
-                    shape,
-                    text,
-                    snapshot,
-                    sharding,
-                )
-            {
-                return place;
-            }
-            return match load::place_load(&self.variables, shape, text, job, snapshot, sharding) {
-                Some(place) => place,
-                None => names::place_by_names(
-                    &self.variables,
-                    &self.connections,
-                    &self.prepared,
-                    text,
-                    shape,
-                    snapshot,
-                    sharding,
-                ),
-            };
+        match is_planned(shape) {
+            true => self.place_planned(shape, text, job, snapshot, sharding),
+            false => self.place_unplanned(shape, text, job, snapshot, sharding),
         }
+    }
+
+    /// The place of a statement without a plan: only its names and its kind tell where it goes.
+    fn place_unplanned(
+        &self,
+        shape: &Shape,
+        text: &[u8],
+        job: Job,
+        snapshot: &Snapshot,
+        sharding: &Sharding,
+    ) -> Where {
+        if self.run.has_chosen(shape)
+            && let Some(place) = chosen::unplanned_chosen(
+                &self.variables,
+                &self.run,
+                shape,
+                text,
+                snapshot,
+                sharding,
+            )
+        {
+            return place;
+        }
+        match load::place_load(&self.variables, shape, text, job, snapshot, sharding) {
+            Some(place) => place,
+            None => names::place_by_names(
+                &self.variables,
+                &self.connections,
+                &self.prepared,
+                text,
+                shape,
+                snapshot,
+                sharding,
+            ),
+        }
+    }
+
+    /// The place of a statement by its plan, since its keys may tell one group from all others.
+    fn place_planned(
+        &self,
+        shape: &Shape,
+        text: &[u8],
+        job: Job,
+        snapshot: &Snapshot,
+        sharding: &Sharding,
+    ) -> Where {
         let Some(plan) = plan(&self.core, &self.variables, text, shape, snapshot, sharding) else {
             return Where::Stay;
         };
@@ -236,13 +260,7 @@ impl Session {
         let statement = self.prepared.statements.get(&id)?;
         let named = query::has_attributes(&self.client);
         let execute = bound::execute(self.client.payload(), statement.params, named)?;
-        Bound::new(
-            execute,
-            statement,
-            text,
-            &self.variables.mode,
-            self.variables.is_utf8(),
-        )
+        Bound::new(execute, statement, text, &self.variables.mode, self.variables.is_utf8())
     }
 
     /// The text of a statement with its parameters written out as literals.
@@ -295,11 +313,7 @@ fn spot(
 ) -> Spot {
     let statement = statement_of(variables, text, values);
     let spot = plan.spot(&statement, sharding);
-    debug_assert_eq!(
-        strayed(core, variables, &statement, &spot, sharding),
-        None,
-        "{spot:?}"
-    );
+    debug_assert_eq!(strayed(core, variables, &statement, &spot, sharding), None, "{spot:?}");
     match ids::unheard_id(core, plan, &spot, &statement) {
         Some(_) => Spot::Ids(0),
         None => spot,
@@ -460,9 +474,7 @@ fn plan(
     sharding: &Sharding,
 ) -> Option<std::rc::Rc<Plan>> {
     let database = variables.state.database().unwrap_or_default();
-    let key = core
-        .plans
-        .key(shape.hash, shape.folds, database, &variables.mode);
+    let key = core.plans.key(shape.hash, shape.folds, database, &variables.mode);
     if let Some(plan) = core.plans.get(&key, sharding) {
         return Some(plan);
     }

@@ -34,11 +34,7 @@ impl Session {
             // To a server this is one statement, which is wrong.
             return Where::Stay;
         }
-        let xa = self
-            .core
-            .shape(text, &self.variables.mode)
-            .facts
-            .contains(Facts::XA);
+        let xa = self.core.shape(text, &self.variables.mode).facts.contains(Facts::XA);
         if self.transaction.crossing.is_some() || xa {
             return Where::Several;
         }

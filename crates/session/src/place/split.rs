@@ -13,10 +13,7 @@ pub(super) fn rows(text: &[u8], mode: &Mode, parts: &[(Arc<str>, Vec<u32>)]) -> 
         return None;
     };
     let (first, last) = (rows.first()?, rows.last()?);
-    let (head, tail) = (
-        &text[..first.whole.start as usize],
-        &text[last.whole.end as usize..],
-    );
+    let (head, tail) = (&text[..first.whole.start as usize], &text[last.whole.end as usize..]);
     let part = |(group, numbers): &(Arc<str>, Vec<u32>)| {
         let mut text_of_part = head.to_vec();
         for (at, number) in numbers.iter().enumerate() {

@@ -139,26 +139,16 @@ impl Session {
         match known {
             Some(known) if at_server => {
                 self.client.patch(1, &known.server_id.to_le_bytes());
-                self.run_command(Shape::command(), Job::Frame(Expect::Single))
-                    .await
+                self.run_command(Shape::command(), Job::Frame(Expect::Single)).await
             }
-            _ => {
-                self.client
-                    .ok(session::status_now(&self.variables, &self.transaction))
-                    .await
-            }
+            _ => self.client.ok(session::status_now(&self.variables, &self.transaction)).await,
         }
     }
 
     /// COM_STMT_FETCH: more rows of an open cursor.
     pub(crate) async fn fetch(&mut self) -> Result<(), End> {
         let id = statements::named_statement(&self.client, &self.prepared);
-        let key = self
-            .prepared
-            .statements
-            .get(&id)
-            .filter(|s| s.cursor)
-            .map(|s| s.key.clone());
+        let key = self.prepared.statements.get(&id).filter(|s| s.cursor).map(|s| s.key.clone());
         let known = match (&mut self.connections.current.held, key) {
             (Some(held), Some(key)) => held.lease.connection_mut().known(&key).copied(),
             _ => None,
@@ -181,8 +171,7 @@ impl Session {
             return self.client.error(row, &[&id.to_string(), end]).await;
         };
         self.client.patch(1, &known.server_id.to_le_bytes());
-        self.run_command(Shape::command(), Job::Frame(Expect::Rows))
-            .await?;
+        self.run_command(Shape::command(), Job::Frame(Expect::Rows)).await?;
         if self.variables.status.contains(Status::LAST_ROW_SENT) {
             if let Some(statement) = self.prepared.statements.get_mut(&id) {
                 statement.cursor = false;

@@ -82,10 +82,7 @@ mod tests {
         let other = PreparedBytes::new(&memory);
         let two = other.take([&long, &long], 1 << 20);
         assert!(two.is_ok());
-        assert_eq!(
-            session.take([&long, b""], 1 << 20).err(),
-            Some(error::OUT_OF_MEMORY)
-        );
+        assert_eq!(session.take([&long, b""], 1 << 20).err(), Some(error::OUT_OF_MEMORY));
         drop(one);
         // Nothing was taken by those that were refused.
         assert_eq!(session.0.bytes.get(), 0);

@@ -22,18 +22,13 @@ pub(crate) fn address_statement(
 ) -> Option<Vec<u8>> {
     let named = query::has_attributes(client);
     let statement = prepared.statements.get(&id)?;
-    let takes_names = connection
-        .capabilities
-        .contains(Capabilities::QUERY_ATTRIBUTES);
+    let takes_names = connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
     let known = connection.known(&statement.key)?;
     client.patch(1, &known.server_id.to_le_bytes());
     let command = Command::try_from(client.payload()[0]);
     let executes = matches!(command, Ok(Command::StmtExecute | Command::StmtBulkExecute));
     if named && !takes_names && command == Ok(Command::StmtExecute) {
-        return Some(without_attributes(
-            &packet::joined(client.frame()),
-            statement,
-        ));
+        return Some(without_attributes(&packet::joined(client.frame()), statement));
     }
     if statement.params == 0 || !executes {
         return None;

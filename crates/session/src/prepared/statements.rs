@@ -126,14 +126,8 @@ impl Session {
             Ok(texts) => texts,
             Err(refusal) => return self.client.error(&refusal.error, &[&refusal.detail]).await,
         };
-        let text = identified(
-            &self.core,
-            &self.handle,
-            &mut self.client,
-            &self.variables,
-            text,
-            &shape,
-        );
+        let text =
+            identified(&self.core, &self.handle, &mut self.client, &self.variables, text, &shape);
         let own = asked.as_ref().map_or(&b""[..], |asked| asked.bytes());
         let bytes_max = self.core.settings().statements_bytes_max;
         let portion = match self.prepared.bytes.take([text.bytes(), own], bytes_max) {
@@ -188,27 +182,18 @@ impl Session {
         };
         if statement.astray {
             let function = function(&self.variables, "mysqld_stmt_send_long_data");
-            return self
-                .client
-                .error(&error::WRONG_ARGUMENTS, &[function])
-                .await;
+            return self.client.error(&error::WRONG_ARGUMENTS, &[function]).await;
         }
         if std::mem::take(&mut statement.starved) {
             return self.client.error(&error::OUT_OF_MEMORY, &[]).await;
         }
         if std::mem::take(&mut statement.broken) {
-            return self
-                .client
-                .error(&error::SESSION_LOST_PIN, &["long data"])
-                .await;
+            return self.client.error(&error::SESSION_LOST_PIN, &["long data"]).await;
         }
         let body = &self.client.payload()[1..];
         let Ok(execute) = Execute::decode(body, statement.params, named) else {
             let details = "parameters that do not fit the statement";
-            return self
-                .client
-                .error(&error::MALFORMED_PACKET, &[details])
-                .await;
+            return self.client.error(&error::MALFORMED_PACKET, &[details]).await;
         };
         if execute.new_params_bound && execute.types != statement.types {
             statement.types = execute.types.to_vec();
@@ -234,11 +219,7 @@ impl Session {
             return Box::pin(self.show_processlist(full, job)).await;
         }
         if shape.verb == Verb::Show
-            && self
-                .prepared
-                .statements
-                .get(&id)
-                .is_none_or(|it| it.params == 0)
+            && self.prepared.statements.get(&id).is_none_or(|it| it.params == 0)
             && let Some(show) =
                 shown::shows_values(&self.client, &self.variables, &self.prepared, &shape, job)
         {
@@ -274,10 +255,7 @@ impl Session {
         let body = &self.client.payload()[1..];
         let Ok(bulk) = BulkExecute::decode(body, statement.params) else {
             let details = "parameters that do not fit the statement";
-            return self
-                .client
-                .error(&error::MALFORMED_PACKET, &[details])
-                .await;
+            return self.client.error(&error::MALFORMED_PACKET, &[details]).await;
         };
         if !bulk.types.is_empty() && bulk.types != statement.types {
             statement.types = bulk.types.to_vec();
@@ -291,9 +269,7 @@ impl Session {
 impl PreparedStatements {
     /// The text of a statement; empty when there is no such statement.
     pub(crate) fn statement_text(&self, id: u32) -> &[u8] {
-        self.statements
-            .get(&id)
-            .map_or(&[], |statement| statement.key.text.bytes())
+        self.statements.get(&id).map_or(&[], |statement| statement.key.text.bytes())
     }
 
     /// True while an open cursor or long data ties a statement to its connection. Nobody looks
@@ -399,10 +375,7 @@ fn statement_key(
 
 /// The statement id of the current command; MariaDB's clients may mean the last one prepared.
 pub(crate) fn named_statement(client: &Client, prepared: &PreparedStatements) -> u32 {
-    let id = client
-        .payload()
-        .get(1..5)
-        .map_or([0; 4], |b| [b[0], b[1], b[2], b[3]]);
+    let id = client.payload().get(1..5).map_or([0; 4], |b| [b[0], b[1], b[2], b[3]]);
     match u32::from_le_bytes(id) {
         LAST_PREPARED => prepared.last_id,
         id => id,
@@ -417,9 +390,7 @@ pub(crate) async fn unknown_statement(
     command: &str,
 ) -> Result<(), End> {
     let function = function(variables, command);
-    client
-        .error(&error::UNKNOWN_STATEMENT, &[&id.to_string(), function])
-        .await
+    client.error(&error::UNKNOWN_STATEMENT, &[&id.to_string(), function]).await
 }
 
 /// What the servers' errors call the function that carries out a command.
@@ -503,10 +474,8 @@ async fn prepare_elsewhere(
     connection.become_state(&then).await?;
     let prepared = connection.prepare(&statement.key, mark).await;
     if connection.become_state(&now).await.is_err() {
-        let (operation, source) = (
-            "returning to the session's state",
-            std::io::Error::other("refused"),
-        );
+        let (operation, source) =
+            ("returning to the session's state", std::io::Error::other("refused"));
         return Err(ConnectionError::Broken { operation, source });
     }
     prepared.map(drop)

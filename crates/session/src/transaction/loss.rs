@@ -210,16 +210,10 @@ impl Session {
     fn lose_what_stood(&mut self, run: &mut Run) {
         count(&self.core.counters.servers_lost);
         // What other groups have of the transaction is over with it.
-        self.transaction
-            .note_failure(Some(error::SERVER_LOST.number));
+        self.transaction.note_failure(Some(error::SERVER_LOST.number));
         self.connections.current.replay = None;
         self.prepared.forget_cursors();
-        if self
-            .variables
-            .user_variables
-            .as_mut()
-            .is_some_and(|own| own.lose())
-        {
+        if self.variables.user_variables.as_mut().is_some_and(|own| own.lose()) {
             run.pins |= Pins::USER_VARIABLE;
         }
         self.connections.ties = None;
@@ -249,9 +243,7 @@ impl Session {
         let tied = was_in_transaction
             || !run.pins.is_empty()
             || !self.variables.status.contains(Status::AUTOCOMMIT)
-            || cars
-                .chain([run.shape])
-                .any(|s| s.class == Class::Transaction);
+            || cars.chain([run.shape]).any(|s| s.class == Class::Transaction);
         self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         let server = format!("{}:{}", target.host, target.port);
         tracing::debug!(
@@ -366,8 +358,5 @@ pub(crate) fn leave_connection(
     count(&core.counters.servers_lost);
     prepared.forget_cursors();
     connections.ties = None;
-    (
-        connections.current.last_server,
-        connections.current.last_connection,
-    ) = (None, 0);
+    (connections.current.last_server, connections.current.last_connection) = (None, 0);
 }

@@ -93,19 +93,12 @@ impl Session {
         tried: &Tried,
         loss: Loss,
     ) -> Result<Recovered, End> {
-        let (gtid, rows) = match find_out(
-            &self.core,
-            &mut self.connections,
-            &self.promises,
-            run,
-            tried,
-        )
-        .await
-        {
-            Known::Committed(gtid, rows) => (gtid, rows),
-            Known::Lost => return self.once_more(run).await,
-            Known::Unknown(why) => return self.tell_unknown(run, tried, loss, &why).await,
-        };
+        let (gtid, rows) =
+            match find_out(&self.core, &mut self.connections, &self.promises, run, tried).await {
+                Known::Committed(gtid, rows) => (gtid, rows),
+                Known::Lost => return self.once_more(run).await,
+                Known::Unknown(why) => return self.tell_unknown(run, tried, loss, &why).await,
+            };
         let text =
             String::from_utf8_lossy(user_variables::text(&self.client, &self.prepared, run.job))
                 .to_ascii_lowercase();
@@ -133,9 +126,7 @@ impl Session {
             ..Outcome::default()
         };
         self.run.number += 1;
-        self.variables
-            .diagnostics
-            .note(&run.shape, &outcome, self.variables.mode.dialect);
+        self.variables.diagnostics.note(&run.shape, &outcome, self.variables.mode.dialect);
         if insert_id != 0 {
             self.variables.insert_id.before = self.variables.insert_id.value;
             self.variables.insert_id.value = insert_id;
@@ -158,15 +149,7 @@ impl Session {
         loss: Loss,
         (sure, plain): (bool, bool),
     ) -> Result<Option<Recovered>, End> {
-        match find_out(
-            &self.core,
-            &mut self.connections,
-            &self.promises,
-            run,
-            tried,
-        )
-        .await
-        {
+        match find_out(&self.core, &mut self.connections, &self.promises, run, tried).await {
             Known::Committed(gtid, _) if plain && run.train.cars.is_empty() => {
                 promises::note_committed(
                     &self.core,
@@ -197,9 +180,7 @@ impl Session {
         self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
         self.connections.current.replay = None;
         self.client.sequence = 1;
-        self.client
-            .ok(session::status_now(&self.variables, &self.transaction))
-            .await?;
+        self.client.ok(session::status_now(&self.variables, &self.transaction)).await?;
         Ok(Recovered::Answered)
     }
 
@@ -265,9 +246,7 @@ async fn find_out(
         return Known::Unknown("the connection is not known".to_owned());
     };
     let group = core.shared.published.load();
-    let group = connections
-        .group(&group)
-        .map(|group| group.name.to_string());
+    let group = connections.group(&group).map(|group| group.name.to_string());
     let now_us = core.now_us();
     let lost = LostWrite {
         group: group.unwrap_or_default(),

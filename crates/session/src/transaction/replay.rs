@@ -54,9 +54,7 @@ impl Session {
         let (shape, job) = (&run.shape, run.job);
         let told = log.take_told();
         let was_open = self.variables.status.contains(Status::IN_TRANS);
-        let open = outcome
-            .status
-            .map_or(was_open, |s| s.contains(Status::IN_TRANS));
+        let open = outcome.status.map_or(was_open, |s| s.contains(Status::IN_TRANS));
         if !open {
             return;
         }
@@ -67,11 +65,7 @@ impl Session {
         }
         let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
         log.began.get_or_insert_with(|| {
-            (
-                self.variables.state.clone(),
-                before,
-                self.variables.insert_id.value,
-            )
+            (self.variables.state.clone(), before, self.variables.insert_id.value)
         });
         if !matches!(job, Job::Prepare(_)) && log.refused.is_none() {
             match command_to_keep(&self.client, &self.prepared, shape, job, &run.pins) {
@@ -132,11 +126,7 @@ impl Session {
             None => Some("nothing is known of it".to_owned()),
             Some(log) => log.refused.map(str::to_owned),
         };
-        let lost = self
-            .variables
-            .user_variables
-            .as_mut()
-            .is_some_and(|own| own.lose());
+        let lost = self.variables.user_variables.as_mut().is_some_and(|own| own.lose());
         if let Some(reason) = reason.or(lost.then(|| Pins::USER_VARIABLE.describe())) {
             let text = format!("it cannot be done again: {reason}");
             return self.tell_over(run, tried, loss, text).await;
@@ -192,31 +182,7 @@ impl Session {
                     _ => Recovered::No,
                 });
             }
-            if let Some((began, status, insert_id)) = log.began.clone() {
-                session::set_state(
-                    &self.core,
-                    &self.handle,
-                    &self.user,
-                    &mut self.variables,
-                    began,
-                );
-                (self.variables.status, self.variables.insert_id.value) = (status, insert_id);
-                self.variables.insert_id.version += 1;
-            }
-            for (id, statement) in std::mem::take(&mut log.closed) {
-                self.prepared.statements.insert(id, statement);
-                log.closed_again.push(id);
-            }
-            let kept = self.client.begin_play();
-            let played = self.play(&log).await;
-            self.client.end_play(kept);
-            self.connections.current.replay = None;
-            for id in std::mem::take(&mut log.closed_again) {
-                if let Some(statement) = self.prepared.statements.remove(&id) {
-                    log.closed.push((id, statement));
-                }
-            }
-            match played? {
+            match self.play_from_start(&mut log).await? {
                 Played::Same => {
                     count(&self.core.counters.transactions_replayed);
                     self.connections.current.replay = Some(log);
@@ -238,6 +204,30 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// The session becomes what it was before the transaction, closed statements included, so that its
+    /// commands find what they found then; afterwards these statements are closed again.
+    async fn play_from_start(&mut self, log: &mut Log) -> Result<Played, End> {
+        if let Some((began, status, insert_id)) = log.began.clone() {
+            session::set_state(&self.core, &self.handle, &self.user, &mut self.variables, began);
+            (self.variables.status, self.variables.insert_id.value) = (status, insert_id);
+            self.variables.insert_id.version += 1;
+        }
+        for (id, statement) in std::mem::take(&mut log.closed) {
+            self.prepared.statements.insert(id, statement);
+            log.closed_again.push(id);
+        }
+        let kept = self.client.begin_play();
+        let played = self.play(log).await;
+        self.client.end_play(kept);
+        self.connections.current.replay = None;
+        for id in std::mem::take(&mut log.closed_again) {
+            if let Some(statement) = self.prepared.statements.remove(&id) {
+                log.closed.push((id, statement));
+            }
+        }
+        played
     }
 
     /// Runs the commands; their replies go nowhere.
@@ -299,12 +289,7 @@ impl Session {
             // What the replies are is summed up in a log of its own.
             self.connections.current.replay = Some(Box::default());
             let answer = self.attempt(&mut lease, &mut run, plan.guards()).await?;
-            let told = self
-                .connections
-                .current
-                .replay
-                .take()
-                .map(|mut log| log.take_told());
+            let told = self.connections.current.replay.take().map(|mut log| log.take_told());
             match answer {
                 Answer::Done(done) => {
                     self.settle(lease, &run.shape, run.pins, done.outcome, done.changes)?;
@@ -348,24 +333,12 @@ fn command_to_keep(
 ) -> Result<Box<[u8]>, &'static str> {
     let never = Facts::MULTIPLE | Facts::COMPOUND | Facts::LOCAL_INFILE | Facts::XA;
     let kinds = [
-        (
-            shape.facts.intersects(never),
-            "it has statements that cannot be repeated",
-        ),
+        (shape.facts.intersects(never), "it has statements that cannot be repeated"),
         (shape.class == Class::Call, "it calls a procedure"),
         (shape.tracking, "it changes what the server reports"),
-        (
-            shape.facts.contains(Facts::USER_VARIABLE),
-            "it uses user variables",
-        ),
-        (
-            !pins.is_empty(),
-            "its connection held more than the transaction",
-        ),
-        (
-            matches!(shape.verb, Verb::Commit { .. }),
-            "it began with COMMIT AND CHAIN",
-        ),
+        (shape.facts.contains(Facts::USER_VARIABLE), "it uses user variables"),
+        (!pins.is_empty(), "its connection held more than the transaction"),
+        (matches!(shape.verb, Verb::Commit { .. }), "it began with COMMIT AND CHAIN"),
         (client.is_split(), "it has a command of more than 16 MB"),
     ];
     if let Some((_, why)) = kinds.iter().find(|(is, _)| *is) {
@@ -453,12 +426,7 @@ fn wrote(
     promises: &Promises,
     prepared: &PreparedStatements,
 ) -> (bool, bool) {
-    let Some(log) = connections
-        .current
-        .replay
-        .as_ref()
-        .filter(|log| log.refused.is_none())
-    else {
+    let Some(log) = connections.current.replay.as_ref().filter(|log| log.refused.is_none()) else {
         return (true, false);
     };
     let (mut writes, mut sure) = (false, true);

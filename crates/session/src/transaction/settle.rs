@@ -113,13 +113,7 @@ impl Session {
         let failed = outcome.error.is_some();
         let in_transaction = self.variables.status.contains(Status::IN_TRANS);
         let doubt = self.note_promises(connection, shape, &changes, failed, in_transaction);
-        statistics::note_gtid(
-            &self.core,
-            shape,
-            changes.gtid.is_some(),
-            doubt,
-            in_transaction,
-        );
+        statistics::note_gtid(&self.core, shape, changes.gtid.is_some(), doubt, in_transaction);
         if let Some(gtid) = changes.gtid {
             connection.reported = Some(gtid);
         }
@@ -130,13 +124,7 @@ impl Session {
         if let Some(state) = changes.state {
             let state = Rc::new(state);
             connection.set_state(state.clone());
-            session::set_state(
-                &self.core,
-                &self.handle,
-                &self.user,
-                &mut self.variables,
-                state,
-            );
+            session::set_state(&self.core, &self.handle, &self.user, &mut self.variables, state);
         }
         if let Some(status) = outcome.status {
             statistics::note_autocommit(&self.core, &self.variables, status);
@@ -218,10 +206,7 @@ pub(crate) fn completion(variables: &SessionVariables, verb: Verb) -> (bool, boo
     };
     let set = variables.state.variable("completion_type");
     let is = |word: &[u8], digit: &[u8]| set.is_some_and(|it| it == word || it == digit);
-    (
-        chain.unwrap_or_else(|| is(b"CHAIN", b"1")),
-        release.unwrap_or_else(|| is(b"RELEASE", b"2")),
-    )
+    (chain.unwrap_or_else(|| is(b"CHAIN", b"1")), release.unwrap_or_else(|| is(b"RELEASE", b"2")))
 }
 
 /// Keeps the connection until somebody needs it more.
@@ -277,8 +262,5 @@ pub(crate) fn give_back_after_error(
 
 /// What such a statement leaves, a reset of the connection may not end.
 fn outlives_reset(verb: Verb) -> bool {
-    matches!(
-        verb,
-        Verb::SetResourceGroup | Verb::Backup | Verb::LockInstance | Verb::Xa
-    )
+    matches!(verb, Verb::SetResourceGroup | Verb::Backup | Verb::LockInstance | Verb::Xa)
 }

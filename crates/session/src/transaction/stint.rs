@@ -35,10 +35,7 @@ impl Core {
     pub fn stints_before(&self, epoch: u64) -> usize {
         let handles = self.handles.borrow();
         let before = |entered: u64| entered != 0 && entered < epoch;
-        handles
-            .values()
-            .filter(|it| before(it.entered.get()))
-            .count()
+        handles.values().filter(|it| before(it.entered.get())).count()
     }
 }
 
@@ -95,12 +92,7 @@ impl Session {
                 self.client.error(&error::QUERY_KILLED, &[]).await?;
                 return Ok(None);
             }
-            end_stint(
-                &self.handle,
-                &self.variables,
-                &self.connections,
-                &self.transaction,
-            );
+            end_stint(&self.handle, &self.variables, &self.connections, &self.transaction);
             let kept = begin_stint(&self.core, &self.handle, shape, job);
             let place = self.place(shape, job);
             if !kept.is_some_and(|snapshot| is_kept_from(&self.handle, &place, shape, &snapshot)) {
@@ -128,10 +120,7 @@ pub(crate) fn end_stint(
         Some(crossing) => crossing.has_begun(),
         None => variables.status.contains(Status::IN_TRANS),
     };
-    let others = connections
-        .others
-        .iter()
-        .filter_map(|seat| seat.held.as_ref());
+    let others = connections.others.iter().filter_map(|seat| seat.held.as_ref());
     let mut held = connections.current.held.iter().chain(others);
     if !open && !held.any(|held| held.pins.contains(Pins::LOCK_TABLES)) {
         handle.entered.set(0);
@@ -193,9 +182,7 @@ pub(crate) fn is_kept_from(
 pub(crate) fn is_fixed(core: &Core, groups: &[Arc<str>]) -> Option<String> {
     let snapshot = core.shared.published.load();
     let moves = snapshot.sharding.as_ref()?.moves();
-    let fixed = moves
-        .iter()
-        .find(|it| it.defined && groups.contains(&it.from))?;
+    let fixed = moves.iter().find(|it| it.defined && groups.contains(&it.from))?;
     Some(format!(
         "job {} moves a part of shard map {} from group {} to group {}, and definitions stay as they \
          are until it has ended: wait (`heddle job show {}`), or `heddle job abort {}`",

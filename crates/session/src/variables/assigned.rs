@@ -52,9 +52,7 @@ impl SessionVariables {
                 if rest.starts_with(b"/")
                     || rest.starts_with(b"#")
                     || rest.starts_with(b"-")
-                    || rest
-                        .get(..3)
-                        .is_some_and(|word| word.eq_ignore_ascii_case(b"set"))
+                    || rest.get(..3).is_some_and(|word| word.eq_ignore_ascii_case(b"set"))
                 {
                     names.extend(self.assigned_first(rest));
                 }
@@ -123,10 +121,7 @@ pub(crate) async fn learn_assigned(
             Tracked::State => ask.push(name),
         }
     }
-    if COLLATION
-        .iter()
-        .any(|&name| ask.iter().chain(&changes.told).any(|n| n == name))
-    {
+    if COLLATION.iter().any(|&name| ask.iter().chain(&changes.told).any(|n| n == name)) {
         ask.retain(|name| !COLLATION.contains(&&**name));
         ask.extend(COLLATION.map(str::to_owned));
     }

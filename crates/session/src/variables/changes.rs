@@ -39,12 +39,7 @@ impl Changes {
         match change {
             SessionChange::Schema(name) => {
                 let database = (!name.is_empty()).then_some(name);
-                self.state = Some(
-                    self.state
-                        .as_ref()
-                        .unwrap_or(current)
-                        .with_database(database),
-                );
+                self.state = Some(self.state.as_ref().unwrap_or(current).with_database(database));
             }
             SessionChange::Gtids(gtids) => self.note_gtid(gtids),
             SessionChange::Variable {
@@ -69,9 +64,7 @@ impl Changes {
 
     /// Something was committed that the client may not hear of yet.
     pub(crate) fn is_news(&self) -> bool {
-        self.gtid
-            .as_ref()
-            .is_some_and(|gtid| gtid.len() > self.held)
+        self.gtid.as_ref().is_some_and(|gtid| gtid.len() > self.held)
     }
 
     /// What one reply of several has written.

@@ -95,9 +95,7 @@ impl Diagnostics {
 
     fn note_found(&mut self, shape: &Shape, outcome: &Outcome, query: bool) {
         let several = Facts::MULTIPLE | Facts::COMPOUND | Facts::FOUND_ROWS_SET;
-        let cursor = outcome
-            .status
-            .is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
+        let cursor = outcome.status.is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
         let asks = shape.verb == Verb::Show && shape.facts.contains(Facts::WARNINGS);
         if shape.facts.intersects(several) || shape.class == Class::Call || cursor {
             self.found_rows = None;
@@ -178,10 +176,9 @@ impl Session {
         self.variables.gets_diagnostics |= shape.verb == Verb::GetDiagnostics;
         let text = variables::user_variables::text(&self.client, &self.prepared, job);
         let warnings = self.variables.diagnostics.rows.as_deref();
-        if let (Some(show), Some(all)) = (
-            sqltext::show_diagnostics(text, &self.variables.mode),
-            warnings,
-        ) {
+        if let (Some(show), Some(all)) =
+            (sqltext::show_diagnostics(text, &self.variables.mode), warnings)
+        {
             let rows = chosen(&all.rows, &show);
             if !show.count {
                 let columns = all.columns.clone();
@@ -220,10 +217,7 @@ impl Session {
     /// Runs a statement with another text.
     async fn run_recalled(&mut self, mut shape: Shape, job: Job, text: Vec<u8>) -> Result<(), End> {
         let before = match only_asks(&shape, self.variables.mode.dialect) {
-            true => (
-                self.variables.diagnostics.any,
-                self.variables.diagnostics.rows.take(),
-            ),
+            true => (self.variables.diagnostics.any, self.variables.diagnostics.rows.take()),
             false => (false, None),
         };
         shape.facts -= Facts::FOUND_ROWS | Facts::ROW_COUNT | Facts::WARNINGS;
@@ -250,10 +244,7 @@ impl Session {
             _ => say_gone(&mut self.client).await,
         };
         if before.0 && !self.variables.diagnostics.any {
-            (
-                self.variables.diagnostics.any,
-                self.variables.diagnostics.rows,
-            ) = before;
+            (self.variables.diagnostics.any, self.variables.diagnostics.rows) = before;
         }
         done
     }
@@ -322,10 +313,7 @@ pub(crate) async fn leave_nothing(
 ) -> bool {
     let numbers = Facts::FOUND_ROWS | Facts::ROW_COUNT;
     let barred = handle.killed.get()
-        || variables
-            .user_variables
-            .as_ref()
-            .is_some_and(|own| own.lost())
+        || variables.user_variables.as_ref().is_some_and(|own| own.lost())
         || shape.facts.intersects(numbers)
         || variables.diagnostics.any;
     if barred {
@@ -383,9 +371,7 @@ fn encoded(row: &Warning, binary: bool) -> Vec<u8> {
 
 /// The rows that a SHOW wants.
 fn chosen(rows: &[Warning], show: &ShowDiagnostics) -> Vec<Warning> {
-    let wanted = rows
-        .iter()
-        .filter(|row| !show.errors || row.level == b"Error");
+    let wanted = rows.iter().filter(|row| !show.errors || row.level == b"Error");
     let (offset, count) = match show.count {
         true => (0, usize::MAX),
         false => (

@@ -146,12 +146,8 @@ mod tests {
 
     #[test]
     fn only_an_argument_assigns() {
-        assert!(!has_argument(
-            b"SELECT LAST_INSERT_ID(), last_insert_id ( )"
-        ));
+        assert!(!has_argument(b"SELECT LAST_INSERT_ID(), last_insert_id ( )"));
         assert!(!has_argument(b"SELECT @@last_insert_id"));
-        assert!(has_argument(
-            b"SELECT LAST_INSERT_ID() + Last_Insert_Id( 5)"
-        ));
+        assert!(has_argument(b"SELECT LAST_INSERT_ID() + Last_Insert_Id( 5)"));
     }
 }

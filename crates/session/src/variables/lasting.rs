@@ -22,11 +22,7 @@ const KEPT_MAX: usize = 32;
 impl SessionVariables {
     /// The session may have set the time of its statements itself.
     pub(crate) fn has_own_clock(&self) -> bool {
-        let named = |text: &[u8]| {
-            text.to_ascii_lowercase()
-                .windows(9)
-                .any(|at| at == b"timestamp")
-        };
+        let named = |text: &[u8]| text.to_ascii_lowercase().windows(9).any(|at| at == b"timestamp");
         self.lasting.iter().any(|text| named(text))
     }
 
@@ -67,13 +63,7 @@ pub(crate) async fn spread(
     }
     let pinned = |pins: Pins| pins.contains(Pins::VARIABLE);
     let sets = shape.class == Class::Set && client.payload().len() < 4096;
-    if !sets
-        || !connections
-            .current
-            .held
-            .as_ref()
-            .is_some_and(|held| pinned(held.pins))
-    {
+    if !sets || !connections.current.held.as_ref().is_some_and(|held| pinned(held.pins)) {
         return;
     }
     if core.shared.published.load().sharding.is_none() {
@@ -106,11 +96,7 @@ fn note_next_transaction(
         global: false,
     };
     let next = Pins::NEXT_TRANSACTION;
-    let tied = connections
-        .current
-        .held
-        .as_ref()
-        .is_some_and(|it| it.pins.contains(next));
+    let tied = connections.current.held.as_ref().is_some_and(|it| it.pins.contains(next));
     if shape.verb == once && tied && variables.next_transaction.len() < KEPT_MAX {
         let text = client.payload()[1..].into();
         variables.next_transaction.push(text);

@@ -172,9 +172,7 @@ impl Session {
         }
         self.run.chosen = (!chosen.is_empty()).then_some(chosen);
         follow_defaults(&self.core, &self.user, &mut self.promises);
-        self.client
-            .ok(session::status_now(&self.variables, &self.transaction))
-            .await
+        self.client.ok(session::status_now(&self.variables, &self.transaction)).await
     }
 
     async fn answer_own(&mut self, asked: &[Question]) -> Result<(), End> {
@@ -192,9 +190,9 @@ impl Session {
                     .name()
                     .to_owned(),
                 "heddle_shard_table" => self.run.own_choice(|it| it.shard_table.clone()),
-                "heddle_shard_key" => self
-                    .run
-                    .own_choice(|it| it.shard_key.clone().unwrap_or_default()),
+                "heddle_shard_key" => {
+                    self.run.own_choice(|it| it.shard_key.clone().unwrap_or_default())
+                }
                 "heddle_global_table" => self.run.own_choice(|it| it.global_table.clone()),
                 "heddle_token" => match Box::pin(self.token()).await {
                     Ok(token) => token,
@@ -206,11 +204,7 @@ impl Session {
         }
         let columns: Vec<&str> = asked.iter().map(|q| q.title.as_str()).collect();
         self.client
-            .rows(
-                &columns,
-                &[row],
-                session::status_now(&self.variables, &self.transaction),
-            )
+            .rows(&columns, &[row], session::status_now(&self.variables, &self.transaction))
             .await
     }
 }
@@ -261,9 +255,7 @@ fn read_changes(
     let text = &client.payload()[1..];
     let own = |name: &str| name.as_bytes().starts_with(PREFIX);
     let items: Vec<_> = sqltext::assignments(text, &variables.mode).collect();
-    let ours = items
-        .iter()
-        .filter(|item| item.scope != Scope::User && own(&item.name));
+    let ours = items.iter().filter(|item| item.scope != Scope::User && own(&item.name));
     let count = ours.count();
     if count == 0 {
         return None;
@@ -278,9 +270,7 @@ fn read_changes(
             Scope::Statement => return Err(Refused::Mixed),
             _ => return Err(Refused::Global(name)),
         }
-        let word = String::from_utf8_lossy(item.value.of(text))
-            .trim()
-            .to_owned();
+        let word = String::from_utf8_lossy(item.value.of(text)).trim().to_owned();
         let value = match sqltext::literal(text, item.value, &variables.mode) {
             Some(Literal::Text(inner)) => Value::Text(String::from_utf8_lossy(inner).into_owned()),
             _ if word.eq_ignore_ascii_case("default") => Value::Default,
@@ -372,8 +362,7 @@ async fn refuse_change(client: &mut Client, refused: Refused) -> Result<(), End>
 
 /// The text may name a variable of Heddle's own.
 fn mentions_own(text: &[u8]) -> bool {
-    text.windows(PREFIX.len())
-        .any(|part| part.eq_ignore_ascii_case(PREFIX))
+    text.windows(PREFIX.len()).any(|part| part.eq_ignore_ascii_case(PREFIX))
 }
 
 /// One column of a SELECT of Heddle's own variables.
@@ -406,9 +395,7 @@ fn question(item: &str) -> Option<Question> {
     let expression = words.next()?;
     let lower = expression.to_ascii_lowercase();
     let name = lower.strip_prefix("@@")?;
-    let scoped = ["session.", "local."]
-        .iter()
-        .find_map(|s| name.strip_prefix(s));
+    let scoped = ["session.", "local."].iter().find_map(|s| name.strip_prefix(s));
     let name = scoped.unwrap_or(name);
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.starts_with("heddle_") || !name.chars().all(plain) {

@@ -56,9 +56,7 @@ pub(crate) fn tells_of_timeouts(core: &Core) -> bool {
 
 /// `10.11.6-MariaDB` as 101106.
 pub(crate) fn version_number(version: &str) -> u32 {
-    let mut parts = version
-        .split(|c: char| !c.is_ascii_digit())
-        .map(str::parse::<u32>);
+    let mut parts = version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     let mut next = || parts.next().and_then(Result::ok).unwrap_or(0).min(99);
     next() * 10_000 + next() * 100 + next()
 }

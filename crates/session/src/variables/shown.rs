@@ -130,9 +130,8 @@ impl Session {
             }
         }
         if let ShowFilter::Where(condition, _) = &show.filter {
-            let condition = condition
-                .of(user_variables::text(&self.client, &self.prepared, job))
-                .to_vec();
+            let condition =
+                condition.of(user_variables::text(&self.client, &self.prepared, job)).to_vec();
             let mut query = of_rows(&rows).into_bytes();
             query.extend_from_slice(b" WHERE ");
             query.extend_from_slice(&condition);
@@ -143,18 +142,13 @@ impl Session {
         }
         let kinds = columns(&definitions, self.client.capabilities);
         let binary = matches!(job, Job::Execute(_));
-        let rows: Vec<Vec<u8>> = rows
-            .iter()
-            .map(|row| encoded(row, &kinds, binary))
-            .collect();
+        let rows: Vec<Vec<u8>> = rows.iter().map(|row| encoded(row, &kinds, binary)).collect();
         let answered = Outcome {
             has_rows: true,
             rows: rows.len() as u64,
             ..Outcome::default()
         };
-        self.variables
-            .diagnostics
-            .note(&shape, &answered, self.variables.mode.dialect);
+        self.variables.diagnostics.note(&shape, &answered, self.variables.mode.dialect);
         let status = session::status_now(&self.variables, &self.transaction);
         self.client.raw_rows(&definitions, &rows, status).await
     }

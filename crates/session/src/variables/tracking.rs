@@ -30,9 +30,8 @@ pub(crate) fn mentions_tracking(text: &[u8], class: Class, facts: Facts) -> bool
 /// True unless the list of variables is narrowed to others by a LIKE.
 fn may_list(rest: &[u8]) -> bool {
     let rest = rest[b"variables".len()..].trim_ascii();
-    let Some((_, pattern)) = rest
-        .split_at_checked(4)
-        .filter(|(word, _)| word.eq_ignore_ascii_case(b"like"))
+    let Some((_, pattern)) =
+        rest.split_at_checked(4).filter(|(word, _)| word.eq_ignore_ascii_case(b"like"))
     else {
         return true;
     };
@@ -40,19 +39,14 @@ fn may_list(rest: &[u8]) -> bool {
     let Some((quote @ (b'\'' | b'"'), pattern)) = pattern.split_first() else {
         return true;
     };
-    let plain = pattern
-        .iter()
-        .position(|byte| byte == quote || *byte == b'\\');
+    let plain = pattern.iter().position(|byte| byte == quote || *byte == b'\\');
     let pattern = &pattern[..plain.unwrap_or(pattern.len())];
     let names = backend::TRACKING.map(str::as_bytes);
-    names
-        .iter()
-        .any(|name| farm::account::like(&pattern.to_ascii_lowercase(), name))
+    names.iter().any(|name| farm::account::like(&pattern.to_ascii_lowercase(), name))
 }
 
 fn find(text: &[u8], word: &[u8]) -> Option<usize> {
-    text.windows(word.len())
-        .position(|part| part.eq_ignore_ascii_case(word))
+    text.windows(word.len()).position(|part| part.eq_ignore_ascii_case(word))
 }
 
 impl SessionVariables {
@@ -113,26 +107,10 @@ mod tests {
     fn texts_that_could_see_the_settings_are_known() {
         let asks = Facts::SYSTEM_VARIABLE;
         let mentions = mentions_tracking;
-        assert!(mentions(
-            b"SELECT @@Session_Track_Schema",
-            Class::Other,
-            asks
-        ));
-        assert!(mentions(
-            b"SELECT @@session_track_gtids",
-            Class::Other,
-            asks
-        ));
-        assert!(!mentions(
-            b"SELECT session_track_schema FROM t",
-            Class::Read,
-            Facts::empty()
-        ));
-        assert!(mentions(
-            b"SET session_track_schema=0",
-            Class::Set,
-            Facts::empty()
-        ));
+        assert!(mentions(b"SELECT @@Session_Track_Schema", Class::Other, asks));
+        assert!(mentions(b"SELECT @@session_track_gtids", Class::Other, asks));
+        assert!(!mentions(b"SELECT session_track_schema FROM t", Class::Read, Facts::empty()));
+        assert!(mentions(b"SET session_track_schema=0", Class::Set, Facts::empty()));
         let show = |text: &str| mentions(text.as_bytes(), Class::Show, Facts::empty());
         assert!(show("SHOW VARIABLES") && show("SHOW SESSION variables LIKE 'session%'"));
         assert!(show("SHOW VARIABLES WHERE variable_name LIKE 'a' OR 1"));

@@ -144,9 +144,7 @@ impl Session {
         let mut placed = connection.variables.take().unwrap_or_default();
         placed.session = self.handle.id;
         placed.version = own.version;
-        placed
-            .names
-            .extend(named.list.into_iter().map(|variable| variable.name));
+        placed.names.extend(named.list.into_iter().map(|variable| variable.name));
         if !placed.names.is_empty() {
             connection.variables = Some(placed);
         }
@@ -165,10 +163,8 @@ pub(crate) async fn bring_values(
     job: Job,
 ) -> Result<(), ConnectionError> {
     if variables_differ(handle, variables, connection, shape) {
-        Box::pin(move_variables(
-            handle, client, variables, prepared, connection, shape, job,
-        ))
-        .await?;
+        Box::pin(move_variables(handle, client, variables, prepared, connection, shape, job))
+            .await?;
     }
     if insert_id::needs_insert_id(shape) {
         Box::pin(insert_id::move_insert_id(handle, variables, connection)).await?;
@@ -195,10 +191,7 @@ pub(crate) async fn move_variables(
     let shared = connection.owner.session != 0 && connection.owner.session != id;
     let foreign = placed.as_ref().is_some_and(|placed| placed.session != id);
     let none = BTreeMap::new();
-    let values = variables
-        .user_variables
-        .as_ref()
-        .map_or(&none, |own| &own.values);
+    let values = variables.user_variables.as_ref().map_or(&none, |own| &own.values);
     let mut set: BTreeMap<&str, Option<&Value>> = BTreeMap::new();
     if shared || foreign {
         // Somebody's routine may have assigned what nobody saw.

@@ -110,7 +110,7 @@ impl Player<'_> {
         let login = Login {
             database: Some(&self.database),
             capabilities: (Login::default().capabilities | self.way.with) - self.way.without,
-            collation: self.way.collation,
+            collation: self.way.collation.into(),
             ..Login::default()
         };
         let client = Client::login(self.address, &login).map_err(|error| error.to_string())?;
@@ -181,7 +181,7 @@ impl Player<'_> {
     fn change_user(&self, seat: &mut Seat, database: Option<&str>) -> Transcript {
         let login = Login {
             database,
-            collation: self.way.collation,
+            collation: self.way.collation.into(),
             ..Login::default()
         };
         seat.statements.clear();

@@ -21,7 +21,34 @@ pub const FILES_FLAT_MAX: usize = 20;
 pub const CIRCLE_MAX: usize = 12;
 
 /// What is over its limit: the measure, what it is of, and the number that it must not pass.
-pub const KNOWN: &[(&str, &str, usize)] = &[];
+pub const KNOWN: &[(&str, &str, usize)] = &[
+    ("fields", "backend::Connection", 30),
+    ("fields", "control::MoveRecord", 25),
+    ("fields", "control::Settings", 41),
+    ("fields", "machines::Change", 24),
+    ("fields", "machines::Failover", 21),
+    ("fields", "machines::Policy", 23),
+    ("fields", "session::Core", 32),
+    ("fields", "session::Handle", 29),
+    ("fields", "session::Settings", 23),
+    ("methods", "machines::Failover", 129),
+    ("methods", "session::Client", 67),
+    ("methods", "session::Core", 100),
+    ("methods", "session::Session", 272),
+    ("files", "session::Core", 26),
+    ("files", "session::Session", 69),
+    ("files flat", "crates/backend/src", 23),
+    ("files flat", "crates/control/src/commands", 22),
+    ("files flat", "crates/engine/src", 33),
+    ("files flat", "crates/farm/src", 22),
+    ("files flat", "crates/heddle/src", 25),
+    ("files flat", "crates/session/src/place", 22),
+    ("files flat", "crates/sqltext/src", 38),
+    ("files flat", "crates/testkit/src", 24),
+    ("files in a circle", "backend", 15),
+    ("files in a circle", "control", 38),
+    ("files in a circle", "session", 81),
+];
 
 static IMPL: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?ms)^impl(?:<[^>{]*>)? (\w+)(?:<[^{]*>)? (?:where [^{]*)?\{\n(.*?)^\}")
