@@ -34,7 +34,7 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("methods", "machines::Failover", 129),
     ("methods", "session::Client", 67),
     ("methods", "session::Core", 100),
-    ("methods", "session::Session", 272),
+    ("methods", "session::Session", 280),
     ("files", "session::Core", 26),
     ("files", "session::Session", 69),
     ("files flat", "crates/backend/src", 23),
