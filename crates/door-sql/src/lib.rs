@@ -105,7 +105,10 @@ pub fn start(options: Options) -> io::Result<Door> {
         let settings = of_acceptor.live.load().settings;
         // Whose client it is, a load balancer has still to say.
         let known = (!of_acceptor.transport.is_balancer(peer.ip())).then_some(peer.ip());
-        match of_acceptor.entrance.let_in(known, &settings, true) {
+        match of_acceptor
+            .entrance
+            .let_in(known, settings.clients_max, Some(&settings.logins))
+        {
             // The places go with the message, wherever it ends.
             Ok(places) => drop(deal.deal(Message::Accept(stream, peer, places))),
             Err(refusal) => turn_away(stream, &refusal),

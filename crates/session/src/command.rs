@@ -17,7 +17,7 @@ use crate::authentication::berths::Berth;
 use crate::authentication::expired;
 use crate::authentication::login::{SessionUser, no_client_has};
 use crate::authentication::offer::PASSED_ON;
-use crate::authentication::prove::{Claim, Offer};
+use crate::authentication::proof::{Claim, Offer};
 use crate::client::end::End;
 use crate::connections::aside::Aside;
 use crate::connections::group_connections::HOME;

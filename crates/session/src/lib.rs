@@ -37,7 +37,7 @@ use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 
-pub use crate::authentication::entrance::{Entrance, Places, Refusal};
+pub use crate::authentication::entrance::{Entrance, LoginLimits, Places, Refusal};
 pub use crate::authentication::locks::Locks;
 pub use crate::authentication::rsa_key::RsaKey;
 pub use crate::authentication::secrets::{BackendCredential, Secrets};
@@ -63,7 +63,7 @@ pub use crate::per_core::{Core, Shared};
 pub use crate::place::{Heard, Sheet};
 pub use crate::scratch::{Scratch, ScratchServer};
 pub use crate::session::serve;
-pub use crate::settings::{Gathering, InForce, Live, LoginLimits, Settings};
+pub use crate::settings::{Gathering, InForce, Live, Settings};
 pub use crate::visitors::Stay;
 pub use backend::{Limits, Secret, Terms};
 pub use mysql_wire::command::Command;

@@ -17,8 +17,9 @@ use routing::rules::Rulebook;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::{Digest, Scan};
 
-use crate::authentication::accounts::{Changes, alike_of};
 use crate::authentication::berths::Berths;
+use crate::authentication::changes::Changes;
+use crate::authentication::entitled::alike_of;
 use crate::authentication::entrance::Entrance;
 use crate::authentication::locks::Locks;
 use crate::authentication::rsa_key::RsaKey;

@@ -88,14 +88,14 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
         Some(Ok(identity)) => identity,
         Some(Err(end)) => {
             if matches!(end, End::Refused(why) if NO_LOGIN.contains(&why)) {
-                core.login_failed(peer.ip());
+                core.shared.entrance.failed(peer.ip(), &core.settings().logins);
             }
             return refused(&core, end, peer);
         }
         None => {
             // Whom the router itself kept waiting has not failed.
             if client.owes {
-                core.login_failed(peer.ip());
+                core.shared.entrance.failed(peer.ip(), &core.settings().logins);
             }
             let end = client.refuse(&error::NET_READ_INTERRUPTED, &[]).await;
             return refused(&core, end, peer);

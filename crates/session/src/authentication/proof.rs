@@ -1,0 +1,196 @@
+//! What clients prove, without a word to them: what a claim says, what an offer is worth for each of an
+//! account's ways to log in, and how it is refused.
+//!
+//! Must not know: how a client is asked, and who counts.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use backend::{Credential, Profile, Secret};
+use farm::{Account, AuthPlugin, ClientError, Engine, TlsFacts, error};
+use mysql_wire::auth::{self, SALT_BYTES};
+use mysql_wire::capability::Capabilities;
+use zeroize::Zeroizing;
+
+use crate::authentication::entitled::entitlement_of;
+use crate::authentication::secrets::Secrets;
+
+/// An error, and the details for its text.
+pub type Refused = (&'static ClientError, Vec<String>);
+
+/// What a client says of itself.
+pub struct Claim<'a> {
+    pub user: &'a [u8],
+    pub peer: IpAddr,
+    pub offer: Offer,
+    pub collation: u8,
+    pub flags: Capabilities,
+}
+
+/// What a client has brought so far to prove itself with. Kept between two looks at the accounts,
+/// because a client answers a question only once.
+pub struct Offer {
+    pub(crate) plugin: Vec<u8>,
+    /// What the proof was made for.
+    pub(crate) salt: Vec<u8>,
+    /// Of some plugins it is the password itself.
+    pub(crate) proof: Zeroizing<Vec<u8>>,
+    /// The password, once the client has sent it.
+    pub(crate) password: Option<Zeroizing<Vec<u8>>>,
+}
+
+impl Offer {
+    /// The proof that came with the login, made for `plugin` and `salt`.
+    pub fn new(plugin: &[u8], salt: [u8; SALT_BYTES], proof: &[u8]) -> Offer {
+        Offer {
+            plugin: plugin.to_vec(),
+            salt: salt.to_vec(),
+            proof: Zeroizing::new(proof.to_vec()),
+            password: None,
+        }
+    }
+}
+
+/// How a client fares with one way to log in.
+pub(crate) enum Proof {
+    Right(Credential),
+    Wrong,
+    /// Heddle could not log in to servers for the client, whatever it proves.
+    Unspeakable(Refused),
+}
+
+impl Proof {
+    /// The way gives Heddle nothing to log in to servers with.
+    pub(crate) fn unspeakable(way: &AuthPlugin) -> Proof {
+        Proof::Unspeakable(match way {
+            AuthPlugin::Factors(plugins) => (&error::SEVERAL_FACTORS, vec![plugins.to_string()]),
+            way => (&error::AUTH_PLUGIN_UNSUPPORTED, vec![plugin_of(way).to_owned()]),
+        })
+    }
+}
+
+impl Offer {
+    /// No password: MySQL's own client sends a NUL for it.
+    pub(crate) fn is_blank(&self) -> bool {
+        matches!(self.proof[..], [] | [0])
+    }
+
+    pub(crate) fn blank(&self) -> Proof {
+        if self.is_blank() {
+            Proof::Right(Credential::Empty)
+        } else {
+            Proof::Wrong
+        }
+    }
+
+    /// SHA1(password), if the proof is right.
+    pub(crate) fn native(&self, stage2: &[u8; 20]) -> Option<[u8; 20]> {
+        auth::native_verify(&self.proof, self.salt.first_chunk()?, stage2)
+    }
+
+    /// True when the scramble is of this password.
+    pub(crate) fn knows(&self, password: &Secret) -> bool {
+        let Some(salt) = self.salt.first_chunk() else {
+            return false;
+        };
+        let right = password.with(|password| {
+            if self.plugin == auth::CACHING_SHA2.as_bytes() {
+                let stage2 = auth::sha2_stage2(&auth::sha2_stage1(password));
+                return auth::sha2_verify(&self.proof, salt, &stage2).is_some();
+            }
+            let stage2 = auth::native_stage2(&auth::native_stage1(password));
+            auth::native_verify(&self.proof, salt, &stage2).is_some()
+        });
+        right == Some(true)
+    }
+
+    /// True when it is a scramble of the password that is remembered for this way.
+    fn is_of_remembered(&self, account: &Account, way: &AuthPlugin, secrets: &Secrets) -> bool {
+        let known = secrets.find(account, way);
+        known.is_some_and(|known| self.knows(&known))
+    }
+
+    /// The account's ways to log in, first those for which the client need not be asked again.
+    pub(crate) fn ways_in_order<'a>(
+        &self,
+        account: &'a Account,
+        secrets: &Secrets,
+    ) -> Vec<&'a AuthPlugin> {
+        let mut ways: Vec<&AuthPlugin> = account.ways.iter().collect();
+        ways.sort_by_key(|way| {
+            let same = plugin_of(way).as_bytes() == self.plugin;
+            (!same, !(same && self.is_of_remembered(account, way, secrets)))
+        });
+        ways
+    }
+}
+
+impl Claim<'_> {
+    pub(crate) fn profile(
+        &self,
+        credential: Credential,
+        account: &Account,
+        way: AuthPlugin,
+    ) -> Profile {
+        Profile {
+            user: Rc::from(self.user),
+            credential,
+            collation: self.collation,
+            flags: self.flags,
+            client: Some(self.peer),
+            entitlement: entitlement_of(account, way),
+        }
+    }
+
+    /// The client as the servers name it.
+    pub(crate) fn who(&self) -> String {
+        let user = String::from_utf8_lossy(self.user);
+        match self.peer.to_canonical() {
+            ip if ip.is_loopback() => format!("'{user}'@'localhost'"),
+            ip => format!("'{user}'@'{ip}'"),
+        }
+    }
+
+    pub(crate) fn denied(&self) -> Refused {
+        let using = if self.offer.is_blank() { "NO" } else { "YES" };
+        let who = format!("{} (using password: {using})", self.who());
+        (&error::ACCESS_DENIED, vec![who])
+    }
+
+    /// What of an account keeps somebody out who knows its password. `elsewhere` says that another account
+    /// logs in to the servers for it.
+    pub(crate) fn barred(
+        &self,
+        account: &Account,
+        tls: Option<&TlsFacts>,
+        engine: Engine,
+        elsewhere: bool,
+    ) -> Option<Refused> {
+        if !account.tls.is_met(tls) {
+            return Some(self.denied());
+        }
+        if account.locked {
+            let error = match engine {
+                Engine::MariaDb => &error::ACCOUNT_LOCKED,
+                Engine::MySql => &error::ACCOUNT_LOCKED_MYSQL,
+            };
+            return Some((error, vec![self.who()]));
+        }
+        // The login at the server would be another account's, whose password is none of theirs.
+        (account.expired && elsewhere).then_some((&error::PASSWORD_EXPIRED, Vec::new()))
+    }
+}
+
+/// The plugin that a client speaks for a way to log in.
+pub(crate) fn plugin_of(way: &AuthPlugin) -> &str {
+    match way {
+        AuthPlugin::Native(_) => auth::NATIVE,
+        AuthPlugin::CachingSha2(_) => auth::CACHING_SHA2,
+        AuthPlugin::Sha256(_) => auth::SHA256,
+        AuthPlugin::Ed25519(_) => auth::ED25519,
+        AuthPlugin::Parsec { .. } => auth::PARSEC,
+        AuthPlugin::Clear { dialog: true, .. } => auth::DIALOG,
+        AuthPlugin::Clear { .. } => auth::CLEAR,
+        AuthPlugin::Unsupported(name) | AuthPlugin::Factors(name) => name,
+    }
+}
