@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::time::Duration;
 
+use ::auth::entrance::Places;
 use backend::{Pass, SessionState};
 use channel::Channel;
 use farm::{AuthPlugin, ClientError, error};
@@ -16,7 +17,6 @@ use mysql_wire::status::Status;
 use reactor::Sock;
 use sqltext::Dialect;
 
-use crate::authentication::entrance::Places;
 use crate::authentication::expired;
 use crate::authentication::login::{Identity, SessionUser};
 use crate::client::end::End;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use arc_swap::ArcSwap;
+use auth::entrance::LoginLimits;
 use backend::Limits;
 use memory::Budget;
 use routing::Preferences;
 
-use crate::authentication::entrance::LoginLimits;
 use crate::consistency::promises::Consistency;
 use crate::consistency::reads::Reads;
 use crate::crossing::CrossTerms;

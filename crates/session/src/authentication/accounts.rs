@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use auth::changes;
 use farm::Accounts;
 use mysql_wire::command::Command;
 use sqltext::{Facts, Verb};
 
-use crate::authentication::changes;
 use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::execution::exec::Shape;

@@ -4,6 +4,10 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use ::auth::berths::Berth;
+use ::auth::entrance::Refusal;
+use ::auth::proof::{Claim, Offer};
+use ::auth::salt;
 use backend::Pass;
 use farm::error;
 use mysql_wire::auth::{self, SALT_BYTES};
@@ -12,11 +16,7 @@ use mysql_wire::handshake::{self, AuthMore, AuthSwitch, Greeting, Login};
 use mysql_wire::packet;
 use mysql_wire::status::Status;
 
-use crate::authentication::berths::Berth;
-use crate::authentication::entrance::Refusal;
 use crate::authentication::offer::PASSED_ON;
-use crate::authentication::proof::{Claim, Offer};
-use crate::authentication::salt;
 use crate::client::end::End;
 use crate::client::transport::compression;
 use crate::client::{Client, ReadError};

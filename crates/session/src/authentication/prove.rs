@@ -21,6 +21,12 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ::auth::berths::Berth;
+use ::auth::entitled::alike_of;
+use ::auth::proof::{Claim, Offer, Proof, Refused, plugin_of};
+use ::auth::salt;
+use ::auth::secrets::BackendCredential;
+use ::auth::verifiers::Unverified;
 use backend::{Credential, Profile, Secret, SessionState};
 use farm::{Account, Accounts, AuthPlugin, error};
 use mysql_wire::auth::{self, ParsecTerms};
@@ -28,12 +34,6 @@ use mysql_wire::capability::Capabilities;
 use reactor::Closer;
 use zeroize::Zeroizing;
 
-use crate::authentication::berths::Berth;
-use crate::authentication::entitled::alike_of;
-use crate::authentication::proof::{Claim, Offer, Proof, Refused, plugin_of};
-use crate::authentication::salt;
-use crate::authentication::secrets::BackendCredential;
-use crate::authentication::verifiers::Unverified;
 use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::HOME;

@@ -8,13 +8,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ::auth::passwords::is_stored;
+use ::auth::proof::{Claim, Offer, Proof, plugin_of};
 use backend::{ConnectionError, Credential, PoolError, Profile, Secret, SessionState};
 use farm::{Account, AuthPlugin, error};
 use mysql_wire::auth;
 use zeroize::Zeroizing;
 
-use crate::authentication::passwords::is_stored;
-use crate::authentication::proof::{Claim, Offer, Proof, plugin_of};
 use crate::authentication::prove::ask;
 use crate::client::Client;
 use crate::client::end::End;

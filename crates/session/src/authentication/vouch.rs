@@ -6,6 +6,11 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ::auth::berths::Berth;
+use ::auth::entitled::{alike_of, entitlement_of};
+use ::auth::passwords::{fits, is_stored};
+use ::auth::secrets::BackendCredential;
+use ::auth::verifiers::Unverified;
 use backend::{Credential, Entitlement, Profile, Secret};
 use farm::{Account, Accounts, AuthPlugin, TlsFacts};
 use mysql_wire::auth;
@@ -13,12 +18,7 @@ use mysql_wire::capability::Capabilities;
 use reactor::Closer;
 use zeroize::Zeroizing;
 
-use crate::authentication::berths::Berth;
-use crate::authentication::entitled::{alike_of, entitlement_of};
-use crate::authentication::passwords::{fits, is_stored};
 use crate::authentication::prove::{lock_of, verify};
-use crate::authentication::secrets::BackendCredential;
-use crate::authentication::verifiers::Unverified;
 use crate::lane::COLLATION;
 use crate::per_core::Core;
 

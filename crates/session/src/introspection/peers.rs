@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
+use auth::berths::SharedPermits;
 use farm::{Kill, Killed, Permits};
 use futures_channel::oneshot;
 
-use crate::authentication::berths::SharedPermits;
 use crate::introspection::view::SessionView;
 use crate::per_core::Core;
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use farm::{Account, Permits, error};
 use futures_channel::oneshot;
 
-use crate::authentication::proof::Refused;
+use crate::proof::Refused;
 
 /// The permits that the routers of a farm share. Implemented by who speaks with them.
 pub trait SharedPermits {

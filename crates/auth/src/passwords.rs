@@ -3,14 +3,10 @@
 use farm::AuthPlugin;
 use mysql_wire::auth::{self, ParsecTerms};
 
-use crate::authentication::secrets::BackendCredential;
+use crate::secrets::BackendCredential;
 
 /// The way to log in takes this password, as can be seen at once.
-pub(crate) fn fits(
-    way: &AuthPlugin,
-    configured: Option<&BackendCredential>,
-    password: &[u8],
-) -> bool {
+pub fn fits(way: &AuthPlugin, configured: Option<&BackendCredential>, password: &[u8]) -> bool {
     match way {
         AuthPlugin::Native(None) => password.is_empty(),
         AuthPlugin::Native(Some(stage2)) => {
@@ -31,7 +27,7 @@ pub(crate) fn fits(
 
 /// Whether it is the password whose hash a server stored for this way to log in. Takes milliseconds: the
 /// verifiers do it.
-pub(crate) fn is_stored(password: &[u8], way: &AuthPlugin) -> bool {
+pub fn is_stored(password: &[u8], way: &AuthPlugin) -> bool {
     match way {
         AuthPlugin::CachingSha2(hash) => auth::sha2_stored_verify(password, hash),
         AuthPlugin::Sha256(hash) => auth::sha256_stored_verify(password, hash),
@@ -57,7 +53,11 @@ mod tests {
         let cases = [
             (AuthPlugin::Native(None), "", "secret"),
             (AuthPlugin::Native(Some(hash)), "secret", ""),
-            (AuthPlugin::Ed25519(auth::ed25519_public(b"secret")), "secret", "Secret"),
+            (
+                AuthPlugin::Ed25519(auth::ed25519_public(b"secret")),
+                "secret",
+                "Secret",
+            ),
             (AuthPlugin::CachingSha2(Vec::new().into()), "", "x"),
         ];
         for (way, right, wrong) in cases {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use farm::{Account, Accounts, AuthPlugin, Engine, PasswordLocking, error};
 
-use crate::authentication::proof::Refused;
+use crate::proof::Refused;
 
 const DAY_S: u64 = 86_400;
 
@@ -47,7 +47,7 @@ struct Lock {
 
 impl Locks {
     /// How somebody is refused whose account is locked by wrong passwords, by servers of this engine.
-    pub(crate) fn refusal(
+    pub fn refusal(
         &self,
         account: &Account,
         engine: Engine,
@@ -67,7 +67,7 @@ impl Locks {
 
     /// A wrong password came for the account; `blank` says that none came. True when the client is to be
     /// told at once that this locks the account, as MySQL tells it.
-    pub(crate) fn password_failed(&self, account: &Account, engine: Engine, blank: bool) -> bool {
+    pub fn password_failed(&self, account: &Account, engine: Engine, blank: bool) -> bool {
         let mariadb = engine == Engine::MariaDb;
         if !(mariadb && blank) {
             self.failed(account, Instant::now());
@@ -115,7 +115,7 @@ impl Locks {
     }
 
     /// The right password came for this account.
-    pub(crate) fn succeeded(&self, account: &Account) {
+    pub fn succeeded(&self, account: &Account) {
         if account.locking.is_some() && self.any() {
             let mut failing = self.lock();
             failing.remove(&key_of(account));
@@ -124,18 +124,18 @@ impl Locks {
     }
 
     /// All accounts count anew.
-    pub(crate) fn unlock_all(&self) {
+    pub fn unlock_all(&self) {
         self.forget(|_| true);
     }
 
     /// So do those whose names stand in this text.
-    pub(crate) fn unlock_named(&self, text: &[u8]) {
+    pub fn unlock_named(&self, text: &[u8]) {
         let text = String::from_utf8_lossy(text);
         self.forget(|(user, _)| text.contains(&**user));
     }
 
     /// Forgets accounts that are gone.
-    pub(crate) fn review(&self, accounts: &Accounts) {
+    pub fn review(&self, accounts: &Accounts) {
         self.forget(|(user, host)| accounts.exactly(user, host).is_none());
     }
 

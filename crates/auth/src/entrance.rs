@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use farm::{ClientError, error};
 use proxy_wire::{Origin, Unfit};
 
-use crate::authentication::hosts::Hosts;
 use crate::clients::{Clients, Seat};
+use crate::hosts::Hosts;
 
 /// What clients may cost who have not proved who they are.
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +140,7 @@ impl Entrance {
     }
 
     /// Somebody from this address did not prove who it is.
-    pub(crate) fn failed(&self, peer: IpAddr, limits: &LoginLimits) {
+    pub fn failed(&self, peer: IpAddr, limits: &LoginLimits) {
         if let Some(wait) = self.hosts.failed(peer, Instant::now(), limits.failures_max) {
             let wait_s = wait.as_secs();
             tracing::warn!(%peer, wait_s, "logins from this address fail: it has to wait");
@@ -148,7 +148,7 @@ impl Entrance {
     }
 
     /// Somebody from this address has logged in.
-    pub(crate) fn succeeded(&self, peer: IpAddr) {
+    pub fn succeeded(&self, peer: IpAddr) {
         self.hosts.succeeded(peer);
     }
 
@@ -186,10 +186,14 @@ impl Entrance {
     }
 
     /// Names, what they are, and values.
-    pub(crate) fn counted(&self) -> [(&'static str, &'static str, u64); 6] {
+    pub fn counted(&self) -> [(&'static str, &'static str, u64); 6] {
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
-            ("logins_now", "Clients that have not logged in yet.", self.logins.now() as u64),
+            (
+                "logins_now",
+                "Clients that have not logged in yet.",
+                self.logins.now() as u64,
+            ),
             (
                 "clients_refused",
                 "Clients that were refused because clients_max were connected.",

@@ -45,7 +45,7 @@ struct Waiting {
 
 /// Work that was submitted; the future of its result, which is `None` when there is none. Dropped, the
 /// work is not done, unless it has begun.
-pub(crate) struct Ticket<T> {
+pub struct Ticket<T> {
     queue: Arc<VerifierQueue>,
     number: u64,
     told: oneshot::Receiver<T>,
@@ -53,7 +53,7 @@ pub(crate) struct Ticket<T> {
 
 /// Why nothing was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unverified {
+pub enum Unverified {
     /// As much waits as may.
     Full,
     /// It was begun and has no result.
@@ -103,7 +103,7 @@ impl Drop for Verifiers {
 
 impl VerifierQueue {
     /// Has a thread do this; `None` when `waiting_max` works wait already.
-    pub(crate) fn submit<T: Send + 'static>(
+    pub fn submit<T: Send + 'static>(
         self: &Arc<Self>,
         waiting_max: usize,
         work: impl FnOnce() -> T + Send + 'static,
@@ -133,7 +133,7 @@ impl VerifierQueue {
 
     /// Has a thread do this for a client, while its core serves others. Ends early when the client leaves,
     /// and its work with it.
-    pub(crate) async fn verify<T: Send + 'static>(
+    pub async fn verify<T: Send + 'static>(
         self: &Arc<Self>,
         client: &Closer,
         waiting_max: usize,
