@@ -18,6 +18,7 @@ use mysql_wire::status::Status;
 
 use crate::authentication::offer::PASSED_ON;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::client::transport::compression;
 use crate::client::{Client, ReadError};
 use crate::per_core::Core;
