@@ -189,11 +189,7 @@ impl Entrance {
     pub fn counted(&self) -> [(&'static str, &'static str, u64); 6] {
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
-            (
-                "logins_now",
-                "Clients that have not logged in yet.",
-                self.logins.now() as u64,
-            ),
+            ("logins_now", "Clients that have not logged in yet.", self.logins.now() as u64),
             (
                 "clients_refused",
                 "Clients that were refused because clients_max were connected.",

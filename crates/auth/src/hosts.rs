@@ -188,16 +188,8 @@ mod tests {
         assert!(hosts.failed(host(0), now, 1).is_some(), "it is the newest");
         assert!(hosts.failed(host(many), now, 1).is_some());
         assert_eq!(hosts.wait(host(1), now), None);
-        assert!(
-            [0, 2, many]
-                .map(host)
-                .iter()
-                .all(|one| hosts.wait(*one, now).is_some())
-        );
+        assert!([0, 2, many].map(host).iter().all(|one| hosts.wait(*one, now).is_some()));
         let table = hosts.lock();
-        assert_eq!(
-            (table.hosts.len(), table.order.len()),
-            (HOSTS_MAX, HOSTS_MAX)
-        );
+        assert_eq!((table.hosts.len(), table.order.len()), (HOSTS_MAX, HOSTS_MAX));
     }
 }

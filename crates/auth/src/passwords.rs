@@ -53,11 +53,7 @@ mod tests {
         let cases = [
             (AuthPlugin::Native(None), "", "secret"),
             (AuthPlugin::Native(Some(hash)), "secret", ""),
-            (
-                AuthPlugin::Ed25519(auth::ed25519_public(b"secret")),
-                "secret",
-                "Secret",
-            ),
+            (AuthPlugin::Ed25519(auth::ed25519_public(b"secret")), "secret", "Secret"),
             (AuthPlugin::CachingSha2(Vec::new().into()), "", "x"),
         ];
         for (way, right, wrong) in cases {

@@ -64,10 +64,7 @@ impl Proof {
     pub fn unspeakable(way: &AuthPlugin) -> Proof {
         Proof::Unspeakable(match way {
             AuthPlugin::Factors(plugins) => (&error::SEVERAL_FACTORS, vec![plugins.to_string()]),
-            way => (
-                &error::AUTH_PLUGIN_UNSUPPORTED,
-                vec![plugin_of(way).to_owned()],
-            ),
+            way => (&error::AUTH_PLUGIN_UNSUPPORTED, vec![plugin_of(way).to_owned()]),
         })
     }
 }
@@ -122,10 +119,7 @@ impl Offer {
         let mut ways: Vec<&AuthPlugin> = account.ways.iter().collect();
         ways.sort_by_key(|way| {
             let same = plugin_of(way).as_bytes() == self.plugin;
-            (
-                !same,
-                !(same && self.is_of_remembered(account, way, secrets)),
-            )
+            (!same, !(same && self.is_of_remembered(account, way, secrets)))
         });
         ways
     }
@@ -247,10 +241,7 @@ mod tests {
     fn only_no_password_is_blank() {
         let blank =
             |proof: &[u8]| matches!(claim(auth::NATIVE, proof).offer.blank(), Proof::Right(_));
-        assert_eq!(
-            [&b""[..], b"\0", b"\0\0", b"x"].map(blank),
-            [true, true, false, false]
-        );
+        assert_eq!([&b""[..], b"\0", b"\0\0", b"x"].map(blank), [true, true, false, false]);
     }
 
     #[test]
@@ -267,10 +258,7 @@ mod tests {
         let offer = Offer::new(auth::CACHING_SHA2.as_bytes(), SALT, &proof);
         let order = offer.ways_in_order(&account, &secrets);
         let expected: Vec<&AuthPlugin> = [2, 1, 0].map(|at| &account.ways[at]).into();
-        assert_eq!(
-            order, expected,
-            "the one that is remembered needs no word more"
-        );
+        assert_eq!(order, expected, "the one that is remembered needs no word more");
     }
 
     #[test]
@@ -284,23 +272,13 @@ mod tests {
         assert_eq!(barred(&open, Engine::MySql, true), None);
         let mut expired = open.clone();
         expired.expired = true;
-        assert_eq!(
-            barred(&expired, Engine::MySql, false),
-            None,
-            "its server says so"
-        );
+        assert_eq!(barred(&expired, Engine::MySql, false), None, "its server says so");
         let number = error::PASSWORD_EXPIRED.number;
-        assert_eq!(
-            barred(&expired, Engine::MySql, true),
-            Some((number, Vec::new()))
-        );
+        assert_eq!(barred(&expired, Engine::MySql, true), Some((number, Vec::new())));
         let mut locked = open.clone();
         locked.locked = true;
         let who = vec!["'app'@'10.0.0.7'".to_owned()];
-        assert_eq!(
-            barred(&locked, Engine::MariaDb, false),
-            Some((4151, who.clone()))
-        );
+        assert_eq!(barred(&locked, Engine::MariaDb, false), Some((4151, who.clone())));
         assert_eq!(barred(&locked, Engine::MySql, false), Some((3118, who)));
         let mut tls = open;
         tls.tls = farm::TlsDemand::Any;

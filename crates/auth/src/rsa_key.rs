@@ -58,13 +58,9 @@ impl RsaKey {
 }
 
 fn make(shared: &Mutex<State>) {
-    let pair = rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, KEY_BITS)
-        .ok()
-        .and_then(|private| {
-            let public_pem = private
-                .to_public_key()
-                .to_public_key_pem(LineEnding::LF)
-                .ok()?;
+    let pair =
+        rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, KEY_BITS).ok().and_then(|private| {
+            let public_pem = private.to_public_key().to_public_key_pem(LineEnding::LF).ok()?;
             Some(Arc::new(KeyPair {
                 private,
                 public_pem,

@@ -181,11 +181,8 @@ mod tests {
         both.ways.push(two.clone());
         let first = secrets.remember(&both, &one, b"first");
         let second = secrets.remember(&both, &two, b"second");
-        let is = |way, held| {
-            secrets
-                .find(&both, way)
-                .is_some_and(|found| Arc::ptr_eq(&found, held))
-        };
+        let is =
+            |way, held| secrets.find(&both, way).is_some_and(|found| Arc::ptr_eq(&found, held));
         assert!(is(&one, &first) && is(&two, &second));
         secrets.review(&Accounts::new(vec![account(&two)]));
         assert_eq!(first.with(<[u8]>::len), None, "discarded");
