@@ -235,7 +235,10 @@ impl Client {
             };
             let user = String::from_utf8_lossy(user).into_owned();
             let entrance = &house.shared.entrance;
-            if entrance.look_at(peer.ip(), &self.core.settings()).is_err() {
+            if entrance
+                .look_at(peer.ip(), &self.core.settings().logins)
+                .is_err()
+            {
                 return Err(End::Quit);
             }
             let facts = self.tls_facts();

@@ -97,12 +97,10 @@ pub fn start(options: Options) -> io::Result<Door> {
 
 /// On the acceptor's thread: one client more, or one too many.
 fn take(house: &Arc<House>, dealer: &Dealer<Message>, stream: TcpStream, peer: SocketAddr) {
-    let settings = house.shared.live.load().settings;
-    let logs_in = house.settings.auth;
     // Whose client it is, a load balancer has still to say.
     let is_balancer = house.shared.transport.is_balancer(peer.ip());
     let known = (!is_balancer).then_some(peer.ip());
-    let places = match house.shared.entrance.let_in(known, &settings, logs_in) {
+    let places = match house.shared.let_in(known, house.settings.auth) {
         Ok(places) => places,
         Err(refusal) => return turn_away(stream, &refusal),
     };

@@ -102,10 +102,9 @@ pub fn start(options: Options) -> io::Result<Door> {
     let _ = dealer.set(reactor.dealer());
     let (deal, of_acceptor) = (reactor.dealer(), shared.clone());
     let acceptor = Acceptor::start(options.listener, move |stream, peer| {
-        let settings = of_acceptor.live.load().settings;
         // Whose client it is, a load balancer has still to say.
         let known = (!of_acceptor.transport.is_balancer(peer.ip())).then_some(peer.ip());
-        match of_acceptor.entrance.let_in(known, &settings, true) {
+        match of_acceptor.let_in(known, true) {
             // The places go with the message, wherever it ends.
             Ok(places) => drop(deal.deal(Message::Accept(stream, peer, places))),
             Err(refusal) => turn_away(stream, &refusal),

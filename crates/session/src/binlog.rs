@@ -18,6 +18,7 @@ use mysql_wire::packet::HEADER_BYTES;
 use mysql_wire::relay::Expect;
 
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::client::stall::{Progress, Wait};
 use crate::connections::group_connections::Held;
 use crate::connections::pin::Pins;

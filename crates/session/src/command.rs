@@ -1,5 +1,7 @@
 //! The commands that are neither text nor prepared statements.
 
+use ::auth::berths::Berth;
+use ::auth::proof::{Claim, Offer};
 use farm::{ClientError, Engine, error};
 use mysql_wire::command::Command;
 use mysql_wire::handshake::ChangeUser;
@@ -13,11 +15,9 @@ use mysql_wire::capability::Capabilities;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::authentication::berths::Berth;
 use crate::authentication::expired;
 use crate::authentication::login::{SessionUser, no_client_has};
 use crate::authentication::offer::PASSED_ON;
-use crate::authentication::prove::{Claim, Offer};
 use crate::client::end::End;
 use crate::connections::aside::Aside;
 use crate::connections::group_connections::HOME;

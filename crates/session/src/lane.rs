@@ -15,10 +15,8 @@ use farm::rowcache::Feed;
 use farm::token::Promise;
 use farm::{AuthPlugin, Group, Position, ServerId, Snapshot, Token};
 use mysql_wire::capability::Capabilities;
-use mysql_wire::command::Command;
-use mysql_wire::packet;
 use mysql_wire::result::{ColumnKind, Value, ValueKind};
-use mysql_wire::statement::{PrepareOk, encode_execute};
+use mysql_wire::statement::PrepareOk;
 use reactor::Sock;
 use routing::LastRead;
 
@@ -26,6 +24,7 @@ use crate::authentication::login::Identity;
 use crate::authentication::vouch::Admitted;
 use crate::client::Client;
 use crate::client::refuse::ServerRefusal;
+use crate::client::request::Request;
 use crate::client::transcript::{self, Transcript};
 use crate::connections::group_connections::{HOME, group_of};
 use crate::consistency::promises;
@@ -168,7 +167,7 @@ impl Lane {
     /// # Errors
     /// The session ended.
     pub async fn ask(&mut self, text: &[u8]) -> Result<Heard, Lost> {
-        let answer = self.run(command(Command::Query, text)).await?;
+        let answer = self.run(Request::query(text)).await?;
         Ok(heard(answer, LANE))
     }
 
@@ -177,7 +176,7 @@ impl Lane {
     /// # Errors
     /// The session ended.
     pub async fn prepare(&mut self, text: &[u8]) -> Result<Result<u32, ServerRefusal>, Lost> {
-        let answer = self.run(command(Command::StmtPrepare, text)).await?;
+        let answer = self.run(Request::prepare(text)).await?;
         let first = packets(answer.bytes()).next();
         if let Some(Ok(reply)) = first.map(PrepareOk::decode) {
             return Ok(Ok(reply.statement_id));
@@ -194,15 +193,9 @@ impl Lane {
     /// # Errors
     /// The session ended, or a parameter does not fit its kind.
     pub async fn execute(&mut self, id: u32, params: &[Param<'_>]) -> Result<Heard, Lost> {
-        let mut frame = Vec::with_capacity(64 + params.len() * 32);
-        let mut written = Ok(());
-        packet::write_with(&mut frame, &mut 0, |payload| {
-            payload.push(Command::StmtExecute as u8);
-            let params: Vec<_> = params.iter().map(Param::bound).collect();
-            written = encode_execute(payload, id, 0, &params);
-        });
-        written.map_err(|why| Lost(why.to_string()))?;
-        let answer = self.run(frame).await?;
+        let params: Vec<_> = params.iter().map(Param::bound).collect();
+        let request = Request::execute(id, &params).map_err(|why| Lost(why.to_string()))?;
+        let answer = self.run(request).await?;
         Ok(executed(answer, LANE))
     }
 
@@ -211,29 +204,26 @@ impl Lane {
     /// # Errors
     /// The session ended.
     pub async fn close(&mut self, id: u32) -> Result<(), Lost> {
-        let frame = command(Command::StmtClose, &id.to_le_bytes());
-        self.run(frame).await.map(drop)
+        self.run(Request::close(id)).await.map(drop)
     }
 
-    /// Runs a command, given as whole packets, and gives the packets of its answer.
-    async fn run(&mut self, command: Vec<u8>) -> Result<Transcript, Lost> {
+    /// Runs a command and gives the packets of its answer.
+    async fn run(&mut self, request: Request) -> Result<Transcript, Lost> {
         let session = &mut *self.session;
         if session.handle.killed.get() {
             return Err(Lost("its session was ended".to_owned()));
         }
         session.handle.active_s.set(session.core.now_s.get());
         session.handle.lane_runs.set(Some(true));
-        let idle = session.client.begin_play();
-        session.client.hear(Some(Transcript::default()));
-        session.client.play_owned(command);
+        let idle = session.client.begin_heard();
+        session.client.play(request);
         let mut done = Box::pin(session.command()).await;
         if done.is_ok() && session.transaction.crossing.is_some() {
             Box::pin(session.after_command()).await;
         }
         session.note_hold();
         session.handle.lane_runs.set(Some(false));
-        let heard = session.client.hear(None).unwrap_or_default();
-        session.client.end_play(idle);
+        let heard = session.client.end_heard(idle);
         if session.handle.killed.get() && heard.bytes().is_empty() && done.is_ok() {
             done = Err(crate::client::end::End::Killed);
         }
@@ -252,16 +242,6 @@ impl Admitted {
     pub fn lane(&self, core: &Rc<Core>) -> io::Result<Lane> {
         Lane::of(core, self.profile.clone())
     }
-}
-
-/// A command as one packet, or as several where it is long.
-fn command(kind: Command, body: &[u8]) -> Vec<u8> {
-    let mut frame = Vec::with_capacity(body.len() + 16);
-    packet::write_with(&mut frame, &mut 0, |payload| {
-        payload.push(kind as u8);
-        payload.extend_from_slice(body);
-    });
-    frame
 }
 
 /// What a lane has written to one group.

@@ -2,11 +2,19 @@
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use arc_swap::Guard;
+use auth::berths::Berths;
+use auth::changes::Changes;
+use auth::entitled::alike_of;
+use auth::entrance::{Entrance, Places, Refusal};
+use auth::locks::Locks;
+use auth::rsa_key::RsaKey;
+use auth::secrets::{BackendCredential, Secrets};
+use auth::verifiers::VerifierQueue;
 use backend::{Defaults, Entitlement, Pass, Pools, SessionState, Text, Texts};
 use farm::{Accounts, Engine, Published, Server, ServerId, Snapshot};
 use faults::Chore;
@@ -17,13 +25,6 @@ use routing::rules::Rulebook;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::{Digest, Scan};
 
-use crate::authentication::accounts::{Changes, alike_of};
-use crate::authentication::berths::Berths;
-use crate::authentication::entrance::Entrance;
-use crate::authentication::locks::Locks;
-use crate::authentication::rsa_key::RsaKey;
-use crate::authentication::secrets::{BackendCredential, Secrets};
-use crate::authentication::verifiers::VerifierQueue;
 use crate::client::stall::{Progress, Running};
 use crate::client::transport::Transport;
 use crate::connections::aside::{Aside, Line};
@@ -79,6 +80,17 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Places for somebody who has connected from this address, or through a load balancer, by the settings
+    /// in force; `logs_in` says that it has to prove who it is.
+    ///
+    /// # Errors
+    /// It may not come in; it is told and its connection closed.
+    pub fn let_in(&self, peer: Option<IpAddr>, logs_in: bool) -> Result<Places, Refusal> {
+        let settings = self.live.load().settings;
+        let logins = logs_in.then_some(&settings.logins);
+        self.entrance.let_in(peer, settings.clients_max, logins)
+    }
+
     /// The counters of all cores added up, those of the way in, and what is read off the farm.
     pub fn counters_sum(&self) -> Vec<(&'static str, &'static str, u64)> {
         let mut sum: Vec<(&'static str, &'static str, u64)> = Vec::new();

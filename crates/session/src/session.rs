@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::time::Duration;
 
+use ::auth::entrance::Places;
 use backend::{Pass, SessionState};
 use channel::Channel;
 use farm::{AuthPlugin, ClientError, error};
@@ -16,7 +17,6 @@ use mysql_wire::status::Status;
 use reactor::Sock;
 use sqltext::Dialect;
 
-use crate::authentication::entrance::Places;
 use crate::authentication::expired;
 use crate::authentication::login::{Identity, SessionUser};
 use crate::client::end::End;
@@ -88,14 +88,14 @@ pub async fn serve(core: Rc<Core>, stream: TcpStream, mut peer: SocketAddr, mut 
         Some(Ok(identity)) => identity,
         Some(Err(end)) => {
             if matches!(end, End::Refused(why) if NO_LOGIN.contains(&why)) {
-                core.login_failed(peer.ip());
+                core.shared.entrance.failed(peer.ip(), &core.settings().logins);
             }
             return refused(&core, end, peer);
         }
         None => {
             // Whom the router itself kept waiting has not failed.
             if client.owes {
-                core.login_failed(peer.ip());
+                core.shared.entrance.failed(peer.ip(), &core.settings().logins);
             }
             let end = client.refuse(&error::NET_READ_INTERRUPTED, &[]).await;
             return refused(&core, end, peer);

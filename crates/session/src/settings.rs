@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use arc_swap::ArcSwap;
+use auth::entrance::LoginLimits;
 use backend::Limits;
 use memory::Budget;
 use routing::Preferences;
@@ -55,27 +56,6 @@ pub struct Settings {
     pub gathering: Gathering,
     /// What the result caches of all cores hold together.
     pub cache_bytes_max: usize,
-}
-
-/// What clients may cost who have not proved who they are.
-#[derive(Clone, Copy, Debug)]
-pub struct LoginLimits {
-    /// So many of them at once.
-    pub clients_max: usize,
-    /// An address has to wait after so many failures in a row; 0 for never.
-    pub failures_max: u32,
-    /// So many passwords wait to be verified, over all cores.
-    pub queue_max: usize,
-}
-
-impl Default for LoginLimits {
-    fn default() -> LoginLimits {
-        LoginLimits {
-            clients_max: 2000,
-            failures_max: 100,
-            queue_max: 1000,
-        }
-    }
 }
 
 /// All that is in force at one moment.

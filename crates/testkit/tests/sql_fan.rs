@@ -351,6 +351,27 @@ fn a_text_of_several_statements_reaches_several_groups() {
     }
 }
 
+/// What Heddle runs in the place of one statement of such a text is answered in that one's turn.
+#[test]
+fn a_statement_of_several_that_becomes_another_one_is_answered_in_its_turn() {
+    for two in farms() {
+        let mut client = two.client();
+        let text = "PREPARE s FROM 'SELECT COUNT(*) FROM t WHERE id > ?'; SET @least = 60; \
+                    EXECUTE s USING @least; SELECT COUNT(*) INTO @n FROM t; \
+                    SELECT COUNT(*) FROM t; SELECT @n";
+        let replies = client.query(text).expect("six answers");
+        let said: Vec<String> = replies.iter().map(short).collect();
+        assert_eq!(said.len(), 6, "{said:?}");
+        assert_eq!(said[4], said[5], "{said:?}");
+        assert_eq!(
+            client.value("SELECT COUNT(*) FROM t"),
+            client.value("SELECT @n")
+        );
+        drop(client);
+        two.door.wait_unused();
+    }
+}
+
 #[test]
 fn many_rows_of_one_execution_reach_several_groups() {
     for two in farms() {

@@ -3,11 +3,9 @@
 //! long: after a client changed an account, and before a client is refused.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use backend::{Entitlement, UserAtHost};
-use farm::{Account, Accounts, AuthPlugin};
-use futures_channel::oneshot;
+use auth::changes;
+use farm::Accounts;
 use mysql_wire::command::Command;
 use sqltext::{Facts, Verb};
 
@@ -16,67 +14,23 @@ use crate::client::Client;
 use crate::execution::exec::Shape;
 use crate::per_core::{Core, Shared};
 
-/// How many changes of accounts went through this router, and how many of them the accounts that are
-/// published show.
-#[derive(Debug, Default)]
-pub struct Changes {
-    told: AtomicU64,
-    read: Arc<AtomicU64>,
-}
-
-/// What an account entitles its clients to, as far as it alone is looked at.
-pub(crate) fn entitlement_of(account: &Account, way: AuthPlugin) -> Entitlement {
-    Entitlement {
-        user: account.user.clone(),
-        host: account.host.clone(),
-        way,
-        privileges: account.privileges,
-        limited: account.connections_max != 0,
-        expired: account.expired,
-        alike: None,
-    }
-}
-
-/// By which accounts the servers may take a login of this user that Heddle finds to be `account`'s; `None`
-/// where any will do.
-pub(crate) fn alike_of(
-    accounts: &Accounts,
-    user: &str,
-    account: &Account,
-) -> Option<Arc<[UserAtHost]>> {
-    let name = |one: &Account| (one.user.clone(), one.host.clone());
-    let alike = accounts.alike(user, account)?;
-    Some(alike.into_iter().map(name).collect())
-}
-
 impl Shared {
     /// A client's statement may have changed an account: reads the accounts anew.
     pub(crate) fn accounts_changed(&self) {
-        let change = self.changes.told.fetch_add(1, Ordering::AcqRel) + 1;
-        let read = Arc::clone(&self.changes.read);
-        self.operator.read_accounts(Box::new(move || {
-            read.fetch_max(change, Ordering::AcqRel);
-        }));
+        self.changes.tell(|done| self.operator.read_accounts(done));
     }
 
     /// The accounts with everything that clients of this router did to them.
     pub(crate) async fn accounts_as_told(&self) -> Arc<Accounts> {
-        let told = self.changes.told.load(Ordering::Acquire);
-        if self.changes.read.load(Ordering::Acquire) < told {
-            return self.accounts_anew().await;
+        match self.changes.are_shown() {
+            true => self.accounts(),
+            false => self.accounts_anew().await,
         }
-        self.accounts()
     }
 
     /// The accounts as a server has them now; the last known ones when none answers.
     pub(crate) async fn accounts_anew(&self) -> Arc<Accounts> {
-        let (tell, told) = oneshot::channel();
-        self.operator.read_accounts(Box::new(move || {
-            // The client may have gone away meanwhile.
-            let _ = tell.send(());
-        }));
-        // Dropped untold when the router ends: then the old accounts have to do.
-        let _ = told.await;
+        changes::anew(|done| self.operator.read_accounts(done)).await;
         self.accounts()
     }
 

@@ -4,6 +4,10 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use ::auth::berths::Berth;
+use ::auth::entrance::Refusal;
+use ::auth::proof::{Claim, Offer};
+use ::auth::salt;
 use backend::Pass;
 use farm::error;
 use mysql_wire::auth::{self, SALT_BYTES};
@@ -11,13 +15,10 @@ use mysql_wire::capability::Capabilities;
 use mysql_wire::handshake::{self, AuthMore, AuthSwitch, Greeting, Login};
 use mysql_wire::packet;
 use mysql_wire::status::Status;
-use rsa::rand_core::{OsRng, RngCore};
 
-use crate::authentication::berths::Berth;
-use crate::authentication::entrance::Refusal;
 use crate::authentication::offer::PASSED_ON;
-use crate::authentication::prove::{Claim, Offer};
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::client::transport::compression;
 use crate::client::{Client, ReadError};
 use crate::per_core::Core;
@@ -75,7 +76,7 @@ impl Core {
         peer: &mut SocketAddr,
         id: u32,
     ) -> Result<Identity, End> {
-        let salt = fresh_salt();
+        let salt = salt::fresh();
         client.salt = salt;
         let presented = self.shared.transport.offer();
         let (offered, greeted) = self.greet(client, salt, id, presented.is_some()).await?;
@@ -109,7 +110,7 @@ impl Core {
             flags: client.capabilities & PASSED_ON,
         };
         // Others of its address may have failed since it came.
-        if let Err(refusal) = self.shared.entrance.look_at(peer, &self.settings()) {
+        if let Err(refusal) = self.shared.entrance.look_at(peer, &self.settings().logins) {
             return Err(client.turn_away(&refusal).await);
         }
         let admission = self.authenticate(client, peer, claim).await?;
@@ -272,17 +273,4 @@ fn process_of(attributes: &[u8]) -> Option<Box<[u8]>> {
     let mut pairs = handshake::attributes(attributes).map_while(Result::ok);
     let (_, value) = pairs.find(|(name, _)| *name == b"_pid")?;
     Some(value.into())
-}
-
-/// 20 random bytes that are neither NUL nor `$`, in ASCII, as the servers make them.
-fn fresh_salt() -> [u8; SALT_BYTES] {
-    let mut salt = [0; SALT_BYTES];
-    OsRng.fill_bytes(&mut salt);
-    for byte in &mut salt {
-        *byte &= 0x7F;
-        if *byte == 0 || *byte == b'$' {
-            *byte += 1;
-        }
-    }
-    salt
 }

@@ -3,16 +3,9 @@
 //! Must not know: statements.
 
 pub(crate) mod accounts;
-pub(crate) mod berths;
-pub(crate) mod entrance;
 pub(crate) mod expired;
-pub(crate) mod hosts;
-pub(crate) mod locks;
 pub(crate) mod login;
 pub(crate) mod offer;
 pub(crate) mod prove;
 pub(crate) mod reveal;
-pub(crate) mod rsa_key;
-pub(crate) mod secrets;
-pub(crate) mod verifiers;
 pub(crate) mod vouch;

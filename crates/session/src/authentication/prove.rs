@@ -21,30 +21,24 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ::auth::berths::Berth;
+use ::auth::entitled::alike_of;
+use ::auth::proof::{Claim, Offer, Proof, Refused, plugin_of};
+use ::auth::salt;
+use ::auth::secrets::BackendCredential;
+use ::auth::verifiers::Unverified;
 use backend::{Credential, Profile, Secret, SessionState};
-use farm::{Account, Accounts, AuthPlugin, ClientError, Engine, error};
-use mysql_wire::auth::{self, ParsecTerms, SALT_BYTES};
+use farm::{Account, Accounts, AuthPlugin, error};
+use mysql_wire::auth::{self, ParsecTerms};
 use mysql_wire::capability::Capabilities;
-use rsa::rand_core::{OsRng, RngCore};
+use reactor::Closer;
 use zeroize::Zeroizing;
 
-use crate::authentication::accounts::{alike_of, entitlement_of};
-use crate::authentication::berths::Berth;
-use crate::authentication::secrets::BackendCredential;
-use crate::authentication::verifiers::Unverified;
 use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::HOME;
+use crate::counters::count;
 use crate::per_core::Core;
-
-/// What a client says of itself.
-pub struct Claim<'a> {
-    pub user: &'a [u8],
-    pub peer: IpAddr,
-    pub offer: Offer,
-    pub collation: u8,
-    pub flags: Capabilities,
-}
 
 /// A claim that was proved.
 pub struct Admission {
@@ -53,57 +47,12 @@ pub struct Admission {
     pub berth: Berth,
 }
 
-/// What a client has brought so far to prove itself with. Kept between two looks at the accounts,
-/// because a client answers a question only once.
-pub struct Offer {
-    pub(crate) plugin: Vec<u8>,
-    /// What the proof was made for.
-    pub(crate) salt: Vec<u8>,
-    /// Of some plugins it is the password itself.
-    pub(crate) proof: Zeroizing<Vec<u8>>,
-    /// The password, once the client has sent it.
-    pub(crate) password: Option<Zeroizing<Vec<u8>>>,
-}
-
-impl Offer {
-    /// The proof that came with the login, made for `plugin` and `salt`.
-    pub fn new(plugin: &[u8], salt: [u8; SALT_BYTES], proof: &[u8]) -> Offer {
-        Offer {
-            plugin: plugin.to_vec(),
-            salt: salt.to_vec(),
-            proof: Zeroizing::new(proof.to_vec()),
-            password: None,
-        }
-    }
-}
-
 /// How a claim fares with the accounts as they are known now.
 enum Verdict {
     Admitted(Box<Admission>),
     Refused(Refused),
     /// There is no such account, or the password is not its.
     Unproved,
-}
-
-/// An error, and the details for its text.
-type Refused = (&'static ClientError, Vec<String>);
-
-/// How a client fares with one way to log in.
-pub(crate) enum Proof {
-    Right(Credential),
-    Wrong,
-    /// Heddle could not log in to servers for the client, whatever it proves.
-    Unspeakable(Refused),
-}
-
-impl Proof {
-    /// The way gives Heddle nothing to log in to servers with.
-    pub(crate) fn unspeakable(way: &AuthPlugin) -> Proof {
-        Proof::Unspeakable(match way {
-            AuthPlugin::Factors(plugins) => (&error::SEVERAL_FACTORS, vec![plugins.to_string()]),
-            way => (&error::AUTH_PLUGIN_UNSUPPORTED, vec![plugin_of(way).to_owned()]),
-        })
-    }
 }
 
 impl Core {
@@ -120,7 +69,7 @@ impl Core {
             let refused = match verdict {
                 Verdict::Admitted(admission) => {
                     self.heed(&accounts);
-                    self.login_succeeded(peer);
+                    self.shared.entrance.succeeded(peer);
                     return Ok(*admission);
                 }
                 Verdict::Refused(refused) => Some(refused),
@@ -142,12 +91,15 @@ impl Core {
     fn unproved(&self, claim: &Claim<'_>, peer: IpAddr, accounts: &Accounts) -> Refused {
         // Without accounts nobody can prove anything.
         if !accounts.is_empty() {
-            self.login_failed(peer);
+            self.shared.entrance.failed(peer, &self.settings().logins);
         }
         let account = accounts.find(&String::from_utf8_lossy(claim.user), peer);
-        let (who, blank) = (|| claim.who(peer), claim.offer.is_blank());
-        let locked = account.and_then(|account| self.password_failed(account, who, blank));
-        locked.unwrap_or_else(|| claim.denied(peer))
+        let (locks, engine) = (&self.shared.locks, self.home_engine());
+        let tells =
+            |account: &&Account| locks.password_failed(account, engine, claim.offer.is_blank());
+        let locked =
+            account.filter(tells).and_then(|account| lock_of(self, account, || claim.who()));
+        locked.unwrap_or_else(|| claim.denied())
     }
 
     async fn weigh(
@@ -161,7 +113,7 @@ impl Core {
         let Some(account) = accounts.find(&user, peer) else {
             return Ok(Verdict::Unproved);
         };
-        if let Some(locked) = self.lock_of(account, || claim.who(peer)) {
+        if let Some(locked) = lock_of(self, account, || claim.who()) {
             return Ok(Verdict::Refused(locked));
         }
         let configured = BackendCredential::of(&self.shared.backend_credentials, account);
@@ -174,12 +126,17 @@ impl Core {
             }
         };
         // Others may have guessed meanwhile.
-        if let Some(locked) = self.lock_of(account, || claim.who(peer)) {
+        if let Some(locked) = lock_of(self, account, || claim.who()) {
             return Ok(Verdict::Refused(locked));
         }
-        self.password_succeeded(account);
+        self.shared.locks.succeeded(account);
         let server_user = configured.and_then(|one| one.server_user.as_ref());
-        if let Some(refused) = self.barred(client, peer, claim, account, server_user.is_some()) {
+        if let Some(refused) = claim.barred(
+            account,
+            client.tls_facts().as_ref(),
+            self.home_engine(),
+            server_user.is_some(),
+        ) {
             return Ok(Verdict::Refused(refused));
         }
         let connections_max = self.settings().user_connections_max;
@@ -207,30 +164,6 @@ impl Core {
         })))
     }
 
-    /// What of an account keeps somebody out who knows its password. `elsewhere` says that another account
-    /// logs in to the servers for it.
-    fn barred(
-        &self,
-        client: &Client,
-        peer: IpAddr,
-        claim: &Claim<'_>,
-        account: &Account,
-        elsewhere: bool,
-    ) -> Option<Refused> {
-        if !account.tls.is_met(client.tls_facts().as_ref()) {
-            return Some(claim.denied(peer));
-        }
-        if account.locked {
-            let error = match self.home_engine() {
-                Engine::MariaDb => &error::ACCOUNT_LOCKED,
-                Engine::MySql => &error::ACCOUNT_LOCKED_MYSQL,
-            };
-            return Some((error, vec![claim.who(peer)]));
-        }
-        // The login at the server would be another account's, whose password is none of theirs.
-        (account.expired && elsewhere).then_some((&error::PASSWORD_EXPIRED, Vec::new()))
-    }
-
     /// Goes through the account's ways to log in, first through those for which the client need not
     /// be asked again. Gives the way that it took.
     async fn prove(
@@ -240,11 +173,7 @@ impl Core {
         account: &Account,
         configured: Option<&BackendCredential>,
     ) -> Result<(Proof, AuthPlugin), End> {
-        let mut ways: Vec<&AuthPlugin> = account.ways.iter().collect();
-        ways.sort_by_key(|way| {
-            let same = plugin_of(way).as_bytes() == claim.offer.plugin;
-            (!same, !(same && self.is_remembered(&claim.offer, account, way)))
-        });
+        let ways = claim.offer.ways_in_order(account, &self.shared.secrets);
         let mut worst = (Proof::Wrong, AuthPlugin::Native(None));
         let mut any_wrong = false;
         for way in ways {
@@ -280,7 +209,7 @@ impl Core {
                 return blank(client, offer, way).await;
             }
             (AuthPlugin::Native(Some(stage2)), known) => {
-                offer.ask(client, auth::NATIVE).await?;
+                ask(offer, client, auth::NATIVE).await?;
                 let Some(stage1) = offer.native(stage2) else {
                     return Ok(Proof::Wrong);
                 };
@@ -291,11 +220,11 @@ impl Core {
                 return self.prove_sha2(client, claim, account, way, known).await;
             }
             (AuthPlugin::Ed25519(public), Some(known)) => {
-                offer.ask(client, auth::ED25519).await?;
+                ask(offer, client, auth::ED25519).await?;
                 auth::ed25519_verify(&offer.proof, &offer.salt, public).then_some(known)
             }
             (AuthPlugin::Parsec { public, .. }, Some(known)) => {
-                let right = offer.signs_parsec(client, way, public).await?;
+                let right = signs_parsec(offer, client, way, public).await?;
                 right.then_some(known)
             }
             (AuthPlugin::Clear { .. }, None) => {
@@ -309,7 +238,7 @@ impl Core {
                     true => auth::CACHING_SHA2,
                     false => auth::NATIVE,
                 };
-                offer.ask(client, plugin).await?;
+                ask(offer, client, plugin).await?;
                 let right = offer.knows(&known);
                 if right && plugin == auth::CACHING_SHA2 {
                     client.more(&[auth::FAST_OK]).await?;
@@ -338,10 +267,12 @@ impl Core {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, End> {
         let closer = client.channel().closer();
-        match self.verify(&closer, work).await {
+        match verify(self, &closer, work).await {
             Ok(done) => Ok(done),
             Err(Unverified::Gone) => Err(End::Gone),
-            Err(Unverified::Full) => Err(client.refuse(&error::LOGIN_QUEUE_FULL, &[]).await),
+            Err(Unverified::Full | Unverified::Undone) => {
+                Err(client.refuse(&error::LOGIN_QUEUE_FULL, &[]).await)
+            }
         }
     }
 
@@ -360,144 +291,81 @@ impl Core {
     }
 }
 
+/// How somebody is refused whose account is locked by wrong passwords.
+pub(crate) fn lock_of(
+    core: &Core,
+    account: &Account,
+    who: impl FnOnce() -> String,
+) -> Option<Refused> {
+    let refused = core.shared.locks.refusal(account, core.home_engine(), who)?;
+    count(&core.counters.logins_locked);
+    Some(refused)
+}
+
+/// Has the verifiers do this for a client, while the core serves others.
+pub(crate) async fn verify<T: Send + 'static>(
+    core: &Core,
+    client: &Closer,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Unverified> {
+    let waiting_max = core.settings().logins.queue_max;
+    let done = core.shared.verifiers.verify(client, waiting_max, work).await;
+    match done {
+        Ok(_) | Err(Unverified::Undone) => count(&core.counters.passwords_verified),
+        Err(Unverified::Full) => count(&core.counters.logins_unverified),
+        Err(Unverified::Gone) => {}
+    }
+    done
+}
+
 /// An account without a password. Clients wait for its plugin also where there is nothing to prove.
 async fn blank(client: &mut Client, offer: &mut Offer, way: &AuthPlugin) -> Result<Proof, End> {
-    offer.ask(client, plugin_of(way)).await?;
+    ask(offer, client, plugin_of(way)).await?;
     Ok(offer.blank())
 }
 
-/// The plugin that a client speaks for a way to log in.
-pub(crate) fn plugin_of(way: &AuthPlugin) -> &str {
-    match way {
-        AuthPlugin::Native(_) => auth::NATIVE,
-        AuthPlugin::CachingSha2(_) => auth::CACHING_SHA2,
-        AuthPlugin::Sha256(_) => auth::SHA256,
-        AuthPlugin::Ed25519(_) => auth::ED25519,
-        AuthPlugin::Parsec { .. } => auth::PARSEC,
-        AuthPlugin::Clear { dialog: true, .. } => auth::DIALOG,
-        AuthPlugin::Clear { .. } => auth::CLEAR,
-        AuthPlugin::Unsupported(name) | AuthPlugin::Factors(name) => name,
+/// Makes sure that the client has answered for this plugin.
+pub(crate) async fn ask(offer: &mut Offer, client: &mut Client, plugin: &str) -> Result<(), End> {
+    if offer.plugin == plugin.as_bytes() {
+        return Ok(());
     }
+    if !client.capabilities.contains(Capabilities::PLUGIN_AUTH) {
+        return Err(client.refuse(&error::OLD_AUTHENTICATION, &[]).await);
+    }
+    offer.salt = match plugin {
+        auth::ED25519 => salt::random::<{ auth::ED25519_SALT_BYTES }>(),
+        auth::PARSEC => salt::random::<{ auth::PARSEC_SCRAMBLE_BYTES }>(),
+        auth::CLEAR => Vec::new(),
+        auth::DIALOG => auth::DIALOG_PROMPT.to_vec(),
+        _ => client.salt.to_vec(),
+    };
+    offer.proof = Zeroizing::new(client.switch(plugin, &offer.salt).await?);
+    offer.plugin = plugin.into();
+    Ok(())
 }
 
-impl Offer {
-    /// Makes sure that the client has answered for this plugin.
-    pub(crate) async fn ask(&mut self, client: &mut Client, plugin: &str) -> Result<(), End> {
-        if self.plugin == plugin.as_bytes() {
-            return Ok(());
-        }
-        if !client.capabilities.contains(Capabilities::PLUGIN_AUTH) {
-            return Err(client.refuse(&error::OLD_AUTHENTICATION, &[]).await);
-        }
-        self.salt = match plugin {
-            auth::ED25519 => random::<{ auth::ED25519_SALT_BYTES }>(),
-            auth::PARSEC => random::<{ auth::PARSEC_SCRAMBLE_BYTES }>(),
-            auth::CLEAR => Vec::new(),
-            auth::DIALOG => auth::DIALOG_PROMPT.to_vec(),
-            _ => client.salt.to_vec(),
-        };
-        self.proof = Zeroizing::new(client.switch(plugin, &self.salt).await?);
-        self.plugin = plugin.into();
-        Ok(())
+/// True when the client signs with the account's key. It begins with an empty answer, and is told how
+/// the key is drawn from the password.
+async fn signs_parsec(
+    offer: &mut Offer,
+    client: &mut Client,
+    way: &AuthPlugin,
+    public: &[u8; 32],
+) -> Result<bool, End> {
+    let &AuthPlugin::Parsec {
+        doublings, salt, ..
+    } = way
+    else {
+        return Ok(false);
+    };
+    // The scramble comes with a switch only.
+    offer.plugin.clear();
+    ask(offer, client, auth::PARSEC).await?;
+    if !offer.proof.is_empty() {
+        return Ok(false);
     }
-
-    /// No password: MySQL's own client sends a NUL for it.
-    pub(crate) fn is_blank(&self) -> bool {
-        matches!(self.proof[..], [] | [0])
-    }
-
-    fn blank(&self) -> Proof {
-        if self.is_blank() {
-            Proof::Right(Credential::Empty)
-        } else {
-            Proof::Wrong
-        }
-    }
-
-    /// SHA1(password), if the proof is right.
-    fn native(&self, stage2: &[u8; 20]) -> Option<[u8; 20]> {
-        auth::native_verify(&self.proof, self.salt.first_chunk()?, stage2)
-    }
-
-    /// True when the client signs with the account's key. It begins with an empty answer, and is told how
-    /// the key is drawn from the password.
-    async fn signs_parsec(
-        &mut self,
-        client: &mut Client,
-        way: &AuthPlugin,
-        public: &[u8; 32],
-    ) -> Result<bool, End> {
-        let &AuthPlugin::Parsec {
-            doublings, salt, ..
-        } = way
-        else {
-            return Ok(false);
-        };
-        // The scramble comes with a switch only.
-        self.plugin.clear();
-        self.ask(client, auth::PARSEC).await?;
-        if !self.proof.is_empty() {
-            return Ok(false);
-        }
-        let terms = ParsecTerms { doublings, salt };
-        client.say_bare(&terms.encode()).await?;
-        self.proof = Zeroizing::new(client.next_proof().await?);
-        Ok(auth::parsec_verify(&self.proof, &self.salt, public))
-    }
-
-    /// True when the scramble is of this password.
-    pub(crate) fn knows(&self, password: &Secret) -> bool {
-        let Some(salt) = self.salt.first_chunk() else {
-            return false;
-        };
-        let right = password.with(|password| {
-            if self.plugin == auth::CACHING_SHA2.as_bytes() {
-                let stage2 = auth::sha2_stage2(&auth::sha2_stage1(password));
-                return auth::sha2_verify(&self.proof, salt, &stage2).is_some();
-            }
-            let stage2 = auth::native_stage2(&auth::native_stage1(password));
-            auth::native_verify(&self.proof, salt, &stage2).is_some()
-        });
-        right == Some(true)
-    }
-}
-
-/// As a salt that comes with a switch.
-fn random<const N: usize>() -> Vec<u8> {
-    let mut bytes = vec![0; N];
-    OsRng.fill_bytes(&mut bytes);
-    bytes
-}
-
-impl Claim<'_> {
-    pub(crate) fn profile(
-        &self,
-        credential: Credential,
-        account: &Account,
-        way: AuthPlugin,
-    ) -> Profile {
-        Profile {
-            user: Rc::from(self.user),
-            credential,
-            collation: self.collation,
-            flags: self.flags,
-            client: Some(self.peer),
-            entitlement: entitlement_of(account, way),
-        }
-    }
-
-    /// The client as the servers name it.
-    fn who(&self, peer: IpAddr) -> String {
-        let user = String::from_utf8_lossy(self.user);
-        match peer.to_canonical() {
-            ip if ip.is_loopback() => format!("'{user}'@'localhost'"),
-            ip => format!("'{user}'@'{ip}'"),
-        }
-    }
-
-    fn denied(&self, peer: IpAddr) -> Refused {
-        let using = if self.offer.is_blank() { "NO" } else { "YES" };
-        let who = format!("{} (using password: {using})", self.who(peer));
-        (&error::ACCESS_DENIED, vec![who])
-    }
+    let terms = ParsecTerms { doublings, salt };
+    client.say_bare(&terms.encode()).await?;
+    offer.proof = Zeroizing::new(client.next_proof().await?);
+    Ok(auth::parsec_verify(&offer.proof, &offer.salt, public))
 }

@@ -8,24 +8,20 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ::auth::passwords::is_stored;
+use ::auth::proof::{Claim, Offer, Proof, plugin_of};
 use backend::{ConnectionError, Credential, PoolError, Profile, Secret, SessionState};
 use farm::{Account, AuthPlugin, error};
-use mysql_wire::auth::{self, ParsecTerms};
+use mysql_wire::auth;
 use zeroize::Zeroizing;
 
-use crate::authentication::prove::{Claim, Offer, Proof, plugin_of};
+use crate::authentication::prove::ask;
 use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::HOME;
 use crate::per_core::Core;
 
 impl Core {
-    /// True when the offer is a scramble of the password that is remembered for this way.
-    pub(crate) fn is_remembered(&self, offer: &Offer, account: &Account, way: &AuthPlugin) -> bool {
-        let known = self.shared.secrets.find(account, way);
-        known.is_some_and(|known| offer.knows(&known))
-    }
-
     /// PAM, LDAP and their like: nobody but them knows the password.
     pub(crate) async fn prove_clear(
         &self,
@@ -45,7 +41,7 @@ impl Core {
             return Ok(Proof::Unspeakable(why));
         }
         let offer = &mut claim.offer;
-        offer.ask(client, plugin_of(way)).await?;
+        ask(offer, client, plugin_of(way)).await?;
         let password = offer.proof.strip_suffix(b"\0").unwrap_or(&offer.proof);
         if password.is_empty() {
             return Ok(Proof::Wrong);
@@ -80,7 +76,7 @@ impl Core {
         } else {
             auth::SHA256
         };
-        offer.ask(client, plugin).await?;
+        ask(offer, client, plugin).await?;
         if offer.is_blank() {
             return Ok(Proof::Wrong);
         }
@@ -183,23 +179,5 @@ impl Core {
             Err(error) => error,
         };
         Err(client.refuse_pool(&error.into()).await)
-    }
-}
-
-/// Whether it is the password whose hash a server stored for this way to log in. Takes milliseconds: the
-/// verifiers do it.
-pub(crate) fn is_stored(password: &[u8], way: &AuthPlugin) -> bool {
-    match way {
-        AuthPlugin::CachingSha2(hash) => auth::sha2_stored_verify(password, hash),
-        AuthPlugin::Sha256(hash) => auth::sha256_stored_verify(password, hash),
-        &AuthPlugin::Parsec {
-            doublings,
-            salt,
-            ref public,
-        } => {
-            let terms = ParsecTerms { doublings, salt };
-            auth::equal(&terms.public(password), public)
-        }
-        _ => false,
     }
 }

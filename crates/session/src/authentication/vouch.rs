@@ -6,6 +6,11 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ::auth::berths::Berth;
+use ::auth::entitled::{alike_of, entitlement_of};
+use ::auth::passwords::{fits, is_stored};
+use ::auth::secrets::BackendCredential;
+use ::auth::verifiers::Unverified;
 use backend::{Credential, Entitlement, Profile, Secret};
 use farm::{Account, Accounts, AuthPlugin, TlsFacts};
 use mysql_wire::auth;
@@ -13,11 +18,7 @@ use mysql_wire::capability::Capabilities;
 use reactor::Closer;
 use zeroize::Zeroizing;
 
-use crate::authentication::accounts::{alike_of, entitlement_of};
-use crate::authentication::berths::Berth;
-use crate::authentication::reveal::is_stored;
-use crate::authentication::secrets::BackendCredential;
-use crate::authentication::verifiers::Unverified;
+use crate::authentication::prove::{lock_of, verify};
 use crate::lane::COLLATION;
 use crate::per_core::Core;
 
@@ -104,7 +105,7 @@ pub enum Denied {
 impl From<Unverified> for Denied {
     fn from(why: Unverified) -> Denied {
         match why {
-            Unverified::Full => Denied::Busy,
+            Unverified::Full | Unverified::Undone => Denied::Busy,
             Unverified::Gone => Denied::Gone,
         }
     }
@@ -121,7 +122,7 @@ impl Core {
         loop {
             let denied = match self.look(&accounts, login).await {
                 Ok(admitted) => {
-                    self.login_succeeded(login.peer);
+                    self.shared.entrance.succeeded(login.peer);
                     return Ok(admitted);
                 }
                 Err(early @ (Denied::Busy | Denied::Gone)) => return Err(early),
@@ -132,10 +133,12 @@ impl Core {
             if newer == accounts {
                 // Without accounts nobody can prove anything.
                 if matches!(denied, Denied::Unproved(_)) && !accounts.is_empty() {
-                    self.login_failed(login.peer);
+                    self.shared.entrance.failed(login.peer, &self.settings().logins);
                     if let Some(account) = accounts.find(login.user, login.peer) {
-                        let who = || login.user.to_owned();
-                        self.password_failed(account, who, login.password.is_empty());
+                        let blank = login.password.is_empty();
+                        if self.shared.locks.password_failed(account, self.home_engine(), blank) {
+                            lock_of(self, account, || login.user.to_owned());
+                        }
                     }
                 }
                 return Err(denied);
@@ -155,17 +158,17 @@ impl Core {
         let Some(account) = accounts.find(user, peer) else {
             return unproved("there is no such account");
         };
-        if self.lock_of(account, || user.to_owned()).is_some() {
+        if lock_of(self, account, || user.to_owned()).is_some() {
             return denied("wrong passwords have locked the account");
         }
         let Some(way) = self.fitting(account, login).await? else {
             return unproved("the password is wrong");
         };
         // Others may have guessed meanwhile.
-        if self.lock_of(account, || user.to_owned()).is_some() {
+        if lock_of(self, account, || user.to_owned()).is_some() {
             return denied("wrong passwords have locked the account");
         }
-        self.password_succeeded(account);
+        self.shared.locks.succeeded(account);
         if !account.tls.is_met(login.tls) {
             return denied("the account wants TLS, or more of it");
         }
@@ -219,7 +222,7 @@ impl Core {
         }
         let (password, way) = (Zeroizing::new(login.password.to_vec()), way.clone());
         let fits = move || is_stored(&password, &way);
-        self.verify(&login.closer, fits).await
+        verify(self, &login.closer, fits).await
     }
 
     /// As the account's connections to servers are opened.
@@ -259,47 +262,5 @@ impl Core {
             let details: Vec<&str> = details.iter().map(String::as_str).collect();
             error.text(&details)
         })
-    }
-}
-
-/// The way to log in takes this password, as can be seen at once.
-fn fits(way: &AuthPlugin, configured: Option<&BackendCredential>, password: &[u8]) -> bool {
-    match way {
-        AuthPlugin::Native(None) => password.is_empty(),
-        AuthPlugin::Native(Some(stage2)) => {
-            auth::native_stage2(&auth::native_stage1(password)) == *stage2
-        }
-        AuthPlugin::CachingSha2(hash) | AuthPlugin::Sha256(hash) => {
-            hash.is_empty() && password.is_empty()
-        }
-        AuthPlugin::Ed25519(public) => auth::ed25519_public(password) == *public,
-        // One password is not enough, or is looked at elsewhere.
-        AuthPlugin::Factors(_) | AuthPlugin::Parsec { .. } => false,
-        AuthPlugin::Unsupported(_) | AuthPlugin::Clear { .. } => configured.is_some_and(|one| {
-            let same = |known: &[u8]| auth::equal(known, password);
-            one.password.with(same) == Some(true)
-        }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_fits_its_own_account() {
-        let hash = auth::native_stage2(&auth::native_stage1(b"secret"));
-        let cases = [
-            (AuthPlugin::Native(None), "", "secret"),
-            (AuthPlugin::Native(Some(hash)), "secret", ""),
-            (AuthPlugin::Ed25519(auth::ed25519_public(b"secret")), "secret", "Secret"),
-            (AuthPlugin::CachingSha2(Vec::new().into()), "", "x"),
-        ];
-        for (way, right, wrong) in cases {
-            assert!(fits(&way, None, right.as_bytes()), "{way:?}");
-            assert!(!fits(&way, None, wrong.as_bytes()), "{way:?}");
-        }
-        let unknown = AuthPlugin::Unsupported("pam".into());
-        assert!(!fits(&unknown, None, b""));
     }
 }

@@ -10,6 +10,7 @@ use mysql_wire::status::Status;
 
 use crate::client::Client;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 
 impl Client {
     /// Sends an OK without rows.
@@ -127,12 +128,5 @@ impl Client {
         }
         packet::write_with(&mut out, sequence, |out| end.encode_end_of_rows(out, caps));
         self.say(out).await
-    }
-
-    /// Sends whole packets.
-    pub async fn say(&mut self, out: Vec<u8>) -> Result<(), End> {
-        let bytes = out.len();
-        let (sent, _) = self.send(out, 0..bytes).await;
-        sent.map_err(|_| End::Gone)
     }
 }

@@ -9,6 +9,8 @@ pub(crate) mod local_file;
 pub(crate) mod play;
 mod preface;
 pub(crate) mod refuse;
+pub(crate) mod request;
+pub(crate) mod sink;
 pub(crate) mod stall;
 pub(crate) mod transcript;
 pub(crate) mod transport;
@@ -27,10 +29,9 @@ use mysql_wire::auth::SALT_BYTES;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet::{self, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 use mysql_wire::query::{NO_ATTRIBUTES, Query};
-use mysql_wire::series::Series;
 
+use crate::client::sink::{Outlet, ReplySink};
 use crate::client::stall::{Progress, Wait};
-use crate::client::transcript::Transcript;
 
 /// Receive room of an idle client: what 1,000 idle clients cost is this, a thousand times.
 const IDLE_BYTES: usize = 2048;
@@ -90,12 +91,8 @@ pub struct Client {
     attributes: Vec<u8>,
     /// What both sides agreed to compress by, once the login is over.
     pub compression: Option<Algorithm>,
-    /// Nothing is sent: commands of before are run once more.
-    muted: bool,
-    /// What is not sent while it is muted, where somebody wants it.
-    heard: Option<Transcript>,
-    /// The answers of several commands become that to one.
-    series: Option<Box<Series>>,
+    /// Where replies go.
+    outlet: Outlet,
 }
 
 /// How far the packets of a command have been read.
@@ -142,9 +139,7 @@ impl Client {
             reservation: Reservation::new(memory, Purpose::Packets),
             attributes: Vec::new(),
             compression: None,
-            muted: false,
-            heard: None,
-            series: None,
+            outlet: Outlet::default(),
         }
     }
 
@@ -496,30 +491,28 @@ impl Client {
         let start = self.start + HEADER_BYTES + at;
         self.inbox[start..start + bytes.len()].copy_from_slice(bytes);
     }
+}
 
-    /// Sends bytes that are whole packets, or pieces of one. The buffer comes back.
-    pub async fn send(
-        &mut self,
-        buffer: Vec<u8>,
-        range: Range<usize>,
-    ) -> (io::Result<()>, Vec<u8>) {
-        if self.muted {
-            if let Some(heard) = &mut self.heard {
-                heard.add(&buffer[range], &self.reservation, self.capabilities);
-            }
-            return (Ok(()), buffer);
-        }
-        if let Some(series) = &mut self.series {
-            let passed = series.pass(&buffer[range]);
-            let all = 0..passed.len();
+impl ReplySink for Client {
+    async fn send(&mut self, buffer: Vec<u8>, range: Range<usize>) -> (io::Result<()>, Vec<u8>) {
+        if self.outlet.is_client() {
             self.progress.begin(Wait::Send);
-            let (sent, _) = self.sock.send(passed, all).await;
+            let sent = self.sock.send(buffer, range).await;
             self.progress.end();
-            return (sent, buffer);
+            return sent;
         }
-        self.progress.begin(Wait::Send);
-        let sent = self.sock.send(buffer, range).await;
-        self.progress.end();
-        sent
+        let part = &buffer[range];
+        let passed = self.outlet.pass(part, &self.reservation, self.capabilities);
+        let sent = match passed {
+            None => Ok(()),
+            Some(passed) => {
+                let all = 0..passed.len();
+                self.progress.begin(Wait::Send);
+                let (sent, _) = self.sock.send(passed, all).await;
+                self.progress.end();
+                sent
+            }
+        };
+        (sent, buffer)
     }
 }

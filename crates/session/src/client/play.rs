@@ -1,14 +1,17 @@
 //! Commands that the router gives itself in the place of its client: what the client sent waits meanwhile.
 
-use super::Client;
-use crate::client::transcript::Transcript;
-use mysql_wire::series::Series;
 use std::ops::Range;
+
+use mysql_wire::series::Series;
+
+use super::Client;
+use crate::client::request::Request;
+use crate::client::sink::Outlet;
+use crate::client::transcript::Transcript;
 
 /// The current command while others are run once more.
 pub(crate) struct Interrupted {
-    muted: bool,
-    heard: Option<Transcript>,
+    outlet: Outlet,
     inbox: Vec<u8>,
     attributes: Vec<u8>,
     place: Range<usize>,
@@ -16,12 +19,29 @@ pub(crate) struct Interrupted {
 }
 
 impl Client {
-    /// Puts the current command aside, to run others, whose answers are not sent.
+    /// Puts the current command aside, to run others, whose answers go nowhere.
     pub(crate) fn begin_play(&mut self) -> Interrupted {
-        let muted = std::mem::replace(&mut self.muted, true);
+        self.interrupt(Outlet::Nowhere)
+    }
+
+    /// Puts the current command aside, to run others, whose answers [`Client::end_heard`] gives.
+    pub(crate) fn begin_heard(&mut self) -> Interrupted {
+        self.interrupt(Outlet::Kept(Transcript::default()))
+    }
+
+    /// Puts the current command aside, to run several in its stead, whose answers become its own. Give
+    /// each to [`Client::play_next`], and end by [`Client::end_series`].
+    pub(crate) fn begin_series(&mut self) -> Interrupted {
+        let mut interrupted = self.interrupt(Outlet::Nowhere);
+        let series = Box::new(Series::new(self.capabilities));
+        let to = std::mem::take(&mut interrupted.outlet);
+        self.outlet = Outlet::Merged(series, Box::new(to));
+        interrupted
+    }
+
+    fn interrupt(&mut self, outlet: Outlet) -> Interrupted {
         Interrupted {
-            muted,
-            heard: self.heard.take(),
+            outlet: std::mem::replace(&mut self.outlet, outlet),
             place: self.place(),
             inbox: std::mem::take(&mut self.inbox),
             attributes: std::mem::take(&mut self.attributes),
@@ -29,54 +49,42 @@ impl Client {
         }
     }
 
-    /// Puts the current command aside, to run several in its stead, whose answers become its own. Give
-    /// each to [`Client::play_next`], and end by [`Client::end_series`].
-    pub(crate) fn begin_series(&mut self) -> Interrupted {
-        let interrupted = self.begin_play();
-        self.muted = interrupted.muted;
-        self.series = Some(Box::new(Series::new(self.capabilities)));
-        interrupted
-    }
-
     /// Makes this the current command; `more` come behind it.
-    pub(crate) fn play_next(&mut self, frame: &[u8], more: bool) {
-        self.play(frame);
-        if let Some(series) = &mut self.series {
+    pub(crate) fn play_next(&mut self, request: Request, more: bool) {
+        self.play(request);
+        if let Outlet::Merged(series, _) = &mut self.outlet {
             series.begin(more);
         }
     }
 
     /// One of them was refused: no other may run.
     pub(crate) fn series_failed(&self) -> bool {
-        self.series.as_ref().is_some_and(|series| series.failed())
+        matches!(&self.outlet, Outlet::Merged(series, _) if series.failed())
     }
 
-    pub(crate) fn end_series(&mut self, interrupted: Interrupted) {
-        self.series = None;
+    pub(crate) fn end_series(&mut self, mut interrupted: Interrupted) {
+        if let Outlet::Merged(_, to) = std::mem::take(&mut self.outlet) {
+            interrupted.outlet = *to;
+        }
         self.end_play(interrupted);
     }
 
-    /// Keeps the answers of the commands that are played from now on, or no more; gives what was kept.
-    pub(crate) fn hear(&mut self, heard: Option<Transcript>) -> Option<Transcript> {
-        std::mem::replace(&mut self.heard, heard)
-    }
-
     /// Makes this the current command.
-    pub(crate) fn play(&mut self, frame: &[u8]) {
-        self.play_owned(frame.to_vec());
+    pub(crate) fn play(&mut self, request: Request) {
+        self.inbox = request.into_frame();
+        self.go_back(0..self.inbox.len());
     }
 
-    /// The same without a copy.
-    pub(crate) fn play_owned(&mut self, frame: Vec<u8>) {
-        let all = 0..frame.len();
-        self.inbox = frame;
-        self.go_back(all);
+    /// The command that was put aside is the current one again. Gives what the others answered.
+    pub(crate) fn end_heard(&mut self, interrupted: Interrupted) -> Transcript {
+        let outlet = std::mem::take(&mut self.outlet);
+        self.end_play(interrupted);
+        outlet.into_transcript()
     }
 
     /// The command that was put aside is the current one again.
     pub(crate) fn end_play(&mut self, interrupted: Interrupted) {
-        self.muted = interrupted.muted;
-        self.heard = interrupted.heard;
+        self.outlet = interrupted.outlet;
         self.inbox = interrupted.inbox;
         self.attributes = interrupted.attributes;
         self.go_back(interrupted.place);

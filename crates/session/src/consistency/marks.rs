@@ -6,10 +6,10 @@
 //! that came next. Text statements get it when they are sent, prepared ones when they are prepared.
 //! Nothing else of the statement changes, and what is no write costs nothing.
 
+use auth::salt;
 use backend::Connection;
 use mysql_wire::packet::{self, HEADER_BYTES, Header};
 use mysql_wire::relay::Expect;
-use rsa::rand_core::{OsRng, RngCore};
 use sqltext::{Class, Facts, Verb};
 
 use crate::client::Client;
@@ -29,7 +29,7 @@ pub(crate) struct Marks {
 
 impl Marks {
     pub fn new() -> Marks {
-        let origin = format!("{:016x}", OsRng.next_u64());
+        let origin = hex::encode(salt::random::<8>());
         Marks { origin }
     }
 

@@ -17,6 +17,7 @@ use super::{Part, work_of};
 use crate::client::Client;
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
+use crate::client::request::Request;
 use crate::connections::group_connections::{GroupConnections, Held, group_of};
 use crate::connections::hold::{Cause, Turn};
 use crate::connections::pin::Pins;
@@ -180,12 +181,12 @@ impl Session {
         if let Some(begun) = begun {
             let status = std::mem::replace(&mut self.variables.status, begun.before);
             let next = self.transaction.crossing.as_ref().map(|it| &it.next);
-            let mut frames: Vec<_> = next.into_iter().flatten().map(|it| set_next(it)).collect();
-            frames.push((begun.shape, begun.frame.clone()));
+            let mut requests: Vec<_> = next.into_iter().flatten().map(|it| set_next(it)).collect();
+            requests.push((begun.shape, Request::again(&begun.frame)));
             let kept = self.client.begin_play();
             let mut ran = Ok(());
-            for (shape, frame) in frames {
-                self.client.play(&frame);
+            for (shape, request) in requests {
+                self.client.play(request);
                 let job = Job::Frame(Expect::Results);
                 ran = ran.and(Box::pin(self.run_here(shape, job)).await);
             }

@@ -1,8 +1,6 @@
 //! BEGIN, COMMIT and ROLLBACK in a farm with several groups.
 
 use farm::error;
-use mysql_wire::command::Command;
-use mysql_wire::packet;
 use mysql_wire::relay::Outcome;
 use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
@@ -10,6 +8,7 @@ use sqltext::{Class, Facts, Verb};
 use super::{Begun, Crossing, Part};
 use crate::client::Client;
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::connections::group_connections::{GroupConnections, group_of};
 use crate::connections::pin::Pins;
 use crate::execution::exec::{Job, Shape};
@@ -88,7 +87,8 @@ impl Session {
             );
             return Ok(false);
         }
-        let frame = frame_of(user_variables::text(&self.client, &self.prepared, job));
+        let frame =
+            Request::query(user_variables::text(&self.client, &self.prepared, job)).into_frame();
         let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
         let begun = Begun {
             shape: *shape,
@@ -291,23 +291,13 @@ fn note_own(
     variables.diagnostics.note(shape, &outcome, variables.mode.dialect);
 }
 
-/// COM_QUERY of a text.
-pub(super) fn frame_of(text: &[u8]) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(text.len() + 1);
-    payload.push(Command::Query as u8);
-    payload.extend_from_slice(text);
-    let mut frame = Vec::with_capacity(payload.len() + packet::HEADER_BYTES);
-    packet::write(&mut frame, &mut 0, &payload);
-    frame
-}
-
 /// A transaction that Heddle begins for one statement.
 pub(super) fn begin_of_own(before: Status) -> Crossing {
     Crossing::only_begun(plain_begin(before, false), false)
 }
 
 /// SET TRANSACTION for the one that is about to begin.
-pub(super) fn set_next(text: &[u8]) -> (Shape, Vec<u8>) {
+pub(super) fn set_next(text: &[u8]) -> (Shape, Request) {
     let shape = Shape {
         class: Class::Set,
         verb: Verb::SetTransaction {
@@ -316,7 +306,7 @@ pub(super) fn set_next(text: &[u8]) -> (Shape, Vec<u8>) {
         },
         ..Shape::command()
     };
-    (shape, frame_of(text))
+    (shape, Request::query(text))
 }
 
 fn plain_begin(before: Status, read_only: bool) -> Begun {
@@ -335,7 +325,7 @@ fn plain_begin(before: Status, read_only: bool) -> Begun {
     };
     Begun {
         shape,
-        frame: frame_of(text),
+        frame: Request::query(text).into_frame(),
         before,
     }
 }

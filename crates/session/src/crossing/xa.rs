@@ -20,8 +20,9 @@ use sqltext::{Facts, Xa, XaName, XaWay};
 
 use super::Crossing;
 use super::end::{Outcome, UNDONE};
-use super::verb::frame_of;
+
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
 use crate::crossing::{self, end, verb, xa_elsewhere};
@@ -185,7 +186,7 @@ impl Session {
         let before = self.variables.status - (Status::IN_TRANS | Status::IN_TRANS_READONLY);
         let begun = super::Begun {
             shape: *shape,
-            frame: frame_of(text),
+            frame: Request::query(text).into_frame(),
             before,
         };
         let mut crossing = Crossing::only_begun(begun, false);

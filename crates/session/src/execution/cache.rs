@@ -22,6 +22,7 @@ use sqltext::Class;
 use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises::Promises;
 use crate::counters::count;

@@ -2,6 +2,7 @@
 //! the statement was killed meanwhile.
 
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::client::{Client, local_file};
 use crate::execution::attempt::{LONG_BUFFER_BYTES, Pipe, QUERY_INTERRUPTED};
 use crate::execution::exec::{Answer, Loss, Run};
@@ -54,7 +55,7 @@ pub(crate) fn is_killed(handle: &Handle) -> bool {
 
 /// Sends what is ready in the pipe and removes it from there.
 pub(crate) async fn forward(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     run: &mut StatementRun,
     pipe: &mut Pipe,
 ) -> Result<(), End> {
@@ -111,5 +112,40 @@ pub(crate) fn make_room(buffer: &mut Vec<u8>, need: usize, long: bool) {
     if buffer.capacity() < wanted || buffer.len() == buffer.capacity() {
         let target = wanted.max(buffer.len() + 1);
         buffer.reserve_exact(target - buffer.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// The future of a value that nobody has to wait for.
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => panic!("it waits"),
+        }
+    }
+
+    #[test]
+    fn what_was_walked_is_forwarded_and_counted_and_the_rest_stays() {
+        let (mut sink, mut run) = (Vec::new(), StatementRun::default());
+        run.recording = Some(Vec::new());
+        let mut pipe = Pipe {
+            buffer: b"walked, not walked".to_vec(),
+            ready: 6,
+        };
+        assert!(now(forward(&mut sink, &mut run, &mut pipe)).is_ok());
+        assert_eq!((&*sink, &*pipe.buffer, pipe.ready), (&b"walked"[..], &b", not walked"[..], 0));
+        assert_eq!((run.profile.bytes, run.recording.as_deref()), (6, Some(&b"walked"[..])));
+        assert!(now(forward(&mut sink, &mut run, &mut pipe)).is_ok());
+        assert_eq!(sink, b"walked", "nothing is ready");
+        pipe.ready = pipe.buffer.len();
+        assert!(now(forward(&mut sink, &mut run, &mut pipe)).is_ok());
+        assert_eq!((&*sink, pipe.buffer.len()), (&b"walked, not walked"[..], 0));
     }
 }

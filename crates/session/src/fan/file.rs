@@ -26,6 +26,7 @@ use super::stop::all;
 use super::{Fan, Part, Wanted, Word};
 use crate::client::Client;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::connections::pin::Pins;
 use crate::consistency::reads;
 use crate::crossing::Across;

@@ -8,8 +8,8 @@ use planner::merge::{Merge, Next, Odd, Plan, Row};
 use super::feed::Event;
 use super::feeds::Feeds;
 use super::sheet::Sheet;
-use crate::client::Client;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::execution::statement_run::StatementRun;
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
@@ -111,7 +111,7 @@ impl Session {
 /// Sends the client the rows of all parts, but not what ends them. `Err` inside says what went
 /// wrong; the client then has what the sheet counts.
 pub(crate) async fn fan_rows(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     variables: &SessionVariables,
     transaction: &Transaction,
     run: &mut StatementRun,
@@ -135,7 +135,7 @@ pub(crate) async fn fan_rows(
 
 /// Rows in order, or groups.
 async fn merge_rows(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     run: &mut StatementRun,
     feeds: &mut Feeds,
     plan: Plan,
@@ -195,7 +195,7 @@ fn begin_rows(
 
 /// Rows in any order: whoever has some is heard.
 async fn append(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     run: &mut StatementRun,
     feeds: &mut Feeds,
     plan: &Plan,
@@ -236,7 +236,7 @@ async fn append(
 
 /// Sends what was collected.
 pub(crate) async fn flush(
-    client: &mut Client,
+    client: &mut impl ReplySink,
     run: &mut StatementRun,
     sheet: &mut Sheet,
 ) -> Result<(), End> {

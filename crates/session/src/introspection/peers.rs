@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use auth::berths::SharedPermits;
 use farm::{Kill, Killed, Permits};
 use futures_channel::oneshot;
 
@@ -29,6 +30,16 @@ pub trait Peers: Send + Sync {
     /// Has a permit brought for a client of this account, whose limit over the farm is `limit`; false
     /// when there is none.
     fn permit(&self, account: String, limit: u32, reply: Box<dyn FnOnce(bool) + Send>);
+}
+
+impl SharedPermits for dyn Peers {
+    fn permits(&self) -> Option<&Arc<Permits>> {
+        Peers::permits(self)
+    }
+
+    fn permit(&self, account: String, limit: u32, reply: Box<dyn FnOnce(bool) + Send>) {
+        Peers::permit(self, account, limit, reply);
+    }
 }
 
 /// A router that is alone for ever.

@@ -3,7 +3,7 @@
 
 use memory::Reservation;
 use mysql_wire::capability::Capabilities;
-use mysql_wire::packet::{self, HEADER_BYTES, Header};
+use mysql_wire::packet::{HEADER_BYTES, Header};
 use mysql_wire::relay::Expect;
 use mysql_wire::reply::{self, ErrPacket, OkPacket};
 use mysql_wire::result::{
@@ -14,6 +14,7 @@ use sqltext::{Mode, Multibyte};
 
 use crate::client::end::End;
 use crate::client::refuse::ServerRefusal;
+use crate::client::request::Request;
 use crate::client::transcript::{BYTES_MAX, Transcript};
 use crate::execution::exec::Job;
 use crate::query;
@@ -65,22 +66,15 @@ impl Session {
         text: &[u8],
         answer: Option<Answer>,
     ) -> Result<Heard, End> {
-        let interrupted = self.client.begin_play();
-        self.client.hear(Some(Transcript::default()));
-        let mut payload = Vec::with_capacity(text.len() + 1);
-        payload.push(mysql_wire::command::Command::Query as u8);
-        payload.extend_from_slice(text);
-        let mut frame = Vec::with_capacity(payload.len() + HEADER_BYTES);
-        packet::write(&mut frame, &mut 0, &payload);
-        self.client.play(&frame);
+        let interrupted = self.client.begin_heard();
+        self.client.play(Request::query(text));
         let shape = query::query_shape(&self.core, &self.client, &self.variables);
         let job = Job::Frame(Expect::Results);
         let done = match answer {
             Some(answer) => Box::pin(self.answer_rows(answer, shape, job)).await,
             None => Box::pin(self.run_free(shape, job)).await,
         };
-        let heard = self.client.hear(None).unwrap_or_default();
-        self.client.end_play(interrupted);
+        let heard = self.client.end_heard(interrupted);
         done?;
         let capabilities = self.client.capabilities;
         Ok(self::heard(heard, capabilities))

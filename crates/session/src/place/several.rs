@@ -3,13 +3,13 @@
 
 use farm::{Sharding, Snapshot};
 use mysql_wire::capability::Capabilities;
-use mysql_wire::command::Command;
-use mysql_wire::packet::{self, HEADER_BYTES};
+use mysql_wire::packet;
 use planner::place::{Literals, Spot};
 use sqltext::{Facts, Verb};
 
 use super::{Where, group, is_planned};
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
@@ -68,13 +68,8 @@ impl Session {
         let interrupted = self.client.begin_series();
         let mut done = Ok(());
         for (at, span) in statements.iter().enumerate() {
-            let mut frame = Vec::new();
-            packet::write_with(&mut frame, &mut 0, |out| {
-                out.reserve(HEADER_BYTES + text.len());
-                out.push(Command::Query as u8);
-                out.extend_from_slice(span.of(&text));
-            });
-            self.client.play_next(&frame, at + 1 < statements.len());
+            let request = Request::query(span.of(&text));
+            self.client.play_next(request, at + 1 < statements.len());
             done = self.run_one().await;
             if done.is_err() || self.client.series_failed() {
                 break;
@@ -86,14 +81,8 @@ impl Session {
 
     /// Runs a text in place of the client's command: what it answers is the command's answer.
     pub(super) async fn run_instead(&mut self, text: &[u8]) -> Result<(), End> {
-        let mut frame = Vec::new();
-        packet::write_with(&mut frame, &mut 0, |out| {
-            out.reserve(HEADER_BYTES + text.len());
-            out.push(Command::Query as u8);
-            out.extend_from_slice(text);
-        });
         let interrupted = self.client.begin_series();
-        self.client.play_next(&frame, false);
+        self.client.play_next(Request::query(text), false);
         let done = Box::pin(self.run_one()).await;
         self.client.end_series(interrupted);
         done

@@ -15,6 +15,7 @@ use sqltext::{Class, Facts, Verb};
 
 use crate::client::Client;
 use crate::client::end::End;
+use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{Cause, Turn, is_failure};
 use crate::connections::pin::Pins;
@@ -255,7 +256,7 @@ impl Session {
     }
 
     async fn play_one(&mut self, entry: &Entry) -> Result<Played, End> {
-        self.client.play(&entry.frame);
+        self.client.play(Request::again(&entry.frame));
         let mut run = reads::new_run(
             &self.core,
             &mut self.client,

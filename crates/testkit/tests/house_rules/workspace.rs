@@ -25,6 +25,7 @@ const RANKS: &[(&str, u8)] = &[
     ("engine", 2),
     ("meta", 2),
     ("mysqld", 2),
+    ("auth", 3),
     ("session", 3),
     ("kv", 3),
     ("control", 3),
@@ -55,6 +56,11 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "channel",
         "reactor",
         "a channel is a socket of the data plane with layers on it",
+    ),
+    (
+        "session",
+        "auth",
+        "a session asks who its client is; auth knows no session",
     ),
     (
         "kv",

@@ -5,10 +5,20 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use farm::{Account, ClientError, Permits, error};
+use farm::{Account, Permits, error};
 use futures_channel::oneshot;
 
-use crate::introspection::peers::Peers;
+use crate::proof::Refused;
+
+/// The permits that the routers of a farm share. Implemented by who speaks with them.
+pub trait SharedPermits {
+    /// What limits of accounts are counted by; `None` where no other router can ever be.
+    fn permits(&self) -> Option<&Arc<Permits>>;
+
+    /// Has a permit brought for a client of this account, whose limit over the farm is `limit`; false
+    /// when there is none. `reply` may be called from any thread.
+    fn permit(&self, account: String, limit: u32, reply: Box<dyn FnOnce(bool) + Send>);
+}
 
 type Key = (Arc<str>, Arc<str>);
 
@@ -29,9 +39,6 @@ pub struct Berth {
     _permit: Option<Permit>,
 }
 
-/// Why there is no place: the error and the details for its text.
-type Full = (&'static ClientError, Vec<String>);
-
 /// One of the permits that routers share; given back when dropped.
 #[derive(Debug)]
 struct Permit {
@@ -45,7 +52,7 @@ impl Permit {
         permits: &Arc<Permits>,
         account: String,
         limit: u32,
-        peers: &dyn Peers,
+        peers: &(impl SharedPermits + ?Sized),
     ) -> Option<Permit> {
         for _ in 0..TRIES {
             if permits.take(&account) {
@@ -84,11 +91,11 @@ impl Berths {
         self: &Arc<Self>,
         account: &Account,
         connections_max: u32,
-        peers: &dyn Peers,
-    ) -> Result<Berth, Full> {
+        peers: &(impl SharedPermits + ?Sized),
+    ) -> Result<Berth, Refused> {
         let own = account.connections_max;
         let limit = if own == 0 { connections_max } else { own };
-        let full = |count: u32| -> Full {
+        let full = |count: u32| -> Refused {
             let user = account.user.to_string();
             match own {
                 0 => (&error::TOO_MANY_USER_CONNECTIONS, vec![user]),
@@ -146,10 +153,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::task::{Context, Poll, Waker};
 
-    use farm::{Kill, Killed};
-
     use super::*;
-    use crate::introspection::peers::{Elsewhere, NoPeers};
 
     /// The future of a value that nobody has to wait for.
     fn now<T>(future: impl Future<Output = T>) -> T {
@@ -179,7 +183,7 @@ mod tests {
     fn the_accounts_own_limit_goes_first_and_seats_come_back() {
         let limited = account(2);
         let berths = Arc::new(Berths::default());
-        let take = |account: &Account, max| now(berths.take(account, max, &NoPeers));
+        let take = |account: &Account, max| now(berths.take(account, max, &Alone));
         let one = take(&limited, 1).expect("the account's limit is 2");
         let _two = take(&limited, 1).expect("the second");
         let full = take(&limited, 1).expect_err("no third");
@@ -191,6 +195,19 @@ mod tests {
         assert!(take(&account(0), 0).is_ok());
     }
 
+    /// A router that is alone for ever.
+    struct Alone;
+
+    impl SharedPermits for Alone {
+        fn permits(&self) -> Option<&Arc<Permits>> {
+            None
+        }
+
+        fn permit(&self, _account: String, _limit: u32, reply: Box<dyn FnOnce(bool) + Send>) {
+            reply(true);
+        }
+    }
+
     /// A farm with this many permits left.
     #[derive(Default)]
     struct Left {
@@ -198,15 +215,7 @@ mod tests {
         permits: Arc<Permits>,
     }
 
-    impl Peers for Left {
-        fn is_alone(&self) -> bool {
-            false
-        }
-
-        fn sessions(&self, _reply: Box<dyn FnOnce(Vec<Elsewhere>) + Send>) {}
-
-        fn kill(&self, _kill: Kill, _reply: Box<dyn FnOnce(Result<Killed, String>) + Send>) {}
-
+    impl SharedPermits for Left {
         fn permits(&self) -> Option<&Arc<Permits>> {
             Some(&self.permits)
         }

@@ -11,11 +11,29 @@ use std::time::{Duration, Instant};
 use farm::{ClientError, error};
 use proxy_wire::{Origin, Unfit};
 
-use crate::authentication::hosts::Hosts;
 use crate::clients::{Clients, Seat};
-use crate::counters::count;
-use crate::per_core::Core;
-use crate::settings::Settings;
+use crate::hosts::Hosts;
+
+/// What clients may cost who have not proved who they are.
+#[derive(Clone, Copy, Debug)]
+pub struct LoginLimits {
+    /// So many of them at once.
+    pub clients_max: usize,
+    /// An address has to wait after so many failures in a row; 0 for never.
+    pub failures_max: u32,
+    /// So many passwords wait to be verified, over all cores.
+    pub queue_max: usize,
+}
+
+impl Default for LoginLimits {
+    fn default() -> LoginLimits {
+        LoginLimits {
+            clients_max: 2000,
+            failures_max: 100,
+            queue_max: 1000,
+        }
+    }
+}
 
 /// What all doors of a router know of those who connect.
 #[derive(Debug, Default)]
@@ -67,27 +85,28 @@ impl Places {
 
 impl Entrance {
     /// Places for somebody who has connected from this address, or through a load balancer, which
-    /// itself never has to wait. `logs_in` says that it has to prove who it is before anything else.
+    /// itself never has to wait. `clients_max` may be connected at once. Who has to prove who it is before
+    /// anything else comes by the limits of `logins`.
     ///
     /// # Errors
     /// It may not come in; it is told and its connection closed.
     pub fn let_in(
         &self,
         peer: Option<IpAddr>,
-        settings: &Settings,
-        logs_in: bool,
+        clients_max: usize,
+        logins: Option<&LoginLimits>,
     ) -> Result<Places, Refusal> {
-        if let Some(peer) = peer.filter(|_| logs_in) {
-            self.look_at(peer, settings)?;
+        if let (Some(peer), Some(limits)) = (peer, logins) {
+            self.look_at(peer, limits)?;
         }
-        let Some(client) = self.clients.enter(settings.clients_max) else {
+        let Some(client) = self.clients.enter(clients_max) else {
             count(&self.clients_refused);
             return Err(Refusal::new(&error::TOO_MANY_CONNECTIONS, Vec::new()));
         };
-        let login = match logs_in {
-            false => None,
-            true => {
-                let login = self.logins.enter(settings.logins.clients_max);
+        let login = match logins {
+            None => None,
+            Some(limits) => {
+                let login = self.logins.enter(limits.clients_max);
                 Some(login.ok_or_else(|| {
                     count(&self.logins_turned_away);
                     Refusal::new(&error::TOO_MANY_LOGINS, Vec::new())
@@ -104,8 +123,8 @@ impl Entrance {
     ///
     /// # Errors
     /// They have to wait.
-    pub fn look_at(&self, peer: IpAddr, settings: &Settings) -> Result<(), Refusal> {
-        let wait = match settings.logins.failures_max {
+    pub fn look_at(&self, peer: IpAddr, limits: &LoginLimits) -> Result<(), Refusal> {
+        let wait = match limits.failures_max {
             0 => None,
             _ => self.hosts.wait(peer, Instant::now()),
         };
@@ -118,6 +137,19 @@ impl Entrance {
         let host = peer.to_canonical().to_string();
         let details = vec![host, failures.to_string(), seconds.to_string()];
         Err(Refusal::new(&error::HOST_BLOCKED, details))
+    }
+
+    /// Somebody from this address did not prove who it is.
+    pub fn failed(&self, peer: IpAddr, limits: &LoginLimits) {
+        if let Some(wait) = self.hosts.failed(peer, Instant::now(), limits.failures_max) {
+            let wait_s = wait.as_secs();
+            tracing::warn!(%peer, wait_s, "logins from this address fail: it has to wait");
+        }
+    }
+
+    /// Somebody from this address has logged in.
+    pub fn succeeded(&self, peer: IpAddr) {
+        self.hosts.succeeded(peer);
     }
 
     /// A load balancer at `peer` has said where its client is, or that it has none. Gives the address
@@ -154,7 +186,7 @@ impl Entrance {
     }
 
     /// Names, what they are, and values.
-    pub(crate) fn counted(&self) -> [(&'static str, &'static str, u64); 6] {
+    pub fn counted(&self) -> [(&'static str, &'static str, u64); 6] {
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("logins_now", "Clients that have not logged in yet.", self.logins.now() as u64),
@@ -187,19 +219,6 @@ impl Entrance {
     }
 }
 
-impl Core {
-    /// Somebody from this address did not prove who it is.
-    pub(crate) fn login_failed(&self, peer: IpAddr) {
-        let failures_max = self.settings().logins.failures_max;
-        let hosts = &self.shared.entrance.hosts;
-        if let Some(wait) = hosts.failed(peer, Instant::now(), failures_max) {
-            let wait_s = wait.as_secs();
-            tracing::warn!(%peer, wait_s, "logins from this address fail: it has to wait");
-        }
-    }
-
-    /// Somebody from this address has logged in.
-    pub(crate) fn login_succeeded(&self, peer: IpAddr) {
-        self.shared.entrance.hosts.succeeded(peer);
-    }
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
 }

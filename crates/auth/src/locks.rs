@@ -10,10 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use farm::{Account, Accounts, AuthPlugin, ClientError, Engine, PasswordLocking, error};
+use farm::{Account, Accounts, AuthPlugin, Engine, PasswordLocking, error};
 
-use crate::counters::count;
-use crate::per_core::Core;
+use crate::proof::Refused;
 
 const DAY_S: u64 = 86_400;
 
@@ -47,6 +46,35 @@ struct Lock {
 }
 
 impl Locks {
+    /// How somebody is refused whose account is locked by wrong passwords, by servers of this engine.
+    pub fn refusal(
+        &self,
+        account: &Account,
+        engine: Engine,
+        who: impl FnOnce() -> String,
+    ) -> Option<Refused> {
+        let lock = self.of(account, Instant::now())?;
+        if engine == Engine::MariaDb {
+            return Some((&error::ACCOUNT_BLOCKED, Vec::new()));
+        }
+        let (days, left) = match lock.days {
+            Some((days, left)) => (days.to_string(), left.to_string()),
+            None => ("unlimited".to_owned(), "unlimited".to_owned()),
+        };
+        let details = vec![who(), days, left, lock.failures.to_string()];
+        Some((&error::ACCOUNT_BLOCKED_MYSQL, details))
+    }
+
+    /// A wrong password came for the account; `blank` says that none came. True when the client is to be
+    /// told at once that this locks the account, as MySQL tells it.
+    pub fn password_failed(&self, account: &Account, engine: Engine, blank: bool) -> bool {
+        let mariadb = engine == Engine::MariaDb;
+        if !(mariadb && blank) {
+            self.failed(account, Instant::now());
+        }
+        !mariadb
+    }
+
     /// A wrong password came for this account.
     fn failed(&self, account: &Account, now: Instant) {
         let Some(locking) = account.locking else {
@@ -86,8 +114,8 @@ impl Locks {
         lock
     }
 
-    /// Somebody has logged in as this account.
-    fn succeeded(&self, account: &Account) {
+    /// The right password came for this account.
+    pub fn succeeded(&self, account: &Account) {
         if account.locking.is_some() && self.any() {
             let mut failing = self.lock();
             failing.remove(&key_of(account));
@@ -96,18 +124,18 @@ impl Locks {
     }
 
     /// All accounts count anew.
-    pub(crate) fn unlock_all(&self) {
+    pub fn unlock_all(&self) {
         self.forget(|_| true);
     }
 
     /// So do those whose names stand in this text.
-    pub(crate) fn unlock_named(&self, text: &[u8]) {
+    pub fn unlock_named(&self, text: &[u8]) {
         let text = String::from_utf8_lossy(text);
         self.forget(|(user, _)| text.contains(&**user));
     }
 
     /// Forgets accounts that are gone.
-    pub(crate) fn review(&self, accounts: &Accounts) {
+    pub fn review(&self, accounts: &Accounts) {
         self.forget(|(user, host)| accounts.exactly(user, host).is_none());
     }
 
@@ -151,51 +179,6 @@ impl Failures {
 
 fn key_of(account: &Account) -> Key {
     (account.user.clone(), account.host.clone())
-}
-
-impl Core {
-    /// How somebody is refused whose account is locked by wrong passwords.
-    pub(crate) fn lock_of(
-        &self,
-        account: &Account,
-        who: impl FnOnce() -> String,
-    ) -> Option<(&'static ClientError, Vec<String>)> {
-        let lock = self.shared.locks.of(account, Instant::now())?;
-        count(&self.counters.logins_locked);
-        if self.home_engine() == Engine::MariaDb {
-            return Some((&error::ACCOUNT_BLOCKED, Vec::new()));
-        }
-        let (days, left) = match lock.days {
-            Some((days, left)) => (days.to_string(), left.to_string()),
-            None => ("unlimited".to_owned(), "unlimited".to_owned()),
-        };
-        let details = vec![who(), days, left, lock.failures.to_string()];
-        Some((&error::ACCOUNT_BLOCKED_MYSQL, details))
-    }
-
-    /// A wrong password came for the account; `blank` says that none came. Gives how the client is refused
-    /// when that locks the account, and MySQL says so at once.
-    pub(crate) fn password_failed(
-        &self,
-        account: &Account,
-        who: impl FnOnce() -> String,
-        blank: bool,
-    ) -> Option<(&'static ClientError, Vec<String>)> {
-        let mariadb = self.home_engine() == Engine::MariaDb;
-        if mariadb && blank {
-            return None;
-        }
-        self.shared.locks.failed(account, Instant::now());
-        match mariadb {
-            true => None,
-            false => self.lock_of(account, who),
-        }
-    }
-
-    /// The right password came for the account.
-    pub(crate) fn password_succeeded(&self, account: &Account) {
-        self.shared.locks.succeeded(account);
-    }
 }
 
 #[cfg(test)]

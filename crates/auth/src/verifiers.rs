@@ -16,9 +16,6 @@ use std::time::Duration;
 use futures_channel::oneshot;
 use reactor::Closer;
 
-use crate::counters::count;
-use crate::per_core::Core;
-
 /// So often somebody whose work waits is looked after: clients leave without a word.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -48,7 +45,7 @@ struct Waiting {
 
 /// Work that was submitted; the future of its result, which is `None` when there is none. Dropped, the
 /// work is not done, unless it has begun.
-pub(crate) struct Ticket<T> {
+pub struct Ticket<T> {
     queue: Arc<VerifierQueue>,
     number: u64,
     told: oneshot::Receiver<T>,
@@ -56,9 +53,11 @@ pub(crate) struct Ticket<T> {
 
 /// Why nothing was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unverified {
+pub enum Unverified {
     /// As much waits as may.
     Full,
+    /// It was begun and has no result.
+    Undone,
     /// The client has left.
     Gone,
 }
@@ -104,7 +103,7 @@ impl Drop for Verifiers {
 
 impl VerifierQueue {
     /// Has a thread do this; `None` when `waiting_max` works wait already.
-    pub(crate) fn submit<T: Send + 'static>(
+    pub fn submit<T: Send + 'static>(
         self: &Arc<Self>,
         waiting_max: usize,
         work: impl FnOnce() -> T + Send + 'static,
@@ -130,6 +129,24 @@ impl VerifierQueue {
             number,
             told,
         })
+    }
+
+    /// Has a thread do this for a client, while its core serves others. Ends early when the client leaves,
+    /// and its work with it.
+    pub async fn verify<T: Send + 'static>(
+        self: &Arc<Self>,
+        client: &Closer,
+        waiting_max: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unverified> {
+        let mut ticket = self.submit(waiting_max, work).ok_or(Unverified::Full)?;
+        loop {
+            match reactor::timeout(LOOK, &mut ticket).await {
+                Some(done) => return done.ok_or(Unverified::Undone),
+                None if client.peer_is_gone() => return Err(Unverified::Gone),
+                None => {}
+            }
+        }
     }
 
     /// A thread's life.
@@ -167,33 +184,6 @@ impl<T> Drop for Ticket<T> {
         // Dropped behind the lock: its secrets are overwritten then.
         let work = self.queue.lock().works.remove(&self.number);
         drop(work);
-    }
-}
-
-impl Core {
-    /// Has the verifiers do this for a client, while the core serves others. Ends early when the client
-    /// leaves, and its work with it.
-    pub(crate) async fn verify<T: Send + 'static>(
-        &self,
-        client: &Closer,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Unverified> {
-        let waiting_max = self.settings().logins.queue_max;
-        let submitted = self.shared.verifiers.submit(waiting_max, work);
-        let Some(mut ticket) = submitted else {
-            count(&self.counters.logins_unverified);
-            return Err(Unverified::Full);
-        };
-        loop {
-            match reactor::timeout(LOOK, &mut ticket).await {
-                Some(done) => {
-                    count(&self.counters.passwords_verified);
-                    return done.ok_or(Unverified::Full);
-                }
-                None if client.peer_is_gone() => return Err(Unverified::Gone),
-                None => {}
-            }
-        }
     }
 }
 
