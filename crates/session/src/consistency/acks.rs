@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backend::{Connection, Lease, Pass, SessionState};
-use engine::heartbeat::wait_for;
+use enginesql::position::wait_for;
 use farm::{Acks, ClientWrites, Group, Position, Server, ServerId, Snapshot, Status};
 use futures_channel::oneshot;
 use rustc_hash::FxHashSet;
