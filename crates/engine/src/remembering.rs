@@ -2,7 +2,7 @@
 //! them, and how it writes the key.
 
 use enginesql::quoted;
-use farm::rowcache::KeyForm;
+use farm::container::KeyForm;
 
 use crate::binlog::{Cell, Table, unsigned_value};
 use crate::error::Error;

@@ -24,6 +24,7 @@ const RANKS: &[(&str, u8)] = &[
     ("channel", 2),
     ("backend", 2),
     ("engine", 2),
+    ("rowcache", 2),
     ("meta", 2),
     ("mysqld", 2),
     ("session", 3),
