@@ -7,7 +7,6 @@ mod plane;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use engine::decisions;
 use farm::ServerId;
 use farm::crossing::{Branch, GlobalId, Place, RouterLife, farm_number};
 use plane::{PATIENCE, Plane};
@@ -124,7 +123,7 @@ impl Stage {
     /// The text by which the farm's routers decide.
     fn sealed(&self, branch: &Branch) -> String {
         let id = self.plane.control.crossings().seal(branch.id);
-        decisions::decide(&id, [branch.group])
+        enginesql::decision::decide(&id, [branch.group])
     }
 
     fn decide(&self, decider: &mut Client, branch: &Branch) {

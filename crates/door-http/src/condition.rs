@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use control::{Contact, Counters, Router};
-use farm::rowcache::Space;
 use farm::{Server, Snapshot};
+use rowcache::{RowCache, Space};
 use serde_json::{Value, json};
 
 use crate::metrics::{Family, Kind, Sample, write};
@@ -108,7 +108,7 @@ pub(crate) async fn metrics(State(shared): State<Shared>) -> Response {
     let snapshot = shared.control.snapshot();
     let mut families = of_control(&snapshot, &counters);
     families.extend(of_crossings(&counters));
-    families.extend(of_remembered(&snapshot));
+    families.extend(of_remembered(&shared.control.reads().rows));
     families.extend(of_routers(
         &shared.control.routers(),
         shared.control.contact(),
@@ -254,8 +254,8 @@ fn of_crossings(counters: &Counters) -> Vec<Family> {
 }
 
 /// The row cache, by container and group.
-fn of_remembered(snapshot: &Snapshot) -> Vec<Family> {
-    let spaces = snapshot.rows.spaces();
+fn of_remembered(rows: &RowCache) -> Vec<Family> {
+    let spaces = rows.spaces();
     let samples = |of: &dyn Fn(&Space) -> Vec<(&'static str, u64)>| {
         let mut all = Vec::new();
         for space in spaces.iter() {

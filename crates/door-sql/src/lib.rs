@@ -19,6 +19,7 @@ use mysql_wire::packet;
 use mysql_wire::reply::ErrPacket;
 use reactor::{Acceptor, Dealer, Inbox, Io, Reactor};
 use routing::rules::Rulebook;
+use rowcache::ReadState;
 use session::{
     BackendCredential, Core, Counters, Entrance, Entry, How, Lister, Live, Locks, Message,
     Operator, Peers, Refusal, RsaKey, Scratch, Secrets, SessionView, Shared, Transport, Verifiers,
@@ -44,6 +45,8 @@ pub struct Options {
     pub live: Arc<Live>,
     pub transport: Arc<Transport>,
     pub published: Arc<Published>,
+    /// What reads ask for beside the snapshot.
+    pub reads: Arc<ReadState>,
     /// What an operator wants done with statements; may change at any time.
     pub rules: Arc<Rulebook>,
     pub operator: Arc<dyn Operator>,
@@ -71,6 +74,7 @@ pub fn start(options: Options) -> io::Result<Door> {
     let verifiers = Verifiers::start(threads.div_ceil(CORES_PER_VERIFIER))?;
     let shared = Arc::new(Shared {
         published: options.published,
+        reads: options.reads,
         rules: options.rules,
         live: options.live,
         transport: options.transport,

@@ -22,12 +22,13 @@ mod vantage;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use enginesql::quoted;
 use farm::{Engine, Position};
 use futures_util::StreamExt;
 use mysql_async::BinlogStreamRequest;
 
 use crate::error::Error;
-use crate::link::{Link, quoted, text};
+use crate::link::{Link, text};
 use crate::probe::is_on;
 pub use cell::Cell;
 pub use gtid::Gtid;

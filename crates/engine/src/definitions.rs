@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use enginesql::quoted;
 use sqltext::ticked;
 
 use crate::copy::{self, Program, Schema};
 use crate::error::Error;
-use crate::link::{Link, quoted};
+use crate::link::Link;
 use crate::needed::Feature;
 use crate::own_privileges::demand;
 

@@ -8,10 +8,11 @@
 
 use std::collections::BTreeMap;
 
+use enginesql::quoted;
 use farm::{Engine, Last, Position};
 
 use crate::error::Error;
-use crate::link::{Link, Login, quoted, text_at};
+use crate::link::{Link, Login, text_at};
 
 const OPERATION: &str = "compare positions";
 

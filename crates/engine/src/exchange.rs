@@ -5,16 +5,17 @@
 
 use std::time::{Duration, Instant};
 
-use farm::{Engine, Position};
+use enginesql::position::{executed, wait_for};
+use enginesql::quoted;
+use enginesql::words;
+use farm::Position;
 use mysql_async::Row;
 
 use crate::error::Error;
-use crate::heartbeat::{executed, wait_for};
-use crate::link::{Link, Login, quoted, text, text_at};
+use crate::link::{Link, Login, text, text_at};
 use crate::probe::{Replica, Thread, is_on, replica};
 use crate::replication::{AcksSet, acks_sql, semi_sync_side};
 use crate::watch::WATCHES;
-use crate::words::{change_primary, words};
 
 /// A wait for a position looks again so often whether the applier still runs.
 const SLICE_MS: u64 = 200;
@@ -43,7 +44,7 @@ pub struct Halted {
 pub async fn halt(link: &mut Link, timeout_ms: u64) -> Result<Halted, Error> {
     const OPERATION: &str = "stop receiving";
     let look = look_sql(link);
-    let stop = format!("{}; {look}", words(link.version()).stop_io);
+    let stop = format!("{}; {look}", words::STOP_RECEIVER.of(link.version()));
     let sets = match link.sets(OPERATION, &stop, timeout_ms).await {
         Err(error) if error.number().is_some_and(|n| FOLLOWS_NOBODY.contains(&n)) => {
             link.sets(OPERATION, &look, timeout_ms).await?
@@ -66,7 +67,7 @@ const UPTIME: &str = "SHOW GLOBAL STATUS LIKE 'Uptime'";
 /// between two looks was received after the second.
 fn look_sql(link: &Link) -> String {
     let executed = executed(link.version().engine);
-    let status = words(link.version()).show_status;
+    let status = words::SHOW_STATUS.of(link.version());
     format!("SELECT {executed}, @@global.read_only, @@global.innodb_read_only; {UPTIME}; {status}")
 }
 
@@ -98,7 +99,7 @@ pub async fn apply(link: &mut Link, position: &Position, timeout_ms: u64) -> Res
     const OPERATION: &str = "apply what it received";
     let deadline = Instant::now() + Duration::from_millis(timeout_ms);
     let engine = link.version().engine;
-    let look = words(link.version()).show_status;
+    let look = words::SHOW_STATUS.of(link.version());
     let wait = wait_for(engine, &position.to_string(), SLICE_MS);
     // MariaDB's wait knows what the applier did, not what the server itself once wrote.
     let sql = format!("SELECT {}; SELECT {wait}; {look}", executed(engine));
@@ -141,7 +142,6 @@ pub async fn prepare_primary(
     timeout_ms: u64,
 ) -> Result<(Position, AcksSet), Error> {
     const OPERATION: &str = "become the primary";
-    let words = words(link.version());
     let side = semi_sync_side(link, "master", "source", timeout_ms).await?;
     let (acks, set) = match side {
         None => (String::new(), AcksSet::Unavailable),
@@ -157,7 +157,11 @@ pub async fn prepare_primary(
     };
     let executed = executed(link.version().engine);
     let rest = format!("{acks}{disk}SELECT {executed}");
-    let whole = format!("{}; {}; {rest}", words.stop, words.reset);
+    let (stop, reset) = (
+        words::STOP.of(link.version()),
+        words::RESET.of(link.version()),
+    );
+    let whole = format!("{stop}; {reset}; {rest}");
     let sets = match link.sets(OPERATION, &whole, timeout_ms).await {
         Err(error) if error.number().is_some_and(|n| FOLLOWS_NOBODY.contains(&n)) => {
             link.sets(OPERATION, &rest, timeout_ms).await?
@@ -186,9 +190,12 @@ pub async fn repoint(
     timeout_ms: u64,
 ) -> Result<(), Error> {
     const OPERATION: &str = "follow another primary";
-    let words = words(link.version());
-    let change = change_primary(link.version(), primary);
-    let mut sql = format!("{}; {change}; {}", words.stop, words.start);
+    let change = words::change_primary(link.version(), primary.as_source());
+    let (stop, start) = (
+        words::STOP.of(link.version()),
+        words::START.of(link.version()),
+    );
+    let mut sql = format!("{stop}; {change}; {start}");
     if relaxed {
         sql = format!("{RELAXED}; {sql}");
     }
@@ -197,7 +204,7 @@ pub async fn repoint(
 
 /// Lets a replica go on where it was halted.
 pub async fn start(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
-    let start = words(link.version()).start;
+    let start = words::START.of(link.version());
     link.run("start replicating", start, timeout_ms).await
 }
 
@@ -222,11 +229,7 @@ pub async fn be_strict(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
 /// of an idle transaction, and while commits wait for acknowledgements; on MariaDB accounts with READ ONLY
 /// ADMIN write on. [`kill_clients`] helps with all of them.
 pub async fn refuse_writes(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
-    let variable = match link.version().engine {
-        Engine::MariaDb => "read_only",
-        // Also for accounts with SUPER, which `read_only` alone lets write.
-        Engine::MySql => "super_read_only",
-    };
+    let variable = words::READ_ONLY.of(link.version());
     // The wish keeps commits out while it waits. A server does not notice that the connection of a waiting
     // statement was closed, so the wait ends by itself when the caller has given up. It has two locks to
     // wait for.

@@ -1,11 +1,11 @@
 //! The gates of groups: the row of `heddle.gate`, which every commit of a transaction over several
-//! groups share-locks at the group whose COMMIT decides it (see [`crate::decisions`]).
+//! groups share-locks at the group whose COMMIT decides it (see [`enginesql::decision`]).
 //!
 //! Who holds the gates of all groups holds up those commits, and no others; what was decided before
 //! is found by its branches, which servers list until they have ended. When none of these is left, a
 //! view that is opened on each group shows each such transaction everywhere or nowhere.
 //!
-//! Clients' own accounts come to a gate within [`crate::decisions`]' routine only, in one packet with the
+//! Clients' own accounts come to a gate within [`enginesql::decision`]' routine only, in one packet with the
 //! COMMIT that lets it go. One that stays there otherwise may be anybody who can read all tables of a
 //! server: [`dismiss_holders`] ends his connection.
 //!
@@ -256,7 +256,3 @@ async fn committed(
     let id = |row| GlobalId::decode(&bytes_at(row, 0)?);
     Ok(rows.iter().filter_map(id).collect())
 }
-
-/// Opens the read view of a transaction that has begun: its first consistent read. It refuses with 1370
-/// while the account has not been given the right ([`crate::decisions::grant`]).
-pub const VIEW: &str = "CALL heddle.view()";

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use enginesql::quoted;
 use farm::Engine;
 use mysql_async::Row;
 
 use crate::definitions::{Difference, Drift};
 use crate::error::Error;
-use crate::link::{Link, quoted, text_at};
+use crate::link::{Link, text_at};
 
 /// Accounts of the servers themselves.
 const INTERNAL: &str = "User NOT IN ('mariadb.sys','mysql.sys','mysql.session','mysql.infoschema') \

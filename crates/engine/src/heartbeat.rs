@@ -4,11 +4,12 @@
 //! the primary a new GTID position, and a replica that has reached the position has everything that
 //! was committed before.
 
-use farm::{Engine, Position};
+use enginesql::position::{TAKES_WRITES, executed, wait_for};
+use enginesql::quoted;
+use farm::Position;
 
 use crate::error::Error;
-use crate::link::{Link, quoted, text_at};
-use crate::probe::TAKES_WRITES;
+use crate::link::{Link, text_at};
 
 const MAKE: [&str; 2] = [
     "CREATE DATABASE IF NOT EXISTS heddle",
@@ -18,14 +19,6 @@ const MAKE: [&str; 2] = [
      at TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)\
      ) ENGINE=InnoDB COMMENT='Written by each router; see group health'",
 ];
-
-/// What the server has executed, as one expression; [`Position::parse`] reads its value.
-pub fn executed(engine: Engine) -> &'static str {
-    match engine {
-        Engine::MariaDb => "@@global.gtid_current_pos",
-        Engine::MySql => "@@global.gtid_executed",
-    }
-}
 
 /// ER_NO_SUCH_TABLE and ER_BAD_DB_ERROR.
 const MISSING: [u16; 2] = [1146, 1049];
@@ -91,20 +84,6 @@ pub async fn reach(
     let cell = link.sets(OPERATION, &sql, wait_ms + timeout_ms).await?;
     let row = cell.last().and_then(|rows| rows.first());
     read(link, OPERATION, row.and_then(|row| text_at(row, 0)))
-}
-
-/// The expression by which a replica waits for a position; 0 when it came. The text must be that of
-/// a [`Position`].
-pub fn wait_for(engine: Engine, position: &str, wait_ms: u64) -> String {
-    let name = match engine {
-        Engine::MariaDb => "MASTER_GTID_WAIT",
-        Engine::MySql => "WAIT_FOR_EXECUTED_GTID_SET",
-    };
-    format!(
-        "{name}('{position}', {}.{:03})",
-        wait_ms / 1000,
-        wait_ms % 1000
-    )
 }
 
 fn read(link: &Link, operation: &'static str, cell: Option<String>) -> Result<Position, Error> {

@@ -37,21 +37,19 @@ pub mod remembering;
 pub mod replication;
 pub mod requirements;
 mod retirement;
-pub mod seal;
 pub mod sequence;
 pub mod tables;
 pub mod term;
 mod torn;
 mod tunnel;
-mod version;
 pub mod watch;
-mod words;
 
 pub use accounts::{accounts, seen_as};
 pub use branches::{
     Prepared, end_branch, free_branch, is_still_connected, lost_branches, prepared,
 };
 pub use divergence::{Divergence, divergence, is_out_of_reach};
+pub use enginesql::Version;
 pub use error::Error;
 pub use link::{Known, Link, LinkTls, Login};
 pub use probe::{Acks, Observation, Replica, Thread, ThreadError, probe};
@@ -60,5 +58,4 @@ pub use requirements::{Missing, Requirement, replication_settings};
 pub use retirement::take_no_writes;
 pub use torn::{Mended, mend_branches};
 pub use tunnel::{key_at, proxy_objection};
-pub use version::Version;
 pub use watch::{Greeting, greeting};

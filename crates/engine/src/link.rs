@@ -8,6 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use channel::Fingerprint;
+use enginesql::Version;
+use enginesql::words::Source;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, DriverError, OptsBuilder, Row, Value};
 use mysql_wire::auth;
@@ -15,7 +17,6 @@ use tokio::task::JoinHandle;
 
 use crate::error::{Error, cure_of_io};
 use crate::tunnel::{Ended, Tunnel};
-use crate::version::Version;
 
 /// Rows of administrative answers are small; an account table of a large farm fits.
 const PACKET_BYTES_MAX: usize = 64 << 20;
@@ -74,6 +75,16 @@ impl std::fmt::Debug for Login {
 }
 
 impl Login {
+    /// As a replica is told of it.
+    pub(crate) fn as_source(&self) -> Source<'_> {
+        Source {
+            host: &self.host,
+            port: self.port,
+            user: &self.user,
+            password: &self.password,
+        }
+    }
+
     /// Whether the driver may log in by itself: on this machine without TLS, where it is known who
     /// answers.
     fn is_near(&self, addresses: &[SocketAddr]) -> bool {
@@ -481,31 +492,9 @@ pub(crate) fn bytes_at(row: &Row, index: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// A string literal for a session whose `sql_mode` is empty.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut literal = String::with_capacity(text.len() + 2);
-    literal.push('\'');
-    for c in text.chars() {
-        match c {
-            '\'' => literal.push_str("\\'"),
-            '\\' => literal.push_str("\\\\"),
-            '\0' => literal.push_str("\\0"),
-            c => literal.push(c),
-        }
-    }
-    literal.push('\'');
-    literal
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn literals_cannot_be_left() {
-        assert_eq!(quoted(r"a'b\c"), r"'a\'b\\c'");
-        assert_eq!(quoted("\0"), "'\\0'");
-    }
 
     #[tokio::test]
     async fn nobody_there_is_said_with_a_cure() {

@@ -1,11 +1,11 @@
 //! What a probe asks of a server, in one round trip.
 
+use enginesql::words;
 use farm::Engine;
 use mysql_async::Row;
 
 use crate::error::Error;
 use crate::link::{Link, text, text_at};
-use crate::words::words;
 
 /// How a replication thread fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub async fn probe(link: &mut Link, acks: bool, timeout_ms: u64) -> Result<Obser
         }
     });
     sql.push_str("; ");
-    sql.push_str(words(&version).show_status);
+    sql.push_str(words::SHOW_STATUS.of(&version));
     if acks {
         sql.push_str("; SHOW GLOBAL STATUS WHERE Variable_name LIKE 'Rpl\\_semi\\_sync\\_%'");
         sql.push_str("; SHOW GLOBAL VARIABLES WHERE Variable_name LIKE 'rpl\\_semi\\_sync\\_%'");
@@ -142,10 +142,6 @@ pub async fn probe(link: &mut Link, acks: bool, timeout_ms: u64) -> Result<Obser
         ),
     })
 }
-
-/// True while the server takes writes, as an expression. From MariaDB 12 on `read_only` is a word, which
-/// compared with a number is 0 whatever it says.
-pub(crate) const TAKES_WRITES: &str = "CAST(@@global.read_only AS CHAR) IN ('0', 'OFF')";
 
 /// A switch that servers show as 0/1, OFF/ON, or (`read_only` from MariaDB 12 on) as one of several words.
 pub(crate) fn is_on(value: &str) -> bool {

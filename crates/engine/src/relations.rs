@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use farm::table_clock::{Relations, table_number};
+use farm::relations::{Relations, table_number};
 
 use crate::error::Error;
 use crate::link::{Link, text_at};

@@ -1,11 +1,12 @@
 //! Whether the rows of a table can be remembered by a key: whether its binlog tells every change of
 //! them, and how it writes the key.
 
-use farm::rowcache::KeyForm;
+use enginesql::quoted;
+use farm::container::KeyForm;
 
 use crate::binlog::{Cell, Table, unsigned_value};
 use crate::error::Error;
-use crate::link::{Link, quoted, text, text_at};
+use crate::link::{Link, text, text_at};
 use crate::requirements::binlog_filters;
 
 const OPERATION: &str = "look at a table whose rows are to be remembered";

@@ -12,13 +12,13 @@
 
 use std::time::{Duration, Instant};
 
+use enginesql::words;
 use farm::Engine;
 
 use crate::error::Error;
 use crate::exchange;
 use crate::link::{Link, Login, text_at};
 use crate::probe::{Replica, Thread, replica};
-use crate::words::{change_primary, words};
 
 /// «As long as it takes»: 49 days, the most that the servers' 32 bits of milliseconds hold.
 pub const ACK_WAIT_FOREVER_MS: u64 = u32::MAX as u64;
@@ -56,10 +56,7 @@ pub async fn make_primary(
 /// logged.
 pub async fn keep_statements(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
     const OPERATION: &str = "log statements";
-    let variable = match link.version().engine {
-        Engine::MariaDb => "binlog_annotate_row_events",
-        Engine::MySql => "binlog_rows_query_log_events",
-    };
+    let variable = words::KEEP_STATEMENTS.of(link.version());
     let sql = format!("SELECT @@global.{variable}");
     if link.cell(OPERATION, &sql, timeout_ms).await?.as_deref() == Some("1") {
         return Ok(());
@@ -101,7 +98,6 @@ pub(crate) fn acks_sql(side: &str, ack_wait_ms: Option<u64>) -> (String, AcksSet
 pub async fn make_replica(link: &mut Link, primary: &Login, timeout_ms: u64) -> Result<(), Error> {
     let before = status(link, timeout_ms).await?;
     prepare_replica(link, timeout_ms).await?;
-    let words = words(link.version());
     if let Some(now) = &before
         && follows(now, primary)
         && (now.io, now.sql) == (Thread::Running, Thread::Running)
@@ -110,7 +106,8 @@ pub async fn make_replica(link: &mut Link, primary: &Login, timeout_ms: u64) -> 
     }
     if before.is_some() {
         // What the relay log still holds is fetched again from the primary, which is alive.
-        link.run("stop replicating", words.stop, timeout_ms).await?;
+        let stop = words::STOP.of(link.version());
+        link.run("stop replicating", stop, timeout_ms).await?;
     } else if link.version().engine == Engine::MariaDb {
         // A former primary starts after its own last commit, not after what it once received.
         let own = link
@@ -121,10 +118,9 @@ pub async fn make_replica(link: &mut Link, primary: &Login, timeout_ms: u64) -> 
             link.run("set its position", sql, timeout_ms).await?;
         }
     }
-    let sql = change_primary(link.version(), primary);
+    let sql = words::change_primary(link.version(), primary.as_source());
     link.run("follow a primary", &sql, timeout_ms).await?;
-    link.run("start replicating", words.start, timeout_ms)
-        .await?;
+    exchange::start(link, timeout_ms).await?;
     wait_replicating(link, timeout_ms).await
 }
 
@@ -134,8 +130,11 @@ pub async fn detach(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
     if status(link, timeout_ms).await?.is_none() {
         return Ok(());
     }
-    let words = words(link.version());
-    let sql = format!("{}; {}", words.stop, words.reset);
+    let (stop, reset) = (
+        words::STOP.of(link.version()),
+        words::RESET.of(link.version()),
+    );
+    let sql = format!("{stop}; {reset}");
     link.run("stop replicating", &sql, timeout_ms).await
 }
 
@@ -159,7 +158,7 @@ pub async fn user_tables(link: &mut Link, timeout_ms: u64) -> Result<u64, Error>
 
 /// What a server says of its own replication; `None` when it follows nobody.
 pub async fn status(link: &mut Link, timeout_ms: u64) -> Result<Option<Replica>, Error> {
-    let sql = words(link.version()).show_status;
+    let sql = words::SHOW_STATUS.of(link.version());
     let rows = link.rows("show its replication", sql, timeout_ms).await?;
     Ok(rows.first().map(replica))
 }
@@ -200,10 +199,7 @@ pub(crate) async fn semi_sync_side(
     if link.version().engine == Engine::MariaDb {
         return Ok(Some(old));
     }
-    let sql = format!(
-        "SHOW GLOBAL VARIABLES WHERE Variable_name IN \
-         ('rpl_semi_sync_{old}_enabled','rpl_semi_sync_{new}_enabled')"
-    );
+    let sql = words::semi_sync_variables(old, new);
     let rows = link.rows("look for semi-sync", &sql, timeout_ms).await?;
     let name = rows
         .first()

@@ -1,11 +1,11 @@
 //! The server settings that a farm needs, each with its reason.
 
+use enginesql::Version;
+use enginesql::words;
 use farm::Engine;
 
 use crate::error::Error;
 use crate::link::{Link, text, text_at};
-use crate::version::Version;
-use crate::words::words;
 
 /// One server variable and what it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,7 +258,7 @@ pub(crate) async fn binlog_filters(
     operation: &'static str,
     timeout_ms: u64,
 ) -> Result<[Vec<String>; 2], Error> {
-    let sql = words(link.version()).show_log;
+    let sql = words::SHOW_LOG.of(link.version());
     let rows = link.rows(operation, sql, timeout_ms).await?;
     let listed = |name| {
         let list = rows.first().and_then(|row| text(row, name));

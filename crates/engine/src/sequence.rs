@@ -2,10 +2,11 @@
 //! the tables without a shard key. A row holds the next free id of a table; ids are taken in blocks,
 //! and a block that was taken is never given out again.
 
+use enginesql::quoted;
 use sqltext::ticked;
 
 use crate::error::Error;
-use crate::link::{Link, quoted, text_at};
+use crate::link::{Link, text_at};
 
 /// ER_NO_SUCH_TABLE and ER_BAD_DB_ERROR.
 const MISSING: [u16; 2] = [1146, 1049];

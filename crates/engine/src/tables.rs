@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use enginesql::quoted;
 use farm::sharding::{Column, TableSchema};
 use sqltext::ticked;
 
 use crate::error::Error;
-use crate::link::{Link, quoted, text_at};
+use crate::link::{Link, text_at};
 
 /// A string literal for the session of a [`Link`].
 pub fn literal(text: &str) -> String {

@@ -15,13 +15,13 @@
 
 use std::time::Duration;
 
-use farm::Engine;
+use enginesql::Version;
+use enginesql::position::TAKES_WRITES;
+use enginesql::words::INIT_APPLIER;
 
 use crate::binlog;
 use crate::error::Error;
 use crate::link::{Guard, Link, text_at};
-use crate::probe::TAKES_WRITES;
-use crate::version::Version;
 
 /// Before the number. `*/` ends it.
 const MARK: &str = "/*heddle:";
@@ -40,7 +40,7 @@ const LOCK_S: u32 = 2;
 /// # Errors
 /// [`Error::Deposed`] when it was told a greater number: another router leads.
 pub async fn raise(link: &mut Link, number: u64, timeout_ms: u64) -> Result<(), Error> {
-    let (name, now) = (variable(link.version()), number_sql(link.version()));
+    let (name, now) = (INIT_APPLIER.of(link.version()), number_sql(link.version()));
     let stays = format!("SUBSTRING_INDEX(@@global.{name}, '{MARK}', 1)");
     let set = format!(
         "SET GLOBAL {name} = IF({MINE} AND {now} < {number}, \
@@ -174,16 +174,9 @@ fn expect(link: &Link, number: u64, told: u64) -> Result<(), Error> {
     })
 }
 
-fn variable(version: &Version) -> &'static str {
-    match version.engine {
-        Engine::MySql if version.number >= 80_026 => "init_replica",
-        _ => "init_slave",
-    }
-}
-
 /// The number that stands there, as an expression.
 fn number_sql(version: &Version) -> String {
-    let text = format!("@@global.{}", variable(version));
+    let text = format!("@@global.{}", INIT_APPLIER.of(version));
     format!(
         "IF(LOCATE('{MARK}', {text}) = 0, 0, CAST(SUBSTRING_INDEX(SUBSTRING_INDEX({text}, \
          '{MARK}', -1), '*/', 1) AS UNSIGNED))"

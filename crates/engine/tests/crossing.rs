@@ -4,7 +4,7 @@ mod root;
 
 use engine::Link;
 use engine::decisions::{self, Bar, Decision};
-use engine::seal::Key;
+use enginesql::seal::Key;
 use farm::ServerId;
 use farm::crossing::{Branch, GlobalId, Place, RouterLife, Verdict, farm_number};
 use root::{MS, link};
@@ -18,7 +18,7 @@ fn key() -> Key {
 
 /// The text by which this transaction is decided, with a branch in group 2.
 fn calls(id: GlobalId) -> String {
-    decisions::decide(&key().seal(id), [2])
+    enginesql::decision::decide(&key().seal(id), [2])
 }
 
 fn id(sequence: u32, decider: &mut Client) -> GlobalId {
@@ -88,7 +88,10 @@ async fn accounts_decide(release: Release) {
     let one = id(1, &mut app);
     app.run("BEGIN");
     app.run("INSERT INTO d.t (v) VALUES (1), (2)");
-    let packet = format!("{}; COMMIT", decisions::decide(&key().seal(one), [2, 5]));
+    let packet = format!(
+        "{}; COMMIT",
+        enginesql::decision::decide(&key().seal(one), [2, 5])
+    );
     assert_eq!(app.error(&packet), 1370, "nobody gave it the right");
     // The transaction is still there, and the right counts at once.
     assert_eq!(decisions::grant(&mut link, "app", "%", MS).await, Ok(()));
@@ -150,9 +153,9 @@ async fn ids_cannot_be_made_up(release: Release) {
     let others = Key::new("another secret", "farm");
     let forged = [
         // Another's transaction, whose seal was seen; one to come; one of no farm.
-        decisions::decide(&sealed, [2]),
-        decisions::decide(&others.seal(own), [2]),
-        decisions::decide(&key().seal(GlobalId { farm: 7, ..own }), [2]),
+        enginesql::decision::decide(&sealed, [2]),
+        enginesql::decision::decide(&others.seal(own), [2]),
+        enginesql::decision::decide(&key().seal(GlobalId { farm: 7, ..own }), [2]),
         format!("CALL heddle.decide(X'{own}','2')"),
         format!("CALL heddle.decide(X'{wanted}','2')"),
         format!("CALL heddle.decide(CONCAT(X'{far}', REPEAT('x', 16)),'2')"),
@@ -175,7 +178,7 @@ async fn ids_cannot_be_made_up(release: Release) {
     assert_eq!(holder(&mut link).await, Ok(engine::gates::Taking::Held));
     victim.run("BEGIN");
     victim.run("INSERT INTO d.t (v) VALUES (1)");
-    let packet = format!("{}; COMMIT", decisions::decide(&sealed, [2]));
+    let packet = format!("{}; COMMIT", enginesql::decision::decide(&sealed, [2]));
     victim.query(packet.as_str()).expect("decided");
     thief.run("COMMIT");
     assert_eq!(root.value("SELECT COUNT(*) FROM heddle.mark"), "2");
@@ -320,7 +323,7 @@ async fn older_routers_decide(release: Release) {
     );
     let two = id(2, &mut root);
     let packet = calls(two);
-    assert_eq!(root.error(&packet), decisions::SIGNALLED);
+    assert_eq!(root.error(&packet), enginesql::decision::SIGNALLED);
     assert_eq!(decisions::make(&mut link, FARM, &key(), MS).await, Ok(true));
     root.run(&packet);
     assert_eq!(
@@ -330,7 +333,7 @@ async fn older_routers_decide(release: Release) {
     // A farm whose secret is another one is believed again.
     let changed = Key::new("another secret", "farm");
     let three = id(3, &mut root);
-    let packet = decisions::decide(&changed.seal(three), [2]);
+    let packet = enginesql::decision::decide(&changed.seal(three), [2]);
     assert_eq!(root.error(&packet), 1370);
     assert_eq!(
         decisions::make(&mut link, FARM, &changed, MS).await,

@@ -14,6 +14,23 @@ pub const DEFAULT: &str = "default";
 /// The largest value unless a container says otherwise: memcached's own limit.
 pub const VALUE_BYTES_MAX: u32 = 1 << 20;
 
+/// Which texts mean the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyForm {
+    /// Integers, of which each has one text.
+    Integer,
+    /// Those of the same bytes, but for blanks at the end.
+    Bytes,
+    /// The collation says; no two rows have the same key by it.
+    Collated,
+}
+
+/// A key without the blanks at its end, which most collations take for the same.
+pub fn trimmed(key: &[u8]) -> &[u8] {
+    let blanks = key.iter().rev().take_while(|byte| **byte == b' ').count();
+    &key[..key.len() - blanks]
+}
+
 /// A table as keys and values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Container {

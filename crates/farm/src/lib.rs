@@ -6,15 +6,13 @@
 //!
 //! Invariants: a snapshot is consistent in itself (every primary named by a group is one of its
 //! servers); `epoch` grows with every publication; nothing here changes after publication but
-//! [`Freshness`], [`Interest`], [`Turnover`], [`WritesByClient`], [`TableClocks`] and
-//! [`rowcache::RowCache`], which say so.
+//! [`Freshness`], [`Interest`] and [`Turnover`], which say so.
 //!
 //! Must not know: sockets, tasks, clocks, SQL text, the state store's format.
 
 pub mod access;
 pub mod account;
 pub mod client_scope;
-pub mod client_writes;
 pub mod container;
 pub mod crossing;
 pub mod error;
@@ -23,12 +21,11 @@ pub mod kill;
 pub mod outcome;
 pub mod permits;
 pub mod position;
-pub mod rowcache;
+pub mod relations;
 pub mod server;
 pub mod shard;
 pub mod sharding;
 pub mod snapshot;
-pub mod table_clock;
 pub mod tls;
 pub mod token;
 pub mod turnover;
@@ -37,7 +34,6 @@ pub mod xid;
 pub use access::Access;
 pub use account::{Account, Accounts, AuthPlugin, GlobalRights, PasswordLocking};
 pub use client_scope::ClientScope;
-pub use client_writes::{ClientWrites, WritesByClient};
 pub use container::{Container, Containers};
 pub use error::ClientError;
 pub use freshness::{Freshness, Interest};
@@ -48,7 +44,6 @@ pub use position::{Last, Position};
 pub use server::{Engine, Health, Mode, Server, ServerId, ServerKey, Status};
 pub use sharding::Sharding;
 pub use snapshot::{Acks, Group, GroupKind, Published, Snapshot};
-pub use table_clock::{TableClock, TableClocks};
 pub use tls::{TlsDemand, TlsFacts};
 pub use token::{Token, TokenError};
 pub use turnover::Turnover;

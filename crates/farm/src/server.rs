@@ -14,7 +14,7 @@ use crate::freshness::Freshness;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ServerId(pub u32);
 
-/// What software a server runs. Everything that differs between the two lives in crate `engine`.
+/// What software a server runs. What differs between the two lives in the crates `enginesql` and `engine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {

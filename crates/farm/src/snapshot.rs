@@ -7,14 +7,11 @@ use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
 use crate::account::Accounts;
-use crate::client_writes::WritesByClient;
 use crate::container::Containers;
 use crate::freshness::Interest;
 use crate::position::Position;
-use crate::rowcache::RowCache;
 use crate::server::{Server, ServerId, Status};
 use crate::sharding::Sharding;
-use crate::table_clock::TableClocks;
 use crate::turnover::Turnover;
 
 /// The cell that holds the current snapshot. Readers on the data plane call `load()`, which costs no
@@ -45,18 +42,9 @@ pub struct Snapshot {
     /// What the data plane wants to know; the same from snapshot to snapshot.
     #[serde(skip)]
     pub interest: Arc<Interest>,
-    /// Rows that are remembered; the same from snapshot to snapshot.
-    #[serde(skip)]
-    pub rows: Arc<RowCache>,
     /// How the set of servers changed; the same from snapshot to snapshot.
     #[serde(skip)]
     pub turnover: Arc<Turnover>,
-    /// What clients have had acknowledged; the same from snapshot to snapshot.
-    #[serde(skip)]
-    pub writes: Arc<WritesByClient>,
-    /// Up to where tables have changed; the same from snapshot to snapshot.
-    #[serde(skip)]
-    pub clocks: Arc<TableClocks>,
 }
 
 /// How the servers of a group keep their data equal.
@@ -166,10 +154,7 @@ impl Snapshot {
             containers: Arc::default(),
             origin,
             interest: Arc::default(),
-            rows: Arc::default(),
             turnover: Arc::default(),
-            writes: Arc::default(),
-            clocks: Arc::default(),
         }
     }
 

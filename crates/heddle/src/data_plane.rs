@@ -39,8 +39,9 @@ pub fn options(
     transport: Arc<Transport>,
     rules: Arc<Rulebook>,
     live: Arc<Live>,
-    commander: Commander,
+    control: &control::Control,
 ) -> door_sql::Options {
+    let monitors = settings.monitor_users.clone();
     let threads = match settings.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => count(threads),
@@ -52,9 +53,10 @@ pub fn options(
         live,
         transport,
         published,
+        reads: Arc::clone(control.reads()),
         rules,
-        operator: Arc::new(Commands(commander.clone(), settings.monitor_users.clone())),
-        peers: Arc::new(Others(commander)),
+        operator: Arc::new(Commands(control.commander(), monitors)),
+        peers: Arc::new(Others(control.commander())),
         scratch: Arc::default(),
         backend_credentials: credentials(settings),
     }

@@ -210,7 +210,6 @@ impl Router {
     /// # Errors
     /// The address is in use, or the kernel lacks what the data plane needs.
     pub fn open_doors(&self) -> Result<Doors, Failure> {
-        let commander = self.control.commander();
         let published = Arc::clone(&self.published);
         let transport = Arc::clone(&self.transport);
         let rules = Arc::clone(&self.configuration.rules);
@@ -230,7 +229,13 @@ impl Router {
         let live = Arc::clone(&self.configuration.live);
         let settings = &self.settings;
         let mut options = data_plane::options(
-            settings, listener, published, transport, rules, live, commander,
+            settings,
+            listener,
+            published,
+            transport,
+            rules,
+            live,
+            &self.control,
         );
         options.scratch = Arc::clone(&self.scratch);
         let door = door_sql::start(options).map_err(failed)?;

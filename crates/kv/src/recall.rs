@@ -8,11 +8,11 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
 
-use farm::rowcache::{Facts, Lease, Remembered, Space};
 use farm::sharding::Placed;
 use farm::token::Promise;
 use farm::{Group, ServerId, Snapshot, Token};
 use routing::Level;
+use rowcache::{Facts, Lease, Remembered, Space};
 use session::{Core, Lane};
 
 use crate::columns::Columns;
@@ -116,7 +116,7 @@ impl Store {
             return None;
         }
         let group = self.group_of(line, &snapshot)?;
-        let space = self.space(line, &snapshot, group)?;
+        let space = self.space(line, &core, group)?;
         let bound_us = self.bound_us(&core)?;
         let primary = group.primary().filter(|_| !group.paused)?.id;
         let now_us = now_us(snapshot.origin);
@@ -152,12 +152,13 @@ impl Store {
         if self.declared.cache_bytes == 0 {
             return None;
         }
-        let snapshot = self.core.upgrade()?.snapshot();
+        let core = self.core.upgrade()?;
+        let snapshot = core.snapshot();
         let group = self.group_of(line, &snapshot)?;
         if line.recall.answered.take() {
             lane.has_read_primary(group);
         }
-        let space = self.space(line, &snapshot, group)?;
+        let space = self.space(line, &core, group)?;
         let lease = space.begin()?;
         Some(Filling {
             space,
@@ -188,10 +189,11 @@ impl Store {
         }
     }
 
-    fn space(&self, line: &Line, snapshot: &Snapshot, group: &Group) -> Option<Arc<Space>> {
-        let version = snapshot.rows.version();
+    fn space(&self, line: &Line, core: &Core, group: &Group) -> Option<Arc<Space>> {
+        let rows = &core.shared.reads.rows;
+        let version = rows.version();
         if line.recall.version.replace(version) != version {
-            let found = snapshot.rows.space(&self.declared, &group.name);
+            let found = rows.space(&self.declared, &group.name);
             line.recall.space.replace(found);
         }
         line.recall.space.borrow().clone()

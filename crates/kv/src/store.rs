@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use farm::sharding::Placed;
-use farm::{ClientWrites, Container, Snapshot};
+use farm::{Container, Snapshot};
 use routing::shard::{Literal, compared, locate};
+use rowcache::ClientWrites;
 use rustc_hash::FxHashMap;
 use session::{Core, Lane, Lost, Own, Written, join_written};
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use backend::{Credential, Entitlement, Profile, Secret};
 use channel::Channel;
-use farm::rowcache::Feed;
 use farm::token::Promise;
 use farm::{AuthPlugin, Group, Position, ServerId, Snapshot, Token};
 use mysql_wire::capability::Capabilities;
@@ -19,6 +18,7 @@ use mysql_wire::result::{ColumnKind, Value, ValueKind};
 use mysql_wire::statement::PrepareOk;
 use reactor::Sock;
 use routing::LastRead;
+use rowcache::Feed;
 
 use crate::authentication::login::Identity;
 use crate::authentication::vouch::Admitted;

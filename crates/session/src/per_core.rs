@@ -22,6 +22,7 @@ use mysql_wire::relay::BUFFER_BYTES;
 use reactor::{Closer, Dealer};
 use routing::Balance;
 use routing::rules::Rulebook;
+use rowcache::ReadState;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sqltext::{Digest, Scan};
 
@@ -51,6 +52,8 @@ use crate::{Message, Operator};
 /// What all cores share.
 pub struct Shared {
     pub published: Arc<Published>,
+    /// What reads ask for beside the snapshot; the control plane feeds it.
+    pub reads: Arc<ReadState>,
     pub rules: Arc<Rulebook>,
     /// What an operator may change at any time.
     pub live: Arc<Live>,

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use engine::seal::Key;
 use engine::{Link, LinkTls, Login};
+use enginesql::seal::Key;
 
 /// Generous: two cores run several servers and their clients.
 const LIMIT_MS: u64 = 20_000;

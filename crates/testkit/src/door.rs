@@ -185,6 +185,7 @@ impl Door {
             transport: tuning.transport,
             backend_credentials: tuning.backend_credentials,
             published: published.clone(),
+            reads: Arc::default(),
             rules: tuning.rules,
             operator: Arc::new(NoCommands {
                 published: published.clone(),

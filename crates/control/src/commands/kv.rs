@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use engine::definitions::run_again;
 use farm::Container;
-use farm::rowcache::Space;
+use rowcache::Space;
 use serde_json::Value;
 use sqltext::ticked;
 
@@ -101,7 +101,7 @@ impl KvCommands {
 
     pub(crate) fn kv_cache(&self) -> Table {
         let mut table = Table::new(CACHE_COLUMNS);
-        let spaces = self.context.rows.spaces();
+        let spaces = self.context.reads.rows.spaces();
         table.rows = spaces.iter().map(|space| remembered(space)).collect();
         table
             .rows

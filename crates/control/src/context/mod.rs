@@ -21,12 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use farm::rowcache::RowCache;
-use farm::{
-    Accounts, Container, Containers, Interest, Published, Snapshot, Status, TableClocks,
-    WritesByClient,
-};
+use farm::{Accounts, Container, Containers, Interest, Published, Snapshot, Status};
 use meta::{Outcome, Store, Transaction};
+use rowcache::ReadState;
 use tokio::sync::{Notify, mpsc};
 
 use crate::commands::CommandError;
@@ -107,9 +104,8 @@ pub(crate) struct Context {
     /// The clock: moments are counted from here.
     pub(crate) started: Instant,
     pub(crate) interest: Arc<Interest>,
-    pub(crate) rows: Arc<RowCache>,
-    pub(crate) writes: Arc<WritesByClient>,
-    pub(crate) clocks: Arc<TableClocks>,
+    /// What reads ask for beside the snapshot.
+    pub(crate) reads: Arc<ReadState>,
     store: Arc<dyn Store>,
     published: Arc<Published>,
     state: Mutex<State>,
@@ -142,9 +138,7 @@ impl Context {
             changing: tokio::sync::Mutex::new(()),
             started: Instant::now(),
             interest: Arc::default(),
-            rows: Arc::default(),
-            writes: Arc::default(),
-            clocks: Arc::default(),
+            reads: Arc::default(),
             store,
             published,
             state: Mutex::new(State {
@@ -309,9 +303,6 @@ impl Context {
         let acks = |group: &str| shown_acks(state, group, wait_ms);
         Snapshot {
             interest: Arc::clone(&self.interest),
-            rows: Arc::clone(&self.rows),
-            writes: Arc::clone(&self.writes),
-            clocks: Arc::clone(&self.clocks),
             sharding: state.layout.sharding(),
             containers: state.containers(),
             ..picture::snapshot(

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farm::client_writes::Told;
 use farm::{Position, Snapshot};
+use rowcache::client_writes::Told;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::task::{AbortHandle, JoinSet};
@@ -102,7 +102,7 @@ impl ClientWrites {
             .map_err(|_| CommandError::Usage(format!("{since:?} is no number of a change")))?;
         let began = Instant::now();
         loop {
-            let (told, until) = self.context.writes.changed_since(since);
+            let (told, until) = self.context.reads.writes.changed_since(since);
             if !told.is_empty() || since == 0 || began.elapsed() > NOTHING {
                 let lines = told.iter().map(|one| json!(Line::of(one)));
                 return Ok([json!(until)].into_iter().chain(lines).collect());
@@ -173,13 +173,16 @@ impl ClientWrites {
         for line in answer {
             let line: Line = serde_json::from_value(line).map_err(strange)?;
             if let Some(told) = line.told(&snapshot) {
-                self.context.writes.heed(&told, &snapshot);
+                self.context.reads.writes.heed(&told, &snapshot);
             }
         }
         Ok(until)
     }
 
     fn doubt_writes(&self) {
-        self.context.writes.doubt_all(&self.context.snapshot_now());
+        self.context
+            .reads
+            .writes
+            .doubt_all(&self.context.snapshot_now());
     }
 }

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use engine::binlog::{Reader, Shown, shown, vantage};
 use engine::{Error, Link, Login};
-use farm::rowcache::{Feed, Space};
 use farm::{Container, ServerId};
+use rowcache::{Feed, Space};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -64,11 +64,11 @@ impl RowCacheFeed {
         let feed = Arc::<Feed>::default();
         loop {
             let containers = self.remembered();
-            let spaces = self.context.rows.keep(&group, &feed, &containers);
+            let spaces = self.context.reads.rows.keep(&group, &feed, &containers);
             let primary = {
                 let state = self.context.state();
                 if !state.records.groups.contains_key(&group) {
-                    self.context.rows.keep(&group, &feed, &[]);
+                    self.context.reads.rows.keep(&group, &feed, &[]);
                     return;
                 }
                 let primary = state.records.primary(&group);

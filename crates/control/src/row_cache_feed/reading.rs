@@ -7,9 +7,9 @@ use engine::binlog::{End, Event, Gtid, Reader, Rows, Shown, Xid};
 use engine::remembering::{KeyColumn, key_column};
 use engine::{Error, Link, heartbeat};
 use farm::freshness::Known;
-use farm::rowcache::{Feed, Space};
 use farm::{Position, ServerId};
 use faults::Plant;
+use rowcache::{Feed, Space};
 
 use super::Told;
 

@@ -12,8 +12,10 @@ use std::time::Duration;
 use engine::binlog::{End, Event, Gtid, Reader, Statement, vantage};
 use engine::relations::relations;
 use engine::{Error, Link, Login, heartbeat};
-use farm::table_clock::{Changed, Relations, table_number};
-use farm::{Position, ServerId, TableClock};
+use farm::relations::{Relations, table_number};
+use farm::{Position, ServerId};
+use rowcache::TableClock;
+use rowcache::table_clock::Changed;
 
 use crate::row_cache_feed::RowCacheFeed;
 use crate::row_cache_feed::is_harmless;
@@ -48,7 +50,7 @@ struct Ticking<'c> {
 impl RowCacheFeed {
     /// Runs one group's clock whenever somebody wants it, for as long as the farm has the group.
     pub(crate) async fn run_table_clock(self: Arc<Self>, group: String) {
-        let clock = self.context.clocks.of(&group);
+        let clock = self.context.reads.clocks.of(&group);
         loop {
             if !self.context.state().records.groups.contains_key(&group) {
                 return;

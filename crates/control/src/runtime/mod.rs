@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use channel::Mutual;
 use farm::{Published, Snapshot};
 use meta::Store;
+use rowcache::ReadState;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -238,6 +239,11 @@ impl Control {
     /// The farm with the newest GTID positions, which alone do not make a new snapshot.
     pub fn snapshot(&self) -> Snapshot {
         self.context.snapshot()
+    }
+
+    /// What reads ask for beside the snapshot: for the data plane, and to show.
+    pub fn reads(&self) -> &Arc<ReadState> {
+        &self.context.reads
     }
 
     /// The last events, oldest first.

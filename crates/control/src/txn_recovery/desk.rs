@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use engine::decisions;
-use engine::seal::{Key, Sealed};
+use enginesql::seal::{Key, Sealed};
 use farm::crossing::{Branch, GlobalId, Place, RouterLife, Verdict, farm_number};
 use faults::Point;
 use machines::xa::recovery::Event;

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use engine::seal::Key;
+use enginesql::seal::Key;
 use farm::crossing::{Branch, GlobalId, Verdict};
 use tokio::sync::mpsc;
 

@@ -13,6 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
+use enginesql::quoted;
 use farm::{Engine, Position};
 use futures_util::StreamExt;
 use mysql_async::binlog::events::TransactionPayloadEvent;
@@ -24,7 +25,7 @@ use super::rows::{Rows, are_rows, inflated, table_id};
 use super::table::{Bytes, Table, table};
 use super::{OPERATION, query_of, unreadable};
 use crate::error::Error;
-use crate::link::{Link, Login, quoted};
+use crate::link::{Link, Login};
 
 /// So many heartbeats may fail to come.
 const SILENT_BEATS: u32 = 3;

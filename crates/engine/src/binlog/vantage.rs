@@ -4,11 +4,12 @@
 //! a replica. MySQL counts a transaction as executed when it is seen. MariaDB does so when it is
 //! written; what is seen it tells to a transaction with a snapshot, as a place in its binlog.
 
+use enginesql::quoted;
 use farm::{Engine, Position};
 
 use super::{Gtid, unreadable};
 use crate::error::Error;
-use crate::link::{Link, quoted, text, text_at};
+use crate::link::{Link, text, text_at};
 
 const OPERATION: &str = "ask what of its binlog it shows";
 

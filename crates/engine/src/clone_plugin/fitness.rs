@@ -3,11 +3,11 @@
 //! [`objection`] is pure: it compares what [`look`] read of the two servers. The servers check most of
 //! this themselves, but only after the recipient was emptied.
 
+use enginesql::Version;
 use farm::Engine;
 
 use crate::error::Error;
 use crate::link::{Link, LinkTls, text_at};
-use crate::version::Version;
 
 const OPERATION: &str = "say whether its clone plugin can be used";
 

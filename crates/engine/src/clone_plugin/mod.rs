@@ -15,6 +15,7 @@ mod fitness;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use enginesql::quoted;
 use farm::{Engine, Position};
 use mysql_async::prelude::Queryable;
 
@@ -22,7 +23,7 @@ pub use fitness::{Side, look, objection};
 
 use crate::copy::{Progress, prepare_to_fill};
 use crate::error::Error;
-use crate::link::{Link, LinkTls, Login, quoted, text_at};
+use crate::link::{Link, LinkTls, Login, text_at};
 use crate::replication::detach;
 
 /// Pause between two looks at how far a clone is.

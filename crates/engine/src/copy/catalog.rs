@@ -1,12 +1,13 @@
 //! What there is to copy: the definitions of everything, and the accounts.
 
+use enginesql::quoted;
 use farm::Engine;
 use mysql_async::Row;
 use sqltext::ticked;
 
 use super::{UNFINISHED, rows};
 use crate::error::Error;
-use crate::link::{Link, bytes_at, quoted, text, text_at};
+use crate::link::{Link, bytes_at, text, text_at};
 
 /// All definitions of a server.
 pub(super) struct Catalog {

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use enginesql::quoted;
+use enginesql::words;
 use farm::{Engine, Position};
 use sqltext::ticked;
 
@@ -10,10 +12,9 @@ use super::catalog::{Catalog, Program, Schema, schemas};
 use super::rows;
 use super::snapshot::Snapshot;
 use crate::error::Error;
-use crate::link::{Link, Login, bytes_at, quoted, text_at};
+use crate::link::{Link, Login, bytes_at, text_at};
 use crate::replication::detach;
 use crate::retirement::take_no_writes;
-use crate::words::words;
 
 /// ER_UNKNOWN_SYSTEM_VARIABLE and what a variable that cannot be set in a session gives.
 const NO_SUCH_VARIABLE: [u16; 3] = [1193, 1229, 1238];
@@ -139,7 +140,7 @@ async fn roll_back_prepared(link: &mut Link, timeout_ms: u64) -> Result<(), Erro
 /// Empties the server, marks it as one whose data are not whole, and lets it forget its position.
 pub async fn prepare_to_fill(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
     empty(link, timeout_ms).await?;
-    let reset = words(link.version()).reset_log;
+    let reset = words::RESET_LOG.of(link.version());
     link.run("forget its position", reset, timeout_ms).await
 }
 
@@ -408,7 +409,7 @@ pub(super) async fn finish(
     timeout_ms: u64,
 ) -> Result<(), Error> {
     const OPERATION: &str = "take its position";
-    let reset = words(link.version()).reset_log;
+    let reset = words::RESET_LOG.of(link.version());
     link.run(OPERATION, reset, timeout_ms).await?;
     let position = quoted(&snapshot.position.to_string());
     let sql = match link.version().engine {
@@ -437,7 +438,7 @@ pub async fn take_position(
         what: format!("the backup notes the position {gtids:?}"),
     })?;
     detach(&mut link, timeout_ms).await?;
-    let reset = words(link.version()).reset_log;
+    let reset = words::RESET_LOG.of(link.version());
     let gtids = quoted(&position.to_string());
     let sql =
         format!("{reset}; SET GLOBAL gtid_binlog_state={gtids}; SET GLOBAL gtid_slave_pos={gtids}");

@@ -148,7 +148,7 @@ async fn mariadb_position(data: &mut Link, timeout_ms: u64) -> Result<(Position,
     let (file, offset) = (cell(0).unwrap_or_default(), cell(1).unwrap_or_default());
     let sql = format!(
         "SELECT BINLOG_GTID_POS({}, {})",
-        crate::link::quoted(&file),
+        enginesql::quoted(&file),
         offset.parse::<u64>().unwrap_or(0)
     );
     let logged = data.cell(OPERATION, &sql, timeout_ms).await?;

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use enginesql::Version;
 use farm::Engine;
 use farm::account::like;
 
 use super::{GRANT_OPTION, Need, Scope};
-use crate::version::Version;
 
 const ALL: &str = "ALL PRIVILEGES";
 

@@ -13,12 +13,11 @@ mod rows;
 
 use std::fmt;
 
+use enginesql::Version;
 use farm::Engine;
 
 pub use held::Held;
 use rows::{COMMON, MARIADB, MYSQL};
-
-use crate::version::Version;
 
 /// What Heddle does by its own account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,11 +1,12 @@
 //! Primary keys as literals, equal text for the same row whether it was read from the table or from the
 //! binary log.
 
+use enginesql::quoted;
 use sqltext::ticked;
 
 use crate::binlog::{Cell, Column};
 use crate::error::Error;
-use crate::link::{Link, quoted, text_at};
+use crate::link::{Link, text_at};
 
 /// The literals of a row's primary key, in its order.
 pub type Key = Vec<String>;

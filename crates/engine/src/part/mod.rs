@@ -20,11 +20,12 @@ pub use ferry::{Ferry, Piece};
 pub use key::{Key, KeyPart};
 pub use prepared::prepared_now;
 
+use enginesql::quoted;
 use sqltext::ticked;
 
 use crate::copy::{Column, columns};
 use crate::error::Error;
-use crate::link::{Link, quoted, text_at};
+use crate::link::{Link, text_at};
 
 /// A table, and which of its rows are meant.
 pub struct PartTable {

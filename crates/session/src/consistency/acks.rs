@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backend::{Connection, Lease, Pass, SessionState};
-use engine::heartbeat::wait_for;
-use farm::{Acks, ClientWrites, Group, Position, Server, ServerId, Snapshot, Status};
+use enginesql::position::wait_for;
+use farm::{Acks, Group, Position, Server, ServerId, Snapshot, Status};
 use futures_channel::oneshot;
+use rowcache::ClientWrites;
 use rustc_hash::FxHashSet;
 
 use crate::authentication::login::SessionUser;

@@ -7,10 +7,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use farm::table_clock::table_number;
-use farm::{ClientScope, ClientWrites, Position};
+use farm::relations::table_number;
+use farm::{ClientScope, Position};
 use mysql_wire::relay::Expect;
 use routing::Level;
+use rowcache::ClientWrites;
 use sqltext::{Class, Facts, Verb};
 
 use crate::authentication::login::Identity;
@@ -39,14 +40,14 @@ impl Core {
         };
         let number = scope.number(&profile.user, address, identity.process.as_deref());
         let snapshot = self.shared.published.load();
-        snapshot.writes.of(number, &snapshot)
+        self.shared.reads.writes.of(number, &snapshot)
     }
 
     /// The writes of all lanes of Heddle's own account.
     pub fn own_writes(&self, own: &Own) -> Arc<ClientWrites> {
         let number = OF_OWN.number(own.user.as_bytes(), NOWHERE.ip(), None);
         let snapshot = self.shared.published.load();
-        snapshot.writes.of(number, &snapshot)
+        self.shared.reads.writes.of(number, &snapshot)
     }
 }
 
@@ -186,7 +187,7 @@ pub(crate) fn need_of_text(
     }
     let floor = seen.floor.as_deref()?;
     let snapshot = core.shared.published.load();
-    let clock = snapshot.clocks.of(&connections.group(&snapshot)?.name);
+    let clock = core.shared.reads.clocks.of(&connections.group(&snapshot)?.name);
     clock.want(core.now_us());
     let need = clock.narrowed(floor, &variables.tables_read(shape, text)?)?;
     (!need.covers(floor)).then_some(need)

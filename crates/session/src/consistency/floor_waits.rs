@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 
 use backend::{Connection, Lease};
-use engine::heartbeat::wait_for;
+use enginesql::position::wait_for;
 use farm::{Position, ServerId};
 use futures_channel::oneshot;
 

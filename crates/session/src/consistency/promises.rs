@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use backend::Connection;
-use engine::heartbeat;
+use enginesql::position;
 use farm::crossing::Atomic;
 use farm::{ClientScope, Position, Server, ServerId};
 use routing::{LastRead, Level, Need};
@@ -458,7 +458,7 @@ impl Core {
 /// What the server of this connection has executed.
 pub(crate) async fn executed(connection: &mut Connection) -> Option<Position> {
     let engine = connection.engine();
-    let ask = format!("SELECT {}", heartbeat::executed(engine));
+    let ask = format!("SELECT {}", position::executed(engine));
     let answer = connection.ask(ask.as_bytes()).await.ok()?;
     Position::parse(engine, &String::from_utf8_lossy(answer.first()?))
 }

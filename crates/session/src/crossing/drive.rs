@@ -227,9 +227,9 @@ impl Drive {
         match (action, side.xid.clone(), id) {
             (Action::Prepare(_), Some(xid), _) => Question::Prepare(xid),
             (Action::Hold(_), Some(xid), _) => Question::Hold {
-                row: id
-                    .zip(self.own.as_ref())
-                    .map(|(id, own)| engine::decisions::hold(&self.operator.seal(id), groups, own)),
+                row: id.zip(self.own.as_ref()).map(|(id, own)| {
+                    enginesql::decision::hold(&self.operator.seal(id), groups, own)
+                }),
                 xid,
             },
             (Action::Decide { row: true }, own, Some(id)) => Question::Decide {

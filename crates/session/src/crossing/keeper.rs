@@ -1,6 +1,6 @@
 //! What sessions need of the control plane for transactions over several groups.
 
-use engine::seal::Sealed;
+use enginesql::seal::Sealed;
 use farm::Xid;
 use farm::crossing::{Branch, GlobalId, Owned, Place, Verdict};
 

@@ -42,7 +42,7 @@ use crate::execution::exec::Shape;
 use crate::per_core::Core;
 use crate::transaction::state::Transaction;
 
-pub use engine::seal::Sealed;
+pub use enginesql::seal::Sealed;
 
 pub(crate) use end::Unfinished;
 pub use keeper::{

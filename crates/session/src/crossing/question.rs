@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use backend::{Connection, ConnectionError, Told};
-use engine::decisions::{self, SIGNALLED};
-use engine::seal::Sealed;
+use enginesql::decision::{self, SIGNALLED};
+use enginesql::seal::Sealed;
 use faults::{Plant, Point};
 use machines::xa::commit::Refusal;
 use mysql_wire::capability::Capabilities;
@@ -155,7 +155,7 @@ impl Question {
             }
             // One text: where the first statement fails, the second is not run.
             Question::Decide { id, groups, own } => {
-                let row = decisions::decide(id, groups.iter().copied());
+                let row = decision::decide(id, groups.iter().copied());
                 vec![match own {
                     Some(xid) => format!("{row};XA END {xid};XA COMMIT {xid} ONE PHASE"),
                     None => format!("{row};{COMMIT}"),
@@ -177,7 +177,7 @@ impl Question {
                     None => vec![COMMIT.to_owned()],
                 };
                 if let Some(id) = row {
-                    texts.insert(0, decisions::decide(id, []));
+                    texts.insert(0, decision::decide(id, []));
                     texts = vec![texts.join(";")];
                 }
                 texts

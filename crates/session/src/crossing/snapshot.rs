@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backend::ConnectionError;
-use engine::gates::VIEW;
+use enginesql::decision::VIEW;
 use farm::crossing::Atomic;
 use farm::{Engine, Group, GroupKind, error};
 use futures_channel::oneshot;

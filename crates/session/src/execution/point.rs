@@ -9,13 +9,14 @@
 
 use std::sync::Arc;
 
-use farm::rowcache::{KeyForm, Lease, Space, Voucher, trimmed};
+use farm::container::{KeyForm, trimmed};
 use farm::{Group, ServerId};
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::result::{Column, ColumnCount, TextRow, Value, ValueKind, decode_binary_row};
 use mysql_wire::statement::Execute;
 use routing::{LastRead, Level};
+use rowcache::{Lease, Space, Voucher};
 use sqltext::{Class, PointKey};
 
 use crate::client::Client;
@@ -133,8 +134,8 @@ impl Session {
         {
             return None;
         }
-        let snapshot = self.core.shared.published.load();
-        if snapshot.rows.version() == 0 {
+        let rows = &self.core.shared.reads.rows;
+        if rows.version() == 0 {
             return None;
         }
         let text = match job {
@@ -143,7 +144,7 @@ impl Session {
         };
         let point = sqltext::point(text, &self.variables.mode)?;
         let database = point.database.as_deref().or_else(|| self.variables.state.database())?;
-        let spaces = snapshot.rows.spaces();
+        let spaces = rows.spaces();
         let space = spaces.iter().find(|space| {
             let container = &space.container;
             *space.group == *group.name

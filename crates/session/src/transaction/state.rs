@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use farm::ClientWrites;
+use rowcache::ClientWrites;
 
 use crate::crossing::{Crossing, Unfinished};
 

@@ -14,6 +14,7 @@ const RANKS: &[(&str, u8)] = &[
     ("proxy-wire", 0),
     ("sqltext", 0),
     ("farm", 0),
+    ("enginesql", 0),
     ("memory", 0),
     ("routing", 1),
     ("machines", 1),
@@ -23,6 +24,7 @@ const RANKS: &[(&str, u8)] = &[
     ("channel", 2),
     ("backend", 2),
     ("engine", 2),
+    ("rowcache", 2),
     ("meta", 2),
     ("mysqld", 2),
     ("auth", 3),
@@ -46,6 +48,11 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "planner",
         "routing",
         "a statement's condition becomes shards by the key's place in its map",
+    ),
+    (
+        "enginesql",
+        "farm",
+        "texts name engines and ids of transactions, which are values of the farm",
     ),
     (
         "backend",

@@ -1,7 +1,7 @@
 //! What the connections of one client have had acknowledged: at the level `client` each of them reads
 //! what any of them wrote.
 //!
-//! A client is a number, made of what [`crate::ClientScope`] says. Two clients of one number are taken for
+//! A client is a number, made of what [`farm::ClientScope`] says. Two clients of one number are taken for
 //! one, and so are all that there is no room for: their reads need more than they must, never less. For
 //! the same reason a client that has left is forgotten only by adding what it wrote to
 //! [`WritesByClient::others`], with which every new client begins.
@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::position::Position;
-use crate::snapshot::{Group, Snapshot};
+use farm::Position;
+use farm::{Group, Snapshot};
 
 /// Clients that are told apart; more are taken for one.
 pub const CLIENTS_MAX: usize = 65_536;
@@ -420,7 +420,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::server::{Engine, Health, Mode, Server, ServerId, Status};
+    use farm::{Engine, Health, Mode, Server, ServerId, Status};
 
     fn at(text: &str) -> Position {
         Position::parse(Engine::MySql, text).expect("a position")

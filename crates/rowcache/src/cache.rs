@@ -1,5 +1,4 @@
-//! The row cache: rows by key that a router remembers, and when they may be shown. A part of a snapshot
-//! that moves.
+//! The row cache: rows by key that a router remembers, and when they may be shown.
 //!
 //! The control plane reads a group's binlog and voids what it sees changed ([`Feed`]); the data plane
 //! puts rows in and takes them out ([`Space`], one per container and group). Transactions are counted
@@ -18,11 +17,6 @@
 //!
 //! Locks are held for one lookup, and nothing waits while it holds one.
 
-mod counts;
-mod feed;
-mod key;
-mod shard;
-
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -31,16 +25,13 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 
-use crate::container::Container;
-use crate::server::ServerId;
+use farm::container::{KeyForm, trimmed};
+use farm::{Container, ServerId};
 
-pub use counts::Counts;
-pub use feed::Feed;
-use feed::lock;
-use key::Known;
-pub use key::{KeyForm, trimmed};
-pub use shard::{Facts, Remembered};
-use shard::{Shard, cost};
+use crate::counts::Counts;
+use crate::feed::{Feed, lock};
+use crate::key::Known;
+use crate::shard::{Facts, Remembered, Shard, cost};
 
 /// Parts of a space, each with a lock of its own.
 const SHARDS: usize = 32;
@@ -344,8 +335,8 @@ impl RowCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::position::Position;
-    use crate::server::Engine;
+    use farm::Engine;
+    use farm::Position;
 
     const PRIMARY: ServerId = ServerId(1);
     const REPLICA: ServerId = ServerId(2);

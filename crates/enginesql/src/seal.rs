@@ -3,7 +3,7 @@
 //!
 //! A seal is the HMAC-SHA256 of an id under the farm's key, cut to [`SEAL_BYTES`]. The key comes from the
 //! secret of the farm's routers. Servers have it in `heddle.secret`, where only the routines of
-//! [`crate::decisions`] read it. An id has its decider's connection in it, so the seal is of use on that
+//! [`crate::decision`] read it. An id has its decider's connection in it, so the seal is of use on that
 //! connection only.
 //!
 //! Must not know: who asks for a seal, and what the routines do with it.

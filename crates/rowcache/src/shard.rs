@@ -36,7 +36,7 @@ impl Remembered {
 
 /// Rows, and when keys were changed.
 #[derive(Debug)]
-pub(super) struct Shard {
+pub(crate) struct Shard {
     entries: HashMap<Bytes, Entry>,
     /// Keys in the order in which they may go, with the entry's turn.
     order: VecDeque<(Box<[u8]>, u64)>,
@@ -97,7 +97,7 @@ struct Entry {
 }
 
 /// Bytes of a row.
-pub(super) fn cost(key: &[u8], value: &[u8]) -> usize {
+pub(crate) fn cost(key: &[u8], value: &[u8]) -> usize {
     2 * key.len() + value.len() + ENTRY_BYTES
 }
 

@@ -1,22 +1,13 @@
-//! Which texts mean the same key.
+//! What is known of the form of a space's keys.
 
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Which texts mean the same key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyForm {
-    /// Integers, of which each has one text.
-    Integer,
-    /// Those of the same bytes, but for blanks at the end.
-    Bytes,
-    /// The collation says; no two rows have the same key by it.
-    Collated,
-}
+use farm::container::KeyForm;
 
 /// A form that may change; none at first.
 #[derive(Debug, Default)]
-pub(super) struct Known(AtomicU8);
+pub(crate) struct Known(AtomicU8);
 
 impl Known {
     pub fn set(&self, form: Option<KeyForm>) {
@@ -37,10 +28,4 @@ impl Known {
             _ => None,
         }
     }
-}
-
-/// A key without the blanks at its end, which most collations take for the same.
-pub fn trimmed(key: &[u8]) -> &[u8] {
-    let blanks = key.iter().rev().take_while(|byte| **byte == b' ').count();
-    &key[..key.len() - blanks]
 }

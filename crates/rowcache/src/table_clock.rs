@@ -12,47 +12,14 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::position::Position;
+use farm::Position;
+use farm::relations::Relations;
 
 /// Tables of one group whose changes are told apart.
 const TABLES_MAX: usize = 10_000;
 
 /// A clock that nobody has asked for so long need not run.
 const WANTED_US: u64 = 10_000_000;
-
-/// The number of a table's name; `None` where servers may fold its letters in another way.
-pub fn table_number(name: &[u8]) -> Option<u64> {
-    if !name.is_ascii() {
-        return None;
-    }
-    let mut number = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in name {
-        number = (number ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01b3);
-    }
-    Some(number)
-}
-
-/// What stands between the names of tables and what is read or changed by them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Relations {
-    /// Names that are not, or not everywhere, tables with rows of their own: views and the like.
-    pub indirect: HashSet<u64>,
-    /// For each table those that its changes may change without a word in the binlog.
-    pub cascades: HashMap<u64, Vec<u64>>,
-}
-
-impl Relations {
-    /// The table and all that its changes may change.
-    fn changed_with(&self, table: u64) -> HashSet<u64> {
-        let mut all = HashSet::from([table]);
-        let mut next = vec![table];
-        while let Some(table) = next.pop() {
-            let children = self.cascades.get(&table).into_iter().flatten();
-            next.extend(children.filter(|child| all.insert(**child)));
-        }
-        all
-    }
-}
 
 /// What a transaction changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,7 +150,8 @@ impl TableClocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::Engine;
+    use farm::Engine;
+    use farm::relations::table_number;
 
     fn at(sequence: u64) -> Position {
         Position::parse(Engine::MariaDb, &format!("0-1-{sequence}")).expect("a position")

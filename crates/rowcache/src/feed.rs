@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwapOption;
 
-use crate::position::Position;
-use crate::server::ServerId;
+use farm::Position;
+use farm::ServerId;
 
 /// A lock whose data are whole after each step, whatever its holder did.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -100,7 +100,7 @@ impl Feed {
         known.as_ref().is_some_and(|known| known.covers(position))
     }
 
-    pub(super) fn held(&self) -> Vec<(ServerId, u64)> {
+    pub(crate) fn held(&self) -> Vec<(ServerId, u64)> {
         lock(&self.held).clone()
     }
 }
@@ -108,7 +108,7 @@ impl Feed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::Engine;
+    use farm::Engine;
 
     const PRIMARY: ServerId = ServerId(1);
     const REPLICA: ServerId = ServerId(2);

@@ -1,0 +1,38 @@
+//! What reads ask for beside the snapshot of the farm: remembered rows, and what has been written.
+//!
+//! Job: rows by key that a router remembers ([`RowCache`]), what each client has had acknowledged
+//! ([`WritesByClient`]), and up to where each table has changed ([`TableClocks`]). Both planes share them as
+//! [`ReadState`]: the control plane's readers of binlogs and other routers feed it, sessions and containers
+//! read it and add what their own clients did.
+//!
+//! Invariants: it says too little rather than too much: what it does not know is not served from memory, and
+//! a read waits for it. It moves while snapshots do not change. A lock is held for one lookup, and nothing
+//! waits while it holds one.
+//!
+//! Must not know: sockets, tasks, clocks (moments are passed in), SQL text, who feeds it and who reads it.
+
+mod cache;
+pub mod client_writes;
+mod counts;
+mod feed;
+mod key;
+mod shard;
+pub mod table_clock;
+
+pub use cache::{Lease, RowCache, Space, Voucher};
+pub use client_writes::{ClientWrites, WritesByClient};
+pub use counts::Counts;
+pub use feed::Feed;
+pub use shard::{Facts, Remembered};
+pub use table_clock::{TableClock, TableClocks};
+
+/// All of it, for one farm; the same for as long as a router runs.
+#[derive(Debug, Default)]
+pub struct ReadState {
+    /// Rows that are remembered.
+    pub rows: RowCache,
+    /// What clients have had acknowledged.
+    pub writes: WritesByClient,
+    /// Up to where tables have changed.
+    pub clocks: TableClocks,
+}
