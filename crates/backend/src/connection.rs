@@ -23,6 +23,7 @@ use crate::defaults;
 use crate::login::Seen;
 use crate::pass::Pass;
 use crate::prepared::Statements;
+use crate::reported::Reported;
 use crate::residue::Placed;
 use crate::servers_own::ServersOwn;
 use crate::state::SessionState;
@@ -146,8 +147,8 @@ pub struct Connection {
     pub(crate) seen: Seen,
     pub(crate) servers_own: Rc<ServersOwn>,
     pub(crate) shown: Shown,
-    /// The GTIDs that it reported last, in the engine's notation.
-    pub reported: Option<Vec<u8>>,
+    /// Under which GTIDs what was changed here was committed.
+    pub reported: Reported,
     /// When the server had let it in.
     pub opened: Instant,
     /// Every change of data that the server makes here is in its binlog, and it says under which
@@ -195,7 +196,7 @@ impl Connection {
             seen,
             servers_own: Rc::default(),
             shown: Shown::Usual,
-            reported: None,
+            reported: Reported::default(),
             opened: Instant::now(),
             tells_gtids: false,
             statements: Statements::default(),
@@ -308,6 +309,7 @@ impl Connection {
         packets: &mut Vec<u8>,
         told: &mut Told,
     ) -> Result<Outcome, ConnectionError> {
+        let engine = self.engine();
         let attributes = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
         let request = request_of(commands, attributes);
         let broken = |operation| move |source| ConnectionError::Broken { operation, source };
@@ -336,7 +338,7 @@ impl Connection {
                     if let Some(gtid) = gtid_in(&change) {
                         told.note(gtid);
                         // What the log has of it before that is no answer to what comes next.
-                        self.reported = Some(gtid.to_vec());
+                        self.reported.note(engine, gtid);
                     }
                 };
                 let progress = relay.advance(&mut buffer, 0, &mut note).map_err(|source| {

@@ -27,6 +27,7 @@ mod pass;
 mod pool;
 mod prepared;
 mod preparing;
+mod reported;
 mod residue;
 mod role;
 mod servers_own;
@@ -45,6 +46,7 @@ pub use pass::{Credential, Entitlement, Pass, Profile, Secret, UserAtHost};
 pub use pool::{Key, PoolError, Pools, Target, Usage};
 pub use prepared::{Known, Prepared, Text, Texts};
 pub use preparing::TOO_MANY_STATEMENTS;
+pub use reported::Reported;
 pub use residue::{
     Placed, Questions, Residue, VARIABLE_BYTES_MAX, Value, Variable, Warning, Warnings,
     text_expression,

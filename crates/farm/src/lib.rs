@@ -19,6 +19,7 @@ pub mod container;
 pub mod crossing;
 pub mod error;
 pub mod freshness;
+pub mod gtid_set;
 pub mod kill;
 pub mod outcome;
 pub mod permits;
