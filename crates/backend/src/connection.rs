@@ -1,5 +1,7 @@
 //! One authenticated connection to one server.
 
+mod reported;
+
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
@@ -18,12 +20,13 @@ use mysql_wire::reply::{ErrPacket, SessionChange, Shown};
 use mysql_wire::result::TextRow;
 use mysql_wire::status::Status;
 
+pub use reported::Reported;
+
 use crate::cut::Entry;
 use crate::defaults;
 use crate::login::Seen;
 use crate::pass::Pass;
 use crate::prepared::Statements;
-use crate::reported::Reported;
 use crate::residue::Placed;
 use crate::servers_own::ServersOwn;
 use crate::state::SessionState;

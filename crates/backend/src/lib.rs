@@ -27,7 +27,6 @@ mod pass;
 mod pool;
 mod prepared;
 mod preparing;
-mod reported;
 mod residue;
 mod role;
 mod servers_own;
@@ -36,7 +35,7 @@ mod table;
 mod terms;
 mod tracking;
 
-pub use connection::{Connection, ConnectionError, Owner, Told, ends_connection};
+pub use connection::{Connection, ConnectionError, Owner, Reported, Told, ends_connection};
 pub use defaults::{Defaults, Global};
 pub use lease::Lease;
 pub use limits::Limits;
@@ -46,7 +45,6 @@ pub use pass::{Credential, Entitlement, Pass, Profile, Secret, UserAtHost};
 pub use pool::{Key, PoolError, Pools, Target, Usage};
 pub use prepared::{Known, Prepared, Text, Texts};
 pub use preparing::TOO_MANY_STATEMENTS;
-pub use reported::Reported;
 pub use residue::{
     Placed, Questions, Residue, VARIABLE_BYTES_MAX, Value, Variable, Warning, Warnings,
     text_expression,

@@ -19,7 +19,6 @@ pub mod container;
 pub mod crossing;
 pub mod error;
 pub mod freshness;
-pub mod gtid_set;
 pub mod kill;
 pub mod outcome;
 pub mod permits;

@@ -1,9 +1,12 @@
 //! GTID positions of both engines: what was executed or is promised, and which of two holds more.
 
+mod gtid_set;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::gtid_set::{self, Sources};
+use gtid_set::Sources;
+
 use crate::server::Engine;
 
 /// What a server has executed, or what it must have executed to serve somebody.
