@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs programs of real memcached clients against memcached itself and against the key-value door of a
-farm, and compares what they print.
+farm, and compares what they print. Where a MySQL with the InnoDB memcached plugin is at hand, they run
+against that, too: how many steps differ there is told, and with --plugin which; they fail nothing.
 
 Usage: test/compat/kv.py [--heddle PATH] [--only NAME,…] [--list] [--strict] [--suite DIR]. A program prints steps
 (`== name`) and lines; a step whose lines differ is a difference. What cannot be had here is skipped with
@@ -9,6 +10,7 @@ from a checkout of its sources. The exit code is 0 when nothing differs and noth
 """
 
 import argparse
+import contextlib
 import os
 import shutil
 import subprocess
@@ -20,6 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 from processes import Failed, Farm, die_on_signals, end, free_ports, wait_for  # noqa: E402
 
+from kv_plugin import Plugin  # noqa: E402
 from kv_suite import run_suite  # noqa: E402
 from run import steps_of, table  # noqa: E402
 from tools import CACHE, Missing, Node, Python, _run, program  # noqa: E402
@@ -147,7 +150,7 @@ def run_program(command, address, folder):
         return "hangs", (hung.stdout or b"").decode(errors="backslashreplace")
 
 
-def compare(memcached, door):
+def compare(memcached, door, name_of="heddle"):
     """The verdict on one program, and what it is founded on."""
     if memcached[0] != 0:
         return "broken", [f"exit {memcached[0]} against memcached itself", *memcached[1].splitlines()[-3:]]
@@ -158,28 +161,53 @@ def compare(memcached, door):
             mine, theirs = other.get(name, ["(step missing)"]), one.get(name, ["(step missing)"])
             lines.append(f"{name}:")
             lines += [f"  memcached: {line[:200]}" for line in theirs if line not in mine][:6]
-            lines += [f"  heddle:    {line[:200]}" for line in mine if line not in theirs][:6]
+            lines += [f"  {name_of + ':':10} {line[:200]}" for line in mine if line not in theirs][:6]
     return ("DIFFERS" if lines else "same"), lines
 
 
+@contextlib.contextmanager
+def plugin_at_hand():
+    """The plugin, or nothing where no server has it."""
+    try:
+        server = Plugin().__enter__()
+    except Missing as missing:
+        print(f"compat-kv: without the plugin: {missing}")
+        yield None
+        return
+    try:
+        yield server
+    finally:
+        server.__exit__()
+
+
+def beside(memcached, plugin):
+    """How the plugin differs from memcached: in so many steps, and in which."""
+    verdict, lines = compare(memcached, plugin, "plugin")
+    steps = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    told = {"same": "same", "broken": "-"}.get(verdict, f"{len(steps)} differ")
+    return (told if plugin[0] == 0 else f"{told}, exit {plugin[0]}"), lines
+
+
 def run_all(options, names):
-    rows, details, failed = [("program", "client", "version", "verdict")], [], False
+    rows, details, failed = [("program", "client", "version", "verdict", "plugin")], [], False
     folder = tempfile.mkdtemp(prefix="heddle-compat-kv-")
     try:
-        with Memcached() as memcached, Farm(options.heddle, 0, ["--no-scratch"]) as farm:
+        with Memcached() as memcached, Farm(options.heddle, 0, ["--no-scratch"]) as farm, plugin_at_hand() as plugin:
             for name in names:
                 what, prepare = PROGRAMS[name]
                 try:
                     command, version = prepare()
                 except Missing as missing:
-                    rows.append((name, what, "-", "skipped"))
+                    rows.append((name, what, "-", "skipped", "-"))
                     details.append((name, [str(missing)]))
                     failed |= options.strict
                     continue
-                verdict, lines = compare(run_program(command, memcached.address, folder),
-                                         run_program(command, farm.kv, folder))
-                rows.append((name, what, version, verdict))
+                straight = run_program(command, memcached.address, folder)
+                verdict, lines = compare(straight, run_program(command, farm.kv, folder))
+                told, of_plugin = beside(straight, run_program(command, plugin.address, folder)) if plugin else ("-", [])
+                rows.append((name, what, version, verdict, told))
                 details += [(name, lines)] if lines else []
+                details += [(f"{name} at the plugin", of_plugin)] if of_plugin and options.plugin else []
                 failed |= verdict != "same"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -196,6 +224,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--strict", action="store_true")
+    parser.add_argument("--plugin", action="store_true", help="tell in which steps MySQL's plugin differs")
     parser.add_argument("--suite", default=os.environ.get("MEMCACHED_SOURCE", ""))
     options = parser.parse_args()
     if options.list:

@@ -1,5 +1,7 @@
 //! One authenticated connection to one server.
 
+mod reported;
+
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
@@ -17,6 +19,8 @@ use mysql_wire::relay::{Expect, Outcome, Relay};
 use mysql_wire::reply::{ErrPacket, SessionChange, Shown};
 use mysql_wire::result::TextRow;
 use mysql_wire::status::Status;
+
+pub use reported::Reported;
 
 use crate::cut::Entry;
 use crate::defaults;
@@ -146,8 +150,8 @@ pub struct Connection {
     pub(crate) seen: Seen,
     pub(crate) servers_own: Rc<ServersOwn>,
     pub(crate) shown: Shown,
-    /// The GTIDs that it reported last, in the engine's notation.
-    pub reported: Option<Vec<u8>>,
+    /// Under which GTIDs what was changed here was committed.
+    pub reported: Reported,
     /// When the server had let it in.
     pub opened: Instant,
     /// Every change of data that the server makes here is in its binlog, and it says under which
@@ -195,7 +199,7 @@ impl Connection {
             seen,
             servers_own: Rc::default(),
             shown: Shown::Usual,
-            reported: None,
+            reported: Reported::default(),
             opened: Instant::now(),
             tells_gtids: false,
             statements: Statements::default(),
@@ -308,6 +312,7 @@ impl Connection {
         packets: &mut Vec<u8>,
         told: &mut Told,
     ) -> Result<Outcome, ConnectionError> {
+        let engine = self.engine();
         let attributes = self.capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
         let request = request_of(commands, attributes);
         let broken = |operation| move |source| ConnectionError::Broken { operation, source };
@@ -336,7 +341,7 @@ impl Connection {
                     if let Some(gtid) = gtid_in(&change) {
                         told.note(gtid);
                         // What the log has of it before that is no answer to what comes next.
-                        self.reported = Some(gtid.to_vec());
+                        self.reported.note(engine, gtid);
                     }
                 };
                 let progress = relay.advance(&mut buffer, 0, &mut note).map_err(|source| {

@@ -334,7 +334,9 @@ const NULLABLE: [&str; 4] = [
 ];
 
 /// Writes a value so that SET takes it: numbers bare (both engines refuse them quoted), everything
-/// else as a hexadecimal-free quoted string; what is reported for NULL as that.
+/// else as a string; what is reported for NULL as that. A string with a backslash or with letters beyond
+/// ASCII is written as its bytes: what quoted it would be depends on `sql_mode` and on the character set,
+/// which the same SET may change.
 fn put_value(text: &mut Vec<u8>, name: &str, value: &[u8]) {
     if value.is_empty() && (name.starts_with("character_set_") || NULLABLE.contains(&name)) {
         text.extend_from_slice(b"NULL");
@@ -349,10 +351,23 @@ fn put_value(text: &mut Vec<u8>, name: &str, value: &[u8]) {
         text.extend_from_slice(value);
         return;
     }
+    if value
+        .iter()
+        .any(|&byte| byte == b'\\' || !matches!(byte, b' '..=b'~'))
+    {
+        text.extend_from_slice(b"X'");
+        let digit = |four: u8| char::from_digit(u32::from(four), 16).map_or(b'0', |it| it as u8);
+        text.extend(
+            value
+                .iter()
+                .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]),
+        );
+        text.push(b'\'');
+        return;
+    }
     text.push(b'\'');
     for &byte in value {
-        // Doubling is right in every sql_mode; a backslash is doubled only where it escapes, and
-        // no value that the servers report holds one.
+        // Doubling is right in every sql_mode.
         if byte == b'\'' {
             text.push(b'\'');
         }
@@ -379,6 +394,11 @@ mod tests {
         assert_eq!(
             text(&fresh, &null, &login).as_deref(),
             Some("SET SESSION innodb_tmpdir = NULL")
+        );
+        let odd = fresh.with_variable("innodb_tmpdir", "/t/a\\b'ü".as_bytes());
+        assert_eq!(
+            text(&fresh, &odd, &login).as_deref(),
+            Some("SET SESSION innodb_tmpdir = X'2f742f615c6227c3bc'")
         );
         let wanted = fresh
             .with_variable("sql_mode", b"ANSI_QUOTES")

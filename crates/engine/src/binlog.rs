@@ -32,6 +32,7 @@ use crate::link::{Link, text};
 use crate::probe::is_on;
 pub use cell::Cell;
 pub use gtid::Gtid;
+pub(crate) use gtid::sids;
 pub use reader::{End, Event, Reader, Statement, Xid, is_gap};
 pub use rows::{Change, Image, Kind, Rows};
 pub use table::{Column, Table};
@@ -84,10 +85,8 @@ async fn written_within(
         link.run(OPERATION, capable, timeout_ms).await?;
     }
     let mut request = BinlogStreamRequest::new(reader::reader_id()).with_non_blocking();
-    let position = from.map(ToString::to_string).unwrap_or_default();
-    if let Some(Position::MySql(_)) = from {
-        let sids: Result<Vec<_>, _> = position.split(',').map(str::parse).collect();
-        let sids = sids.map_err(|error| unreadable(&server, &error))?;
+    if let Some(position @ Position::MySql(_)) = from {
+        let sids = sids(position).map_err(|error| unreadable(&server, &error))?;
         request = request.with_gtid().with_gtid_set(sids).with_pos(4);
     } else if let Some(file) = &first {
         request = request.with_filename(file.as_bytes()).with_pos(4);
@@ -183,7 +182,7 @@ async fn files(link: &mut Link, timeout_ms: u64) -> Result<Vec<String>, Error> {
     Ok(rows.iter().filter_map(|r| text(r, "Log_name")).collect())
 }
 
-fn unreadable(server: &str, what: &dyn std::fmt::Display) -> Error {
+pub(crate) fn unreadable(server: &str, what: &dyn std::fmt::Display) -> Error {
     Error::Reply {
         operation: OPERATION,
         server: server.to_owned(),

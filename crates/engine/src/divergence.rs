@@ -56,13 +56,18 @@ async fn mysql(link: &mut Link, primary: &mut Link, timeout_ms: u64) -> Result<D
         cell.unwrap_or_default().replace('\n', "")
     };
     let errant = cell(0);
-    let count = match Position::parse(Engine::MySql, &errant) {
-        Some(Position::MySql(sources)) => {
-            let all = sources.values().flatten();
-            all.map(|(from, to)| to - from + 1).sum()
-        }
-        _ => 0,
+    // What cannot be read is not nothing.
+    let Some(Position::MySql(sources)) = Position::parse(Engine::MySql, &errant) else {
+        return Err(Error::Reply {
+            operation: OPERATION,
+            server: link.address().to_owned(),
+            what: format!("its errant transactions are {errant:?}"),
+        });
     };
+    let numbers = sources.values().flatten();
+    let count = numbers
+        .map(|(from, to)| to - from + 1)
+        .fold(0, u64::saturating_add);
     Ok(Divergence {
         errant,
         count,

@@ -7,13 +7,14 @@ use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
-use farm::Engine;
+use farm::{Engine, Position};
 use futures_util::StreamExt;
+use mysql_async::BinlogStreamRequest;
 use mysql_async::binlog::events::Event;
 use mysql_async::binlog::{BinlogVersion, EventFlags, EventType};
 use mysql_async::prelude::Queryable;
-use mysql_async::{BinlogStreamRequest, Sid};
 
+use crate::binlog::{sids, unreadable};
 use crate::divergence::Divergence;
 use crate::error::Error;
 use crate::link::{Link, Login};
@@ -59,9 +60,9 @@ pub async fn save(
         );
         conn.query_drop(sql).await.map_err(failed)?;
     } else {
-        let known = divergence.since.split(',').filter(|part| !part.is_empty());
-        let known: Result<Vec<Sid<'_>>, _> = known.map(str::parse).collect();
-        let known = known.map_err(unwritable)?;
+        let known = Position::parse(engine, &divergence.since);
+        let known = known.ok_or_else(|| unreadable(&address, &divergence.since))?;
+        let known = sids(&known).map_err(|error| unreadable(&address, &error))?;
         request = request.with_gtid().with_gtid_set(known);
     }
     let mut file = BufWriter::new(file);

@@ -88,10 +88,12 @@ impl Freshness {
 
     /// A session heard from the server that this is committed, and is about to tell its client.
     pub fn acknowledge(&self, position: &Position) {
-        let mut known = self.lock_acknowledged();
-        match &mut *known {
-            Some(known) => known.join(position),
-            None => *known = Some(position.clone()),
+        let executed = self.known();
+        let executed = executed.as_ref().map(|known| &known.position);
+        let mut acknowledged = self.lock_acknowledged();
+        match &mut *acknowledged {
+            Some(all) => all.join_among(position, executed),
+            None => *acknowledged = Some(position.clone()),
         }
     }
 

@@ -1,7 +1,11 @@
 //! GTID positions of both engines: what was executed or is promised, and which of two holds more.
 
+mod gtid_set;
+
 use std::collections::BTreeMap;
 use std::fmt;
+
+use gtid_set::Sources;
 
 use crate::server::Engine;
 
@@ -11,8 +15,9 @@ pub enum Position {
     /// Per domain the last sequence number, and the id of the server that gave it away; in one
     /// domain the order is total.
     MariaDb(BTreeMap<u32, Last>),
-    /// Per source (UUID, and tag if any) the executed intervals, ascending, both ends included.
-    MySql(BTreeMap<String, Vec<(u64, u64)>>),
+    /// Per source (UUID, and tag if any) the executed intervals, ascending, both ends included, none
+    /// of them touching another.
+    MySql(Sources),
 }
 
 /// The last transaction of a MariaDB domain. Sequence numbers alone are compared.
@@ -22,9 +27,8 @@ pub struct Last {
     pub sequence: u64,
 }
 
-/// Intervals of one MySQL source that a position keeps apart when it grows by single transactions;
-/// more are joined with what lies between them.
-const INTERVALS_MAX: usize = 16;
+/// So many intervals of one MySQL source are left as they are.
+const INTERVALS_FEW: usize = 16;
 
 impl Position {
     /// The position of a server that has executed nothing.
@@ -37,14 +41,11 @@ impl Position {
 
     /// Reads `@@gtid_current_pos` (MariaDB) or `@@gtid_executed` (MySQL); `None` when malformed.
     pub fn parse(engine: Engine, text: &str) -> Option<Position> {
-        let parts = text
-            .split(',')
-            .map(str::trim)
-            .filter(|part| !part.is_empty());
         match engine {
             Engine::MariaDb => {
+                let parts = text.split(',').map(str::trim);
                 let mut domains = BTreeMap::new();
-                for part in parts {
+                for part in parts.filter(|part| !part.is_empty()) {
                     let mut numbers = part.split('-');
                     let domain = numbers.next()?.parse().ok()?;
                     let server_id = numbers.next()?.parse().ok()?;
@@ -60,18 +61,7 @@ impl Position {
                 }
                 Some(Position::MariaDb(domains))
             }
-            Engine::MySql => parts
-                .map(source)
-                .collect::<Option<Vec<_>>>()
-                .map(|sources| {
-                    let mut all: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
-                    for (name, intervals) in sources.into_iter().flatten() {
-                        all.entry(name).or_default().extend(intervals);
-                    }
-                    all.values_mut()
-                        .for_each(|intervals| *intervals = joined(intervals));
-                    Position::MySql(all)
-                }),
+            Engine::MySql => gtid_set::parse(text).map(Position::MySql),
         }
     }
 
@@ -93,15 +83,7 @@ impl Position {
                         .is_some_and(|have| have.sequence >= last.sequence)
                 })
             }
-            (Position::MySql(mine), Position::MySql(theirs)) => {
-                theirs.iter().all(|(name, wanted)| {
-                    mine.get(name).is_some_and(|have| {
-                        wanted.iter().all(|&(from, to)| {
-                            have.iter().any(|&(start, end)| start <= from && to <= end)
-                        })
-                    })
-                })
-            }
+            (Position::MySql(mine), Position::MySql(theirs)) => gtid_set::covers(mine, theirs),
             _ => false,
         }
     }
@@ -121,27 +103,15 @@ impl Position {
                 Position::MariaDb(both.collect())
             }
             (Position::MySql(mine), Position::MySql(theirs)) => {
-                let both = mine.iter().filter_map(|(name, mine)| {
-                    let theirs = theirs.get(name)?;
-                    let both = mine.iter().flat_map(|&(start, end)| {
-                        let within = theirs
-                            .iter()
-                            .map(move |&(from, to)| (start.max(from), end.min(to)));
-                        within.filter(|(from, to)| from <= to)
-                    });
-                    let both = joined(&both.collect::<Vec<_>>());
-                    (!both.is_empty()).then(|| (name.clone(), both))
-                });
-                Position::MySql(both.collect())
+                Position::MySql(gtid_set::meet(mine, theirs))
             }
             (_, Position::MariaDb(_)) => Position::empty(Engine::MariaDb),
             (_, Position::MySql(_)) => Position::empty(Engine::MySql),
         }
     }
 
-    /// Adds everything of `other`. A position of another engine replaces this one: it is of another
-    /// group's servers, and nothing here can be compared with it. With many gaps the result may hold
-    /// more than both, never less.
+    /// Adds everything of `other`, and nothing else. A position of another engine replaces this one: it
+    /// is of another group's servers, and nothing here can be compared with it.
     pub fn join(&mut self, other: &Position) {
         match (&mut *self, other) {
             (Position::MariaDb(mine), Position::MariaDb(theirs)) => {
@@ -152,21 +122,25 @@ impl Position {
                     }
                 }
             }
-            (Position::MySql(mine), Position::MySql(theirs)) => {
-                for (name, intervals) in theirs {
-                    match mine.get_mut(name) {
-                        None => {
-                            mine.insert(name.clone(), intervals.clone());
-                        }
-                        Some(have) => {
-                            have.extend(intervals);
-                            *have = joined(have);
-                            bound(have);
-                        }
-                    }
-                }
-            }
+            (Position::MySql(mine), Position::MySql(theirs)) => gtid_set::join(mine, theirs),
             (mine, _) => *mine = other.clone(),
+        }
+    }
+
+    /// Adds everything of `other` to what somebody needs who writes now and then among others: with
+    /// every write there would be one more gap. Where there are many, those are closed that `executed`
+    /// fills, which is what the server of these writes has executed. So nothing is ever needed that never
+    /// happened: numbers may be left out for good, where a client chose its own, or another tag.
+    pub fn join_among(&mut self, other: &Position, executed: Option<&Position>) {
+        self.join(other);
+        if let (Position::MySql(mine), Some(Position::MySql(executed))) = (self, executed) {
+            // Gaps of which nothing is known yet are looked at again when there are some more.
+            let many = |held: &Vec<_>| {
+                held.len() >= INTERVALS_FEW && held.len().is_multiple_of(INTERVALS_FEW)
+            };
+            if mine.values().any(many) {
+                gtid_set::close_gaps(mine, executed);
+            }
         }
     }
 }
@@ -174,80 +148,17 @@ impl Position {
 /// As the servers write it.
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut first = true;
-        let mut comma = |f: &mut fmt::Formatter<'_>| {
-            let lead = if std::mem::take(&mut first) { "" } else { "," };
-            f.write_str(lead)
-        };
         match self {
             Position::MariaDb(domains) => {
-                for (domain, last) in domains {
-                    comma(f)?;
-                    write!(f, "{domain}-{}-{}", last.server_id, last.sequence)?;
+                for (at, (domain, last)) in domains.iter().enumerate() {
+                    let comma = if at == 0 { "" } else { "," };
+                    write!(f, "{comma}{domain}-{}-{}", last.server_id, last.sequence)?;
                 }
+                Ok(())
             }
-            Position::MySql(sources) => {
-                for (name, intervals) in sources {
-                    comma(f)?;
-                    f.write_str(name)?;
-                    for (from, to) in intervals {
-                        if from == to {
-                            write!(f, ":{from}")?;
-                        } else {
-                            write!(f, ":{from}-{to}")?;
-                        }
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Joins the closest intervals until there are few. On one source transactions are numbered without
-/// gaps, so what lies between was executed before the later of the two.
-fn bound(intervals: &mut Vec<(u64, u64)>) {
-    while intervals.len() > INTERVALS_MAX {
-        let gaps = intervals.windows(2).map(|pair| pair[1].0 - pair[0].1);
-        let closest = gaps.enumerate().min_by_key(|(_, gap)| *gap);
-        let Some((at, _)) = closest else { return };
-        intervals[at].1 = intervals[at + 1].1;
-        intervals.remove(at + 1);
-    }
-}
-
-/// A name with the intervals that belong to it.
-type Source = (String, Vec<(u64, u64)>);
-
-/// One source of a MySQL set: `UUID:1-5:7`, or with tags `UUID:1-3:tag:4-5`.
-fn source(part: &str) -> Option<Vec<Source>> {
-    let mut words = part.split(':').map(str::trim);
-    let uuid = words.next()?.to_ascii_lowercase();
-    let mut sources: Vec<Source> = vec![(uuid.clone(), Vec::new())];
-    for word in words {
-        if word.starts_with(|c: char| c.is_ascii_digit()) {
-            let (from, to) = word.split_once('-').unwrap_or((word, word));
-            let interval = (from.parse().ok()?, to.parse().ok()?);
-            sources.last_mut()?.1.push(interval);
-        } else {
-            sources.push((format!("{uuid}:{}", word.to_ascii_lowercase()), Vec::new()));
+            Position::MySql(sources) => gtid_set::write(sources, f),
         }
     }
-    sources.retain(|(_, intervals)| !intervals.is_empty());
-    Some(sources)
-}
-
-fn joined(intervals: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    let mut sorted = intervals.to_vec();
-    sorted.sort_unstable();
-    let mut joined: Vec<(u64, u64)> = Vec::new();
-    for (from, to) in sorted {
-        match joined.last_mut() {
-            Some(last) if from <= last.1.saturating_add(1) => last.1 = last.1.max(to),
-            _ => joined.push((from, to)),
-        }
-    }
-    joined
 }
 
 #[cfg(test)]
@@ -294,10 +205,6 @@ mod tests {
             &format!("{a}:tag:5")
         ));
         assert!(covers(m, &format!("{a}:1"), ""));
-        assert_eq!(
-            Position::parse(m, &format!("{a}:x-1")),
-            Some(Position::MySql(BTreeMap::new()))
-        );
         assert_eq!(Position::parse(m, &format!("{a}:1-x")), None);
     }
 
@@ -325,20 +232,35 @@ mod tests {
     }
 
     #[test]
-    fn a_set_with_many_gaps_is_bounded_and_never_promises_less() {
-        let engine = Engine::MySql;
-        let one = |n: u64| {
-            let text = format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{n}");
-            Position::parse(engine, &text).expect("a position")
+    fn what_is_needed_stays_short_and_holds_only_what_happened() {
+        let a = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+        let set = |text: &str| {
+            let text = text.replace('$', a);
+            Position::parse(Engine::MySql, &text).expect("a position")
         };
-        let mut all = Position::empty(engine);
-        (1..200).for_each(|n| all.join(&one(n * n)));
-        assert!((1..200).all(|n| all.covers(&one(n * n))));
-        assert!(!all.covers(&one(200 * 200)));
-        let Position::MySql(sources) = &all else {
-            panic!("a set")
+        let held = |position: &Position| match position {
+            Position::MySql(sources) => sources.values().map(Vec::len).sum::<usize>(),
+            Position::MariaDb(_) => 0,
         };
-        assert!(sources.values().all(|held| held.len() <= INTERVALS_MAX));
+        // Every second transaction is somebody else's; nobody ever gives away the numbers 500 to 599.
+        let executed = set("$:1-499:600-2000");
+        let mut needed = set("");
+        for number in (1..500).chain(600..2000).step_by(2) {
+            let one = set(&format!("$:{number}"));
+            needed.join_among(&one, Some(&executed));
+            assert!(needed.covers(&one));
+            assert!(held(&needed) <= INTERVALS_FEW);
+        }
+        assert!(executed.covers(&needed));
+        // The primary's position may be an old one, or not known.
+        let mut needed = set("");
+        let old = set("$:1-100");
+        (1..200).for_each(|n| needed.join_among(&set(&format!("$:{}", n * 2)), Some(&old)));
+        assert!(!needed.covers(&set("$:101")) && needed.covers(&set("$:398")));
+        let exact = needed.clone();
+        needed.join(&set("$:tag:5"));
+        assert!(!exact.covers(&needed) && needed.covers(&exact));
+        assert!(!set("$:1-9").covers(&set("$:tag:5")) && !set("$:tag:1-9").covers(&set("$:5")));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::Accounts;
 use crate::container::Containers;
-use crate::freshness::Interest;
+use crate::freshness::{Interest, Known};
 use crate::position::Position;
 use crate::server::{Server, ServerId, Status};
 use crate::sharding::Sharding;
@@ -126,6 +126,11 @@ impl Group {
             GroupKind::Replication => first,
             GroupKind::Galera => primaries.find(|server| server.serves_writes()).or(first),
         }
+    }
+
+    /// What the primary had executed when it was last asked.
+    pub fn executed(&self) -> Option<Arc<Known>> {
+        self.primary()?.fresh.known()
     }
 
     /// True for the server that the group's writes go to now.

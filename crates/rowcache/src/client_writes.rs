@@ -70,10 +70,13 @@ impl Written {
     }
 
     /// Adds a position; false when there was nothing to add.
-    fn join(&mut self, position: &Position) -> bool {
+    fn join(&mut self, group: &Group, position: &Position) -> bool {
         match &mut self.position {
             Some(known) if known.covers(position) => return false,
-            Some(known) => known.join(position),
+            Some(known) => {
+                let executed = group.executed();
+                known.join_among(position, executed.as_ref().map(|it| &it.position));
+            }
             none => *none = Some(position.clone()),
         }
         true
@@ -84,9 +87,9 @@ impl Written {
     }
 
     /// Adds what was acknowledged on this timeline.
-    fn note(&mut self, timeline: u32, position: &Position) -> bool {
+    fn note(&mut self, group: &Group, timeline: u32, position: &Position) -> bool {
         match timeline == self.timeline {
-            true => self.join(position),
+            true => self.join(group, position),
             // The group has lost a primary in between: this may be lost, or not.
             false => self.doubt(),
         }
@@ -149,7 +152,7 @@ impl ClientWrites {
     /// A write of this position is about to be acknowledged.
     pub fn note(&self, group: &Group, position: &Position) {
         let timeline = group.timeline();
-        self.change(From::Here, group, |it| it.note(timeline, position));
+        self.change(From::Here, group, |it| it.note(group, timeline, position));
     }
 
     /// A write is about to be acknowledged whose position is not known.
@@ -166,7 +169,7 @@ impl ClientWrites {
     pub fn prove(&self, group: &Group, doubts: u64, position: &Position) {
         self.change(From::Here, group, |written| {
             written.proven = written.proven.max(doubts);
-            written.join(position)
+            written.join(group, position)
         });
     }
 
@@ -225,7 +228,7 @@ impl ClientWrites {
                 written.doubts += u64::from(theirs.is_unproved());
                 written.unlogged |= theirs.unlogged;
                 if let Some(position) = &theirs.position {
-                    written.note(theirs.timeline, position);
+                    written.note(group, theirs.timeline, position);
                 }
                 true
             });
@@ -395,7 +398,7 @@ impl WritesByClient {
             let mut news = told.unproved && !written.is_unproved() && written.doubt();
             news |= told.unlogged && written.note_unlogged();
             let position = told.position.as_ref();
-            news | position.is_some_and(|position| written.note(told.timeline, position))
+            news | position.is_some_and(|position| written.note(group, told.timeline, position))
         });
     }
 

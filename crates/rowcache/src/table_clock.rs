@@ -75,24 +75,25 @@ impl TableClock {
     pub fn tick(&self, transaction: &Position, changed: Changed) {
         let mut running = self.lock();
         let Some(running) = &mut *running else { return };
+        running.read.join(transaction);
+        let read = Some(&running.read);
         match (changed, &running.relations) {
             (Changed::Tables(tables), Some(relations)) => {
                 let all = tables.iter().map(|table| relations.changed_with(*table));
                 for table in all.flatten().collect::<HashSet<u64>>() {
                     match running.tables.get_mut(&table) {
-                        Some(known) => known.join(transaction),
+                        Some(known) => known.join_among(transaction, read),
                         None => drop(running.tables.insert(table, transaction.clone())),
                     }
                 }
             }
-            _ => running.all.join(transaction),
+            _ => running.all.join_among(transaction, read),
         }
         if running.tables.len() > TABLES_MAX {
             for (_, position) in running.tables.drain() {
-                running.all.join(&position);
+                running.all.join_among(&position, read);
             }
         }
-        running.read.join(transaction);
     }
 
     /// What of `floor` a read of these tables needs; `None` where that may be all of it.

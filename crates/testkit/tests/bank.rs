@@ -20,6 +20,18 @@ fn without_replicas() {
     prove(title, Release::Installed, 0, &Kind::ALL, 12);
 }
 
+/// From 8.0.30 on MySQL keeps what was prepared through every crash, and Heddle takes its groups as they are.
+/// One round is the sample of `make test`.
+#[test]
+fn on_a_newer_mysql() {
+    let title = "a newer MySQL, three groups";
+    let rounds = match std::env::var_os("HEDDLE_NEWER_MYSQL") {
+        Some(_) => 6,
+        None => 1,
+    };
+    prove(title, Release::MySqlNewer, 1, &Kind::ALL, rounds);
+}
+
 /// Without replicas: a MySQL of before 8.0.30 lets a branch's locks go before its binlog has the end of it,
 /// where another connection than its own ends it. What got the rows in between stands first in the binlog,
 /// and a replica, which has the branch prepared still, waits for these rows for ever.

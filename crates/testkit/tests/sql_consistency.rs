@@ -201,6 +201,43 @@ fn what_cannot_be_promised_is_refused_and_the_session_goes_on() {
     assert_eq!(client.value("SELECT n FROM promise.t"), "1");
 }
 
+/// A set with tags is read, and what nobody has of it is refused at once: there is no read that waits for it.
+/// What is no set of GTIDs never reaches a server.
+#[test]
+fn a_token_may_name_tags_and_holds_nothing_else() {
+    let Some(farm) = farm(Release::MySql80) else {
+        return;
+    };
+    let mut client = farm.client();
+    client.run("INSERT INTO promise.t VALUES (1, 1)");
+    let token = client.value("SELECT @@heddle_token");
+    let (place, set) = token.rsplit_once('=').expect("a position");
+    let (uuid, _) = set.split_once(':').expect("a source");
+    let mut reader = farm.client();
+    let tagged = format!("SET heddle_token = '{place}={set}:Tag_1:1-3:7'");
+    let refused = reader.query(&tagged).expect_err("nobody has it");
+    let why = refused.to_string();
+    assert!(why.contains("does not have what it promises"), "{why}");
+    reader.run(&format!("SET heddle_token = '{place}={set}:tag:5-4'"));
+    assert_eq!(reader.value("SELECT n FROM promise.t"), "1");
+    for set in [
+        "x', SLEEP(1000)) -- :1",
+        &format!("{uuid}:x'', SLEEP(1000)) -- :1"),
+        &format!("{uuid}:a-b:1"),
+        &format!("{uuid}:x-1"),
+        &format!("{uuid}:0"),
+        &format!("{uuid}:1:"),
+        "u:1",
+    ] {
+        let set = set.replace('\'', "''");
+        let statement = format!("SET heddle_token = '{place}={set}'");
+        let refused = client.query(&statement).expect_err(&statement);
+        let why = refused.to_string();
+        assert!(why.contains("a position is none"), "{statement}: {why}");
+    }
+    assert_eq!(client.value("SELECT n FROM promise.t"), "1");
+}
+
 #[test]
 fn reads_follow_the_weights_though_sessions_stay_where_they_are() {
     let Some(farm) = farm(Release::Installed) else {

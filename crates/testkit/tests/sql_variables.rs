@@ -306,3 +306,94 @@ fn every_variable_is_the_sessions_own() {
     }
     assert!(all.is_empty(), "{all:#?}");
 }
+
+/// Values that servers write in another way than they were given, that change how the next SET is read, or
+/// whose characters mean something in a text. `{dir}` is a directory with an odd name.
+const ODD: [&str; 62] = [
+    "SET sql_mode = 'ANSI'",
+    "SET sql_mode = 'TRADITIONAL'",
+    "SET sql_mode = 'ORACLE'",
+    "SET time_zone = '+3:0'",
+    "SET sql_mode = 4",
+    "SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'",
+    "SET innodb_tmpdir = '{dir}'",
+    "SET lc_time_names = 12, lc_messages = 'en_US'",
+    "SET sql_mode = ''",
+    "SET time_zone = DEFAULT, innodb_tmpdir = NULL",
+    "SET innodb_tmpdir = ''",
+    "SET innodb_tmpdir = DEFAULT",
+    "SET sql_mode = 'PAD_CHAR_TO_FULL_LENGTH,HIGH_NOT_PRECEDENCE,IGNORE_SPACE'",
+    "SET NAMES latin2",
+    "SET NAMES latin1 COLLATE latin1_german2_ci",
+    "SET character_set_results = NULL",
+    "SET character_set_results = utf8mb4",
+    "SET character_set_results = 8",
+    "SET collation_connection = utf8mb4_bin",
+    "SET character_set_connection = latin5",
+    "SET NAMES DEFAULT",
+    "SET NAMES utf8mb4",
+    "SET CHARACTER SET latin1",
+    "SET CHARACTER SET DEFAULT",
+    "SET NAMES utf8mb4",
+    "SET optimizer_switch = 'mrr=off,index_merge=off'",
+    "SET optimizer_switch = 'index_merge=default'",
+    "SET optimizer_switch = DEFAULT",
+    "SET default_storage_engine = myisam",
+    "SET default_tmp_storage_engine = 'mEMORY'",
+    "SET default_storage_engine = DEFAULT, default_tmp_storage_engine = DEFAULT",
+    "SET enforce_storage_engine = InnoDB",
+    "SET enforce_storage_engine = NULL",
+    "SET group_concat_max_len = 1",
+    "SET sql_select_limit = 18446744073709551615",
+    "SET sql_select_limit = 17, sql_auto_is_null = 1",
+    "SET sql_select_limit = DEFAULT",
+    "SET long_query_time = 0.0000014",
+    "SET long_query_time = 1e-3",
+    "SET max_statement_time = 2.5",
+    "SET max_execution_time = 4000",
+    "SET innodb_lock_wait_timeout = 99999999999",
+    "SET lock_wait_timeout = 0",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY",
+    "SET SESSION TRANSACTION READ WRITE",
+    "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+    "SET optimizer_trace = 'enabled=on'",
+    "SET optimizer_trace = DEFAULT",
+    "SET session_track_system_variables = ''",
+    "SET time_zone = '-11:59'",
+    "SET session_track_system_variables = 'time_zone,sql_mode'",
+    "SET session_track_system_variables = '*'",
+    "SET session_track_schema = OFF",
+    "SET session_track_system_variables = NULL",
+    "SET default_regex_flags = 'DOTALL,MULTILINE'",
+    "SET old_mode = ''",
+    "SET character_set_collations = 'utf8mb4=utf8mb4_bin'",
+    "SET note_verbosity = 'basic,explain'",
+    "SET explain_format = 'TREE'",
+    "SET default_collation_for_utf8mb4 = utf8mb4_general_ci",
+    "SET binlog_row_value_options = 'PARTIAL_JSON'",
+    "SET terminology_use_previous = 'BEFORE_8_0_26'",
+];
+
+#[test]
+fn odd_values_are_the_sessions_own() {
+    let parent = tempfile::tempdir().expect("a directory");
+    let dir = parent.path().join("o'dd\\n \u{fc}");
+    std::fs::create_dir(&dir).expect("an odd directory");
+    // As it stands in a text of the mode NO_BACKSLASH_ESCAPES.
+    let dir = dir.display().to_string().replace('\'', "''");
+    let mut all: Vec<String> = Vec::new();
+    for server in servers(&[]) {
+        let mut pair = Pair::new(&server);
+        let mut set = 0;
+        for sql in ODD {
+            set += usize::from(pair.set(&sql.replace("{dir}", &dir)));
+        }
+        assert!(set > 40, "{set} were taken");
+        all.extend(
+            pair.wrong
+                .iter()
+                .map(|wrong| format!("{}: {wrong}", server.version())),
+        );
+    }
+    assert!(all.is_empty(), "{all:#?}");
+}

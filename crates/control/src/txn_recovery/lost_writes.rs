@@ -376,16 +376,32 @@ mod tests {
         assert_eq!((now.sent_s, now.opened_s), (6, 5));
     }
 
+    fn mysql(gtids: &str) -> String {
+        gtids.replace('$', "3e11fa47-71ca-11e1-9e33-c80aa9429562")
+    }
+
+    /// A connection that writes with one tag and then with another has reported both.
+    #[test]
+    fn an_earlier_write_of_another_tag_is_not_the_lost_one() {
+        let log = Log::new(vec![
+            written(&mysql("$:5"), Some("a")),
+            written(&mysql("$:tag:1"), Some("a")),
+        ]);
+        let fate = |after: &str| log.fate(&lost("a", &mysql(after))).0;
+        assert_eq!(fate("$:5:tag:1"), Fate::Lost);
+        assert_eq!(gtid(fate("$:5")).as_deref(), Some(&*mysql("$:tag:1")));
+    }
+
     #[test]
     fn a_log_that_tells_no_statements_proves_no_absence() {
         let mute = Written {
             mute: true,
-            ..written("u1:8", None)
+            ..written(&mysql("$:8"), None)
         };
-        let log = Log::new(vec![written("u1:7", Some("a")), mute]);
-        let fate = |mark: &str, after: &str| log.fate(&lost(mark, after)).0;
-        assert_eq!(gtid(fate("a", "u1:1-6")).as_deref(), Some("u1:7"));
-        assert!(matches!(fate("a", "u1:1-7"), Fate::Unknown(_)));
-        assert_eq!(fate("a", "u1:1-8"), Fate::Lost, "it comes before");
+        let log = Log::new(vec![written(&mysql("$:7"), Some("a")), mute]);
+        let fate = |mark: &str, after: &str| log.fate(&lost(mark, &mysql(after))).0;
+        assert_eq!(gtid(fate("a", "$:1-6")).as_deref(), Some(&*mysql("$:7")));
+        assert!(matches!(fate("a", "$:1-7"), Fate::Unknown(_)));
+        assert_eq!(fate("a", "$:1-8"), Fate::Lost, "it comes before");
     }
 }

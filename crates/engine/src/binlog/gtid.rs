@@ -1,8 +1,12 @@
-//! Names of transactions, and positions that grow by them.
+//! Names of transactions, positions that grow by them, and the events that tell them.
 
 use std::fmt;
 
 use farm::{Last, Position};
+use mysql_async::Sid;
+use uuid::Uuid;
+
+use super::table::Bytes;
 
 /// A transaction's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +36,23 @@ impl fmt::Display for Gtid {
     }
 }
 
+/// The events by which MySQL begins a transaction, as servers number them.
+pub(super) mod code {
+    pub const MYSQL: u8 = 33;
+    /// From 8.3 on: of a transaction with a tag.
+    pub const MYSQL_TAGGED: u8 = 42;
+}
+
 impl Gtid {
+    /// What an event of MySQL's begins, of either kind; `None` when it cannot be read.
+    pub(super) fn of_mysql(kind: u8, data: &[u8]) -> Option<Gtid> {
+        match kind {
+            code::MYSQL => untagged(data),
+            code::MYSQL_TAGGED => tagged(data),
+            _ => None,
+        }
+    }
+
     /// True when a server with this position has executed the transaction.
     pub fn is_in(&self, position: &Position) -> bool {
         match (self, position) {
@@ -83,14 +103,98 @@ impl Gtid {
     }
 }
 
+fn untagged(data: &[u8]) -> Option<Gtid> {
+    let mut rest = Bytes(data.get(1..)?);
+    let source = Uuid::from_slice(rest.take(16)?).ok()?.to_string();
+    let number = rest.number(8)?;
+    Some(Gtid::MySql { source, number })
+}
+
+/// A message of MySQL's serialization library: the library's version, the message's size, the last field
+/// that a reader must know, and the fields in the order of their numbers, each behind its own. What
+/// comes behind the tag is not looked at: later releases may add to it.
+fn tagged(data: &[u8]) -> Option<Gtid> {
+    const FLAGS: u64 = 0;
+    const UUID: u64 = 1;
+    const NUMBER: u64 = 2;
+    const TAG: u64 = 3;
+    let mut rest = Bytes(data);
+    let _version = packed(&mut rest)?;
+    let _bytes = packed(&mut rest)?;
+    // A message with a field that nobody here knows and that counts is not read at all.
+    let must_know = packed(&mut rest)?;
+    let (mut source, mut number) = (None, None);
+    loop {
+        match packed(&mut rest)? {
+            FLAGS => drop(packed(&mut rest)?),
+            UUID => {
+                let mut uuid = [0; 16];
+                for byte in &mut uuid {
+                    *byte = u8::try_from(packed(&mut rest)?).ok()?;
+                }
+                source = Some(Uuid::from_bytes(uuid));
+            }
+            // The lowest bit is the sign.
+            NUMBER => {
+                number = Some(packed(&mut rest)?)
+                    .filter(|n| n & 1 == 0)
+                    .map(|n| n >> 1)
+            }
+            TAG => {
+                let bytes = usize::try_from(packed(&mut rest)?).ok()?;
+                let tag = std::str::from_utf8(rest.take(bytes)?).ok()?;
+                let source = source.filter(|_| must_know <= LAST_FIELD)?;
+                let source = match tag {
+                    "" => source.to_string(),
+                    tag => format!("{source}:{tag}"),
+                };
+                let number = number?;
+                return Some(Gtid::MySql { source, number });
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// The last field of the message that 8.4 knows (its ticket of a group commit).
+const LAST_FIELD: u64 = 11;
+
+/// A number of MySQL's serialization library: as many ones at the low end of its first byte as there
+/// are bytes behind it, a zero, and the number's bits; behind eight ones eight whole bytes.
+fn packed(rest: &mut Bytes<'_>) -> Option<u64> {
+    let first = *rest.0.first()?;
+    match first.trailing_ones() {
+        8 => {
+            rest.take(1)?;
+            rest.number(8)
+        }
+        more => {
+            let bytes = more as usize + 1;
+            Some(rest.number(bytes)? >> bytes)
+        }
+    }
+}
+
+/// A MySQL position as the driver asks for what is behind it: each source apart.
+pub(crate) fn sids(position: &Position) -> std::io::Result<Vec<Sid<'static>>> {
+    let Position::MySql(sources) = position else {
+        return Ok(Vec::new());
+    };
+    let one = |(name, intervals): (&String, &Vec<(u64, u64)>)| {
+        let numbers = intervals.iter().map(|(from, to)| format!(":{from}-{to}"));
+        format!("{name}{}", numbers.collect::<String>()).parse()
+    };
+    sources.iter().map(one).collect()
+}
+
 /// Adds a number to intervals that are ascending and do not touch each other.
 fn add(intervals: &mut Vec<(u64, u64)>, number: u64) {
     // Most come in their order.
     let at = intervals.partition_point(|(from, _)| *from <= number);
-    let joins_before = at > 0 && intervals[at - 1].1 + 1 >= number;
+    let joins_before = at > 0 && intervals[at - 1].1.saturating_add(1) >= number;
     let joins_behind = intervals
         .get(at)
-        .is_some_and(|(from, _)| *from == number + 1);
+        .is_some_and(|(from, _)| *from == number.saturating_add(1));
     match (joins_before, joins_behind) {
         (true, true) => {
             intervals[at - 1].1 = intervals[at].1;
@@ -130,5 +234,84 @@ mod tests {
         gtid.add_to(&mut position);
         assert!(gtid.is_in(&position));
         assert_eq!(position.to_string(), "1-2-7");
+    }
+
+    /// An event as a server writes it, made here by the layout in its manual; `behind` are the fields
+    /// behind the tag.
+    fn event(uuid: [u8; 16], number: u64, tag: &str, behind: &[u8]) -> Vec<u8> {
+        fn pack(value: u64, out: &mut Vec<u8>) {
+            let bits = 64 - value.leading_zeros().min(63);
+            let bytes = (bits as usize).div_ceil(7);
+            if bytes > 8 {
+                out.push(0xFF);
+                return out.extend(value.to_le_bytes());
+            }
+            let packed = value << bytes | ((1 << (bytes - 1)) - 1);
+            out.extend(&packed.to_le_bytes()[..bytes]);
+        }
+        let mut fields = vec![0, 2, 2];
+        uuid.iter()
+            .for_each(|byte| pack(u64::from(*byte), &mut fields));
+        pack(2, &mut fields);
+        pack(number << 1, &mut fields);
+        pack(3, &mut fields);
+        pack(tag.len() as u64, &mut fields);
+        fields.extend(tag.as_bytes());
+        fields.extend(behind);
+        let mut out = Vec::new();
+        pack(1, &mut out);
+        pack(fields.len() as u64 + 3, &mut out);
+        pack(0, &mut out);
+        out.extend(fields);
+        out
+    }
+
+    const UUID: &str = "77d1902c-01da-11f1-9a41-908d6e5f6e8d";
+
+    #[test]
+    fn both_kinds_of_events_name_transactions() {
+        let uuid = Uuid::parse_str(UUID).expect("a UUID").into_bytes();
+        let name = |kind, data: &[u8]| Gtid::of_mysql(kind, data).map(|gtid| gtid.to_string());
+        let mut plain = vec![1];
+        plain.extend(uuid);
+        plain.extend(5_u64.to_le_bytes());
+        assert_eq!(name(code::MYSQL, &plain), Some(format!("{UUID}:5")));
+        assert_eq!(name(code::MYSQL, &plain[..24]), None);
+        for number in [1, 63, 64, 9000, 1 << 40, i64::MAX as u64 - 1] {
+            let data = event(uuid, number, "test_tag", &[8, 0, 10, 4]);
+            let told = name(code::MYSQL_TAGGED, &data);
+            assert_eq!(told, Some(format!("{UUID}:test_tag:{number}")));
+            let position = format!("{UUID}:test_tag:1-{number}");
+            let position = Position::parse(Engine::MySql, &position).expect("a position");
+            let gtid = Gtid::of_mysql(code::MYSQL_TAGGED, &data).expect("a GTID");
+            assert!(gtid.is_in(&position));
+        }
+        let data = event(uuid, 7, "t", &[]);
+        for end in 0..data.len() {
+            assert_eq!(name(code::MYSQL_TAGGED, &data[..end]), None, "{end}");
+        }
+        let mut newer = data.clone();
+        newer[2] = 12 << 1;
+        assert_eq!(
+            name(code::MYSQL_TAGGED, &newer),
+            None,
+            "a field that must be known"
+        );
+    }
+
+    #[test]
+    fn the_driver_is_given_each_source() {
+        let text = format!("{UUID}:1-5:7:a:1-3:b:9");
+        let position = Position::parse(Engine::MySql, &text).expect("a position");
+        let sids = sids(&position).expect("sets");
+        let sids: Vec<String> = sids.iter().map(Sid::to_string).collect();
+        assert_eq!(
+            sids,
+            [
+                format!("{UUID}:1-5:7"),
+                format!("{UUID}:a:1-3"),
+                format!("{UUID}:b:9"),
+            ]
+        );
     }
 }

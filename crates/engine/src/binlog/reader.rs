@@ -18,9 +18,8 @@ use farm::{Engine, Position};
 use futures_util::StreamExt;
 use mysql_async::binlog::events::TransactionPayloadEvent;
 use mysql_async::{BinlogStream, BinlogStreamRequest};
-use uuid::Uuid;
 
-use super::gtid::Gtid;
+use super::gtid::{Gtid, sids};
 use super::rows::{Rows, are_rows, inflated, table_id};
 use super::table::{Bytes, Table, table};
 use super::{OPERATION, query_of, unreadable};
@@ -110,11 +109,10 @@ mod code {
     pub const INCIDENT: u8 = 26;
     pub const HEARTBEAT: [u8; 2] = [27, 41];
     pub const ROWS_QUERY: u8 = 29;
-    pub const MYSQL_GTID: u8 = 33;
+    pub use super::super::gtid::code::{MYSQL, MYSQL_TAGGED};
     pub const ANONYMOUS: u8 = 34;
     pub const XA_PREPARE: u8 = 38;
     pub const TRANSACTION_PAYLOAD: u8 = 40;
-    pub const MYSQL_GTID_TAGGED: u8 = 42;
     pub const MARIADB_GTID: u8 = 162;
     pub const QUERY_COMPRESSED: u8 = 165;
     /// Statements in parts: LOAD DATA, and values that a statement was run with.
@@ -162,11 +160,8 @@ impl Reader {
         }
         link.run(OPERATION, &settings, timeout_ms).await?;
         let mut request = BinlogStreamRequest::new(reader_id()).with_pos(4);
-        let position = from.to_string();
         if engine == Engine::MySql {
-            let sids = position.split(',').filter(|sid| !sid.is_empty());
-            let sids: Result<Vec<_>, _> = sids.map(str::parse).collect();
-            let sids = sids.map_err(|error| unreadable(&server, &error))?;
+            let sids = sids(from).map_err(|error| unreadable(&server, &error))?;
             request = request.with_gtid().with_gtid_set(sids);
         }
         let failed = |error: &mysql_async::Error| Error::from_driver(OPERATION, &server, error);
@@ -264,15 +259,12 @@ impl Reader {
                 let open = mariadb_begin(server_id, data).ok_or_else(short)?;
                 Some(self.begin(open))
             }
-            code::MYSQL_GTID => {
-                let open = mysql_begin(data).ok_or_else(short)?;
+            code::MYSQL | code::MYSQL_TAGGED => {
+                let open = mysql_begin(kind, data).ok_or_else(short)?;
                 Some(self.begin(open))
             }
-            code::ANONYMOUS | code::MYSQL_GTID_TAGGED => {
-                return Err(self.unread(match kind {
-                    code::ANONYMOUS => "a transaction without a GTID; set gtid_mode=ON",
-                    _ => "a GTID with a tag, which Heddle does not know",
-                }));
+            code::ANONYMOUS => {
+                return Err(self.unread("a transaction without a GTID; set gtid_mode=ON"));
             }
             code::TABLE_MAP => {
                 let (id, table) = table(data).map_err(|why| self.unread(&why))?;
@@ -400,13 +392,9 @@ fn mariadb_begin(server_id: u32, data: &[u8]) -> Option<Open> {
     })
 }
 
-fn mysql_begin(data: &[u8]) -> Option<Open> {
-    let mut rest = Bytes(data.get(1..)?);
-    let raw = rest.take(16)?;
-    let number = rest.number(8)?;
-    let source = Uuid::from_slice(raw).ok()?.to_string();
+fn mysql_begin(kind: u8, data: &[u8]) -> Option<Open> {
     Some(Open {
-        gtid: Gtid::MySql { source, number },
+        gtid: Gtid::of_mysql(kind, data)?,
         // Until a BEGIN comes.
         standalone: true,
         told: false,
@@ -500,12 +488,5 @@ mod tests {
         let open = mariadb_begin(9, &data).expect("a GTID");
         assert_eq!(open.gtid.to_string(), "3-9-77");
         assert!(open.standalone && mariadb_begin(9, &data[..12]).is_none());
-        let mut data = vec![0; 17];
-        data.extend(5_u64.to_le_bytes());
-        let open = mysql_begin(&data).expect("a GTID");
-        assert_eq!(
-            open.gtid.to_string(),
-            "00000000-0000-0000-0000-000000000000:5"
-        );
     }
 }

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use farm::Engine;
+use super::gtid::Gtid;
+use farm::{Engine, Position};
 use mysql_async::Value;
 use mysql_async::binlog::events::{Event, EventData, RowsEventData, TableMapEvent};
 use mysql_async::binlog::row::BinlogRow;
 use mysql_async::binlog::value::BinlogValue;
-use uuid::Uuid;
 
 /// Integer columns of a row that are kept; an AUTO_INCREMENT column behind them is not found.
 const INTEGERS_MAX: usize = 8;
@@ -67,7 +67,9 @@ mod code {
     pub const TABLE_MAP: u8 = 19;
     pub const ROWS: [u8; 6] = [23, 24, 25, 30, 31, 32];
     pub const ROWS_QUERY: u8 = 29;
-    pub const MYSQL_GTID: u8 = 33;
+    pub use super::super::gtid::code::{MYSQL, MYSQL_TAGGED};
+    /// A transaction without a GTID.
+    pub const ANONYMOUS: u8 = 34;
     pub const PARTIAL_UPDATE: u8 = 39;
     /// A whole transaction of MySQL, compressed (`binlog_transaction_compression`).
     pub const PAYLOAD: u8 = 40;
@@ -108,9 +110,16 @@ impl Trace {
                 let end = event.header().log_pos();
                 let begin = end.saturating_sub(event.header().event_size());
                 self.start.get_or_insert(begin);
-                self.begin(mariadb_gtid(event.header().server_id(), data));
+                match mariadb_gtid(event.header().server_id(), data) {
+                    Some(gtid) => self.begin(gtid),
+                    None => self.unnamed(),
+                }
             }
-            code::MYSQL_GTID => self.begin(mysql_gtid(data)),
+            code::MYSQL | code::MYSQL_TAGGED => match Gtid::of_mysql(kind, data) {
+                Some(gtid) => self.begin(gtid.to_string()),
+                None => self.unnamed(),
+            },
+            code::ANONYMOUS => self.unnamed(),
             code::QUERY => self.query(data),
             code::ROWS_QUERY => {
                 self.said = true;
@@ -143,15 +152,23 @@ impl Trace {
         self.written.extend(self.current.take());
     }
 
-    fn begin(&mut self, gtid: Option<String>) {
+    fn begin(&mut self, gtid: String) {
         self.end();
         self.tables.clear();
         self.said = false;
-        self.current = gtid.map(|gtid| Written {
+        self.current = Some(Written {
             gtid,
             counted: true,
             ..Written::default()
         });
+    }
+
+    /// A transaction begins whose name cannot be read: whether it is one that somebody looks for,
+    /// nobody can say.
+    fn unnamed(&mut self) {
+        self.begin(String::new());
+        self.mute();
+        self.uncounted();
     }
 
     fn uncounted(&mut self) {
@@ -181,7 +198,8 @@ impl Trace {
     }
 
     fn mark(&mut self, text: &[u8]) {
-        if let Some(current) = &mut self.current
+        // By what has no name no write can be known.
+        if let Some(current) = self.current.as_mut().filter(|it| !it.gtid.is_empty())
             && let Some(mark) = mark_of(text)
         {
             current.mark = Some(mark.to_owned());
@@ -285,13 +303,6 @@ fn mariadb_gtid(server_id: u32, data: &[u8]) -> Option<String> {
     Some(format!("{domain}-{server_id}-{sequence}"))
 }
 
-/// `uuid:number` of a MySQL GTID event.
-fn mysql_gtid(data: &[u8]) -> Option<String> {
-    let source = Uuid::from_slice(data.get(1..17)?).ok()?;
-    let number = u64::from_le_bytes(data.get(17..25)?.try_into().ok()?);
-    Some(format!("{source}:{number}"))
-}
-
 /// The text of a query event.
 pub(crate) fn query_of(data: &[u8]) -> Option<&[u8]> {
     let database = usize::from(*data.get(8)?);
@@ -316,32 +327,31 @@ pub(super) fn mark_of(text: &[u8]) -> Option<&str> {
     std::str::from_utf8(&text[..end]).ok()
 }
 
-/// True when `gtid` comes after `after` on the same timeline, or `after` is empty. Both are single
-/// GTIDs in the engine's notation.
+/// True when `gtid` comes after all of `after` that is of the same stream (a MariaDB domain, a MySQL
+/// source with its tag): one transaction, and what a connection reported, in the engine's notation. What
+/// has no name that can be read may be any.
 pub fn is_after(gtid: &str, after: &str) -> bool {
-    let split = |text: &str| -> Option<(String, u64)> {
-        let text = text.trim();
-        match text.rsplit_once(':') {
-            Some((source, number)) => {
-                let number = number.rsplit('-').next()?;
-                Some((source.to_ascii_lowercase(), number.parse().ok()?))
-            }
-            None => {
-                let (rest, number) = text.rsplit_once('-')?;
-                let (domain, _) = rest.split_once('-')?;
-                Some((domain.to_owned(), number.parse().ok()?))
-            }
+    let engine = match gtid.contains(':') {
+        true => Engine::MySql,
+        false => Engine::MariaDb,
+    };
+    let read = |text| Position::parse(engine, text);
+    match (read(gtid), read(after)) {
+        (Some(Position::MariaDb(one)), Some(Position::MariaDb(reported))) => {
+            one.iter().all(|(domain, last)| {
+                let before = reported.get(domain);
+                before.is_none_or(|before| last.sequence > before.sequence)
+            })
         }
-    };
-    let Some((stream, number)) = split(gtid) else {
-        return false;
-    };
-    // A session may have reported several; those of other domains or sources say nothing.
-    after
-        .split(',')
-        .filter_map(split)
-        .filter(|(of, _)| *of == stream)
-        .all(|(_, last)| number > last)
+        (Some(Position::MySql(one)), Some(Position::MySql(reported))) => {
+            let last = |intervals: &Vec<(u64, u64)>| intervals.last().map(|(_, to)| *to);
+            one.iter().all(|(source, intervals)| {
+                let before = reported.get(source).and_then(last);
+                last(intervals) > before
+            })
+        }
+        _ => true,
+    }
 }
 
 #[cfg(test)]
@@ -361,11 +371,17 @@ mod tests {
         assert!(is_after("0-1-8", "0-1-7") && is_after("0-1-8", ""));
         assert!(!is_after("0-2-7", "0-1-7"));
         assert!(is_after("1-1-3", "0-1-7"), "another domain says nothing");
-        let uuid = "3E11FA47-71CA-11E1-9E33-C80AA9429562";
-        let low = uuid.to_ascii_lowercase();
-        assert!(is_after(&format!("{low}:24"), &format!("{uuid}:23")));
-        assert!(!is_after(&format!("{low}:23"), &format!("{uuid}:1-23")));
-        assert!(!is_after("nonsense", ""));
+        assert!(!is_after("1-1-3", "0-1-7,1-1-3"));
+        let mysql = |gtid: &str, after: &str| {
+            let uuid = "3E11FA47-71CA-11E1-9E33-C80AA9429562";
+            let gtid = gtid.replace('$', &uuid.to_ascii_lowercase());
+            is_after(&gtid, &after.replace('$', uuid))
+        };
+        assert!(mysql("$:24", "$:23") && mysql("$:1", ""));
+        assert!(!mysql("$:23", "$:1-23") && !mysql("$:6", "$:5:7"));
+        assert!(mysql("$:tag:1", "$:23"), "another tag says nothing");
+        assert!(!mysql("$:tag:1", "$:23:tag:1") && mysql("$:tag:2", "$:23:tag:1"));
+        assert!(mysql("", "$:23"), "it may be any");
     }
 
     #[test]
@@ -374,10 +390,6 @@ mod tests {
         gtid.extend(3_u32.to_le_bytes());
         assert_eq!(mariadb_gtid(9, &gtid), Some("3-9-77".to_owned()));
         assert_eq!(mariadb_gtid(9, &gtid[..11]), None);
-        let mut mysql = vec![0; 17];
-        mysql.extend(5_u64.to_le_bytes());
-        let zeros = "00000000-0000-0000-0000-000000000000:5";
-        assert_eq!(mysql_gtid(&mysql).as_deref(), Some(zeros));
         let mut query = 42_u32.to_le_bytes().to_vec();
         query.extend([0, 0, 0, 0, 1, 0, 0, 2, 0, 9, 9, b'd', 0]);
         query.extend(b"BEGIN");

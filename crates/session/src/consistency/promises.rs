@@ -159,9 +159,9 @@ impl Seen {
     }
 
     /// Reads of the group must have this from now on.
-    fn raise(&mut self, position: Position) {
+    fn raise(&mut self, position: Position, executed: Option<&Position>) {
         match &mut self.floor {
-            Some(floor) => floor.join(&position),
+            Some(floor) => floor.join_among(&position, executed),
             None => self.floor = Some(Box::new(position)),
         }
     }
@@ -314,10 +314,13 @@ impl GroupConnections {
 /// The session has this of the current group from now on.
 pub(crate) fn require(core: &Core, connections: &mut GroupConnections, position: Position) {
     let snapshot = core.shared.published.load();
+    let mut executed = None;
     if let Some(group) = connections.group(&snapshot) {
         connections.current.seen.turn(group.timeline());
+        executed = group.executed();
     }
-    connections.current.seen.raise(position);
+    let executed = executed.as_ref().map(|known| &known.position);
+    connections.current.seen.raise(position, executed);
 }
 
 /// A statement was sent and nobody knows what became of it.

@@ -448,7 +448,7 @@ impl Session {
                     &self.transaction,
                     Position::parse(connection.engine(), &text).as_ref(),
                 );
-                connection.reported = Some(gtid);
+                connection.reported.note(connection.engine(), &gtid);
             }
             self.connections.current.last_server = Some(connection.server);
             self.connections.current.last_connection = connection.id;

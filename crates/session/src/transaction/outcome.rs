@@ -220,15 +220,16 @@ pub(crate) fn lost_on(
     run: &Run,
 ) -> Box<LostOn> {
     replay::note_idle_end(core, connections, connection);
-    let reported = connection.reported.as_deref().unwrap_or_default();
-    let marked = promises.marks && !connection.is_guarded();
+    let reported = connection.reported.text();
+    // Without it an earlier write of the connection would pass for the lost one.
+    let marked = promises.marks && !connection.is_guarded() && reported.is_some();
     Box::new(LostOn {
         thread_id: connection.thread_id,
         mark: match marked {
             true => core.marks.of(connection),
             false => String::new(),
         },
-        after: String::from_utf8_lossy(reported).into_owned(),
+        after: reported.unwrap_or_default(),
         opened: connection.opened,
         began_us: run.began_us,
     })

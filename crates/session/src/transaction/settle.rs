@@ -115,7 +115,7 @@ impl Session {
         let doubt = self.note_promises(connection, shape, &changes, failed, in_transaction);
         statistics::note_gtid(&self.core, shape, changes.gtid.is_some(), doubt, in_transaction);
         if let Some(gtid) = changes.gtid {
-            connection.reported = Some(gtid);
+            connection.reported.note(connection.engine(), &gtid);
         }
         self.connections.current.last_server = Some(connection.server);
         self.connections.current.last_connection = connection.id;
