@@ -7,13 +7,19 @@ each statement the disk sets the pace of both, so the same rows are also written
 settings and within one transaction. Contenders take turns within each round; ratios are taken
 within a round, and the tables show medians.
 
-Environment or flags: ROUNDS=3 ROWS=40000 DURABILITY=relaxed,transaction,durable HEDDLE=bin/heddle
+The same INSERTs into a sharded table, with relaxed settings, on farms of one and of four groups:
+keys of one shard behind each other, and keys of all shards as they come, where a statement for
+another group waits for those in front.
+
+Environment or flags: ROUNDS=3 ROWS=40000 DURABILITY=relaxed,transaction,durable FARMS=1,4
+HEDDLE=bin/heddle
 """
 
 import argparse
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -21,7 +27,7 @@ from dataclasses import dataclass
 
 import wire
 from entry import prepare, run
-from processes import ROOT, Failed, Farm, cpu_s
+from processes import ROOT, Failed, Farm, address_of, cpu_s
 
 DATABASE = "pipeline"
 STRAIGHT, HEDDLE = "straight", "Heddle"
@@ -180,6 +186,90 @@ def print_table(name, samples, rows):
     print(flush=True)
 
 
+def command(farm, *words):
+    """A command of the farm's, over its HTTP door."""
+    words = [farm.heddle, *words, "--http", farm.http, "--data", farm.data]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(f"heddle {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+
+
+def sharded_inserts(keys):
+    return [frame(f"INSERT INTO {DATABASE}.s VALUES ({key}, 'row {key}')") for key in keys]
+
+
+def shard(farm, rows):
+    """Has a sharded table on all groups. Returns keys of all shards, and as many of the first shard's."""
+    groups = sorted({server["group"] for server in farm.servers()})
+    with wire.Connection(farm.address) as client:
+        client.query(f"CREATE DATABASE {DATABASE}")
+        client.query(f"CREATE TABLE {DATABASE}.s (a INT PRIMARY KEY, b VARCHAR(40))")
+        command(farm, "sharding", "create_definition", "SLOTS", groups[0])
+        command(farm, "sharding", "add_shard", "1", ",".join(groups), "ENABLED")
+        command(farm, "sharding", "add_table", "1", f"{DATABASE}.s", "a")
+    # Which keys are whose, the farm's own routing tells.
+    keys = list(range(rows * len(groups) * 2))
+    with wire.Connection(farm.address) as client:
+        for start in range(0, len(keys), 1000):
+            values = ", ".join(f"({key}, '')" for key in keys[start:start + 1000])
+            client.query(f"INSERT INTO {DATABASE}.s VALUES {values}")
+    with wire.Connection(address_of(first_of(farm, groups[0]))) as server:
+        own = [int(row[0]) for row in server.query(f"SELECT a FROM {DATABASE}.s ORDER BY a LIMIT {rows}")]
+    if len(own) != rows:
+        raise Failed(f"group {groups[0]} has {len(own)} of {rows} keys")
+    return keys[:rows], own
+
+
+def first_of(farm, group):
+    return next(server for server in farm.servers() if server["group"] == group)
+
+
+def time_inserts(address, how, frames, clear):
+    with wire.Connection(clear) as control:
+        control.query(f"DELETE FROM {DATABASE}.s")
+    with wire.Connection(address) as connection:
+        connection.query("SELECT 1")
+        begun_s = time.monotonic()
+        (send_one_by_one if how == ONE_BY_ONE else send_pipelined)(connection, frames)
+        return time.monotonic() - begun_s
+
+
+def run_sharded(groups, options):
+    """One table of a farm of so many groups. Straight means to the first group's server."""
+    with Farm(options.heddle, 0, ["--groups", str(groups)]) as farm:
+        for address in farm.server_addresses():
+            set_durability(address, "relaxed")
+        spread, own = shard(farm, options.rows)
+        straight = address_of(first_of(farm, "g1"))
+        ways = [("straight, one shard", straight, own), ("Heddle, one shard", farm.address, own),
+                ("Heddle, keys as they come", farm.address, spread)]
+        turns = [(name, how, address, sharded_inserts(keys))
+                 for how in (ONE_BY_ONE, PIPELINED) for name, address, keys in ways]
+        spent = {(name, how): [] for name, how, _, _ in turns}
+        for number in range(options.rounds):
+            shift = number % len(turns)
+            for name, how, address, frames in turns[shift:] + turns[:shift]:
+                spent[name, how].append(time_inserts(address, how, frames, farm.address))
+                print(f"{groups} groups, round {number + 1}: {name}, {how}: "
+                      f"{spent[name, how][-1]:.2f} s", file=sys.stderr, flush=True)
+    print_sharded(groups, [name for name, _, _ in ways], spent, options.rows)
+
+
+def print_sharded(groups, names, spent, rows):
+    def ratio(name, other):
+        pairs = zip(spent[name, PIPELINED], spent[other])
+        return statistics.median(mine / its for mine, its in pairs)
+
+    print(f"## A table sharded over {groups} group{'s' if groups > 1 else ''}\n")
+    print("| | one by one, s | pipelined, s | statements/s | to one by one | to straight pipelined |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for name in names:
+        slow, fast = (statistics.median(spent[name, how]) for how in (ONE_BY_ONE, PIPELINED))
+        print(f"| {name} | {slow:.2f} | {fast:.2f} | {rows / fast:,.0f} | "
+              f"×{ratio(name, (name, ONE_BY_ONE)):.2f} | ×{ratio(name, (names[0], PIPELINED)):.2f} |")
+    print(flush=True)
+
+
 def bench(options):
     """True when pipelining saves what it must."""
     met = True
@@ -198,6 +288,8 @@ def bench(options):
             print_table(name, samples, options.rows)
             if name != "durable":
                 met &= saved(samples, HEDDLE) >= SAVED_MIN
+    for groups in options.groups:
+        run_sharded(groups, options)
     said = "at least" if met else "NOT"
     print(f"Pipelined through Heddle saves {said} {SAVED_MIN:.0%} of the time where the disk does "
           "not set the pace.")
@@ -210,9 +302,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=int(env("ROUNDS", "3")))
     parser.add_argument("--rows", type=int, default=int(env("ROWS", "40000")))
     parser.add_argument("--durability", default=env("DURABILITY", ",".join(DURABILITY)))
+    parser.add_argument("--groups", default=env("FARMS", "1,4"))
     parser.add_argument("--heddle", default=env("HEDDLE", os.path.join(ROOT, "bin", "heddle")))
     options = parser.parse_args()
     options.durability = options.durability.replace(",", " ").split()
+    options.groups = [int(word) for word in options.groups.replace(",", " ").split()]
     unknown = set(options.durability) - set(DURABILITY)
     if unknown:
         sys.exit(f"bench-pipeline: DURABILITY knows {', '.join(DURABILITY)}, not {unknown.pop()}")

@@ -98,12 +98,15 @@ def points(farm, rows, count):
 
 class Loop:
     """The loop of updates in the ways that are compared: straight to servers and through Heddle, on one
-    server and on four in turns, with the key in the statement and with the shard selected by SET."""
+    server and on four in turns, with the key in the statement, with the shard selected by SET, and with
+    the shard selected as the PHP functions do it, without an answer."""
 
-    WAYS = ("straight", "straight in turns", "plain", "sharded", "sharded in turns", "selected", "selected in turns")
+    WAYS = ("straight", "straight in turns", "plain", "sharded", "sharded in turns", "selected by SET",
+            "selected by SET in turns", "selected", "selected in turns")
 
     def __init__(self, farm, addresses, shards, home, rows):
         self.client = wire.Connection(farm.address)
+        self.selection = self.client.prepare_selection()
         self.straight = {group: wire.Connection(address) for group, address in addresses.items()}
         self.home = home
         self.owner = {}
@@ -126,8 +129,10 @@ class Loop:
             connection = self.straight[self.home]
         elif way == "straight in turns":
             connection = self.straight[self.owner[key]]
-        elif way.startswith("selected"):
+        elif way.startswith("selected by SET"):
             connection.query(f"SET heddle_shard_table = '{SHARDED}', heddle_shard_key = '{key}'")
+        elif way.startswith("selected"):
+            connection.select(self.selection, SHARDED, key)
         connection.query(f"UPDATE {table} SET amount = amount + 1 WHERE id = {key}")
 
     def seconds(self):
@@ -229,9 +234,12 @@ def report_loop(samples):
     line(f"on {SHARDS} shards in turns against one, sent straight to the servers", woken)
     line(f"on {SHARDS} shards in turns against a plain table", ratio("sharded in turns", "plain"))
     line("the same, less what waking the servers costs when sent straight", in_turns, LOOP_MAX)
-    line("on one shard, selected by SET before each", ratio("selected", "plain"))
-    line(f"on {SHARDS} shards in turns, selected by SET before each", ratio("selected in turns", "plain"))
-    return near <= LOOP_MAX and in_turns <= LOOP_MAX
+    selected = ratio("selected", "plain")
+    line("on one shard, selected before each without an answer", selected, LOOP_MAX)
+    line(f"on {SHARDS} shards in turns, selected so", ratio("selected in turns", "plain"))
+    line("on one shard, selected by SET before each", ratio("selected by SET", "plain"))
+    line(f"on {SHARDS} shards in turns, selected by SET before each", ratio("selected by SET in turns", "plain"))
+    return max(near, in_turns, selected) <= LOOP_MAX
 
 
 def report(samples, options):

@@ -20,6 +20,8 @@ CAPABILITIES = (
     | CLIENT_MULTI_RESULTS | CLIENT_PLUGIN_AUTH
 )
 COM_QUERY = 3
+COM_STMT_PREPARE = 0x16
+COM_STMT_SEND_LONG_DATA = 0x18
 UTF8MB4_GENERAL_CI = 45
 PACKET_BYTES_MAX = 1 << 24
 
@@ -40,6 +42,8 @@ class Connection:
         self.socket.settimeout(timeout_s)
         self.socket.connect((host, int(port)))
         self.received = b""
+        # Packets that have no answer, for the next write.
+        self.before = b""
         try:
             self._log_in(database)
         except BaseException:
@@ -70,7 +74,8 @@ class Connection:
         return self._exactly(int.from_bytes(header[:3], "little"))
 
     def _send(self, payload, sequence):
-        self.socket.sendall(len(payload).to_bytes(3, "little") + bytes([sequence]) + payload)
+        before, self.before = self.before, b""
+        self.socket.sendall(before + packet_of(payload, sequence))
 
     def _log_in(self, database):
         greeting = self._packet()
@@ -108,6 +113,22 @@ class Connection:
             rows.append(text_row(packet))
         return rows
 
+    def prepare_selection(self):
+        """Prepares the statement that takes shards as long data; returns its id."""
+        self._send(bytes([COM_STMT_PREPARE]) + b"HEDDLE SELECT ?", 0)
+        packet = self._packet()
+        if packet[0] == 0xFF:
+            raise ServerError(error_text(packet))
+        # The definition of its parameter, and what ends the list.
+        while not is_eof(self._packet()):
+            pass
+        return packet[1:5]
+
+    def select(self, statement, table, key):
+        """Selects the shard of a key; goes out in one write with what is sent next, for no answer comes."""
+        data = f"HEDDLE SELECT SHARD\0{table}\0{key}".encode()
+        self.before = packet_of(bytes([COM_STMT_SEND_LONG_DATA]) + statement + b"\0\0" + data, 0)
+
     def value(self, text):
         """The first column of the first row, or None without rows."""
         rows = self.query(text)
@@ -121,6 +142,8 @@ class Connection:
             raise ServerError(f"{text}: {error_text(first)}")
         reader = Skimmer(self.received)
         self.received = b""
+        # Packets that have no answer, for the next write.
+        self.before = b""
         start = time.monotonic()
         while not reader.finished():
             if bytes_per_s:
@@ -165,6 +188,10 @@ class Skimmer:
                 self.rows += 1
             at += 4 + length
         self.pending = data[at:]
+
+
+def packet_of(payload, sequence):
+    return len(payload).to_bytes(3, "little") + bytes([sequence]) + payload
 
 
 def is_eof(packet):

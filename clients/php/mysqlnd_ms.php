@@ -78,6 +78,9 @@ final class HeddleMysqlndMs
     /** @var array By the connection's object id: the connection, as above, and the number of its XA transaction. */
     private static $begun = [];
 
+    /** @var array By the connection's object id: the connection, its thread id, its statement that selects shards. */
+    private static $selecting = [];
+
     private function __construct($link)
     {
         $this->link = $link;
@@ -152,6 +155,64 @@ final class HeddleMysqlndMs
             $this->run('HEDDLE PROFILE REPEAT', $ignored);
         }
         return $rows;
+    }
+
+    /**
+     * Selects where the next statements go: a shard by table and key, or a global table. False: the reason
+     * is in $error.
+     *
+     * With mysqli the selection is long data of a statement that is prepared once. It has no reply, so it
+     * travels with the next statement, which says what is wrong with it. Else it costs one trip.
+     */
+    public function select(array $words, &$error = null)
+    {
+        $error = null;
+        $statement = $this->link instanceof mysqli ? $this->selecting() : null;
+        if ($statement !== null) {
+            try {
+                if (@$statement->send_long_data(0, 'HEDDLE SELECT ' . implode("\0", $words))) {
+                    return true;
+                }
+            } catch (Throwable $refused) {
+                // What stands in its way is told below.
+            }
+        }
+        return $this->run('HEDDLE SELECT ' . implode(' ', array_map([self::class, 'quote'], $words)), $error) !== null;
+    }
+
+    /** The statement that takes selections, prepared when it is needed first; null where there is none. */
+    private function selecting()
+    {
+        if (!class_exists('WeakReference', false)) {
+            // Kept here, the statement would keep its connection.
+            return null;
+        }
+        foreach (self::$selecting as $id => $known) {
+            if ($known[0]->get() === null) {
+                unset(self::$selecting[$id]);
+            }
+        }
+        try {
+            list($id, $thread) = [spl_object_id($this->link), $this->link->thread_id];
+            // A connection that was opened anew knows nothing of the statements before.
+            if (isset(self::$selecting[$id]) && self::$selecting[$id][1] === $thread) {
+                return self::$selecting[$id][2];
+            }
+            $kept = $this->keepsNumbers();
+            $statement = @$this->link->prepare('HEDDLE SELECT ?');
+            if ($statement) {
+                $data = null;
+                $statement->bind_param('b', $data);
+                self::$selecting[$id] = [WeakReference::create($this->link), $thread, $statement];
+                if ($kept) {
+                    $this->run('HEDDLE PROFILE REPEAT', $ignored);
+                }
+                return $statement;
+            }
+        } catch (Throwable $refused) {
+            // The text says why.
+        }
+        return null;
     }
 
     private function keepsNumbers()
@@ -609,32 +670,29 @@ function mysqlnd_ms_dump_fabric_rpc_hosts($connection)
 /** The connection's next statements are about this row of a sharded table. */
 function mysqlnd_ms_fabric_select_shard($connection, string $table, string $shard_key)
 {
-    return _heddle_fabric_select($connection, __FUNCTION__, ['heddle_shard_table' => $table, 'heddle_shard_key' => $shard_key]);
+    return _heddle_fabric_select($connection, __FUNCTION__, ['SHARD', $table, $shard_key]);
 }
 
 /** The connection's next statements are about a global table. */
 function mysqlnd_ms_fabric_select_global($connection, string $table)
 {
-    return _heddle_fabric_select($connection, __FUNCTION__, ['heddle_global_table' => $table]);
+    return _heddle_fabric_select($connection, __FUNCTION__, ['GLOBAL', $table]);
 }
 
 /** @internal */
-function _heddle_fabric_select($connection, $function, array $settings)
+function _heddle_fabric_select($connection, $function, array $words)
 {
     $link = HeddleMysqlndMs::of($connection, $function);
     if ($link === null) {
         return false;
     }
-    $set = [];
-    foreach ($settings as $name => $value) {
-        $literal = HeddleMysqlndMs::quote($value);
-        if ($literal === null) {
-            HeddleMysqlndMs::warn($function, "(mysqlnd_ms) $name takes no quotes and nothing but ASCII");
+    foreach ($words as $word) {
+        if (HeddleMysqlndMs::quote($word) === null) {
+            HeddleMysqlndMs::warn($function, '(mysqlnd_ms) Tables and keys take no quotes and nothing but ASCII');
             return false;
         }
-        $set[] = "$name = $literal";
     }
-    if ($link->ask('SET ' . implode(', ', $set), $error) !== null) {
+    if ($link->select($words, $error)) {
         return true;
     }
     // ER_UNKNOWN_SYSTEM_VARIABLE: this Heddle does not shard.

@@ -340,6 +340,69 @@ function transactions($link)
     same('its end', true, mysqlnd_ms_xa_rollback($other, 42));
 }
 
+/** The number of the error that a statement ends with; 0 for none. */
+function refusal($link, $sql)
+{
+    try {
+        $failed = $link->query($sql) === false;
+    } catch (Throwable $error) {
+        return $error instanceof PDOException ? (int) $error->errorInfo[1] : (int) $error->getCode();
+    }
+    return !$failed ? 0 : (int) ($link instanceof PDO ? $link->errorInfo()[1] : $link->errno);
+}
+
+/** Shards that are selected: ids below 100 are on g1, the others on g2. */
+function shards($link)
+{
+    global $warnings;
+    $table = 'php_shop.orders';
+    $count = "SELECT COUNT(*) FROM $table";
+    $group = function () use ($link, $count) {
+        value($link, $count);
+        return (string) run($link, 'HEDDLE PROFILE')[0][2];
+    };
+    run($link, "DELETE FROM $table");
+    run($link, "INSERT INTO $table VALUES (1, 0), (150, 0), (151, 0)");
+    foreach ([[1, 'g1'], [150, 'g2'], [99, 'g1'], [100, 'g2']] as list($key, $home)) {
+        same("select $key", true, mysqlnd_ms_fabric_select_shard($link, $table, $key));
+        same("$key is on $home", $home, $group());
+    }
+    same('select a global table', true, mysqlnd_ms_fabric_select_global($link, $table));
+    same('it is on g1', 'g1', $group());
+    // What the application asks of its last statement is what that statement said.
+    same('select for an INSERT', true, mysqlnd_ms_fabric_select_shard($link, $table, 7));
+    run($link, 'INSERT INTO php_ms.t (name) VALUES (1)');
+    $id = insertId($link);
+    same('select again', true, mysqlnd_ms_fabric_select_shard($link, $table, 150));
+    same('insert_id stays', $id, insertId($link));
+    for ($round = 0; $round < 20; $round++) {
+        mysqlnd_ms_fabric_select_shard($link, $table, $round % 2 ? 150 : 1);
+        run($link, "UPDATE $table SET n = n + 1 WHERE id = " . ($round % 2 ? 150 : 1));
+    }
+    run($link, "SET heddle_shard_key = ''");
+    $rows = run($link, "SELECT id, n FROM $table ORDER BY id");
+    same('a loop', '[[1,10],[150,10],[151,0]]', json_encode(array_map(function ($row) {
+        return array_map('intval', $row);
+    }, $rows)));
+    // What is wrong is said by the statement that it is for, and by those behind it.
+    foreach ([['nowhere.t', '1', 1235], [$table, 'ten', 1366], [$table, '-1', 1526]] as list($of, $key, $error)) {
+        same("select $key of $of", true, mysqlnd_ms_fabric_select_shard($link, $of, $key));
+        same("it is refused: $key of $of", [$error, $error], [refusal($link, $count), refusal($link, $count)]);
+    }
+    same('select once more', true, mysqlnd_ms_fabric_select_shard($link, $table, 1));
+    same('a row that lives elsewhere', 1235, refusal($link, "DELETE FROM $table WHERE id = 150"));
+    warns('quotes in a key', 'nothing but ASCII', mysqlnd_ms_fabric_select_shard($link, $table, "1'"));
+    if ($link instanceof mysqli) {
+        // It ends the statements of the connection.
+        same('change_user', true, $link->change_user('root', '', 'php_ms'));
+        same('select behind it', true, mysqlnd_ms_fabric_select_shard($link, $table, 150));
+        same('150 is on g2 behind it', 'g2', $group());
+        $link->close();
+        warns('a closed connection', '(mysqlnd_ms)', mysqlnd_ms_fabric_select_shard($link, $table, 150));
+    }
+    same('nothing else was said', [], $warnings);
+}
+
 function statistics($link)
 {
     // A statement is counted behind its answer, which the test of before may have heard a moment ago.

@@ -34,7 +34,7 @@ pub mod xid;
 pub use access::Access;
 pub use account::{Account, Accounts, AuthPlugin, GlobalRights, PasswordLocking};
 pub use client_scope::ClientScope;
-pub use container::{Container, Containers};
+pub use container::{Container, Containers, Policies, Policy};
 pub use error::ClientError;
 pub use freshness::{Freshness, Interest};
 pub use kill::{Kill, Killed, Victim};

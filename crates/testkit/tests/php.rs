@@ -91,6 +91,30 @@ fn the_extensions_transactions_are_over_two_groups() {
 }
 
 #[test]
+fn the_extensions_shards_are_selected_on_two_groups() {
+    if !has_php() {
+        return;
+    }
+    let Some(farm) = Farm::start(&["--groups", "2", "--replicas", "0"]) else {
+        return;
+    };
+    let mut root = farm.client();
+    root.run("CREATE DATABASE php_shop");
+    farm.json(&["sharding", "create_definition", "RANGE", "g1", "php_shop"]);
+    farm.json(&[
+        "sharding",
+        "add_shard",
+        "php_shop",
+        "g1/0,g2/100",
+        "ENABLED",
+    ]);
+    root.run(
+        "CREATE TABLE php_shop.orders (id INT PRIMARY KEY, n INT) /*heddle shard_map=php_shop shard_key=id*/",
+    );
+    drive(&farm, "shards");
+}
+
+#[test]
 fn the_file_leaves_functions_alone_that_are_there_already() {
     if !has_php() {
         return;

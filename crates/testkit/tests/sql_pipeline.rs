@@ -4,32 +4,8 @@ use std::time::Duration;
 
 use mysql_wire::command::Command;
 use mysql_wire::packet;
-use testkit::client::{Failure, Reply, Value};
-use testkit::{Client, Release, Stage};
-
-/// The frames of these texts, one after the other.
-fn frames(texts: &[&str]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for text in texts {
-        packet::write_with(&mut bytes, &mut 0, |payload| {
-            payload.push(Command::Query as u8);
-            payload.extend_from_slice(text.as_bytes());
-        });
-    }
-    bytes
-}
-
-/// Sends all at once and reads as many answers.
-fn pipelined(client: &mut Client, texts: &[&str]) -> Vec<Result<Vec<Reply>, Failure>> {
-    client.send_bytes(&frames(texts)).expect("sent");
-    texts.iter().map(|_| answer(client, false)).collect()
-}
-
-/// The answer to a command that was sent before.
-fn answer(client: &mut Client, binary: bool) -> Result<Vec<Reply>, Failure> {
-    client.sequence = 1;
-    client.read_results(binary)
-}
+use testkit::client::{Failure, Reply, Value, frames};
+use testkit::{Release, Stage};
 
 /// What can be compared between a server and the door.
 fn shown(answer: &Result<Vec<Reply>, Failure>) -> String {
@@ -115,7 +91,7 @@ fn the_same_as_straight(release: Release) {
         .collect();
     stage.database("pipeline_mixed");
     let mut client = door.client();
-    let answers = pipelined(&mut client, &MIXED);
+    let answers = client.pipelined(&MIXED);
     for ((text, answer), expected) in MIXED.iter().zip(&answers).zip(&expected) {
         assert_eq!(&shown(answer), expected, "{text}");
     }
@@ -153,7 +129,7 @@ fn a_pool_of_one_connection_serves_many_who_do_not_wait() {
                 .map(|n| format!("INSERT INTO pipeline_many.t VALUES ({id}, {n})"))
                 .collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            for answer in pipelined(&mut client, &texts) {
+            for answer in client.pipelined(&texts) {
                 answer.expect("inserted");
             }
             let last = "SELECT COUNT(*), MAX(n) FROM pipeline_many.t WHERE client = ";
@@ -179,13 +155,13 @@ fn large_answers_do_not_stand_in_each_others_way() {
     let door = stage.door();
     let mut client = door.client();
     let texts = vec!["SELECT REPEAT('x', 1000000)"; 40];
-    for answer in pipelined(&mut client, &texts) {
+    for answer in client.pipelined(&texts) {
         assert_eq!(value(&answer).len(), 1_000_000);
     }
     // Texts that are larger than a train may be.
     let long = format!("SELECT LENGTH('{}')", "y".repeat(100_000));
     let texts = ["SELECT 1", &long, "SELECT 2", &long, &long];
-    let answers: Vec<String> = pipelined(&mut client, &texts).iter().map(value).collect();
+    let answers: Vec<String> = client.pipelined(&texts).iter().map(value).collect();
     assert_eq!(answers, ["1", "100000", "2", "100000", "100000"]);
 }
 
@@ -202,7 +178,7 @@ fn reads_ride_to_a_replica_until_something_writes() {
     let who = "SELECT name FROM stage.who";
     let mut client = door.client();
     let write = "INSERT INTO pipeline_reads.t VALUES (2)";
-    let answers = pipelined(&mut client, &[who, who, write, who]);
+    let answers = client.pipelined(&[who, who, write, who]);
     let names = [0, 1, 3].map(|at| value(&answers[at]));
     assert_eq!(names, ["replica", "replica", "primary"]);
     // A function that writes is found out by the replica, and the order stays. This connection has no
@@ -210,7 +186,7 @@ fn reads_ride_to_a_replica_until_something_writes() {
     let mut client = door.client();
     client.run("SET heddle_consistency = 'session'");
     let call = "SELECT pipeline_reads.w()";
-    let answers = pipelined(&mut client, &[who, who, call, who, who]);
+    let answers = client.pipelined(&[who, who, call, who, who]);
     let all: Vec<String> = answers.iter().map(value).collect();
     assert_eq!(all, ["replica", "replica", "7", "primary", "primary"]);
     assert_eq!(door.counter("reads_corrected"), 1);
@@ -257,7 +233,7 @@ fn prepared_statements_ride_where_they_are_known() {
     bytes.extend(execute(read.id, 20));
     client.send_bytes(&bytes).expect("sent");
     let answers: Vec<_> = [true, true, true, true, true, false, true]
-        .map(|binary| answer(&mut client, binary))
+        .map(|binary| client.answer(binary))
         .into();
     assert_eq!(number(&answers[2]), 1062);
     for at in [0, 1, 3, 5] {
@@ -274,7 +250,7 @@ fn prepared_statements_ride_where_they_are_known() {
     let bytes: Vec<u8> = (0..50).flat_map(|n| execute(read.id, n)).collect();
     other.send_bytes(&bytes).expect("sent");
     for n in 0..50 {
-        assert_eq!(value(&answer(&mut other, true)), (n + 5).to_string());
+        assert_eq!(value(&other.answer(true)), (n + 5).to_string());
     }
     let rows = client
         .execute(&insert, &[Value::Int(77)])
@@ -313,7 +289,7 @@ fn kill_query_ends_one_statement_of_a_train() {
         .expect("sent");
     running(&stage, "INSERT INTO pipeline_kill.t SELECT 2");
     door.client().run(&format!("KILL QUERY {id}"));
-    let answers: Vec<_> = (0..3).map(|_| answer(&mut client, false)).collect();
+    let answers: Vec<_> = (0..3).map(|_| client.answer(false)).collect();
     assert!(answers[0].is_ok() && answers[2].is_ok(), "{answers:?}");
     assert_eq!(number(&answers[1]), 1317);
     // All of a killed session ends: what was sent behind the running statement does not run.
@@ -345,7 +321,7 @@ fn each_unanswered_statement_hears_of_a_lost_server() {
         .expect("sent");
     let id = running(&stage, "INSERT INTO pipeline_lost.t SELECT 20");
     stage.primary.client().run(&format!("KILL {id}"));
-    let answers: Vec<_> = (0..4).map(|_| answer(&mut client, false)).collect();
+    let answers: Vec<_> = (0..4).map(|_| client.answer(false)).collect();
     assert!(answers[0].is_ok(), "{answers:?}");
     // The killed statement may still say so itself.
     assert!(
@@ -360,7 +336,7 @@ fn each_unanswered_statement_hears_of_a_lost_server() {
     client.send_bytes(&frames(&texts)).expect("sent");
     let id = running(&stage, "INSERT INTO pipeline_lost.t SELECT 20");
     stage.primary.client().run(&format!("KILL {id}"));
-    let answers: Vec<_> = texts.iter().map(|_| answer(&mut client, false)).collect();
+    let answers: Vec<_> = texts.iter().map(|_| client.answer(false)).collect();
     assert!(answers[0].is_ok() && answers[1].is_ok(), "{answers:?}");
     assert_eq!([number(&answers[3]), number(&answers[4])], [1158, 1158]);
     assert!(client.is_closed_within(Duration::from_secs(30)));
@@ -384,7 +360,7 @@ fn a_drain_ends_after_what_was_sent_to_the_server() {
     client.send_bytes(&frames(&[slow, last])).expect("sent");
     running(&stage, "INSERT INTO pipeline_drain.t SELECT 10");
     door.drain(Duration::from_secs(30));
-    assert!(answer(&mut client, false).is_ok());
-    assert!(answer(&mut client, false).is_ok());
+    assert!(client.answer(false).is_ok());
+    assert!(client.answer(false).is_ok());
     assert!(client.is_closed_within(Duration::from_secs(30)));
 }

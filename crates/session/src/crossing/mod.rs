@@ -41,6 +41,7 @@ use crate::connections::group_connections::{GroupConnections, Held};
 use crate::execution::exec::Shape;
 use crate::per_core::Core;
 use crate::transaction::state::Transaction;
+use crate::variables::session_variables::SessionVariables;
 
 pub use enginesql::seal::Sealed;
 
@@ -132,6 +133,12 @@ impl Crossing {
         self.of_read
     }
 
+    /// It is a plain transaction of this group and of no other.
+    pub(crate) fn is_alone_on(&self, group: u32) -> bool {
+        let plain = self.own.is_none() && !(self.snapshot || self.one_writer || self.lost);
+        plain && matches!(&self.parts[..], [only] if only.group == group)
+    }
+
     /// No group but this one has changed anything.
     fn writes_only_on(&self, group: u32) -> bool {
         let mut parts = self.parts.iter();
@@ -153,6 +160,16 @@ fn work_of(shape: &Shape, serializable: bool) -> Work {
     Work {
         wrote: !harmless && shape.verb != Verb::Savepoint,
         locked: serializable || shape.facts.contains(Facts::LOCKING_READ),
+    }
+}
+
+/// A statement joins the open transaction, which is one of the current group alone.
+pub(crate) fn take_in(transaction: &mut Transaction, variables: &SessionVariables, shape: &Shape) {
+    let work = work_of(shape, branch::is_serializable(variables));
+    let parts = transaction.crossing.iter_mut().flat_map(|it| &mut it.parts);
+    for part in parts {
+        part.work.wrote |= work.wrote;
+        part.work.locked |= work.locked;
     }
 }
 

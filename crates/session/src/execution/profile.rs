@@ -12,6 +12,7 @@ use mysql_wire::reply::OkPacket;
 use mysql_wire::status::Status;
 use routing::{Level, Plan};
 
+use crate::client::Client;
 use crate::client::end::End;
 use crate::execution::statement_run::StatementRun;
 use crate::introspection::local;
@@ -122,13 +123,8 @@ impl Session {
         match words {
             [] => {}
             [word] if word.eq_ignore_ascii_case("repeat") => {
-                let ok = OkPacket {
-                    affected_rows: self.run.profile.affected_rows.max(self.run.profile.rows),
-                    last_insert_id: self.run.profile.last_insert_id,
-                    warnings: self.run.profile.warnings,
-                    ..OkPacket::new(session::status_now(&self.variables, &self.transaction))
-                };
-                return self.client.ok_with(&ok).await;
+                let status = session::status_now(&self.variables, &self.transaction);
+                return self.run.profile.repeat(&mut self.client, status).await;
             }
             _ => {
                 let text = "usage: HEDDLE PROFILE [REPEAT]";
@@ -174,6 +170,19 @@ impl Session {
             },
         )
         .await
+    }
+}
+
+impl Profile {
+    /// The last statement's OK once more.
+    pub(crate) async fn repeat(&self, client: &mut Client, status: Status) -> Result<(), End> {
+        let ok = OkPacket {
+            affected_rows: self.affected_rows.max(self.rows),
+            last_insert_id: self.last_insert_id,
+            warnings: self.warnings,
+            ..OkPacket::new(status)
+        };
+        client.ok_with(&ok).await
     }
 }
 

@@ -5,6 +5,10 @@
 //! it: it may not change how later texts are read, be followed by questions of Heddle's own, or be
 //! answered here. All others wait for the train to arrive and run alone. To a replica go reads only;
 //! should one of them turn out to write, it and those behind it run again where they belong.
+//!
+//! In a farm with shard maps a statement rides when the planner places it on the group of those in
+//! front. One that is for another group or for several, that needs a question first, or that a move
+//! of shards holds back, waits; so do BEGIN, COMMIT and savepoints, which Heddle itself carries out.
 
 use std::collections::VecDeque;
 
@@ -13,19 +17,25 @@ use farm::error;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::command::Command;
 use mysql_wire::relay::Expect;
+use mysql_wire::status::Status;
 use sqltext::{Class, Facts, Verb};
 
 use crate::client::Client;
 use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
 use crate::counters::count;
+use crate::crossing;
 use crate::execution::attempt::{self, Pipe};
 use crate::execution::exec::{Answer, Done, Job, Run, Shape};
 use crate::execution::{relayed, servers_tried};
+use crate::per_core::{Core, Handle};
+use crate::place::Where;
 use crate::prepared::prepared_packets;
 use crate::prepared::statements::PreparedStatements;
 use crate::query;
 use crate::session::Session;
-use crate::transaction::replay;
+use crate::transaction::state::Transaction;
+use crate::transaction::{replay, stint};
 use crate::variables::insert_id;
 use crate::variables::session_variables::SessionVariables;
 
@@ -58,7 +68,9 @@ pub(crate) struct Car {
 /// the transaction, as `completion_type` may have it otherwise.
 fn may_ride(shape: &Shape, replica: bool, plain_ends: bool) -> bool {
     let plain = Facts::LOCKING_READ | Facts::IMPLICIT_COMMIT | Facts::LAST_INSERT_ID;
-    if shape.hint.is_some() || shape.cache_ttl_s > 0 || !plain.contains(shape.facts) {
+    // A level of its own may want another server than those in front were sent to.
+    let asks = shape.hint.is_some() || shape.level.is_some() || shape.cache_ttl_s > 0;
+    if asks || shape.bad_hint || !plain.contains(shape.facts) {
         return false;
     }
     match (shape.class, shape.verb) {
@@ -84,10 +96,6 @@ impl Session {
         replica: bool,
     ) -> Train {
         let mut train = Train::default();
-        if self.core.shared.published.load().sharding.is_some() {
-            // Each statement has a place of its own.
-            return train;
-        }
         let text = matches!(run.job, Job::Frame(Expect::Results) | Job::Execute(_));
         let place = self.client.place();
         let leads = text && place.len() <= BYTES_MAX && !self.client.is_split();
@@ -95,13 +103,14 @@ impl Session {
         let attributes = Capabilities::QUERY_ATTRIBUTES;
         let plain =
             !query::has_attributes(&self.client) && !connection.capabilities.contains(attributes);
-        // The next one may be for another group.
-        let sharded = self.core.shared.published.load().sharding.is_some();
-        let grouped = sharded || self.transaction.crossing.is_some();
+        // The replica was chosen by what the tables of the first statement need.
+        let narrowed = replica && self.promises.narrowed.is_some();
         if !leads
-            || grouped
+            || narrowed
             || !plain
             || self.run.ruled.is_some()
+            || !may_flow(&self.core, &self.variables, &self.connections, &self.transaction)
+            || is_carried_out_here(&self.core, &self.transaction, &run.shape)
             || !rides(&self.client, &self.variables, &self.prepared, &run.shape, run.job, replica)
         {
             return train;
@@ -136,34 +145,47 @@ impl Session {
 
     /// The current command as part of a train, made ready to be sent on this connection.
     fn car(&mut self, connection: &mut Connection, replica: bool) -> Option<Car> {
-        match Command::try_from(*self.client.payload().first()?) {
+        let (shape, job) = match Command::try_from(*self.client.payload().first()?) {
             Ok(Command::Query) => {
                 let mut shape = query::query_shape(&self.core, &self.client, &self.variables);
                 if servers_tried::is_known_writer(&self.core, &shape) {
                     (shape.class, shape.writes) = (Class::Other, true);
                 }
-                let job = Job::Frame(Expect::Results);
-                let rides =
-                    rides(&self.client, &self.variables, &self.prepared, &shape, job, replica)
-                        && !self.is_ruled(&shape, job);
-                rides.then_some(Car { shape, job })
+                (shape, Job::Frame(Expect::Results))
             }
             Ok(Command::StmtExecute) => {
                 let (id, shape) = prepared_packets::executable(&self.client, &self.prepared)?;
-                let job = Job::Execute(id);
-                let rides = !servers_tried::is_known_writer(&self.core, &shape)
-                    && rides(&self.client, &self.variables, &self.prepared, &shape, job, replica)
-                    && !self.is_ruled(&shape, job)
-                    && prepared_packets::address_as_it_is(
-                        &mut self.client,
-                        &mut self.prepared,
-                        connection,
-                        id,
-                    );
-                rides.then_some(Car { shape, job })
+                if servers_tried::is_known_writer(&self.core, &shape) {
+                    return None;
+                }
+                (shape, Job::Execute(id))
             }
-            _ => None,
+            _ => return None,
+        };
+        if !rides(&self.client, &self.variables, &self.prepared, &shape, job, replica)
+            || is_carried_out_here(&self.core, &self.transaction, &shape)
+            || self.is_ruled(&shape, job)
+        {
+            return None;
         }
+        let place = self.place(&shape, job);
+        let open = self.transaction.crossing.is_some();
+        if !stays(&self.core, &self.handle, &self.connections, &place, &shape, open) {
+            return None;
+        }
+        // Last, because it changes the command.
+        if let Job::Execute(id) = job
+            && !prepared_packets::address_as_it_is(
+                &mut self.client,
+                &mut self.prepared,
+                connection,
+                id,
+            )
+        {
+            return None;
+        }
+        crossing::take_in(&mut self.transaction, &self.variables, &shape);
+        Some(Car { shape, job })
     }
 
     /// Gives the answers to those behind the current command, whose own is `answer`. Returns the
@@ -220,6 +242,54 @@ fn rides(
     let plain_ends = variables.state.variable("completion_type").is_none();
     may_ride(shape, replica, plain_ends)
         && !insert_id::assigns_insert_id(client, prepared, shape, job)
+}
+
+/// True where a statement may reach the current group without a question: outside transactions, and
+/// in a transaction that this group has for itself.
+fn may_flow(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+) -> bool {
+    match &transaction.crossing {
+        Some(crossing) => crossing.is_alone_on(crossing::seat_number(core, connections)),
+        // Without autocommit any statement may be the one that begins a transaction here.
+        None => {
+            let sharded = core.shared.published.load().sharding.is_some();
+            !sharded || variables.status.contains(Status::AUTOCOMMIT)
+        }
+    }
+}
+
+/// Where transactions may be over several groups, Heddle itself begins and ends them.
+fn is_carried_out_here(core: &Core, transaction: &Transaction, shape: &Shape) -> bool {
+    let bounds = shape.class == Class::Transaction || shape.facts.contains(Facts::IMPLICIT_COMMIT);
+    bounds && (transaction.crossing.is_some() || core.shared.published.load().sharding.is_some())
+}
+
+/// A statement that goes to `place` belongs to the current group as those in front of it do, and no move of
+/// shards keeps it from there. `open`: a transaction is, which is the reason to go on by an older map.
+fn stays(
+    core: &Core,
+    handle: &Handle,
+    connections: &GroupConnections,
+    place: &Where,
+    shape: &Shape,
+    open: bool,
+) -> bool {
+    let here = match place {
+        Where::Stay => true,
+        Where::Group(group) => group.number == crossing::seat_number(core, connections),
+        _ => false,
+    };
+    let snapshot = core.shared.published.load();
+    let Some(sharding) = &snapshot.sharding else {
+        return here;
+    };
+    // Alone it would be placed by the map of now, and wait for a move like any other.
+    let current = open || sharding.epoch == handle.entered.get();
+    here && current && !stint::is_kept_from(handle, place, shape, &snapshot)
 }
 
 /// Gives up the train behind the current command: its commands come again as if they had never

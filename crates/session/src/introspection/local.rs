@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use farm::{Access, error};
+use mysql_wire::status::Status;
 use sqltext::{Facts, Verb};
 
 use crate::authentication::login::SessionUser;
@@ -12,10 +13,11 @@ use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises;
 use crate::execution::exec::Shape;
 use crate::execution::rules;
+use crate::execution::statement_run::StatementRun;
 use crate::introspection::operator::{Answer, Reply};
 use crate::introspection::rights::{self, Right};
 use crate::per_core::Core;
-use crate::place::{Explained, estimate};
+use crate::place::{Explained, chosen, estimate};
 use crate::session::{self, Session};
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -40,6 +42,16 @@ impl Session {
             Some("explain") => self.explain(&words).await,
             Some("snapshot") => self.show_snapshot().await,
             Some("profile") => self.show_profile(&words[1..]).await,
+            Some("select") => {
+                select_shard(
+                    &self.core,
+                    &mut self.client,
+                    &mut self.run,
+                    session::status_now(&self.variables, &self.transaction),
+                    &words[1..],
+                )
+                .await
+            }
             _ => self.operate(words).await,
         }
     }
@@ -136,6 +148,27 @@ impl Session {
         )
         .await
     }
+}
+
+/// `HEDDLE SELECT SHARD 'table' 'key'` and `HEDDLE SELECT GLOBAL 'table'`: a SET of the variables that choose
+/// a shard, whose answer has the numbers of the statement before.
+async fn select_shard(
+    core: &Core,
+    client: &mut Client,
+    run: &mut StatementRun,
+    status: Status,
+    words: &[String],
+) -> Result<(), End> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let Some(chosen) = chosen::choice_of(&words) else {
+        let text = "usage: HEDDLE SELECT SHARD 'table' 'key' | HEDDLE SELECT GLOBAL 'table'";
+        return client.error(&error::COMMAND_REFUSED, &[text]).await;
+    };
+    if core.shared.published.load().sharding.is_none() {
+        return client.error(&error::SETTING_UNKNOWN, &[chosen.variable()]).await;
+    }
+    run.choose(chosen);
+    run.profile.repeat(client, status).await
 }
 
 /// What the account may ask for, as far as it matters for a command that needs so much.

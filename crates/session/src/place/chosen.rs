@@ -4,11 +4,17 @@
 //! The choice holds for statements on sharded and global tables, and for those that name no table.
 //! Writes to global tables go to all groups all the same, and a write that says itself that its row
 //! lives elsewhere is refused.
+//!
+//! Two forms are for client libraries that choose between two statements of their application.
+//! `HEDDLE SELECT SHARD 'table' 'key'` and `HEDDLE SELECT GLOBAL 'table'` answer with the numbers of the
+//! statement before. `HEDDLE SELECT ?` is prepared once and takes each choice as long data, which has no
+//! reply: it costs no trip. What is wrong with such a choice is said by the statements that it is for.
 
 use std::sync::Arc;
 
 use farm::sharding::Placed;
 use farm::{ClientError, Group, Sharding, Snapshot, error};
+use mysql_wire::statement::LongData;
 use planner::place::{Goes, Plan, Spot};
 use routing::shard::{Literal, Nowhere, locate, stored};
 use sqltext::{Class, Scan};
@@ -26,12 +32,96 @@ pub(crate) struct Chosen {
     pub shard_table: String,
     pub shard_key: Option<String>,
     pub global_table: String,
+    /// A choice came that cannot be read: no statement may run as if none had come.
+    pub unread: bool,
 }
 
 impl Chosen {
     /// Nothing is chosen.
     pub fn is_empty(&self) -> bool {
-        self.shard_key.is_none() && self.shard_table.is_empty() && self.global_table.is_empty()
+        let named = !self.shard_table.is_empty() || !self.global_table.is_empty();
+        self.shard_key.is_none() && !named && !self.unread
+    }
+
+    fn shard(table: &str, key: &str) -> Chosen {
+        Chosen {
+            shard_table: table.to_owned(),
+            shard_key: Some(key.to_owned()),
+            ..Chosen::default()
+        }
+    }
+
+    pub fn global(table: &str) -> Chosen {
+        Chosen {
+            global_table: table.to_owned(),
+            ..Chosen::default()
+        }
+    }
+
+    fn chooses(&self) -> bool {
+        self.shard_key.is_some() || !self.global_table.is_empty()
+    }
+
+    /// The variable that would be set by the choice.
+    pub(crate) fn variable(&self) -> &'static str {
+        match self.global_table.is_empty() {
+            true => "heddle_shard_key",
+            false => "heddle_global_table",
+        }
+    }
+}
+
+/// What long data for `HEDDLE SELECT ?` begins with.
+const BEGINS: &[u8] = b"HEDDLE SELECT ";
+
+/// True for `HEDDLE SELECT ?`, to be prepared.
+pub(crate) fn is_select(words: &[String]) -> bool {
+    matches!(words, [verb, mark] if verb.eq_ignore_ascii_case("select") && mark == "?")
+}
+
+/// The choice that `HEDDLE SELECT SHARD 'table' 'key'` makes, or `HEDDLE SELECT GLOBAL 'table'`, by the
+/// words behind SELECT.
+pub(crate) fn choice_of(words: &[&str]) -> Option<Chosen> {
+    match words {
+        [kind, table, key] if kind.eq_ignore_ascii_case("shard") => Some(Chosen::shard(table, key)),
+        [kind, table] if kind.eq_ignore_ascii_case("global") => Some(Chosen::global(table)),
+        _ => None,
+    }
+}
+
+/// Takes up the choice that the current COM_STMT_SEND_LONG_DATA brings: `HEDDLE SELECT SHARD`, the table
+/// and the key, or `HEDDLE SELECT GLOBAL` and the table, with a zero byte between them. `own`: it is for
+/// `HEDDLE SELECT ?`, and anything else in it is a mistake. A client may have lost that statement with its
+/// session's others, and does not hear of it; its choice is known by how it begins. False: it is long data
+/// of another kind.
+pub(crate) fn take_choice(run: &mut StatementRun, payload: &[u8], own: bool) -> bool {
+    let data = LongData::decode(payload.get(1..).unwrap_or_default()).map(|it| it.data);
+    let read = data.ok().and_then(|data| data.strip_prefix(BEGINS)).and_then(|rest| {
+        let words = std::str::from_utf8(rest).ok()?;
+        choice_of(&words.split('\0').collect::<Vec<_>>())
+    });
+    let chosen = match read {
+        Some(chosen) => chosen,
+        None if own => Chosen {
+            unread: true,
+            ..Chosen::default()
+        },
+        None => return false,
+    };
+    run.choose(chosen);
+    true
+}
+
+/// The place of a statement in a farm without shard maps, where nothing can be chosen.
+pub(super) fn without_maps(run: &StatementRun, shape: &Shape) -> Where {
+    let chosen = run.chosen.as_deref();
+    let about = !matches!(
+        shape.class,
+        Class::Transaction | Class::Set | Class::Use | Class::Local | Class::Empty
+    );
+    match chosen.filter(|it| about && (it.unread || it.chooses())) {
+        None => Where::Stay,
+        Some(chosen) => Where::Refuse(error::SETTING_UNKNOWN, chosen.variable().to_owned()),
     }
 }
 
@@ -88,6 +178,11 @@ impl StatementRun {
     /// The client has a say in where this statement goes.
     pub(super) fn has_chosen(&self, shape: &Shape) -> bool {
         shape.shard_hint || self.chosen.is_some()
+    }
+
+    /// The choice for the next statements; an empty one is none.
+    pub(crate) fn choose(&mut self, chosen: Chosen) {
+        self.chosen = (!chosen.is_empty()).then(|| Box::new(chosen));
     }
 }
 
@@ -186,6 +281,7 @@ pub(super) fn chosen_group(
         if let Some(key) = hint("shard_key") {
             chosen.shard_key = Some(key);
             chosen.global_table.clear();
+            chosen.unread = false;
         }
         if let Some(table) = hint("shard_table") {
             chosen.shard_table = table;
@@ -196,6 +292,10 @@ pub(super) fn chosen_group(
                 ..Chosen::default()
             };
         }
+    }
+    if chosen.unread {
+        let detail = "the shard that its client selected cannot be read: select it again";
+        return Some(Err((error::NOT_OVER_GROUPS, detail.to_owned())));
     }
     if !chosen.global_table.is_empty() {
         return Some(variables.global_group(&chosen.global_table, snapshot, sharding));

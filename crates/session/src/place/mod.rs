@@ -105,6 +105,7 @@ impl Session {
     pub(crate) fn place(&mut self, shape: &Shape, job: Job) -> Where {
         let snapshot = self.core.shared.published.load();
         match &snapshot.sharding {
+            None if self.run.chosen.is_some() => chosen::without_maps(&self.run, shape),
             None => Where::Stay,
             Some(sharding) => self.place_among(shape, job, &snapshot, sharding),
         }

@@ -10,6 +10,8 @@ use crate::client::end::End;
 use crate::connections::group_connections::Held;
 use crate::connections::pin::Pins;
 use crate::execution::exec::{Job, Shape};
+use crate::place::chosen;
+use crate::prepared::statements::Statement;
 use crate::prepared::{prepared_packets, statements};
 use crate::session::{self, Session};
 use crate::transaction::settle;
@@ -18,6 +20,12 @@ impl Session {
     /// COM_STMT_SEND_LONG_DATA has no reply; what fails here is said by the EXECUTE.
     pub(crate) async fn long_data(&mut self) -> Result<(), End> {
         let id = statements::named_statement(&self.client, &self.prepared);
+        let own = self.prepared.statements.get(&id).map(Statement::is_own);
+        if own.unwrap_or(true)
+            && chosen::take_choice(&mut self.run, self.client.payload(), own == Some(true))
+        {
+            return Ok(());
+        }
         let param = match self.client.payload().get(5..7) {
             Some(param) => u16::from_le_bytes([param[0], param[1]]),
             None => return Ok(()),

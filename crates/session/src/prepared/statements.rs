@@ -11,6 +11,8 @@ use backend::{Connection, ConnectionError, Prepared, SessionState, Text};
 use farm::error;
 use mysql_wire::capability::Capabilities;
 use mysql_wire::packet::{self};
+use mysql_wire::reply::EofPacket;
+use mysql_wire::result::{Column, ColumnKind};
 use mysql_wire::statement::{BulkExecute, Execute, LAST_PREPARED, PARAMETERS_COUNTED, PrepareOk};
 use mysql_wire::status::Status;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -24,7 +26,7 @@ use crate::counters::count;
 use crate::execution::exec::{Job, Shape};
 use crate::introspection::{listing, processlist};
 use crate::per_core::{Core, Handle};
-use crate::place::Texts;
+use crate::place::{Texts, chosen};
 use crate::prepared::prepared_bytes::{Portion, PreparedBytes};
 use crate::prepared::prepared_packets;
 use crate::query;
@@ -63,6 +65,41 @@ pub(crate) struct Statement {
     pub(crate) starved: bool,
     /// What it takes of the session's bytes.
     pub(crate) _portion: Portion,
+}
+
+impl Statement {
+    /// One that has not been executed yet.
+    fn new(
+        key: Prepared,
+        asked: Option<Rc<Text>>,
+        state: Rc<SessionState>,
+        shape: Shape,
+        reply: &PrepareOk,
+        portion: Portion,
+    ) -> Statement {
+        Statement {
+            key,
+            asked,
+            state,
+            shape,
+            params: reply.params,
+            cuts_digits: reply.cuts_digits,
+            types: Vec::new(),
+            types_hash: 0,
+            slots: Default::default(),
+            cursor: false,
+            long_data: false,
+            broken: false,
+            astray: false,
+            starved: false,
+            _portion: portion,
+        }
+    }
+
+    /// No server knows it: it is there to take what the client selects.
+    pub(crate) fn is_own(&self) -> bool {
+        self.shape.class == Class::Local
+    }
 }
 
 /// The prepared statements of one session.
@@ -114,9 +151,17 @@ impl Session {
                 shape.class
             };
         }
-        if own_variables::names_own(&self.client, &shape) {
-            // Clients that hear this send the text as it is.
-            return self.client.error(&error::NOT_PREPARABLE, &[]).await;
+        if own_variables::names_own(&self.client, &shape) || shape.class == Class::Local {
+            let words = sqltext::heddle_words(text.bytes(), &self.variables.mode);
+            return match chosen::is_select(&words) {
+                true => {
+                    let (core, client, prepared) =
+                        (&self.core, &mut self.client, &mut self.prepared);
+                    prepare_select(core, client, &self.variables, prepared, text, shape).await
+                }
+                // Clients that hear this send the text as it is.
+                false => self.client.error(&error::NOT_PREPARABLE, &[]).await,
+            };
         }
         let ruled = match self.core.shared.rules.is_empty() {
             true => Ok((text, None)),
@@ -145,23 +190,7 @@ impl Session {
         self.run.ruled = None;
         done?;
         if let Some((_, Some(reply))) = self.prepared.preparing.take() {
-            let statement = Statement {
-                key,
-                asked,
-                state,
-                shape,
-                params: reply.params,
-                cuts_digits: reply.cuts_digits,
-                types: Vec::new(),
-                types_hash: 0,
-                slots: Default::default(),
-                cursor: false,
-                long_data: false,
-                broken: false,
-                astray: false,
-                starved: false,
-                _portion: portion,
-            };
+            let statement = Statement::new(key, asked, state, shape, &reply, portion);
             self.prepared.keys.insert(statement.key.clone());
             self.prepared.statements.insert(id, statement);
         }
@@ -189,6 +218,9 @@ impl Session {
         }
         if std::mem::take(&mut statement.broken) {
             return self.client.error(&error::SESSION_LOST_PIN, &["long data"]).await;
+        }
+        if statement.is_own() {
+            return self.client.error(&error::NOT_PREPARABLE, &[]).await;
         }
         let body = &self.client.payload()[1..];
         let Ok(execute) = Execute::decode(body, statement.params, named) else {
@@ -252,6 +284,9 @@ impl Session {
             return unknown_statement(&mut self.client, &self.variables, id, "mysqld_stmt_execute")
                 .await;
         };
+        if statement.is_own() {
+            return self.client.error(&error::NOT_PREPARABLE, &[]).await;
+        }
         let body = &self.client.payload()[1..];
         let Ok(bulk) = BulkExecute::decode(body, statement.params) else {
             let details = "parameters that do not fit the statement";
@@ -336,6 +371,50 @@ impl PreparedStatements {
             self.ties.set(self.ties.get() || cursor);
         }
     }
+}
+
+/// Prepares `HEDDLE SELECT ?`, of which no server hears.
+async fn prepare_select(
+    core: &Core,
+    client: &mut Client,
+    variables: &SessionVariables,
+    prepared: &mut PreparedStatements,
+    text: Rc<Text>,
+    shape: Shape,
+) -> Result<(), End> {
+    if core.shared.published.load().sharding.is_none() {
+        return client.error(&error::SETTING_UNKNOWN, &["heddle_shard_key"]).await;
+    }
+    let bytes_max = core.settings().statements_bytes_max;
+    let portion = match prepared.bytes.take([text.bytes(), b""], bytes_max) {
+        Ok(portion) => portion,
+        Err(error) => return client.error(&error, &[]).await,
+    };
+    let id = prepared.next_statement_id();
+    let reply = PrepareOk {
+        statement_id: id,
+        columns: 0,
+        params: 1,
+        warnings: 0,
+        cuts_digits: false,
+    };
+    let key = statement_key(variables, prepared, text);
+    prepared.keys.insert(key.clone());
+    let statement = Statement::new(key, None, variables.state.clone(), shape, &reply, portion);
+    prepared.statements.insert(id, statement);
+    let (mut out, caps) = (Vec::with_capacity(64), client.capabilities);
+    let sequence = &mut client.sequence;
+    packet::write_with(&mut out, sequence, |out| reply.encode(out));
+    let mark = Column::new("?", ColumnKind::VarString);
+    packet::write_with(&mut out, sequence, |out| mark.encode(out, caps));
+    if !caps.contains(Capabilities::DEPRECATE_EOF) {
+        let end = EofPacket {
+            warnings: 0,
+            status: variables.status,
+        };
+        packet::write_with(&mut out, sequence, |out| end.encode(out));
+    }
+    client.say(out).await
 }
 
 /// The text of a PREPARE with the id that the client knows, where it asks for its connection's.

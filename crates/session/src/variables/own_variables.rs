@@ -128,7 +128,8 @@ impl Session {
                 return refuse_change(&mut self.client, Refused::Token(reason)).await;
             }
         }
-        let mut chosen = self.run.chosen.take().unwrap_or_default();
+        let mut chosen = self.run.chosen.as_deref().cloned().unwrap_or_default();
+        chosen.unread &= !changes.iter().any(|change| change.chooses().is_some());
         let promises = &mut self.promises;
         for change in changes {
             match change {
@@ -141,10 +142,7 @@ impl Session {
                     chosen.global_table.clear();
                 }
                 Change::GlobalTable(name) => {
-                    *chosen = Chosen {
-                        global_table: name,
-                        ..Chosen::default()
-                    };
+                    chosen = Chosen::global(&name);
                 }
                 Change::Level(level) => {
                     promises.level = level;
@@ -170,7 +168,7 @@ impl Session {
                 Change::Token(Some(_)) => {}
             }
         }
-        self.run.chosen = (!chosen.is_empty()).then_some(chosen);
+        self.run.choose(chosen);
         follow_defaults(&self.core, &self.user, &mut self.promises);
         self.client.ok(session::status_now(&self.variables, &self.transaction)).await
     }
@@ -274,6 +272,8 @@ fn read_changes(
         let value = match sqltext::literal(text, item.value, &variables.mode) {
             Some(Literal::Text(inner)) => Value::Text(String::from_utf8_lossy(inner).into_owned()),
             _ if word.eq_ignore_ascii_case("default") => Value::Default,
+            // In quotes it is a key like any other.
+            _ if name == "heddle_shard_key" && word.eq_ignore_ascii_case("null") => Value::Default,
             _ => Value::Text(word),
         };
         change_of(name, value)
@@ -334,8 +334,7 @@ fn change_of(name: String, value: Value) -> Result<Change, Refused> {
         ("heddle_shard_table", Value::Text(text)) => Ok(Change::ShardTable(text)),
         ("heddle_shard_key", Value::Default) => Ok(Change::ShardKey(None)),
         ("heddle_shard_key", Value::Text(text)) => {
-            let none = text.is_empty() || text.eq_ignore_ascii_case("null");
-            Ok(Change::ShardKey((!none).then_some(text)))
+            Ok(Change::ShardKey((!text.is_empty()).then_some(text)))
         }
         ("heddle_global_table", Value::Default) => Ok(Change::GlobalTable(String::new())),
         ("heddle_global_table", Value::Text(text)) => Ok(Change::GlobalTable(text)),

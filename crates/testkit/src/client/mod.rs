@@ -10,6 +10,7 @@ mod statement;
 mod stream;
 
 pub use connect::Login;
+pub use raw::frames;
 pub use reply::{Column, Done, Reply, Rows};
 pub use statement::{Statement, Value};
 pub use stream::any_certificate;

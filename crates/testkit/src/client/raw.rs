@@ -7,9 +7,37 @@ use std::time::Duration;
 use mysql_wire::command::Command;
 use mysql_wire::packet::{self, Header};
 
-use super::{Client, Failure};
+use super::{Client, Failure, Reply};
+
+/// The frames of these texts, one after the other.
+pub fn frames(texts: &[&str]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for text in texts {
+        packet::write_with(&mut bytes, &mut 0, |payload| {
+            payload.push(Command::Query as u8);
+            payload.extend_from_slice(text.as_bytes());
+        });
+    }
+    bytes
+}
 
 impl Client {
+    /// Sends these texts all at once and reads as many answers.
+    ///
+    /// # Panics
+    /// When they cannot be sent.
+    #[track_caller]
+    pub fn pipelined(&mut self, texts: &[&str]) -> Vec<Result<Vec<Reply>, Failure>> {
+        self.send_bytes(&frames(texts)).expect("sent");
+        texts.iter().map(|_| self.answer(false)).collect()
+    }
+
+    /// The answer to a command that was sent before.
+    pub fn answer(&mut self, binary: bool) -> Result<Vec<Reply>, Failure> {
+        self.sequence = 1;
+        self.read_results(binary)
+    }
+
     /// Starts a new exchange: sequence 0, the command byte, the payload.
     pub fn send_command(&mut self, command: Command, payload: &[u8]) -> Result<(), Failure> {
         self.sequence = 0;
