@@ -41,6 +41,7 @@ pub mod seal;
 pub mod sequence;
 pub mod tables;
 pub mod term;
+pub mod topology;
 mod torn;
 mod tunnel;
 mod version;

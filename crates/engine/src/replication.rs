@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::exchange;
 use crate::link::{Link, Login, text_at};
 use crate::probe::{Replica, Thread, replica};
+use crate::topology;
 use crate::words::{change_primary, words};
 
 /// «As long as it takes»: 49 days, the most that the servers' 32 bits of milliseconds hold.
@@ -106,7 +107,7 @@ pub async fn make_replica(link: &mut Link, primary: &Login, timeout_ms: u64) -> 
         && follows(now, primary)
         && (now.io, now.sql) == (Thread::Running, Thread::Running)
     {
-        return Ok(());
+        return acknowledge_now(link, timeout_ms).await;
     }
     if before.is_some() {
         // What the relay log still holds is fetched again from the primary, which is alive.
@@ -124,6 +125,19 @@ pub async fn make_replica(link: &mut Link, primary: &Login, timeout_ms: u64) -> 
     let sql = change_primary(link.version(), primary);
     link.run("follow a primary", &sql, timeout_ms).await?;
     link.run("start replicating", words.start, timeout_ms)
+        .await?;
+    wait_replicating(link, timeout_ms).await
+}
+
+/// Has a receiver that began before semi-sync was switched on begin anew: until then it acknowledges nothing,
+/// and a primary that waits for it waits for ever. The applier runs on, so no relay log is lost.
+async fn acknowledge_now(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    if topology::acknowledges(link, timeout_ms).await? != Some(false) {
+        return Ok(());
+    }
+    let words = words(link.version());
+    let sql = format!("{}; {}", words.stop_io, words.start);
+    link.run("acknowledge what it receives", &sql, timeout_ms)
         .await?;
     wait_replicating(link, timeout_ms).await
 }
@@ -212,7 +226,8 @@ pub(crate) async fn semi_sync_side(
     Ok(name.map(|name| if name.contains(new) { new } else { old }))
 }
 
-fn follows(now: &Replica, primary: &Login) -> bool {
+/// True when a server follows this primary by GTID already.
+pub fn follows(now: &Replica, primary: &Login) -> bool {
     now.by_gtid && now.primary_host == primary.host && now.primary_port == primary.port
 }
 

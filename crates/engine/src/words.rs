@@ -21,6 +21,8 @@ pub(crate) struct Words {
     pub(crate) start: &'static str,
     /// 15.4.2.3 RESET REPLICA.
     pub(crate) reset: &'static str,
+    /// 15.7.7.34 SHOW REPLICAS: who is registered as following this server.
+    pub(crate) show_followers: &'static str,
     /// 15.7.7.1 SHOW BINARY LOG STATUS.
     pub(crate) show_log: &'static str,
     /// Empties the log and forgets all GTIDs: 15.4.1.2 RESET BINARY LOGS AND GTIDS.
@@ -45,6 +47,7 @@ const MYSQL_OLD: Words = Words {
     stop_io: "STOP SLAVE IO_THREAD",
     start: "START SLAVE",
     reset: "RESET SLAVE ALL",
+    show_followers: "SHOW SLAVE HOSTS",
     show_log: "SHOW MASTER STATUS",
     reset_log: "RESET MASTER",
 };
@@ -55,6 +58,7 @@ const MYSQL_8_0_23: Words = Words {
     stop_io: "STOP REPLICA IO_THREAD",
     start: "START REPLICA",
     reset: "RESET REPLICA ALL",
+    show_followers: "SHOW REPLICAS",
     ..MYSQL_OLD
 };
 
