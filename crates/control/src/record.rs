@@ -389,24 +389,37 @@ impl Records {
     /// Adds a server under a new id, unless its group changed since. The group's key is written too,
     /// so that a router that removes the group at the same time is refused.
     pub(crate) fn add_server(&self, server: &ServerRecord) -> (u32, Transaction) {
-        let id = self.counter.as_ref().map_or(0, |counter| counter.value) + 1;
-        let guarded = match &self.counter {
-            None => Transaction::new().when_absent(COUNTER),
-            Some(counter) => Transaction::new().when_revision(COUNTER, counter.revision),
-        };
         let group = self
             .groups
             .get(&server.group)
             .map(|kept| kept.value.clone());
-        let transaction = self
-            .unless_group_changed(guarded, &server.group)
+        let guarded = self
+            .unless_group_changed(Transaction::new(), &server.group)
             .put(
                 &format!("{GROUP}{}", server.group),
                 &json(&group.unwrap_or_default()),
-            )
-            .put(COUNTER, &json(&id))
-            .put(&server_key(id), &json(server));
-        (id, transaction)
+            );
+        self.add_servers(guarded, std::slice::from_ref(server))
+    }
+
+    /// Adds servers as a part of a change that sees to their group. Gives the first one's id; the others'
+    /// follow it.
+    pub(crate) fn add_servers(
+        &self,
+        transaction: Transaction,
+        servers: &[ServerRecord],
+    ) -> (u32, Transaction) {
+        let last = self.counter.as_ref().map_or(0, |counter| counter.value);
+        let mut transaction = match &self.counter {
+            None => transaction.when_absent(COUNTER),
+            Some(counter) => transaction.when_revision(COUNTER, counter.revision),
+        };
+        let mut id = last;
+        for server in servers {
+            id += 1;
+            transaction = transaction.put(&server_key(id), &json(server));
+        }
+        (last + 1, transaction.put(COUNTER, &json(&id)))
     }
 
     /// Replaces a server's record; several can go into one transaction.

@@ -40,6 +40,7 @@ mod retirement;
 pub mod sequence;
 pub mod tables;
 pub mod term;
+pub mod topology;
 mod torn;
 mod tunnel;
 pub mod watch;

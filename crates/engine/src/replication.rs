@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::exchange;
 use crate::link::{Link, Login, text_at};
 use crate::probe::{Replica, Thread, replica};
+use crate::topology;
 
 /// «As long as it takes»: 49 days, the most that the servers' 32 bits of milliseconds hold.
 pub const ACK_WAIT_FOREVER_MS: u64 = u32::MAX as u64;
@@ -102,7 +103,7 @@ pub async fn make_replica(link: &mut Link, primary: &Login, timeout_ms: u64) -> 
         && follows(now, primary)
         && (now.io, now.sql) == (Thread::Running, Thread::Running)
     {
-        return Ok(());
+        return acknowledge_now(link, timeout_ms).await;
     }
     if before.is_some() {
         // What the relay log still holds is fetched again from the primary, which is alive.
@@ -121,6 +122,22 @@ pub async fn make_replica(link: &mut Link, primary: &Login, timeout_ms: u64) -> 
     let sql = words::change_primary(link.version(), primary.as_source());
     link.run("follow a primary", &sql, timeout_ms).await?;
     exchange::start(link, timeout_ms).await?;
+    wait_replicating(link, timeout_ms).await
+}
+
+/// Has a receiver that began before semi-sync was switched on begin anew: until then it acknowledges nothing,
+/// and a primary that waits for it waits for ever. The applier runs on, so no relay log is lost.
+async fn acknowledge_now(link: &mut Link, timeout_ms: u64) -> Result<(), Error> {
+    if topology::acknowledges(link, timeout_ms).await? != Some(false) {
+        return Ok(());
+    }
+    let (stop, start) = (
+        words::STOP_RECEIVER.of(link.version()),
+        words::START.of(link.version()),
+    );
+    let sql = format!("{stop}; {start}");
+    link.run("acknowledge what it receives", &sql, timeout_ms)
+        .await?;
     wait_replicating(link, timeout_ms).await
 }
 
@@ -208,7 +225,8 @@ pub(crate) async fn semi_sync_side(
     Ok(name.map(|name| if name.contains(new) { new } else { old }))
 }
 
-fn follows(now: &Replica, primary: &Login) -> bool {
+/// True when a server follows this primary by GTID already.
+pub fn follows(now: &Replica, primary: &Login) -> bool {
     now.by_gtid && now.primary_host == primary.host && now.primary_port == primary.port
 }
 

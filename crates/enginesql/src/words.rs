@@ -67,6 +67,10 @@ words! {
         mariadb [(0, "SHOW SLAVE STATUS")] in "SHOW REPLICA STATUS",
         mysql [(0, "SHOW SLAVE STATUS"), (80_023, "SHOW REPLICA STATUS")]
             in "15.7.7.36 SHOW REPLICA STATUS";
+    /// Who is registered as following this server.
+    SHOW_FOLLOWERS:
+        mariadb [(0, "SHOW SLAVE HOSTS")] in "SHOW REPLICA HOSTS",
+        mysql [(0, "SHOW SLAVE HOSTS"), (80_023, "SHOW REPLICAS")] in "15.7.7.34 SHOW REPLICAS";
     STOP:
         mariadb [(0, "STOP SLAVE")] in "STOP REPLICA",
         mysql [(0, "STOP SLAVE"), (80_023, "STOP REPLICA")] in "15.4.2.5 STOP REPLICA";

@@ -160,6 +160,7 @@ impl Commands {
             Verb::GroupEvents => self.inspect.group_events(args),
             Verb::GroupLookupServers => self.inspect.group_lookup_servers(args),
             Verb::GroupLookupGroups => self.inspect.group_lookup_groups(args),
+            Verb::GroupImportTopology => self.groups.group_import_topology(args).await,
             Verb::ServerSetStatus => self.servers.server_set_status(args).await,
             Verb::ServerSetMode => self.servers.server_set_mode(args).await,
             Verb::ServerSetWeight => self.servers.server_set_weight(args).await,

@@ -12,17 +12,22 @@ use crate::identity;
 use crate::links::Links;
 use crate::provision::Provision;
 use crate::provision::admission::{Admitted, Newcomer, no_group, parse_address};
+use crate::provision::import::{Import, Setup, free_name};
 use crate::provision::jobs::Aim;
 use crate::record::{GroupRecord, Kept, Records};
 
 /// Longest name of a group; it is part of keys, metrics and error texts.
 const GROUP_NAME_BYTES_MAX: usize = 64;
 
+/// So many servers one import asks, one after the other.
+const IMPORTED_MAX: usize = 64;
+
 /// The commands that change groups.
 pub(crate) struct GroupCommands {
     context: Arc<Context>,
     links: Arc<Links>,
     provision: Arc<Provision>,
+    import: Import,
 }
 
 impl GroupCommands {
@@ -30,8 +35,10 @@ impl GroupCommands {
         context: &Arc<Context>,
         links: &Arc<Links>,
         provision: &Arc<Provision>,
+        import: Import,
     ) -> GroupCommands {
         GroupCommands {
+            import,
             context: Arc::clone(context),
             links: Arc::clone(links),
             provision: Arc::clone(provision),
@@ -179,6 +186,45 @@ impl GroupCommands {
         Ok(Table::procedure(job.uuid.clone(), uuid.into()))
     }
 
+    /// Logs in at the addresses that the caller named, and nowhere else.
+    pub(crate) async fn group_import_topology(
+        &self,
+        args: &Arguments,
+    ) -> Result<Table, CommandError> {
+        let mut addresses = vec![parse_address(args.text("address"))?];
+        for other in list(args, "servers") {
+            let address = parse_address(other)?;
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        if addresses.len() > IMPORTED_MAX {
+            let what = format!("at most {IMPORTED_MAX} addresses");
+            return Err(args.bad("servers", &addresses.len().to_string(), &what));
+        }
+        let number = |text: &str| {
+            let number = text.parse::<u64>();
+            number.map_err(|_| args.bad("without", text, "a comma list of server_ids"))
+        };
+        let without = list(args, "without")
+            .map(number)
+            .collect::<Result<_, _>>()?;
+        let group = match args.get("group_id") {
+            Some(name) => name.to_owned(),
+            None => free_name(&self.context.state().records),
+        };
+        check_group_name(args, &group)?;
+        let setup = Setup {
+            group,
+            addresses,
+            without,
+            apply: args.switch("apply")?,
+            timeout_ms: args.timeout_ms(self.context.settings().step_timeout_ms)?,
+            author: args.author(),
+        };
+        self.import.import(&setup).await
+    }
+
     /// The primary can only leave as the last server: a group without one takes no writes.
     pub(crate) async fn group_remove(&self, args: &Arguments) -> Result<Table, CommandError> {
         let name = args.text("group_id");
@@ -208,6 +254,12 @@ impl GroupCommands {
         }
         done(Value::Bool(true))
     }
+}
+
+/// The words of a comma list.
+fn list<'a>(args: &'a Arguments, name: &str) -> impl Iterator<Item = &'a str> {
+    let words = args.get(name).unwrap_or_default().split(',');
+    words.map(str::trim).filter(|word| !word.is_empty())
 }
 
 /// The answer of a procedure that ended well.

@@ -114,6 +114,14 @@ commands! {
          optional("name", "a short name for people; default: the address"),
          SYNCHRONOUS, METHOD]
         "Adds a server: the first becomes the primary, others replicate from it; an empty one that cannot catch up is filled first.";
+    "group" "import_topology" GroupImportTopology Leader Admin true
+        [required("address", "HOST:PORT of a server of the setup, where Heddle logs in"),
+         optional("group_id", "name of the group; default: the first of g1, g2, … that is free"),
+         optional("servers", "comma list of HOST:PORT: the other servers, where Heddle may log in, too"),
+         optional("without", "comma list of server_ids: replicas that stay outside"),
+         switch("apply", "true: make it a group; else only show what would be done"),
+         optional("timeout", "seconds to wait for each server")]
+        "Shows what a running replication setup is and lacks; with --apply it becomes a group as it is.";
     "group" "remove" GroupRemove Leader Admin true
         [GROUP, SERVER]
         "Takes a replica out of its group and stops its replication.";

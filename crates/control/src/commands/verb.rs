@@ -29,6 +29,7 @@ pub(crate) enum Verb {
     GroupEvents,
     GroupLookupServers,
     GroupLookupGroups,
+    GroupImportTopology,
     ServerSetStatus,
     ServerSetMode,
     ServerSetWeight,

@@ -97,15 +97,17 @@ impl Links {
 
     /// How a replica logs in to its primary.
     pub(crate) fn replica_login(&self, primary: &ServerRecord) -> Login {
+        self.as_replica(self.login_at(primary.host.clone(), primary.port, Known::Nothing))
+    }
+
+    /// The same login by the replicas' account.
+    pub(crate) fn as_replica(&self, login: Login) -> Login {
         let settings = self.context.settings();
         let credentials = &settings.credentials;
         Login {
-            host: primary.host.clone(),
-            port: primary.port,
             user: credentials.replication_user.clone(),
             password: credentials.replication_password.clone(),
-            tls: credentials.tls.clone(),
-            known: Known::Nothing,
+            ..login
         }
     }
 

@@ -252,7 +252,8 @@ fn told(found: &Lacking) -> String {
     }
 }
 
-fn essential() -> Vec<Feature> {
+/// The features without which no farm can be.
+pub(crate) fn essential() -> Vec<Feature> {
     let all = Feature::ALL.into_iter();
     all.filter(|feature| feature.is_essential()).collect()
 }

@@ -261,14 +261,9 @@ async fn settings_of(
     newcomer: &Newcomer,
     seen: &Observation,
 ) -> Result<Vec<String>, CommandError> {
-    let missing = requirements::missing(link, newcomer.timeout_ms).await?;
-    // Advice on what a server has no variable for (init_rpl_role on some versions) is a guess.
-    let (essential, advised): (Vec<_>, Vec<_>) = missing
-        .iter()
-        .filter(|missing| missing.requirement.essential || missing.found.is_some())
-        .partition(|missing| missing.requirement.essential);
-    let cures = |missing: &[&Missing]| -> Vec<String> {
-        let cure = |it: &&Missing| format!("{} ({})", it.cure(), it.requirement.reason);
+    let (essential, advised) = settings_missing(link, newcomer.timeout_ms).await?;
+    let cures = |missing: &[Missing]| -> Vec<String> {
+        let cure = |it: &Missing| format!("{} ({})", it.cure(), it.requirement.reason);
         missing.iter().map(cure).collect()
     };
     if !essential.is_empty() {
@@ -282,13 +277,26 @@ async fn settings_of(
     advice.extend(requirements::unordered_tables(link, newcomer.timeout_ms).await?);
     if !seen.read_only {
         // Nobody can ask for it later: a promotion changes it.
-        advice.push(
-            "set read_only = ON in its configuration (a server that starts must not take writes \
-             before it is told to)"
-                .to_owned(),
-        );
+        advice.push(START_READ_ONLY.to_owned());
     }
     Ok(advice)
+}
+
+/// What to say of a server that takes writes when it starts.
+pub(crate) const START_READ_ONLY: &str = "set read_only = ON in its configuration (a server that starts must \
+                                          not take writes before it is told to)";
+
+/// The settings that a server lacks: those that a farm cannot do without, and those that make it weaker.
+pub(crate) async fn settings_missing(
+    link: &mut Link,
+    timeout_ms: u64,
+) -> Result<(Vec<Missing>, Vec<Missing>), engine::Error> {
+    let missing = requirements::missing(link, timeout_ms).await?;
+    // Advice on what a server has no variable for (init_rpl_role on some versions) is a guess.
+    Ok(missing
+        .into_iter()
+        .filter(|missing| missing.requirement.essential || missing.found.is_some())
+        .partition(|missing| missing.requirement.essential))
 }
 
 pub(crate) fn record(

@@ -1,6 +1,6 @@
 //! Whether a server's data fit the primary that it should follow, and its first steps behind it.
 
-use engine::{Divergence, Link};
+use engine::{Divergence, Link, Login};
 use farm::Position;
 
 use crate::commands::CommandError;
@@ -46,27 +46,38 @@ impl Provision {
                 primary.group
             )));
         }
-        let mine = Holdings::of(link, timeout_ms).await?;
-        let leaders = Holdings::of(&mut leader, timeout_ms).await?;
-        let mut divergence = engine::divergence(link, &mut leader, timeout_ms).await?;
-        if divergence.count == 0 {
-            let login = self.links.login(primary);
-            divergence.out_of_reach = engine::is_out_of_reach(link, &login, timeout_ms).await?;
-        }
-        let refused = |what: String| {
-            CommandError::Refused(format!(
-                "server {} cannot follow {}: {what}",
-                link.address(),
-                primary.address()
-            ))
-        };
-        let fit = fit(&mine, &leaders, &divergence, &primary.group, link.address());
-        if let Some(why) = fit.map_err(refused)? {
-            return Ok(Some(why));
+        let login = self.links.login(primary);
+        let fits = fits(link, &mut leader, &login, &primary.group, timeout_ms).await?;
+        if fits.is_some() {
+            return Ok(fits);
         }
         engine::make_replica(link, &self.links.replica_login(primary), timeout_ms).await?;
         Ok(None)
     }
+}
+
+/// Whether a server's data are those of the primary to be, up to some point from which it can go on. Gives
+/// the reason when it has to be filled first; changes nothing.
+pub(crate) async fn fits(
+    link: &mut Link,
+    leader: &mut Link,
+    login: &Login,
+    group: &str,
+    timeout_ms: u64,
+) -> Result<Option<String>, CommandError> {
+    let mine = Holdings::of(link, timeout_ms).await?;
+    let leaders = Holdings::of(leader, timeout_ms).await?;
+    let mut divergence = engine::divergence(link, leader, timeout_ms).await?;
+    if divergence.count == 0 {
+        divergence.out_of_reach = engine::is_out_of_reach(link, login, timeout_ms).await?;
+    }
+    fit(&mine, &leaders, &divergence, group, link.address()).map_err(|what| {
+        CommandError::Refused(format!(
+            "server {} cannot follow {}: {what}",
+            link.address(),
+            leader.address()
+        ))
+    })
 }
 
 /// What a server holds, as far as it matters for joining.

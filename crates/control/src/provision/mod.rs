@@ -11,6 +11,7 @@ pub(crate) mod admission;
 pub mod backup;
 pub(crate) mod cloning;
 pub(crate) mod filling;
+pub(crate) mod import;
 pub(crate) mod jobs;
 pub(crate) mod joining;
 pub(crate) mod nodes;

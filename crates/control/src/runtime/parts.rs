@@ -32,6 +32,7 @@ use crate::peers::PeerRouters;
 use crate::peers::permits::PermitShares;
 use crate::provision::Provision;
 use crate::provision::Rejoin;
+use crate::provision::import::Import;
 use crate::provision::jobs::Jobs;
 use crate::reshard::Resharding;
 use crate::row_cache_feed::RowCacheFeed;
@@ -147,7 +148,19 @@ impl Parts {
         let crossings = commander.crossings();
         let config = Arc::new(ConfigCommands::new(context, &self.links));
         let dumps = Arc::new(DumpCommands::new(context));
-        let groups = Arc::new(GroupCommands::new(context, &self.links, &self.provision));
+        let import = Import::new(
+            context,
+            &self.links,
+            &self.accounts,
+            &self.probes,
+            &self.provision,
+        );
+        let groups = Arc::new(GroupCommands::new(
+            context,
+            &self.links,
+            &self.provision,
+            import,
+        ));
         let inspect = Arc::new(InspectCommands::new(
             context,
             &self.background,

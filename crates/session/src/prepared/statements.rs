@@ -20,6 +20,7 @@ use sqltext::{Class, Dialect, Facts, Slot, Verb};
 
 use crate::client::Client;
 use crate::client::end::End;
+use crate::client::sink::ReplySink;
 use crate::consistency::marks;
 use crate::consistency::promises::Promises;
 use crate::counters::count;
