@@ -31,6 +31,7 @@ use crate::consistency::promises;
 use crate::per_core::Core;
 use crate::place::{Heard, executed, heard, packets};
 use crate::session::Session;
+use crate::session::note_hold;
 
 /// The account by which Heddle itself uses the servers.
 #[derive(Clone)]
@@ -221,7 +222,13 @@ impl Lane {
         if done.is_ok() && session.transaction.crossing.is_some() {
             Box::pin(session.after_command()).await;
         }
-        session.note_hold();
+        note_hold(
+            &session.core,
+            &session.handle,
+            &session.variables,
+            &session.connections,
+            &session.transaction,
+        );
         session.handle.lane_runs.set(Some(false));
         let heard = session.client.end_heard(idle);
         if session.handle.killed.get() && heard.bytes().is_empty() && done.is_ok() {

@@ -259,7 +259,13 @@ impl Session {
                 return killed(&self.core, &self.handle, &mut self.client, false).await;
             }
             self.handle.active_s.set(self.core.now_s.get());
-            self.note_hold();
+            note_hold(
+                &self.core,
+                &self.handle,
+                &self.variables,
+                &self.connections,
+                &self.transaction,
+            );
             self.handle.waits_for_client.set(true);
             let read = self.client.read(0).await;
             self.handle.waits_for_client.set(false);
@@ -289,24 +295,6 @@ impl Session {
             if self.transaction.crossing.is_some() {
                 Box::pin(self.after_command()).await;
             }
-        }
-    }
-
-    /// Notes for others whether the session keeps a connection, and why.
-    pub(crate) fn note_hold(&self) {
-        stint::end_stint(&self.handle, &self.variables, &self.connections, &self.transaction);
-        let hold = self.connections.current.held.as_ref().map(|held| {
-            let connection = held.lease.connection();
-            Hold {
-                server: connection.server,
-                thread_id: connection.thread_id,
-                pins: held.pins,
-                transaction: held.pins.is_empty()
-                    || self.variables.status.contains(Status::IN_TRANS),
-            }
-        });
-        if self.handle.holds.replace(hold).is_none() && hold.is_some() {
-            self.handle.held_since_s.set(self.core.now_s.get());
         }
     }
 
@@ -350,6 +338,29 @@ impl Session {
             Ok(Command::Shutdown) => Box::pin(self.refuse_shutdown()).await,
             _ => self.client.error(&error::UNKNOWN_COMMAND, &[]).await,
         }
+    }
+}
+
+/// Notes for others whether the session keeps a connection, and why.
+pub(crate) fn note_hold(
+    core: &Core,
+    handle: &Handle,
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+) {
+    stint::end_stint(handle, variables, connections, transaction);
+    let hold = connections.current.held.as_ref().map(|held| {
+        let connection = held.lease.connection();
+        Hold {
+            server: connection.server,
+            thread_id: connection.thread_id,
+            pins: held.pins,
+            transaction: held.pins.is_empty() || variables.status.contains(Status::IN_TRANS),
+        }
+    });
+    if handle.holds.replace(hold).is_none() && hold.is_some() {
+        handle.held_since_s.set(core.now_s.get());
     }
 }
 

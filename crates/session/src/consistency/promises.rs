@@ -228,45 +228,49 @@ impl Session {
         doubt
     }
 
-    /// Before a read: asks the primary how far it is, where the session may have written more than
-    /// it was told. Without an answer the session's reads stay on the primary.
-    pub(crate) async fn prove_writes(&mut self) {
-        let taken = self
-            .core
-            .take_from_primary(
-                self.connections.current.group,
-                &self.user.identity.pass,
-                &self.variables.state,
-                false,
-            )
-            .await;
-        let Ok(mut lease) = taken else { return };
-        let connection = lease.connection_mut();
-        let writable = !connection.is_guarded();
-        let Some(position) = executed(connection).await else {
-            return;
-        };
-        lease.release();
-        if writable {
-            client_level::prove_to_client(
-                &self.core,
-                &self.connections,
-                &self.transaction,
-                &position,
-            );
-            require(&self.core, &mut self.connections, position);
-            self.connections.current.seen.unproved = false;
-        }
-    }
-
     /// Asks what lets a replica, or another one, serve this read.
     pub(crate) async fn ask_before_read(&mut self, shape: &Shape) {
         match may_prove(&self.connections, &self.promises, shape) {
-            true => self.prove_writes().await,
+            true => {
+                prove_writes(
+                    &self.core,
+                    &self.user,
+                    &self.variables,
+                    &mut self.connections,
+                    &mut self.transaction,
+                )
+                .await
+            }
             false => {
                 ask_to_move(&self.core, &self.user, &self.variables, &mut self.connections).await
             }
         }
+    }
+}
+
+/// Before a read: asks the primary how far it is, where the session may have written more than
+/// it was told. Without an answer the session's reads stay on the primary.
+pub(crate) async fn prove_writes(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+) {
+    let taken = core
+        .take_from_primary(connections.current.group, &user.identity.pass, &variables.state, false)
+        .await;
+    let Ok(mut lease) = taken else { return };
+    let connection = lease.connection_mut();
+    let writable = !connection.is_guarded();
+    let Some(position) = executed(connection).await else {
+        return;
+    };
+    lease.release();
+    if writable {
+        client_level::prove_to_client(core, connections, transaction, &position);
+        require(core, connections, position);
+        connections.current.seen.unproved = false;
     }
 }
 

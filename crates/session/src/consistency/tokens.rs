@@ -6,66 +6,74 @@ use farm::{ClientError, Group, Snapshot, Token, error};
 use crate::authentication::login::SessionUser;
 use crate::connections::group_connections::{GroupConnections, group_of};
 use crate::consistency::promises;
+use crate::consistency::promises::prove_writes;
 use crate::per_core::Core;
-use crate::session::Session;
+use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 
-impl Session {
-    /// The session's token: what it has written and what it has read, in all groups.
-    pub(crate) async fn token(&mut self) -> Result<String, ClientError> {
-        let snapshot = self.core.snapshot();
-        let here = self.connections.group(&snapshot).ok_or(error::NO_GROUP)?.clone();
-        let mut groups: Vec<Promise> = self.promise(&snapshot, &here).await?.into_iter().collect();
-        let others: Vec<u32> = self.connections.others.iter().map(|seat| seat.group).collect();
-        let others = others.iter().filter_map(|&seat| group_of(&snapshot, seat));
-        for group in others {
-            self.connections.switch_to(group, &self.core);
-            let promise = self.promise(&snapshot, group).await;
-            self.connections.switch_to(&here, &self.core);
-            groups.extend(promise?);
-        }
-        let token = Token {
-            farm: snapshot.farm_id.to_string(),
-            groups,
-        };
-        Ok(token.to_string())
+/// The session's token: what it has written and what it has read, in all groups.
+pub(crate) async fn token(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+) -> Result<String, ClientError> {
+    let snapshot = core.snapshot();
+    let here = connections.group(&snapshot).ok_or(error::NO_GROUP)?.clone();
+    let mut groups: Vec<Promise> =
+        promise(core, user, variables, connections, transaction, &snapshot, &here)
+            .await?
+            .into_iter()
+            .collect();
+    let others: Vec<u32> = connections.others.iter().map(|seat| seat.group).collect();
+    let others = others.iter().filter_map(|&seat| group_of(&snapshot, seat));
+    for group in others {
+        connections.switch_to(group, core);
+        let promise =
+            promise(core, user, variables, connections, transaction, &snapshot, group).await;
+        connections.switch_to(&here, core);
+        groups.extend(promise?);
     }
+    let token = Token {
+        farm: snapshot.farm_id.to_string(),
+        groups,
+    };
+    Ok(token.to_string())
+}
 
-    /// What the session has of its current seat's group; `None` for nothing.
-    async fn promise(
-        &mut self,
-        snapshot: &Snapshot,
-        group: &Group,
-    ) -> Result<Option<Promise>, ClientError> {
-        if self.connections.current.seen.unproved {
-            self.prove_writes().await;
-        }
-        if self.connections.current.seen.unproved || self.connections.current.seen.unlogged {
-            return Err(error::TOKEN_UNKNOWN);
-        }
-        let mut promised = self.connections.current.seen.floor.as_deref().cloned();
-        if let Some(last) = self.connections.current.seen.last_read {
-            let server = snapshot.server(last.server);
-            let seen = promises::position_after(
-                &self.core,
-                &self.user,
-                &self.variables,
-                server.map(|s| &**s),
-                &last,
-            )
-            .await;
-            let seen = seen.ok_or(error::TOKEN_UNKNOWN)?;
-            match &mut promised {
-                Some(promised) => promised.join(&seen),
-                None => promised = Some(seen),
-            }
-        }
-        Ok(promised.map(|position| Promise {
-            group: group.name.to_string(),
-            timeline: group.timeline(),
-            position,
-        }))
+/// What the session has of its current seat's group; `None` for nothing.
+async fn promise(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    snapshot: &Snapshot,
+    group: &Group,
+) -> Result<Option<Promise>, ClientError> {
+    if connections.current.seen.unproved {
+        prove_writes(core, user, variables, connections, transaction).await;
     }
+    if connections.current.seen.unproved || connections.current.seen.unlogged {
+        return Err(error::TOKEN_UNKNOWN);
+    }
+    let mut promised = connections.current.seen.floor.as_deref().cloned();
+    if let Some(last) = connections.current.seen.last_read {
+        let server = snapshot.server(last.server);
+        let seen =
+            promises::position_after(core, user, variables, server.map(|s| &**s), &last).await;
+        let seen = seen.ok_or(error::TOKEN_UNKNOWN)?;
+        match &mut promised {
+            Some(promised) => promised.join(&seen),
+            None => promised = Some(seen),
+        }
+    }
+    Ok(promised.map(|position| Promise {
+        group: group.name.to_string(),
+        timeline: group.timeline(),
+        position,
+    }))
 }
 
 /// Takes a token up: from now on the session's reads have what it promises. What the group's

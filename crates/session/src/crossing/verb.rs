@@ -165,24 +165,30 @@ impl Session {
             Some((error, why)) => self.client.error(&error, &[&why]).await.map(|()| false),
         }
     }
+}
 
-    /// Answers UNLOCK TABLES where no table is locked: it leaves the open transaction as it is. False:
-    /// it is something else.
-    pub(crate) async fn unlock_nothing(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        let asked = shape.verb == Verb::UnlockTables && !matches!(job, Job::Prepare(_));
-        let several = shape.facts.contains(Facts::MULTIPLE);
-        if !asked || several || self.transaction.crossing.is_none() {
-            return Ok(false);
-        }
-        let others = self.connections.others.iter().filter_map(|seat| seat.held.as_ref());
-        let mut all = others.chain(&self.connections.current.held);
-        if all.any(|held| held.pins.contains(Pins::LOCK_TABLES)) {
-            return Ok(false);
-        }
-        say_done(&mut self.client, &mut self.variables, &self.transaction, &mut self.run, shape)
-            .await
-            .map(|()| true)
+/// Answers UNLOCK TABLES where no table is locked: it leaves the open transaction as it is. False:
+/// it is something else.
+pub(crate) async fn unlock_nothing(
+    client: &mut Client,
+    variables: &mut SessionVariables,
+    connections: &GroupConnections,
+    transaction: &Transaction,
+    run: &mut StatementRun,
+    shape: &Shape,
+    job: Job,
+) -> Result<bool, End> {
+    let asked = shape.verb == Verb::UnlockTables && !matches!(job, Job::Prepare(_));
+    let several = shape.facts.contains(Facts::MULTIPLE);
+    if !asked || several || transaction.crossing.is_none() {
+        return Ok(false);
     }
+    let others = connections.others.iter().filter_map(|seat| seat.held.as_ref());
+    let mut all = others.chain(&connections.current.held);
+    if all.any(|held| held.pins.contains(Pins::LOCK_TABLES)) {
+        return Ok(false);
+    }
+    say_done(client, variables, transaction, run, shape).await.map(|()| true)
 }
 
 impl Transaction {

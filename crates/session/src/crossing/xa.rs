@@ -25,9 +25,11 @@ use crate::client::end::End;
 use crate::client::request::Request;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::pin::Pins;
+use crate::consistency::promises::Promises;
 use crate::crossing::{self, end, verb, xa_elsewhere};
 use crate::execution::exec::{Job, Shape};
 use crate::fan::{Fan, Part, Wanted};
+use crate::per_core::Core;
 use crate::session::Session;
 use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
@@ -103,7 +105,17 @@ impl Session {
                 Some(answer) => answer,
                 None => return Ok(true),
             },
-            _ if self.transaction.own().is_none() => match self.own_absent(&xa, &xid).await {
+            _ if self.transaction.own().is_none() => match own_absent(
+                &self.core,
+                &self.variables,
+                &mut self.connections,
+                &mut self.transaction,
+                &self.promises,
+                &xa,
+                &xid,
+            )
+            .await
+            {
                 Some(answer) => answer,
                 None => return Ok(false),
             },
@@ -219,29 +231,6 @@ impl Session {
             self.transaction.crossing = None;
         }
         Ok(())
-    }
-
-    /// An XA statement of a session that has no XA transaction. `None`: a server says what is wrong.
-    async fn own_absent(&mut self, xa: &Xa, xid: &Xid) -> Option<Told> {
-        let verdict = match xa {
-            Xa::Commit(_, XaWay::Plain) => Verdict::Commit,
-            Xa::Rollback(_) => Verdict::Abort,
-            _ => return None,
-        };
-        if self.transaction.crossing.is_some() || self.variables.status.contains(Status::IN_TRANS) {
-            return Some(told(error::XA_OUTSIDE));
-        }
-        Some(
-            xa_elsewhere::own_elsewhere(
-                &self.core,
-                &mut self.connections,
-                &self.transaction,
-                &self.promises,
-                xid,
-                verdict,
-            )
-            .await,
-        )
     }
 
     /// XA PREPARE. `None`: the client has been answered.
@@ -487,6 +476,27 @@ impl Session {
         };
         Box::pin(self.fan_alone(&fan, Shape::command(), job)).await
     }
+}
+
+/// An XA statement of a session that has no XA transaction. `None`: a server says what is wrong.
+async fn own_absent(
+    core: &Core,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    promises: &Promises,
+    xa: &Xa,
+    xid: &Xid,
+) -> Option<Told> {
+    let verdict = match xa {
+        Xa::Commit(_, XaWay::Plain) => Verdict::Commit,
+        Xa::Rollback(_) => Verdict::Abort,
+        _ => return None,
+    };
+    if transaction.crossing.is_some() || variables.status.contains(Status::IN_TRANS) {
+        return Some(told(error::XA_OUTSIDE));
+    }
+    Some(xa_elsewhere::own_elsewhere(core, connections, transaction, promises, xid, verdict).await)
 }
 
 impl Transaction {

@@ -32,6 +32,7 @@ use crate::transaction::replay;
 use crate::transaction::resume::Tally;
 use crate::variables::assigned::{self, try_to_repeat};
 use crate::variables::changes::Changes;
+use crate::variables::session_variables::SessionVariables;
 use crate::variables::{defaults, insert_id, user_variables};
 use std::rc::Rc;
 
@@ -439,7 +440,17 @@ impl Session {
             return Some(Answer::Refused(refusal));
         }
         let refusal = run.refusal(outcome, read_only);
-        let refusal = refusal.or_else(|| self.refusal_in_transaction(outcome, pipe));
+        let refusal = refusal.or_else(|| {
+            refusal_in_transaction(
+                &self.core,
+                &self.handle,
+                &self.client,
+                &self.variables,
+                &self.connections,
+                outcome,
+                pipe,
+            )
+        });
         refusal.or_else(|| {
             let alone = run.alone && is_free(self.variables.status);
             let plain = run.train.cars.is_empty() && !run.shape.has_several_results();
@@ -453,23 +464,31 @@ impl Session {
             }))
         })
     }
+}
 
-    /// The same within a transaction. In one that can be done again elsewhere: the server takes no writes any
-    /// more. A READ ONLY one is told what a primary says, for a replica of MySQL thinks of itself first.
-    fn refusal_in_transaction(&self, outcome: &Outcome, pipe: &Pipe) -> Option<Answer> {
-        if self.variables.status.contains(Status::IN_TRANS_READONLY) {
-            let error = read_only_error(&self.client, outcome, pipe);
-            return error.map(|_| Answer::Refused(ServerRefusal::in_read_only_transaction()));
-        }
-        let log = self.connections.current.replay.as_ref()?;
-        if relayed::is_killed(&self.handle)
-            || !is_tended(&self.core.shared.published.load(), self.connections.current.group)
-        {
-            return None;
-        }
-        let error = log.may_be_repeated().then(|| read_only_error(&self.client, outcome, pipe));
-        error.flatten().map(|_| Answer::UNSENT)
+/// The same within a transaction. In one that can be done again elsewhere: the server takes no writes any
+/// more. A READ ONLY one is told what a primary says, for a replica of MySQL thinks of itself first.
+fn refusal_in_transaction(
+    core: &Core,
+    handle: &Handle,
+    client: &Client,
+    variables: &SessionVariables,
+    connections: &GroupConnections,
+    outcome: &Outcome,
+    pipe: &Pipe,
+) -> Option<Answer> {
+    if variables.status.contains(Status::IN_TRANS_READONLY) {
+        let error = read_only_error(client, outcome, pipe);
+        return error.map(|_| Answer::Refused(ServerRefusal::in_read_only_transaction()));
     }
+    let log = connections.current.replay.as_ref()?;
+    if relayed::is_killed(handle)
+        || !is_tended(&core.shared.published.load(), connections.current.group)
+    {
+        return None;
+    }
+    let error = log.may_be_repeated().then(|| read_only_error(client, outcome, pipe));
+    error.flatten().map(|_| Answer::UNSENT)
 }
 
 impl GroupConnections {

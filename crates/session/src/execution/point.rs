@@ -19,6 +19,7 @@ use routing::{LastRead, Level};
 use rowcache::{Lease, Space, Voucher};
 use sqltext::{Class, PointKey};
 
+use crate::authentication::login::SessionUser;
 use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
@@ -29,8 +30,10 @@ use crate::execution::cache::{self, Entry, Key};
 use crate::execution::exec::{Job, Shape};
 use crate::per_core::Core;
 use crate::place::packets;
+use crate::prepared::statements::PreparedStatements;
 use crate::query;
 use crate::session::{Session, is_free};
+use crate::variables::session_variables::SessionVariables;
 
 /// An answer is not older.
 const BOUND_US: u64 = 1_000_000;
@@ -155,7 +158,15 @@ impl Session {
         })?;
         let form = space.form()?;
         let (key, kept_as) = match (job, &point.key) {
-            (Job::Execute(id), PointKey::Mark) => self.bound_key(id, form)?,
+            (Job::Execute(id), PointKey::Mark) => bound_key(
+                &self.core,
+                &self.client,
+                &self.user,
+                &self.variables,
+                &self.prepared,
+                id,
+                form,
+            )?,
             (Job::Execute(_), _) | (_, PointKey::Mark) => return None,
             (_, key) => (
                 written_key(key, form)?,
@@ -169,44 +180,49 @@ impl Session {
             kept_as,
         })
     }
+}
 
-    /// The key of an EXECUTE with one parameter, and where its reply is kept.
-    fn bound_key(&self, id: u32, form: KeyForm) -> Option<(Box<[u8]>, Key)> {
-        let statement = self.prepared.statements.get(&id)?;
-        let (command, body) = self.client.payload().split_first()?;
-        let as_prepared = backend::SessionState::same(&statement.state, &self.variables.state);
-        let tied = statement.long_data || statement.cursor || statement.asked.is_some();
-        if *command != Command::StmtExecute as u8 || tied || !as_prepared || statement.params != 1 {
-            return None;
-        }
-        let execute = Execute::decode(body, 1, query::has_attributes(&self.client)).ok()?;
-        let typed = Execute {
-            types: match execute.new_params_bound {
-                true => execute.types,
-                false => &statement.types,
-            },
-            ..execute
-        };
-        let params = typed.param_kinds().ok()?;
-        let [param] = params.as_slice() else {
-            return None;
-        };
-        if !param.name.is_empty() || typed.flags != 0 {
-            return None;
-        }
-        let values = typed.decode_params(&[param.kind], |_| false).ok()?;
-        let key = bound_value(values.first()?, form)?;
-        // No text begins like that.
-        let mut name = vec![Command::StmtExecute as u8];
-        name.extend_from_slice(typed.types);
-        name.extend_from_slice(typed.values);
-        name.push(0);
-        name.extend_from_slice(statement.key.text.bytes());
-        Some((
-            key,
-            cache::cache_key_of(&self.core, &self.user, &self.client, &self.variables, &name),
-        ))
+/// The key of an EXECUTE with one parameter, and where its reply is kept.
+fn bound_key(
+    core: &Core,
+    client: &Client,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    prepared: &PreparedStatements,
+    id: u32,
+    form: KeyForm,
+) -> Option<(Box<[u8]>, Key)> {
+    let statement = prepared.statements.get(&id)?;
+    let (command, body) = client.payload().split_first()?;
+    let as_prepared = backend::SessionState::same(&statement.state, &variables.state);
+    let tied = statement.long_data || statement.cursor || statement.asked.is_some();
+    if *command != Command::StmtExecute as u8 || tied || !as_prepared || statement.params != 1 {
+        return None;
     }
+    let execute = Execute::decode(body, 1, query::has_attributes(client)).ok()?;
+    let typed = Execute {
+        types: match execute.new_params_bound {
+            true => execute.types,
+            false => &statement.types,
+        },
+        ..execute
+    };
+    let params = typed.param_kinds().ok()?;
+    let [param] = params.as_slice() else {
+        return None;
+    };
+    if !param.name.is_empty() || typed.flags != 0 {
+        return None;
+    }
+    let values = typed.decode_params(&[param.kind], |_| false).ok()?;
+    let key = bound_value(values.first()?, form)?;
+    // No text begins like that.
+    let mut name = vec![Command::StmtExecute as u8];
+    name.extend_from_slice(typed.types);
+    name.extend_from_slice(typed.values);
+    name.push(0);
+    name.extend_from_slice(statement.key.text.bytes());
+    Some((key, cache::cache_key_of(core, user, client, variables, &name)))
 }
 
 /// The session may be answered with what has been read of the group's binlog.

@@ -18,7 +18,8 @@ use crate::execution::statement_run::StatementRun;
 use crate::introspection::local;
 use crate::introspection::operator::Answer;
 use crate::per_core::Core;
-use crate::session::{self, Session};
+use crate::session;
+use crate::transaction::state::Transaction;
 use crate::variables::session_variables::SessionVariables;
 
 /// What a statement's time is spent on.
@@ -115,62 +116,63 @@ impl Times {
     }
 }
 
-impl Session {
-    /// `HEDDLE PROFILE`: one row, or none before the first statement. `HEDDLE PROFILE REPEAT`: the
-    /// last statement's OK once more, for client libraries that keep its numbers from the last reply:
-    /// who asked Heddle something in between has them back.
-    pub(crate) async fn show_profile(&mut self, words: &[String]) -> Result<(), End> {
-        match words {
-            [] => {}
-            [word] if word.eq_ignore_ascii_case("repeat") => {
-                let status = session::status_now(&self.variables, &self.transaction);
-                return self.run.profile.repeat(&mut self.client, status).await;
-            }
-            _ => {
-                let text = "usage: HEDDLE PROFILE [REPEAT]";
-                return self.client.error(&error::COMMAND_REFUSED, &[text]).await;
-            }
+/// `HEDDLE PROFILE`: one row, or none before the first statement. `HEDDLE PROFILE REPEAT`: the
+/// last statement's OK once more, for client libraries that keep its numbers from the last reply:
+/// who asked Heddle something in between has them back.
+pub(crate) async fn show_profile(
+    core: &Core,
+    client: &mut Client,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    run: &mut StatementRun,
+    words: &[String],
+) -> Result<(), End> {
+    match words {
+        [] => {}
+        [word] if word.eq_ignore_ascii_case("repeat") => {
+            let status = session::status_now(variables, transaction);
+            return run.profile.repeat(client, status).await;
         }
-        let timed = self.run.profile.times.is_some();
-        let row = self
-            .run
-            .profile
-            .plan
-            .map(|(plan, level)| profiled(&self.core, &self.variables, &self.run, plan, level));
-        if !timed {
-            self.run.profile.times = Some(Box::new(Times::now()));
+        _ => {
+            let text = "usage: HEDDLE PROFILE [REPEAT]";
+            return client.error(&error::COMMAND_REFUSED, &[text]).await;
         }
-        let columns = [
-            "server",
-            "name",
-            "group",
-            "role",
-            "connection_id",
-            "level",
-            "reason",
-            "shards",
-            "rows",
-            "bytes",
-            "waits",
-            "retries",
-            "in_transaction",
-            "connect_us",
-            "wait_us",
-            "serve_us",
-            "hold_us",
-            "total_us",
-        ];
-        local::send_answer(
-            &mut self.client,
-            &self.variables,
-            &self.transaction,
-            Answer {
-                columns: columns.map(str::to_owned).to_vec(),
-                rows: row.into_iter().collect(),
-            },
-        )
-        .await
     }
+    let timed = run.profile.times.is_some();
+    let row = run.profile.plan.map(|(plan, level)| profiled(core, variables, run, plan, level));
+    if !timed {
+        run.profile.times = Some(Box::new(Times::now()));
+    }
+    let columns = [
+        "server",
+        "name",
+        "group",
+        "role",
+        "connection_id",
+        "level",
+        "reason",
+        "shards",
+        "rows",
+        "bytes",
+        "waits",
+        "retries",
+        "in_transaction",
+        "connect_us",
+        "wait_us",
+        "serve_us",
+        "hold_us",
+        "total_us",
+    ];
+    local::send_answer(
+        client,
+        variables,
+        transaction,
+        Answer {
+            columns: columns.map(str::to_owned).to_vec(),
+            rows: row.into_iter().collect(),
+        },
+    )
+    .await
 }
 
 impl Profile {

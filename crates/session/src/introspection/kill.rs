@@ -174,7 +174,16 @@ impl Session {
             return refuse_kill(&mut self.client).await;
         }
         for (done, (id, how)) in kills.iter().copied().enumerate() {
-            let verdict = self.try_kill(id, how).await;
+            let verdict = try_kill(
+                &self.core,
+                &self.handle,
+                &self.user,
+                &self.variables,
+                &mut self.connections,
+                id,
+                how,
+            )
+            .await;
             if matches!(verdict, Verdict::Sent) {
                 continue;
             }
@@ -216,46 +225,17 @@ impl Session {
     }
 
     async fn kill(&mut self, id: u64, how: How) -> Result<(), End> {
-        let verdict = self.try_kill(id, how).await;
+        let verdict = try_kill(
+            &self.core,
+            &self.handle,
+            &self.user,
+            &self.variables,
+            &mut self.connections,
+            id,
+            how,
+        )
+        .await;
         answer_kill(&mut self.client, &self.variables, &self.transaction, verdict, id, how).await
-    }
-
-    async fn try_kill(&mut self, id: u64, how: How) -> Verdict {
-        let Ok(id) = u32::try_from(id) else {
-            return Verdict::Refused(error::UNKNOWN_THREAD);
-        };
-        let Some(entry) = self.core.shared.registry.find(id) else {
-            return try_kill_elsewhere(
-                &self.core,
-                &self.user,
-                &self.variables,
-                &mut self.connections,
-                Ended::Session(id),
-                how,
-            )
-            .await
-            .0;
-        };
-        if !self.user.is_own(&entry)
-            && !rights::has_right(
-                &self.core,
-                &self.user,
-                &self.variables,
-                &mut self.connections,
-                Right::Kill,
-            )
-            .await
-        {
-            return Verdict::Refused(error::NOT_YOUR_THREAD);
-        }
-        if self.is_spared(&entry).await {
-            return Verdict::Refused(error::NOT_YOUR_THREAD);
-        }
-        if entry.id == self.handle.id {
-            return Verdict::Own;
-        }
-        send_kill(&self.core, &entry, how);
-        Verdict::Sent
     }
 
     /// KILL USER: the sessions of a user, from addresses that fit the host. All of them or none.
@@ -265,7 +245,15 @@ impl Session {
             host: String::from_utf8_lossy(host).into_owned(),
         };
         let victims = self.core.shared.registry.victims(&victim);
-        if let Some(id) = self.forbidden_victim(&victims).await {
+        if let Some(id) = forbidden_victim(
+            &self.core,
+            &self.user,
+            &self.variables,
+            &mut self.connections,
+            &victims,
+        )
+        .await
+        {
             let verdict = Verdict::Foreign(id);
             return answer_kill(
                 &mut self.client,
@@ -320,38 +308,75 @@ impl Session {
         ok.affected_rows = victims.len() as u64 + u64::from(elsewhere);
         self.client.ok_with(&ok).await
     }
+}
 
-    /// One of those that are meant may not be ended by this session's account: its id, since nobody is
-    /// ended then.
-    async fn forbidden_victim(&mut self, victims: &[Entry]) -> Option<u32> {
-        let foreign = victims.iter().find(|entry| !self.user.is_own(entry));
-        if let Some(id) = foreign.map(|entry| entry.id)
-            && !rights::has_right(
-                &self.core,
-                &self.user,
-                &self.variables,
-                &mut self.connections,
-                Right::Kill,
-            )
+async fn try_kill(
+    core: &Core,
+    handle: &Handle,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    id: u64,
+    how: How,
+) -> Verdict {
+    let Ok(id) = u32::try_from(id) else {
+        return Verdict::Refused(error::UNKNOWN_THREAD);
+    };
+    let Some(entry) = core.shared.registry.find(id) else {
+        return try_kill_elsewhere(core, user, variables, connections, Ended::Session(id), how)
             .await
-        {
-            return Some(id);
-        }
-        for entry in victims {
-            if self.is_spared(entry).await {
-                return Some(entry.id);
-            }
-        }
-        None
+            .0;
+    };
+    if !user.is_own(&entry)
+        && !rights::has_right(core, user, variables, connections, Right::Kill).await
+    {
+        return Verdict::Refused(error::NOT_YOUR_THREAD);
     }
+    if is_spared(core, user, variables, connections, &entry).await {
+        return Verdict::Refused(error::NOT_YOUR_THREAD);
+    }
+    if entry.id == handle.id {
+        return Verdict::Own;
+    }
+    send_kill(core, &entry, how);
+    Verdict::Sent
+}
 
-    /// The session's account has MySQL's SYSTEM_USER, and who wants to end it has not.
-    async fn is_spared(&mut self, entry: &Entry) -> bool {
-        let accounts = self.core.shared.published.load().accounts.clone();
-        let (core, user) = (&self.core, &self.user);
-        accounts.is_system(&entry.user, entry.peer.ip())
-            && spares_system(core, user, &self.variables, &mut self.connections).await
+/// One of those that are meant may not be ended by this session's account: its id, since nobody is
+/// ended then.
+async fn forbidden_victim(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    victims: &[Entry],
+) -> Option<u32> {
+    let foreign = victims.iter().find(|entry| !user.is_own(entry));
+    if let Some(id) = foreign.map(|entry| entry.id)
+        && !rights::has_right(core, user, variables, connections, Right::Kill).await
+    {
+        return Some(id);
     }
+    for entry in victims {
+        if is_spared(core, user, variables, connections, entry).await {
+            return Some(entry.id);
+        }
+    }
+    None
+}
+
+/// The session's account has MySQL's SYSTEM_USER, and who wants to end it has not.
+async fn is_spared(
+    core: &Core,
+    user: &SessionUser,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    entry: &Entry,
+) -> bool {
+    let accounts = core.shared.published.load().accounts.clone();
+    let (core, user) = (core, user);
+    accounts.is_system(&entry.user, entry.peer.ip())
+        && spares_system(core, user, variables, connections).await
 }
 
 impl SessionUser {

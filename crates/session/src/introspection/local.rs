@@ -12,6 +12,7 @@ use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::consistency::promises;
 use crate::execution::exec::Shape;
+use crate::execution::profile::show_profile;
 use crate::execution::rules;
 use crate::execution::statement_run::StatementRun;
 use crate::introspection::operator::{Answer, Reply};
@@ -41,7 +42,17 @@ impl Session {
             }
             Some("explain") => self.explain(&words).await,
             Some("snapshot") => self.show_snapshot().await,
-            Some("profile") => self.show_profile(&words[1..]).await,
+            Some("profile") => {
+                show_profile(
+                    &self.core,
+                    &mut self.client,
+                    &self.variables,
+                    &self.transaction,
+                    &mut self.run,
+                    &words[1..],
+                )
+                .await
+            }
             Some("select") => {
                 select_shard(
                     &self.core,
@@ -52,37 +63,18 @@ impl Session {
                 )
                 .await
             }
-            _ => self.operate(words).await,
-        }
-    }
-
-    async fn operate(&mut self, mut words: Vec<String>) -> Result<(), End> {
-        // A command's two words are keywords here, and those have no case in SQL.
-        for word in words.iter_mut().take(2) {
-            word.make_ascii_lowercase();
-        }
-        let operator = Arc::clone(&self.core.shared.operator);
-        let needed = operator.needs(&words);
-        let access =
-            access(&self.core, &self.user, &self.variables, &mut self.connections, needed).await;
-        if access < needed {
-            let refusal = match needed {
-                Access::Admin => &error::ADMIN_REQUIRED,
-                Access::Monitor | Access::Public => &error::MONITOR_REQUIRED,
-            };
-            return self.client.error(refusal, &[]).await;
-        }
-        let (tell, told) = futures_channel::oneshot::channel();
-        let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
-        let name = String::from_utf8_lossy(self.user.name()).into_owned();
-        let by = format!("{name}@{}", self.user.peer.ip().to_canonical());
-        operator.submit(words, &by, access, reply);
-        match told.await {
-            Ok(Ok(answer)) => {
-                send_answer(&mut self.client, &self.variables, &self.transaction, answer).await
+            _ => {
+                operate(
+                    &self.core,
+                    &mut self.client,
+                    &self.user,
+                    &mut self.variables,
+                    &mut self.connections,
+                    &self.transaction,
+                    words,
+                )
+                .await
             }
-            Ok(Err(text)) => self.client.error(&error::COMMAND_REFUSED, &[&text]).await,
-            Err(_) => self.client.error(&error::SHUTTING_DOWN, &[]).await,
         }
     }
 
@@ -147,6 +139,41 @@ impl Session {
             },
         )
         .await
+    }
+}
+
+async fn operate(
+    core: &Core,
+    client: &mut Client,
+    user: &SessionUser,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &Transaction,
+    mut words: Vec<String>,
+) -> Result<(), End> {
+    // A command's two words are keywords here, and those have no case in SQL.
+    for word in words.iter_mut().take(2) {
+        word.make_ascii_lowercase();
+    }
+    let operator = Arc::clone(&core.shared.operator);
+    let needed = operator.needs(&words);
+    let access = access(core, user, variables, connections, needed).await;
+    if access < needed {
+        let refusal = match needed {
+            Access::Admin => &error::ADMIN_REQUIRED,
+            Access::Monitor | Access::Public => &error::MONITOR_REQUIRED,
+        };
+        return client.error(refusal, &[]).await;
+    }
+    let (tell, told) = futures_channel::oneshot::channel();
+    let reply: Reply = Box::new(move |outcome| drop(tell.send(outcome)));
+    let name = String::from_utf8_lossy(user.name()).into_owned();
+    let by = format!("{name}@{}", user.peer.ip().to_canonical());
+    operator.submit(words, &by, access, reply);
+    match told.await {
+        Ok(Ok(answer)) => send_answer(client, variables, transaction, answer).await,
+        Ok(Err(text)) => client.error(&error::COMMAND_REFUSED, &[&text]).await,
+        Err(_) => client.error(&error::SHUTTING_DOWN, &[]).await,
     }
 }
 

@@ -72,7 +72,16 @@ impl Session {
                 };
                 match place_of_source(&self.core, &self.variables, &self.connections, &text) {
                     Where::Rows(_) if found.verb == Verb::Prepare => {
-                        self.keep_text(found, text).await
+                        keep_text(
+                            &self.core,
+                            &mut self.client,
+                            &self.variables,
+                            &self.transaction,
+                            &mut self.prepared,
+                            found,
+                            text,
+                        )
+                        .await
                     }
                     Where::Rows(_) => self.execute_text(&text, &found.values).await,
                     place => {
@@ -89,23 +98,6 @@ impl Session {
                 }
             }
         }
-    }
-
-    async fn keep_text(&mut self, found: &InText, text: Vec<u8>) -> Result<(), End> {
-        let texts = self.prepared.texts.get_or_insert_default();
-        // The one of this name is gone in every case, as on the servers.
-        texts.remove(&*found.name);
-        if texts.len() >= TEXTS_MAX {
-            return self.client.error(&error::TOO_MANY_STATEMENTS, &[]).await;
-        }
-        let bytes_max = self.core.settings().statements_bytes_max;
-        let _portion = match self.prepared.bytes.take([&text, b""], bytes_max) {
-            Ok(portion) => portion,
-            Err(error) => return self.client.error(&error, &[]).await,
-        };
-        let text = text.into();
-        texts.insert(found.name.clone().into(), Kept { text, _portion });
-        say_ok(&mut self.client, &self.variables, &self.transaction, b"Statement prepared").await
     }
 
     /// The text that is to be prepared. `None`: the client has been answered.
@@ -164,6 +156,31 @@ impl Session {
         made.extend_from_slice(&text[from..]);
         self.run_instead(&made).await
     }
+}
+
+async fn keep_text(
+    core: &Core,
+    client: &mut Client,
+    variables: &SessionVariables,
+    transaction: &Transaction,
+    prepared: &mut PreparedStatements,
+    found: &InText,
+    text: Vec<u8>,
+) -> Result<(), End> {
+    let texts = prepared.texts.get_or_insert_default();
+    // The one of this name is gone in every case, as on the servers.
+    texts.remove(&*found.name);
+    if texts.len() >= TEXTS_MAX {
+        return client.error(&error::TOO_MANY_STATEMENTS, &[]).await;
+    }
+    let bytes_max = core.settings().statements_bytes_max;
+    let _portion = match prepared.bytes.take([&text, b""], bytes_max) {
+        Ok(portion) => portion,
+        Err(error) => return client.error(&error, &[]).await,
+    };
+    let text = text.into();
+    texts.insert(found.name.clone().into(), Kept { text, _portion });
+    say_ok(client, variables, transaction, b"Statement prepared").await
 }
 
 /// Reads such a statement, if several groups may have a part in it.

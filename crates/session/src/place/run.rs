@@ -11,6 +11,7 @@ use sqltext::{Class, Facts, Verb};
 use super::Where;
 use crate::client::end::End;
 use crate::consistency::consistency_hints;
+use crate::crossing::verb::unlock_nothing;
 use crate::crossing::{end, verb, xa_elsewhere};
 use crate::execution::cache;
 use crate::execution::exec::{Job, Shape};
@@ -116,7 +117,18 @@ impl Session {
     /// In a farm of several groups, answers what begins and ends transactions over them. True when it
     /// did.
     async fn open_ends(&mut self, shape: &Shape, job: Job) -> Result<bool, End> {
-        if self.tell_positions(shape, job).await? || self.unlock_nothing(shape, job).await? {
+        if self.tell_positions(shape, job).await?
+            || unlock_nothing(
+                &mut self.client,
+                &mut self.variables,
+                &self.connections,
+                &self.transaction,
+                &mut self.run,
+                shape,
+                job,
+            )
+            .await?
+        {
             return Ok(true);
         }
         if end::tell_undone(

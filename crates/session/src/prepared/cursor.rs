@@ -1,5 +1,7 @@
 //! What ties a prepared statement to one connection, and how it ends: long data, cursors.
 
+use std::rc::Rc;
+
 use backend::Lease;
 use farm::error;
 use mysql_wire::relay::Expect;
@@ -7,14 +9,18 @@ use mysql_wire::status::Status;
 use sqltext::{Class, Dialect, Facts};
 
 use crate::client::end::End;
+use crate::connections::group_connections::GroupConnections;
 use crate::connections::group_connections::Held;
 use crate::connections::pin::Pins;
 use crate::execution::exec::{Job, Shape};
+use crate::per_core::Core;
+use crate::per_core::Handle;
 use crate::place::chosen;
-use crate::prepared::statements::Statement;
+use crate::prepared::statements::{PreparedStatements, Statement};
 use crate::prepared::{prepared_packets, statements};
 use crate::session::{self, Session};
 use crate::transaction::settle;
+use crate::variables::session_variables::SessionVariables;
 
 impl Session {
     /// COM_STMT_SEND_LONG_DATA has no reply; what fails here is said by the EXECUTE.
@@ -119,7 +125,13 @@ impl Session {
             // lost with it must not be lost in silence.
             let _ = held.lease.connection_mut().forget(&statement.key).await;
         }
-        self.recheck_hold();
+        recheck_hold(
+            &self.core,
+            &self.handle,
+            &self.variables,
+            &mut self.connections,
+            &self.prepared,
+        );
         Ok(())
     }
 
@@ -187,25 +199,15 @@ impl Session {
                     held.lease.connection_mut().tie(&statement.key, false);
                 }
             }
-            self.recheck_hold();
+            recheck_hold(
+                &self.core,
+                &self.handle,
+                &self.variables,
+                &mut self.connections,
+                &self.prepared,
+            );
         }
         Ok(())
-    }
-
-    /// Gives the held connection back when a statement was its only reason.
-    fn recheck_hold(&mut self) {
-        let Some(Held { lease, mut pins }) = self.connections.current.held.take() else {
-            return;
-        };
-        pins.set(Pins::STATEMENT, self.prepared.has_ties());
-        settle::give_back_after_error(
-            &self.core,
-            &self.handle,
-            &self.variables,
-            &mut self.connections,
-            lease,
-            pins,
-        );
     }
 
     /// A connection for a command without a reply.
@@ -213,4 +215,19 @@ impl Session {
         let (plan, target) = self.route(shape, None, &[]).ok()?;
         self.checkout(&plan, &target, shape).await.ok()
     }
+}
+
+/// Gives the held connection back when a statement was its only reason.
+fn recheck_hold(
+    core: &Rc<Core>,
+    handle: &Rc<Handle>,
+    variables: &SessionVariables,
+    connections: &mut GroupConnections,
+    prepared: &PreparedStatements,
+) {
+    let Some(Held { lease, mut pins }) = connections.current.held.take() else {
+        return;
+    };
+    pins.set(Pins::STATEMENT, prepared.has_ties());
+    settle::give_back_after_error(core, handle, variables, connections, lease, pins);
 }

@@ -32,6 +32,7 @@ use crate::session::{self, Session};
 use crate::transaction::outcome::Recovered;
 use crate::transaction::resume::Resume;
 use crate::transaction::state::Transaction;
+use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
 
 /// What is to be done.
@@ -206,20 +207,6 @@ impl Session {
         }
     }
 
-    /// What the session had on the connection, or by it, is gone.
-    fn lose_what_stood(&mut self, run: &mut Run) {
-        count(&self.core.counters.servers_lost);
-        // What other groups have of the transaction is over with it.
-        self.transaction.note_failure(Some(error::SERVER_LOST.number));
-        self.connections.current.replay = None;
-        self.prepared.forget_cursors();
-        if self.variables.user_variables.as_mut().is_some_and(|own| own.lose()) {
-            run.pins |= Pins::USER_VARIABLE;
-        }
-        self.connections.ties = None;
-        self.connections.lose_proof();
-    }
-
     /// The server's connection is gone: says so, with what the session lost by it, or in the words
     /// that are given.
     pub(crate) async fn tell_loss(
@@ -229,7 +216,14 @@ impl Session {
         loss: Loss,
         told: Option<(ClientError, String)>,
     ) -> Result<(), End> {
-        self.lose_what_stood(run);
+        lose_what_stood(
+            &self.core,
+            &mut self.variables,
+            &mut self.connections,
+            &mut self.transaction,
+            &mut self.prepared,
+            run,
+        );
         let was_in_transaction = self.variables.status.contains(Status::IN_TRANS);
         let commits = matches!(run.shape.verb, Verb::Commit { .. }) && was_in_transaction;
         statistics::note_gtid(
@@ -283,6 +277,27 @@ impl Session {
             false => Ok(()),
         }
     }
+}
+
+/// What the session had on the connection, or by it, is gone.
+fn lose_what_stood(
+    core: &Core,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    prepared: &mut PreparedStatements,
+    run: &mut Run,
+) {
+    count(&core.counters.servers_lost);
+    // What other groups have of the transaction is over with it.
+    transaction.note_failure(Some(error::SERVER_LOST.number));
+    connections.current.replay = None;
+    prepared.forget_cursors();
+    if variables.user_variables.as_mut().is_some_and(|own| own.lose()) {
+        run.pins |= Pins::USER_VARIABLE;
+    }
+    connections.ties = None;
+    connections.lose_proof();
 }
 
 /// True for a statement outside transactions that may run twice. Of queries only those that call

@@ -15,6 +15,7 @@ use mysql_wire::reply::OkPacket;
 use mysql_wire::status::Status;
 use sqltext::Verb;
 
+use crate::client::Client;
 use crate::client::end::End;
 use crate::connections::group_connections::GroupConnections;
 use crate::connections::hold::{Cause, Turn};
@@ -22,8 +23,11 @@ use crate::consistency::promises::{self, Promises};
 use crate::counters::count;
 use crate::execution::exec::{Loss, Run, Tried};
 use crate::per_core::Core;
+use crate::prepared::statements::PreparedStatements;
 use crate::session::{self, Session};
+use crate::transaction::state::Transaction;
 use crate::transaction::{loss, replay};
+use crate::variables::session_variables::SessionVariables;
 use crate::variables::user_variables;
 
 /// Looking into the log takes a moment on top of the wait for a primary.
@@ -158,7 +162,16 @@ impl Session {
                     &mut self.promises,
                     &gtid,
                 );
-                self.end_transaction().await.map(Some)
+                end_transaction(
+                    &self.core,
+                    &mut self.client,
+                    &mut self.variables,
+                    &mut self.connections,
+                    &mut self.transaction,
+                    &mut self.prepared,
+                )
+                .await
+                .map(Some)
             }
             Known::Committed(..) => {
                 let why =
@@ -172,16 +185,6 @@ impl Session {
             }
             Known::Unknown(why) => self.tell_unknown(run, tried, loss, &why).await.map(Some),
         }
-    }
-
-    /// The transaction is over, and its COMMIT is answered.
-    pub(crate) async fn end_transaction(&mut self) -> Result<Recovered, End> {
-        loss::leave_connection(&self.core, &mut self.connections, &mut self.prepared);
-        self.variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
-        self.connections.current.replay = None;
-        self.client.sequence = 1;
-        self.client.ok(session::status_now(&self.variables, &self.transaction)).await?;
-        Ok(Recovered::Answered)
     }
 
     /// Waits for a primary, to run the command there.
@@ -209,6 +212,23 @@ impl Session {
         self.tell_loss(run, &tried.target, loss, told).await?;
         Ok(Recovered::Answered)
     }
+}
+
+/// The transaction is over, and its COMMIT is answered.
+pub(crate) async fn end_transaction(
+    core: &Core,
+    client: &mut Client,
+    variables: &mut SessionVariables,
+    connections: &mut GroupConnections,
+    transaction: &mut Transaction,
+    prepared: &mut PreparedStatements,
+) -> Result<Recovered, End> {
+    loss::leave_connection(core, connections, prepared);
+    variables.status -= Status::IN_TRANS | Status::IN_TRANS_READONLY;
+    connections.current.replay = None;
+    client.sequence = 1;
+    client.ok(session::status_now(variables, transaction)).await?;
+    Ok(Recovered::Answered)
 }
 
 /// Notes what names the write that a broken connection was asked for.

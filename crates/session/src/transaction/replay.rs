@@ -29,6 +29,7 @@ use crate::prepared::statements::{self, PreparedStatements};
 use crate::query::calls_only_quiet;
 use crate::session::{self, Session};
 use crate::transaction::outcome::Recovered;
+use crate::transaction::outcome::end_transaction;
 use crate::transaction::replay_log::{Entry, Log};
 use crate::transaction::settle;
 use crate::transaction::state::Transaction;
@@ -114,7 +115,15 @@ impl Session {
             );
             let (writes, sure) = wrote(&self.connections, &self.promises, &self.prepared);
             if plain && cars.is_empty() && !writes {
-                return self.end_transaction().await;
+                return end_transaction(
+                    &self.core,
+                    &mut self.client,
+                    &mut self.variables,
+                    &mut self.connections,
+                    &mut self.transaction,
+                    &mut self.prepared,
+                )
+                .await;
             }
             let sure = sure && cars.iter().all(|car| car.shape.marked || !car.shape.writes);
             let found = self.recover_commit(run, tried, loss, (sure, plain)).await?;

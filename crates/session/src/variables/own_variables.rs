@@ -14,6 +14,7 @@ use crate::client::end::End;
 use crate::consistency::consistency_hints::{milliseconds, seconds};
 use crate::consistency::promises::{self, Promises, UNBOUNDED_MS};
 use crate::consistency::tokens;
+use crate::consistency::tokens::token;
 use crate::crossing::terms;
 use crate::execution::exec::Shape;
 use crate::execution::statement_run::StatementRun;
@@ -192,7 +193,15 @@ impl Session {
                     self.run.own_choice(|it| it.shard_key.clone().unwrap_or_default())
                 }
                 "heddle_global_table" => self.run.own_choice(|it| it.global_table.clone()),
-                "heddle_token" => match Box::pin(self.token()).await {
+                "heddle_token" => match Box::pin(token(
+                    &self.core,
+                    &self.user,
+                    &self.variables,
+                    &mut self.connections,
+                    &mut self.transaction,
+                ))
+                .await
+                {
                     Ok(token) => token,
                     Err(error) => return self.client.error(&error, &[]).await,
                 },
