@@ -25,7 +25,7 @@ const PLUGIN: u16 = 1524;
 const TABLE: u16 = 1109;
 
 /// What 8.4 and all later releases refuse; words in upper case with one blank between them.
-const GONE: [(&str, u16); 44] = [
+const GONE: [(&str, u16); 43] = [
     ("CHANGE MASTER TO", SYNTAX),
     ("MASTER_HOST", SYNTAX),
     ("MASTER_PORT", SYNTAX),
@@ -64,7 +64,6 @@ const GONE: [(&str, u16); 44] = [
     ("GROUP_REPLICATION_PRIMARY_MEMBER", VARIABLE),
     ("GROUP_REPLICATION_RECOVERY_COMPLETE_AT", VARIABLE),
     ("INFORMATION_SCHEMA.TABLESPACES", TABLE),
-    ("SET_USER_ID", SYNTAX),
     ("KEYRING_FILE_DATA", VARIABLE),
     ("SLAVE_ROWS_SEARCH_ALGORITHMS", VARIABLE),
     ("TRANSACTION_WRITE_SET_EXTRACTION", VARIABLE),

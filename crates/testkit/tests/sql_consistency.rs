@@ -222,18 +222,16 @@ fn a_token_may_name_tags_and_holds_nothing_else() {
     assert_eq!(reader.value("SELECT n FROM promise.t"), "1");
     for set in [
         "x', SLEEP(1000)) -- :1",
-        &format!("{uuid}:x'', SLEEP(1000)) -- :1"),
+        &format!("{uuid}:x', SLEEP(1000)) -- :1"),
         &format!("{uuid}:a-b:1"),
         &format!("{uuid}:x-1"),
         &format!("{uuid}:0"),
         &format!("{uuid}:1:"),
         "u:1",
     ] {
-        let set = set.replace('\'', "''");
-        let statement = format!("SET heddle_token = '{place}={set}'");
+        let statement = format!("SET heddle_token = \"{place}={set}\"");
         let refused = client.query(&statement).expect_err(&statement);
-        let why = refused.to_string();
-        assert!(why.contains("a position is none"), "{statement}: {why}");
+        assert_eq!(refused.number(), 1231, "{statement}: {refused}");
     }
     assert_eq!(client.value("SELECT n FROM promise.t"), "1");
 }
