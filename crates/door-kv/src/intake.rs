@@ -14,7 +14,7 @@ use crate::order::Order;
 use crate::pending::{MetaKind, MetaReply, Pending, Reply, Verb};
 use crate::rights::{Need, Rights};
 use crate::storing::Storing;
-use crate::{House, stats};
+use crate::{House, naming, stats};
 
 /// So many bytes of values one client's requests may bring or fetch at a time.
 const VALUES_BYTES: usize = 4 << 20;
@@ -381,11 +381,11 @@ impl Desk {
 
     /// The key behind the name of a container.
     fn key_of<'k>(&self, name_and_key: &'k [u8]) -> Option<(&'k [u8], &'k [u8])> {
-        let delimiter = self.house.settings.delimiter.as_bytes();
-        let at = name_and_key
-            .windows(delimiter.len())
-            .position(|part| part == delimiter)?;
-        Some((&name_and_key[..at], &name_and_key[at + delimiter.len()..]))
+        naming::divide(
+            &self.kv,
+            self.house.settings.delimiter.as_bytes(),
+            name_and_key,
+        )
     }
 
     fn named(&self, name: &[u8]) -> Result<Rc<Store>, Refusal> {
@@ -411,6 +411,7 @@ impl Desk {
                 .ok_or_else(|| Refusal::client("there is no key behind the container's name"))?;
             let store = self.named(name)?;
             self.may(&store, need)?;
+            naming::heed_policy(store.declared(), need)?;
             if self.house.settings.sticky {
                 self.remember(name, &store);
             }
@@ -418,6 +419,7 @@ impl Desk {
         }
         let store = self.here()?;
         self.may(&store, need)?;
+        naming::heed_policy(store.declared(), need)?;
         Ok((store, key))
     }
 

@@ -15,6 +15,7 @@ mod change;
 mod client;
 mod counts;
 mod intake;
+mod naming;
 mod order;
 mod pending;
 mod rights;

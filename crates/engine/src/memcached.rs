@@ -1,16 +1,22 @@
-//! Containers as MySQL's InnoDB memcached plugin had them: the rows of `innodb_memcache.containers`.
+//! Containers as MySQL's InnoDB memcached plugin had them: the rows of `innodb_memcache.containers`, with
+//! the options and the policies that stand beside them.
 
-use farm::Container;
+use farm::{Container, Policies, Policy};
 
 use crate::error::Error;
 use crate::link::{Link, text_at};
 
 const OPERATION: &str = "read innodb_memcache.containers";
 
-/// The separator holds for all of them.
+/// Separator and delimiter hold for all of them.
 const ROWS: &str = "SELECT name, db_schema, db_table, key_columns, value_columns, flags, cas_column, \
      expire_time_column, (SELECT o.value FROM innodb_memcache.config_options o \
-     WHERE o.name = 'separator' LIMIT 1) FROM innodb_memcache.containers ORDER BY name";
+     WHERE o.name = 'separator' LIMIT 1), (SELECT o.value FROM innodb_memcache.config_options o \
+     WHERE o.name = 'table_map_delimiter' LIMIT 1) FROM innodb_memcache.containers ORDER BY name";
+
+/// The plugin went by the first row, and so does this.
+const POLICIES: &str = "SELECT get_policy, set_policy, delete_policy, flush_policy \
+     FROM innodb_memcache.cache_policies ORDER BY policy_name LIMIT 1";
 
 /// There is no such table, column or database, or it may not be read.
 const NONE: [u16; 5] = [1044, 1049, 1054, 1142, 1146];
@@ -24,17 +30,41 @@ pub async fn containers(link: &mut Link, timeout_ms: u64) -> Result<Vec<Containe
         }
         rows => rows?,
     };
-    let cells = rows.iter().map(|row| {
-        let mut cells: [Option<String>; 9] = Default::default();
-        for (at, cell) in cells.iter_mut().enumerate() {
-            *cell = text_at(row, at);
+    let mut containers: Vec<Container> = rows
+        .iter()
+        .filter_map(|row| container(std::array::from_fn(|at| text_at(row, at))))
+        .collect();
+    if containers.is_empty() {
+        return Ok(containers);
+    }
+    let policies = match link.rows(OPERATION, POLICIES, timeout_ms).await {
+        Err(error) if error.number().is_some_and(|number| NONE.contains(&number)) => Vec::new(),
+        rows => rows?,
+    };
+    if let Some(row) = policies.first() {
+        let word = |at| policy(text_at(row, at).as_deref());
+        for container in &mut containers {
+            container.policies = Policies {
+                get: word(0),
+                set: word(1),
+                delete: word(2),
+            };
+            container.flush = word(3) == Policy::Table;
         }
-        container(cells)
-    });
-    Ok(cells.flatten().collect())
+    }
+    Ok(containers)
 }
 
-fn container(cells: [Option<String>; 9]) -> Option<Container> {
+/// What a policy's word means; one that nobody knows allows nothing.
+fn policy(word: Option<&str>) -> Policy {
+    match word {
+        Some("innodb_only" | "caching") => Policy::Table,
+        Some("cache_only") => Policy::Memory,
+        _ => Policy::Disabled,
+    }
+}
+
+fn container(cells: [Option<String>; 10]) -> Option<Container> {
     let [
         name,
         database,
@@ -45,6 +75,7 @@ fn container(cells: [Option<String>; 9]) -> Option<Container> {
         cas,
         expiry,
         separator,
+        delimiter,
     ] = cells;
     let (values, key) = (values?, key?);
     let divides = |c: char| c.is_whitespace() || matches!(c, ';' | ',' | '|');
@@ -59,6 +90,7 @@ fn container(cells: [Option<String>; 9]) -> Option<Container> {
     if let Some(separator) = separator.filter(|text| !text.is_empty()) {
         container.separator = separator;
     }
+    container.delimiter = delimiter.filter(|text| !text.is_empty());
     Some(container)
 }
 
@@ -66,7 +98,7 @@ fn container(cells: [Option<String>; 9]) -> Option<Container> {
 mod tests {
     use super::*;
 
-    fn row(cells: [&str; 9]) -> [Option<String>; 9] {
+    fn row(cells: [&str; 10]) -> [Option<String>; 10] {
         cells.map(|cell| (cell != "NULL").then(|| cell.to_owned()))
     }
 
@@ -82,10 +114,12 @@ mod tests {
             "c4",
             "c5",
             "|",
+            ":",
         ];
         let read = container(row(shipped)).expect("it is whole");
         assert_eq!((&*read.name, &*read.key), ("aaa", "c1"));
         assert_eq!(read.flags.as_deref(), Some("c3"));
+        assert_eq!(read.delimiter.as_deref(), Some(":"));
         let mut several = shipped;
         several[4] = "c2,c6; c7|c8";
         several[8] = "NULL";
@@ -98,6 +132,16 @@ mod tests {
             let mut cells = shipped;
             cells[missing] = "NULL";
             assert_eq!(container(row(cells)), None, "{missing}");
+        }
+    }
+
+    #[test]
+    fn policies_are_the_plugins_words() {
+        assert_eq!(policy(Some("innodb_only")), Policy::Table);
+        assert_eq!(policy(Some("caching")), Policy::Table);
+        assert_eq!(policy(Some("cache_only")), Policy::Memory);
+        for word in [Some("disabled"), Some("sometimes"), None] {
+            assert_eq!(policy(word), Policy::Disabled, "{word:?}");
         }
     }
 }

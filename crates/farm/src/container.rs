@@ -50,6 +50,37 @@ pub struct Container {
     /// Values are not larger.
     #[serde(default = "value_bytes_max")]
     pub value_bytes_max: u32,
+    /// What is between its name and a key; `None` for what the door says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delimiter: Option<String>,
+    /// What memcached's commands may do with it.
+    #[serde(default, skip_serializing_if = "Policies::is_default")]
+    pub policies: Policies,
+}
+
+/// What one kind of memcached's commands does with a container, in the words of MySQL's plugin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Policy {
+    /// It is about the table's rows: `innodb_only` and `caching`.
+    #[default]
+    Table,
+    /// It would be about the memory of one server alone: `cache_only`.
+    Memory,
+    Disabled,
+}
+
+/// The policies of a container.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policies {
+    pub get: Policy,
+    pub set: Policy,
+    pub delete: Policy,
+}
+
+impl Policies {
+    fn is_default(&self) -> bool {
+        *self == Policies::default()
+    }
 }
 
 fn separator() -> String {
@@ -78,6 +109,8 @@ impl Container {
             consistency: None,
             cache_bytes: 0,
             value_bytes_max: VALUE_BYTES_MAX,
+            delimiter: None,
+            policies: Policies::default(),
         }
     }
 }

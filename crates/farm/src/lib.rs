@@ -38,7 +38,7 @@ pub use access::Access;
 pub use account::{Account, Accounts, AuthPlugin, GlobalRights, PasswordLocking};
 pub use client_scope::ClientScope;
 pub use client_writes::{ClientWrites, WritesByClient};
-pub use container::{Container, Containers};
+pub use container::{Container, Containers, Policies, Policy};
 pub use error::ClientError;
 pub use freshness::{Freshness, Interest};
 pub use kill::{Kill, Killed, Victim};

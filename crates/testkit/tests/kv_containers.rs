@@ -64,6 +64,85 @@ fn containers_of_the_plugin_are_read_where_they_stand() {
     assert!(show(&dropped.stderr).contains("innodb_memcache.containers"));
 }
 
+/// The plugin's options beside the containers: the delimiter behind a name, and the policies of the first row.
+#[test]
+fn options_and_policies_of_the_plugin_hold() {
+    let Some(farm) = farm(&["--set", "accounts_interval_ms=100"]) else {
+        return;
+    };
+    let mut sql = farm.client();
+    let words = "ENUM('innodb_only', 'cache_only', 'caching', 'disabled') NOT NULL";
+    for text in [
+        "CREATE DATABASE innodb_memcache",
+        "CREATE DATABASE test",
+        "CREATE TABLE innodb_memcache.config_options (name VARCHAR(50) PRIMARY KEY, value VARCHAR(50))",
+        "INSERT INTO innodb_memcache.config_options VALUES ('table_map_delimiter', '::')",
+        &format!(
+            "CREATE TABLE innodb_memcache.cache_policies (policy_name VARCHAR(40) PRIMARY KEY, \
+             get_policy {words}, set_policy {words}, delete_policy {words}, flush_policy {words})"
+        ),
+        "INSERT INTO innodb_memcache.cache_policies VALUES \
+         ('cache_policy', 'innodb_only', 'caching', 'disabled', 'innodb_only'), \
+         ('later', 'disabled', 'disabled', 'disabled', 'disabled')",
+        "CREATE TABLE test.t (c1 VARCHAR(32) PRIMARY KEY, c2 VARCHAR(1024))",
+        "INSERT INTO test.t VALUES ('AA', 'first'), ('B::B', 'second')",
+        "CREATE TABLE innodb_memcache.containers (name VARCHAR(50) PRIMARY KEY, db_schema VARCHAR(250) NOT NULL, \
+         db_table VARCHAR(250) NOT NULL, key_columns VARCHAR(250) NOT NULL, value_columns VARCHAR(250), \
+         flags VARCHAR(250) NOT NULL DEFAULT '0', cas_column VARCHAR(250), expire_time_column VARCHAR(250), \
+         unique_idx_name_on_key VARCHAR(250) NOT NULL)",
+        "INSERT INTO innodb_memcache.containers VALUES \
+         ('a.b', 'test', 't', 'c1', 'c2', '0', '0', '0', 'PRIMARY')",
+    ] {
+        sql.run(text);
+    }
+    let known = |farm: &Farm| {
+        farm.json(&["kv", "list"])
+            .iter()
+            .any(|it| it["name"] == "a.b")
+    };
+    wait_until(PATIENCE, "the plugin's container", || known(&farm));
+    let mut raw = Raw::connect(farm.kv);
+    raw.asks(
+        "get @@a.b::AA\r\n",
+        "VALUE @@a.b::AA 0 5\r\nfirst\r\nEND\r\n",
+    );
+    raw.asks(
+        "get @@a.b::B::B\r\n",
+        "VALUE @@a.b::B::B 0 6\r\nsecond\r\nEND\r\n",
+    );
+    raw.asks("get @@a.b\r\n", "VALUE @@a.b 0 6\r\ntest/t\r\nEND\r\n");
+    // It is the connection's container now.
+    raw.asks("set CC 0 0 5\r\nthird\r\n", "STORED\r\n");
+    let off = "CLIENT_ERROR the delete_policy in innodb_memcache.cache_policies disables this\r\n";
+    raw.asks("delete CC\r\n", off);
+    assert_eq!(sql.value("SELECT COUNT(*) FROM test.t"), "3");
+    // A container of Heddle's own is not the plugin's.
+    farm.make_container("own --table test.t --key c1 --values c2");
+    raw.asks(
+        "get @@own.AA\r\ndelete @@own.CC\r\n",
+        "VALUE @@own.AA 0 5\r\nfirst\r\nEND\r\nDELETED\r\n",
+    );
+    raw.asks(
+        "get @@a.b\r\nflush_all\r\n",
+        "VALUE @@a.b 0 6\r\ntest/t\r\nEND\r\nOK\r\n",
+    );
+    assert_eq!(sql.value("SELECT COUNT(*) FROM test.t"), "0");
+    sql.run(
+        "UPDATE innodb_memcache.cache_policies SET get_policy = 'cache_only', flush_policy = 'disabled' \
+         WHERE policy_name = 'cache_policy'",
+    );
+    let memory = "CLIENT_ERROR the get_policy in innodb_memcache.cache_policies is cache_only, and Heddle keeps \
+                  nothing but the rows of tables\r\n";
+    wait_until(PATIENCE, "the new policy", || {
+        let mut raw = Raw::connect(farm.kv);
+        raw.say("get @@a.b::AA\r\nquit\r\n");
+        let mut answer = String::new();
+        raw.0.read_to_string(&mut answer).expect("an answer");
+        answer == memory
+    });
+    raw.asks("flush_all\r\n", "CLIENT_ERROR flush_all not allowed\r\n");
+}
+
 #[test]
 fn rows_are_there_over_http() {
     let Some(farm) = farm(&[]) else { return };
