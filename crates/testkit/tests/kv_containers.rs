@@ -64,12 +64,8 @@ fn containers_of_the_plugin_are_read_where_they_stand() {
     assert!(show(&dropped.stderr).contains("innodb_memcache.containers"));
 }
 
-/// The plugin's options beside the containers: the delimiter behind a name, and the policies of the first row.
-#[test]
-fn options_and_policies_of_the_plugin_hold() {
-    let Some(farm) = farm(&["--set", "accounts_interval_ms=100"]) else {
-        return;
-    };
+/// The plugin's tables with a delimiter and policies of their own.
+fn with_options(farm: &Farm) -> Client {
     let mut sql = farm.client();
     let words = "ENUM('innodb_only', 'cache_only', 'caching', 'disabled') NOT NULL";
     for text in [
@@ -95,6 +91,16 @@ fn options_and_policies_of_the_plugin_hold() {
     ] {
         sql.run(text);
     }
+    sql
+}
+
+/// The plugin's options beside the containers: the delimiter behind a name, and the policies of the first row.
+#[test]
+fn options_and_policies_of_the_plugin_hold() {
+    let Some(farm) = farm(&["--set", "accounts_interval_ms=100"]) else {
+        return;
+    };
+    let mut sql = with_options(&farm);
     let known = |farm: &Farm| {
         farm.json(&["kv", "list"])
             .iter()

@@ -301,7 +301,8 @@ fn a_server_that_is_lost_in_the_middle_takes_those_behind_with_it() {
         two.stage.replica.client().run(&format!("KILL {id}"));
         let answers: Vec<_> = (0..4).map(|_| client.answer(false)).collect();
         assert!(answers[0].is_ok() && answers[1].is_ok(), "{answers:?}");
-        assert!(answers[2].is_err() && answers[3].is_err(), "{answers:?}");
+        // A killed SLEEP may still end well.
+        assert!(answers[3].is_err(), "{answers:?}");
         // What was sent for the transaction is not committed outside of it.
         assert!(client.is_closed_within(SOON));
         assert_eq!(two.ids(), ["", ""]);
@@ -320,7 +321,7 @@ fn a_server_that_is_lost_in_the_middle_takes_those_behind_with_it() {
         let id = running(&two.stage.replica, "SLEEP(60)");
         two.stage.replica.client().run(&format!("KILL {id}"));
         let answers: Vec<_> = (0..3).map(|_| client.answer(false)).collect();
-        assert!(answers[0].is_err() && answers[1].is_err(), "{answers:?}");
+        assert!(answers[1].is_err(), "{answers:?}");
         assert!(answers[2].is_ok(), "{answers:?}");
         assert_eq!(two.ids(), ["1", "101"]);
     }
