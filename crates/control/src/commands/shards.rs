@@ -316,9 +316,10 @@ impl ShardingCommands {
         let checked = match self.schema_of(&map.global_group, table).await {
             Ok(Some(schema)) => check_key(&map.kind, &table.full_name(), &schema, &mut now),
             Ok(None) => {
+                let full = table.full_name();
                 let group = &map.global_group;
                 let why = format!(
-                    "group {group} has no such table; `sharding remove_table` it, or make it"
+                    "group {group} has no table {full}; `sharding remove_table` it, or make it"
                 );
                 return Ok(Some(why));
             }
