@@ -6,7 +6,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package tar image sbom docs check test test-packaging test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-xa bench-consistency bench-connect bench-pipeline bench-idle compat compat-kv fuzz soak clean
+.PHONY: help run build package tar image sbom docs check test test-packaging test-consistency test-shards test-mysql test-slt test-tpcc test-sim test-hostile test-xa test-kv test-failover bench-failover test-routers bench-routers bench-door bench-kv bench-shard bench-xa bench-consistency bench-connect bench-pipeline bench-idle bench-fabric compat compat-kv fuzz soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,10 @@ bench-xa: build ## transactions over two groups against two transactions, 1 to 6
 bench-idle: build ## memory and server connections of 10,000 idle clients (CLIENTS=1000 for a quick look)
 	@scripts/install.sh bench
 	@python3 bench/idle.py
+
+bench-fabric: build ## look-ups of 1,000 clients of the Fabric door at once (CLIENTS=50 for a quick look)
+	@scripts/install.sh bench
+	@python3 bench/fabric.py
 
 compat: build ## real drivers and their own test suites, straight and through Heddle (ONLY=name,… picks; FLAGS="--tls --engine mysql --mysqld PATH")
 	@scripts/install.sh compat

@@ -214,8 +214,11 @@ fn what_cannot_work_is_refused_with_the_cure() {
     let add =
         |table: &'static str, column: &'static str| ["sharding", "add_table", "1", table, column];
     refused(&add("orders", "id"), "DATABASE.TABLE");
-    refused(&add("shop.nothing", "id"), "create it there first");
-    refused(&add("shop.bare", "a"), "no primary key");
+    is_named_before_it_is_made(&plane);
+    plane.rows(&add("shop.bare", "a"));
+    plane.rows(&["sharding", "remove_table", "shop.bare"]);
+    let bare = ["sharding", "add_global_table", "1", "shop.bare"];
+    refused(&bare, "no primary key");
     refused(&add("shop.loose", "x"), "no column x");
     refused(&add("shop.loose", "d"), "a shard key is an integer");
     refused(&add("shop.loose", "s"), "needs an integer");
@@ -229,6 +232,39 @@ fn what_cannot_work_is_refused_with_the_cure() {
     refused(&add("shop.orders", "customer_id"), "on map 1 already");
     later_faults_are_found(&plane, &servers);
     shards_and_maps_in_use_stay(&plane, &servers);
+}
+
+/// A table that is not made yet is shown, keeps its map, and is taken back like any other.
+fn is_named_before_it_is_made(plane: &Plane) {
+    let shown = |plane: &Plane| {
+        let tables = plane.rows(&["sharding", "list_tables"]);
+        let tables = tables.as_array().expect("rows").clone();
+        let names = tables.iter().map(|row| row["table_name"].to_string());
+        names.collect::<Vec<_>>().concat()
+    };
+    plane.rows(&["sharding", "add_table", "1", "shop.nothing", "id"]);
+    assert!(shown(plane).contains("shop.nothing"), "{}", shown(plane));
+    let servers = plane.rows(&["sharding", "lookup_servers", "shop.nothing", "150"]);
+    assert_eq!(servers.as_array().map(Vec::len), Some(1), "{servers}");
+    let information = plane.rows(&["dump", "sharding_information", "0", "shop.nothing"]);
+    assert_eq!(
+        information.as_array().map(Vec::len),
+        Some(2),
+        "{information}"
+    );
+    let sharding = plane.published.load().sharding.clone().expect("maps");
+    assert!(sharding.expected("shop", "nothing").is_some());
+    assert!(
+        sharding.declared().next().is_none(),
+        "no statement goes by it"
+    );
+    assert!(
+        plane
+            .error(&["sharding", "remove_definition", "1"])
+            .contains("shop.nothing")
+    );
+    plane.rows(&["sharding", "remove_table", "shop.nothing"]);
+    assert_eq!(shown(plane), "");
 }
 
 /// A unique key that was added past Heddle, and a table that is gone, are found.

@@ -5,7 +5,7 @@
 
 use farm::account::like;
 use farm::shard::{Bound, Key, ShardKind, ShardMap, ShardedTable};
-use farm::sharding::{Placed, Placement, Sharding};
+use farm::sharding::{Placement, Sharding};
 use farm::{Group, Mode, Server, Snapshot, Status};
 use routing::shard::{Literal, Nowhere, locate, stored};
 
@@ -186,10 +186,9 @@ impl View<'_> {
         let plain = name.replace('`', "");
         let (database, table) = plain.split_once('.').ok_or_else(unknown)?;
         let sharding = self.sharding().ok_or_else(unknown)?;
-        let (table, id) = match sharding.placed(database, table) {
-            Placed::Sharded(table) => (Some(table), table.map),
-            Placed::Global(map) => (None, map),
-            Placed::Group(_) | Placed::Home => return Err(unknown()),
+        let (table, id) = match sharding.named(database, table).ok_or_else(unknown)? {
+            Placement::Sharded(table) => (Some(table), table.map),
+            Placement::Global { map } => (None, *map),
         };
         let mapped = sharding.map(id).ok_or_else(unknown)?;
         Ok((table, &mapped.map))
@@ -227,9 +226,9 @@ impl View<'_> {
         Ok(set)
     }
 
-    /// The declared tables, in the order of their names.
+    /// The tables that are declared, or will be once they are made, in the order of their names.
     fn declared(&self) -> Vec<(&str, &str, &Placement)> {
-        let all = self.sharding().into_iter().flat_map(|it| it.declared());
+        let all = self.sharding().into_iter().flat_map(|it| it.all_named());
         let mut all: Vec<_> = all
             .map(|(database, table, placement)| (&**database, &**table, placement))
             .collect();

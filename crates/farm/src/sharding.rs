@@ -58,6 +58,16 @@ pub enum Placement {
     Global { map: u32 },
 }
 
+impl Placement {
+    /// The number of its map.
+    pub fn map(&self) -> u32 {
+        match self {
+            Placement::Sharded(table) => table.map,
+            Placement::Global { map } => *map,
+        }
+    }
+}
+
 /// Where a table is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placed<'a> {
@@ -80,6 +90,8 @@ struct Database {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Table {
     placement: Option<Placement>,
+    /// Where it will be once it is made. Statements do not go by it.
+    expected: Option<Placement>,
     schema: Option<Arc<TableSchema>>,
     look: Option<Look>,
 }
@@ -221,16 +233,49 @@ impl Sharding {
 
     /// Declares a table. One whose map does not exist is left out.
     pub fn declare(&mut self, database: &str, table: &str, placement: Placement) {
-        let map = match &placement {
-            Placement::Sharded(table) => table.map,
-            Placement::Global { map } => *map,
-        };
-        let Some(global) = self.map(map).map(|mapped| mapped.map.global_group.clone()) else {
+        let Some(global) = self
+            .map(placement.map())
+            .map(|mapped| mapped.map.global_group.clone())
+        else {
             return;
         };
         let of = self.databases.entry(database.into()).or_default();
         of.group.get_or_insert(global);
         of.tables.entry(table.into()).or_default().placement = Some(placement);
+    }
+
+    /// Says where a table will be that is not made yet. One whose map does not exist is left out.
+    pub fn expect(&mut self, database: &str, table: &str, placement: Placement) {
+        if self.map(placement.map()).is_none() {
+            return;
+        }
+        let of = self.databases.entry(database.into()).or_default();
+        of.tables.entry(table.into()).or_default().expected = Some(placement);
+    }
+
+    /// Where a table is, or will be, by its own declaration: for those who ask, not for statements.
+    pub fn named(&self, database: &str, table: &str) -> Option<&Placement> {
+        let table = self.databases.get(database)?.tables.get(table)?;
+        table.placement.as_ref().or(table.expected.as_ref())
+    }
+
+    /// What was said of a table that is not made yet.
+    pub fn expected(&self, database: &str, table: &str) -> Option<&Placement> {
+        let table = self.databases.get(database)?.tables.get(table)?;
+        table
+            .expected
+            .as_ref()
+            .filter(|_| table.placement.is_none())
+    }
+
+    /// All tables that are declared or expected, in no order: database, table, placement.
+    pub fn all_named(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Placement)> {
+        self.databases.iter().flat_map(|(database, of)| {
+            of.tables.iter().filter_map(move |(name, table)| {
+                let placement = table.placement.as_ref().or(table.expected.as_ref())?;
+                Some((database, name, placement))
+            })
+        })
     }
 
     /// Puts the undeclared tables of a database on a group.

@@ -12,7 +12,7 @@ mod unique;
 use std::sync::Arc;
 
 use farm::Sharding;
-use farm::sharding::Placed;
+use farm::sharding::{Placed, Placement};
 use rename::renamed;
 use sqltext::{Mode, Piece, PieceKind, Span, pieces};
 
@@ -266,6 +266,7 @@ impl Reader<'_> {
             Ok(asked) => asked,
             Err(why) => return Defines::Refused(why),
         };
+        let asked = asked.or_else(|| self.expected(name));
         let fills = self.words.iter().any(|word| word.is(self.text, "select"));
         let several = matches!(&on, Defines::On(groups, ..) if groups.len() > 1);
         if fills && (several || asked.is_some()) {
@@ -346,6 +347,16 @@ impl Reader<'_> {
             }
         }
         on
+    }
+
+    /// Map and shard key of a table that was named before it is made. A temporary one is another table.
+    fn expected(&self, name: &Named) -> Option<(String, Option<String>)> {
+        let placement = self.around.sharding.expected(&name.0, &name.1)?;
+        let column = match placement {
+            Placement::Sharded(table) => Some(table.column.to_string()),
+            Placement::Global { .. } => None,
+        };
+        Some((placement.map().to_string(), column))
     }
 
     /// Map and shard key of a comment `/*heddle shard_map=… shard_key=…*/` or `/*heddle

@@ -238,6 +238,87 @@ fn every_kind_of_map_moves() {
     nothing_is_wrong(&farm);
 }
 
+/// Merges under writes, by the ways up and down, and what takes a merge back: an abort before its cut, and a
+/// split behind it.
+#[test]
+fn shards_of_every_kind_are_merged() {
+    let Some(farm) = Farm::start(&["--groups", "3", "--replicas", "0"]) else {
+        return;
+    };
+    for case in cases() {
+        case.prepare(&farm);
+        let split = case.split.map(|value| format!("--split_value={value}"));
+        let divide = |shard: &str, group: &str| {
+            let words = ["sharding", "split_shard", shard, group];
+            farm.json(&[&words[..], split.as_deref().as_slice()].concat());
+        };
+        let shard = |group: &str| case.shard_on(&farm, group);
+        divide(&shard("g1"), "g3");
+        assert_eq!(case.shards(&farm).len(), 3);
+        refuses_what_is_no_merge(&farm, &case);
+        is_aborted(&farm, &case);
+        under_writes(&farm, &case, || {
+            // Up and down: the lower one of two becomes a part of the upper one, and the other way round.
+            farm.json(&["sharding", "merge_shards", &shard("g1"), &shard("g3")]);
+            farm.json(&["sharding", "merge_shards", &shard("g2"), &shard("g3")]);
+        });
+        case.check(&farm);
+        let left = case.shards(&farm);
+        assert_eq!(left.keys().collect::<Vec<_>>(), ["g3"], "{}", case.name());
+        // A split takes it back.
+        under_writes(&farm, &case, || divide(&shard("g3"), "g1"));
+        case.check(&farm);
+        assert_eq!(case.shards(&farm).len(), 2);
+    }
+    nothing_is_wrong(&farm);
+}
+
+fn refuses_what_is_no_merge(farm: &Farm, case: &Case) {
+    let (one, two) = (case.shard_on(farm, "g1"), case.shard_on(farm, "g2"));
+    let refused = |words: &[&str], why: &str| {
+        let output = farm.command(&[&["sharding", "merge_shards"], words].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(why), "{said}");
+    };
+    refused(&[&one, &one], "itself");
+    refused(&[&one, "9999"], "there is no shard 9999");
+    if case.kind.starts_with("RANGE") {
+        refused(&[&one, &two], "are not neighbours");
+    }
+    if let Some(other) = farm.json(&["sharding", "list_shards"]).first() {
+        let own = one.parse::<u64>().ok();
+        if other["shard_id"].as_u64() < own && other["shard_id"].as_u64() != own {
+            let id = other["shard_id"].to_string();
+            refused(&[&one, &id], "only shards of one map");
+        }
+    }
+}
+
+/// While a transaction keeps a merge from its cut it is taken back, and nothing of it stays.
+fn is_aborted(farm: &Farm, case: &Case) {
+    let (name, before) = (case.name(), case.shards(farm));
+    let mut open = farm.client();
+    open.run("BEGIN");
+    // One row: what it locks besides would keep the copy from the target, too.
+    let key = &case.keys[0];
+    open.run(&format!(
+        "UPDATE {name}.t SET n = n WHERE k = '{key}' AND id = 0"
+    ));
+    let (from, into) = (case.shard_on(farm, "g3"), case.shard_on(farm, "g1"));
+    let words = ["--synchronous=false", "--hold_ms=200"];
+    let begun = farm.json(&[&["sharding", "merge_shards", &from, &into], &words[..]].concat());
+    let id = begun[0]["uuid"].as_str().expect("a text");
+    let job = || farm.json(&["job", "show", id]).remove(0);
+    wait_until(PATIENCE, "a cut that is given up", || {
+        job()["step"].to_string().contains("did not end within")
+    });
+    assert_eq!(job()["kind"], "merge", "{}", job());
+    farm.json(&["job", "abort", id]);
+    open.run("COMMIT");
+    assert_eq!(case.shards(farm), before, "{name}");
+    case.check(farm);
+}
+
 /// The move that was begun last.
 fn last_job(farm: &Farm) -> Value {
     let mut jobs = farm.json(&["job", "list"]);

@@ -228,6 +228,7 @@ impl Commands {
             MapVerb::PruneShard => self.maps.prune_shard(args).await,
             MapVerb::MoveShard => self.moves.move_shard(args).await,
             MapVerb::SplitShard => self.moves.split_shard(args).await,
+            MapVerb::MergeShards => self.moves.merge_shards(args).await,
             MapVerb::AssignDatabase => self.maps.assign_database(args).await,
             MapVerb::VerifyShards => self.maps.verify(args).await,
             MapVerb::RefreshTables => self.maps.refresh(args).await,

@@ -104,7 +104,7 @@ impl DumpCommands {
         let patterns = args.get("patterns").unwrap_or_default();
         let columns = ["schema_name", "table_name", "column_name", "mapping_id"];
         let mut table = Table::new(&columns);
-        for record in self.context.state().records.declared.tables.values() {
+        for record in self.context.state().records.declared.named() {
             let Some(key) = &record.key else { continue };
             if matches(patterns, &record.map.to_string()) {
                 table.rows.push(vec![
@@ -135,7 +135,7 @@ impl DumpCommands {
             "global_group",
         ]);
         let declared = &self.context.state().records.declared;
-        for record in declared.tables.values() {
+        for record in declared.named() {
             let (Some(key), Some(map)) = (&record.key, declared.maps.get(&record.map)) else {
                 continue;
             };

@@ -27,6 +27,13 @@ impl JobCommands {
         self.moved_by(args, job).await
     }
 
+    pub(crate) async fn merge_shards(&self, args: &Arguments) -> Result<Table, CommandError> {
+        let what = "number from `sharding list_shards`";
+        let into = args.parse("into_shard_id", what)?.unwrap_or_default();
+        let job = self.reshard.order_move(args, Wanted::Into(into)).await?;
+        self.moved_by(args, job).await
+    }
+
     /// Waits for the end of a move that was ordered, unless it need not.
     async fn moved_by(&self, args: &Arguments, job: String) -> Result<Table, CommandError> {
         if args.get("synchronous").is_some() && !args.switch("synchronous")? {

@@ -42,7 +42,8 @@ impl ShardingCommands {
     pub(crate) async fn remove_definition(&self, args: &Arguments) -> Result<Table, CommandError> {
         let declared = self.context.state().records.declared.clone();
         let id = find_map(&declared, args.text("mapping_id"))?;
-        let tables: Vec<String> = declared.tables_of(id).map(TableRecord::full_name).collect();
+        let tables = declared.named().filter(|table| table.map == id);
+        let tables: Vec<String> = tables.map(TableRecord::full_name).collect();
         let shards: Vec<String> = declared
             .shards_of(id)
             .map(|(id, _)| id.to_string())
@@ -114,7 +115,9 @@ impl ShardingCommands {
             )));
         }
         let map = declared.map(id).ok_or_else(|| no_map(id))?;
-        let schema = self.schema_of(&map.global_group, &record).await?;
+        let Some(schema) = self.schema_of(&map.global_group, &record).await? else {
+            return self.expect_table(args, &declared, record).await;
+        };
         if let Some(key) = &mut record.key {
             check_key(&map.kind, &full, &schema, key)?;
         }
@@ -156,24 +159,45 @@ impl ShardingCommands {
         done(Value::Bool(true))
     }
 
-    /// The table's columns as the group has them now.
+    /// Writes down where a table will be that is not made yet. CREATE TABLE through Heddle declares it then,
+    /// as if its text said so; until then no statement goes by it.
+    async fn expect_table(
+        &self,
+        args: &Arguments,
+        declared: &Declared,
+        mut record: TableRecord,
+    ) -> Result<Table, CommandError> {
+        let kind = declared.maps.get(&record.map).map(|map| map.kind);
+        if let (Some(key), Some(kind)) = (&mut record.key, kind) {
+            if kind == ShardKind::RangeString {
+                let (folds, pads) = (false, false);
+                key.key = farm::shard::KeyType::Text { folds, pads };
+            } else if kind == ShardKind::RangeDatetime {
+                key.key = farm::shard::KeyType::Datetime;
+            }
+        }
+        let change = declared.change().expect_table(&record);
+        self.context
+            .commit_as(&args.author(), change.finish())
+            .await?;
+        done(Value::Bool(true))
+    }
+
+    /// The table's columns as the group has them now; `None` while there is no such table.
     pub(super) async fn schema_of(
         &self,
         group: &str,
         table: &TableRecord,
-    ) -> Result<TableSchema, CommandError> {
+    ) -> Result<Option<TableSchema>, CommandError> {
         let timeout_ms = self.context.settings().step_timeout_ms;
         let mut link = self.sharding.ask_group(group).await?;
         let (database, name) = (&table.database, &table.table);
         let read = engine::tables::schemas(&mut link, database, Some(name), timeout_ms);
         let mut all = read.await?;
         let full = table.full_name();
-        let schema = all.remove(&table.table).ok_or_else(|| {
-            CommandError::Refused(format!(
-                "group {group} has no table {full}; create it there first: its definition is taken \
-                 over by the other groups"
-            ))
-        })?;
+        let Some(schema) = all.remove(&table.table) else {
+            return Ok(None);
+        };
         if schema.view {
             return Err(CommandError::Refused(format!(
                 "{full} is a view; declare the tables that it is made of"
@@ -187,21 +211,24 @@ impl ShardingCommands {
                  several groups could not be undone there; ALTER TABLE … ENGINE=InnoDB"
             )));
         }
-        if schema.primary.is_empty() {
+        // Rows of a sharded table are on one group each. What has to tell them apart refuses it by itself.
+        if schema.primary.is_empty() && table.key.is_none() {
             return Err(CommandError::Refused(format!(
                 "{full} has no primary key, and without one its rows cannot be told apart on several \
                  groups; add one (ALTER TABLE … ADD PRIMARY KEY)"
             )));
         }
-        Ok(schema)
+        Ok(Some(schema))
     }
 
     pub(crate) async fn remove_table(&self, args: &Arguments) -> Result<Table, CommandError> {
         let declared = self.context.state().records.declared.clone();
-        let record = find_table(&declared, args)?.clone();
+        let record = find_named(&declared, args)?.clone();
         self.reshard.no_move(record.map)?;
         let full = record.full_name();
+        let is_made = declared.tables.values().any(|table| *table == record);
         if record.key.is_some()
+            && is_made
             && !args.switch("force")?
             && let Some(mut map) = declared.map(record.map)
         {
@@ -237,7 +264,7 @@ impl ShardingCommands {
 
     pub(crate) fn lookup_table(&self, args: &Arguments) -> Result<Table, CommandError> {
         let declared = self.context.state().records.declared.clone();
-        let record = find_table(&declared, args)?;
+        let record = find_named(&declared, args)?;
         let mut table = Table::new(TABLE_COLUMNS);
         table.rows.extend(table_row(&declared, record));
         Ok(table)
@@ -253,7 +280,7 @@ impl ShardingCommands {
         };
         let declared = self.context.state().records.declared.clone();
         let mut table = Table::new(TABLE_COLUMNS);
-        for record in declared.tables.values() {
+        for record in declared.named() {
             let kind = declared.maps.get(&record.map).map(|map| map.kind);
             if only.is_none() || only == kind {
                 table.rows.extend(table_row(&declared, record));
@@ -348,6 +375,15 @@ pub(super) fn find_table<'a>(
     })
 }
 
+/// The table of that name, be it made or not.
+pub(super) fn find_named<'a>(
+    declared: &'a Declared,
+    args: &Arguments,
+) -> Result<&'a TableRecord, CommandError> {
+    let expected = declared.expected.get(&table_name(args)?);
+    find_table(declared, args).or_else(|error| expected.ok_or(error))
+}
+
 /// Database and table of `table_name`; names between backticks may have points.
 pub(super) fn table_name(args: &Arguments) -> Result<(String, String), CommandError> {
     let given = args.text("table_name");
@@ -436,7 +472,9 @@ pub(super) fn check_key(
         })
     };
     let all = std::iter::once(&schema.primary).chain(&schema.unique);
-    let loose: Vec<String> = all
+    // A table without a primary key has nothing to be kept unique by it.
+    let keys = all.filter(|columns| !columns.is_empty());
+    let loose: Vec<String> = keys
         .filter(|columns| !covered(columns))
         .map(|columns| format!("({})", named(columns)))
         .collect();

@@ -6,7 +6,7 @@ use routing::shard::{Literal, Nowhere, locate, stored};
 use serde_json::Value;
 
 use super::group::{done, find_group};
-use super::sharding::{check_key, find_map, find_table, no_map, table_name};
+use super::sharding::{check_key, find_map, find_named, find_table, no_map, table_name};
 use super::{Arguments, CommandError, Table};
 use crate::commands::ShardingCommands;
 use crate::identity;
@@ -156,7 +156,7 @@ impl ShardingCommands {
             "GLOBAL" => {
                 let id = match find_map(&declared, args.text("table_name")) {
                     Ok(id) => id,
-                    Err(error) => find_table(&declared, args).map_err(|_| error)?.map,
+                    Err(error) => find_named(&declared, args).map_err(|_| error)?.map,
                 };
                 let map = declared.maps.get(&id).ok_or_else(|| no_map(id))?;
                 map.global_group.clone()
@@ -167,7 +167,7 @@ impl ShardingCommands {
     }
 
     fn group_of_key(&self, declared: &Declared, args: &Arguments) -> Result<String, CommandError> {
-        let record = find_table(declared, args)?;
+        let record = find_named(declared, args)?;
         let map = declared.map(record.map).ok_or_else(|| no_map(record.map))?;
         let Some(of) = &record.key else {
             return Ok(map.global_group.to_string());
@@ -314,7 +314,15 @@ impl ShardingCommands {
         };
         let mut now = key.clone();
         let checked = match self.schema_of(&map.global_group, table).await {
-            Ok(schema) => check_key(&map.kind, &table.full_name(), &schema, &mut now),
+            Ok(Some(schema)) => check_key(&map.kind, &table.full_name(), &schema, &mut now),
+            Ok(None) => {
+                let full = table.full_name();
+                let group = &map.global_group;
+                let why = format!(
+                    "group {group} has no table {full}; `sharding remove_table` it, or make it"
+                );
+                return Ok(Some(why));
+            }
             Err(error) => Err(error),
         };
         match checked {

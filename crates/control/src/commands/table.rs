@@ -290,6 +290,10 @@ commands! {
          optional("split_value", "RANGE and HASH: the lowest key that goes; LIST: KEY|KEY; SLOTS: how many, or FROM-TO|FROM-TO; default of HASH and SLOTS: a half"),
          HOLD_MS, SYNCHRONOUS]
         "Moves a part of a shard with its rows to another group, as a shard of its own; the result is the job's id.";
+    "sharding" "merge_shards" OfMaps(MergeShards) Leader Admin true
+        [SHARD, required("into_shard_id", "the shard that gets its keys: a neighbour, where the kind of map has bounds"),
+         HOLD_MS, SYNCHRONOUS]
+        "Moves a shard with its rows into another shard of its map while clients use both; the result is the job's id.";
     "sharding" "prune_shard" OfMaps(PruneShard) Leader Admin true
         [TABLE_NAME]
         "Deletes rows of a table that are on other groups than the map says; the result is their number.";

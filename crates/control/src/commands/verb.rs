@@ -85,6 +85,7 @@ pub(crate) enum MapVerb {
     PruneShard,
     MoveShard,
     SplitShard,
+    MergeShards,
     AssignDatabase,
     LookupTable,
     ListTables,
@@ -123,6 +124,7 @@ impl Verb {
                 | Verb::JobResume
                 | Verb::OfMaps(MapVerb::MoveShard)
                 | Verb::OfMaps(MapVerb::SplitShard)
+                | Verb::OfMaps(MapVerb::MergeShards)
                 | Verb::TransactionResolve
                 | Verb::OfMaps(MapVerb::AddChange)
                 | Verb::OfMaps(MapVerb::DropChange)

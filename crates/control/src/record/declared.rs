@@ -1,7 +1,7 @@
 //! Shard maps, their shards, declared tables and assigned databases, as the state store keeps them.
 //!
 //! Keys: `/sharding/head`, which every change writes; `/sharding/map/ID`; `/sharding/shard/ID`;
-//! `/sharding/table/DATABASE/TABLE` and `/sharding/database/DATABASE`, whose names are escaped.
+//! `/sharding/table/DATABASE/TABLE`, `/sharding/expected/DATABASE/TABLE` for one that is not made yet, and `/sharding/database/DATABASE`, whose names are escaped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +20,7 @@ pub(crate) const DEFINED: &str = "/sharding/defined";
 const MAP: &str = "/sharding/map/";
 const SHARD: &str = "/sharding/shard/";
 const TABLE: &str = "/sharding/table/";
+const EXPECTED: &str = "/sharding/expected/";
 const DATABASE: &str = "/sharding/database/";
 
 /// The ids that were given last, never to be given again, and how many changes there were.
@@ -119,6 +120,8 @@ pub(crate) struct Declared {
     pub(crate) shards: BTreeMap<u32, ShardRecord>,
     /// By database and table.
     pub(crate) tables: BTreeMap<(String, String), TableRecord>,
+    /// Tables that will be on a map once they are made, likewise. Nobody has looked at their columns.
+    pub(crate) expected: BTreeMap<(String, String), TableRecord>,
     /// The groups of assigned databases.
     pub(crate) databases: BTreeMap<String, String>,
     head: Option<Kept<Head>>,
@@ -159,6 +162,10 @@ impl Declared {
             let record: TableRecord = parse(entry)?;
             let name = (record.database.clone(), record.table.clone());
             self.tables.insert(name, record);
+        } else if key.starts_with(EXPECTED) {
+            let record: TableRecord = parse(entry)?;
+            let name = (record.database.clone(), record.table.clone());
+            self.expected.insert(name, record);
         } else if key.starts_with(DATABASE) {
             let record: DatabaseRecord = parse(entry)?;
             self.databases.insert(record.database, record.group);
@@ -193,6 +200,11 @@ impl Declared {
     /// The tables of a map by name.
     pub(crate) fn tables_of(&self, map: u32) -> impl Iterator<Item = &TableRecord> {
         self.tables.values().filter(move |table| table.map == map)
+    }
+
+    /// The tables that are declared, or will be once they are made.
+    pub(crate) fn named(&self) -> impl Iterator<Item = &TableRecord> {
+        self.tables.values().chain(self.expected.values())
     }
 
     /// A map with its shards. A bound that cannot be read leaves its shard out, with a word in the log.
@@ -290,14 +302,25 @@ impl Change {
         self.delete(&format!("{SHARD}{id}"))
     }
 
-    /// Declares a table.
+    /// Declares a table; it is expected no more.
     pub(crate) fn put_table(self, table: &TableRecord) -> Change {
-        self.put(&table_key(&table.database, &table.table), json(table))
+        let (database, name) = (&table.database, &table.table);
+        self.put(&table_key(TABLE, database, name), json(table))
+            .delete(&table_key(EXPECTED, database, name))
     }
 
-    /// Takes a declaration back.
+    /// Writes down where a table will be once it is made.
+    pub(crate) fn expect_table(self, table: &TableRecord) -> Change {
+        self.put(
+            &table_key(EXPECTED, &table.database, &table.table),
+            json(table),
+        )
+    }
+
+    /// Takes a declaration back, also that of a table which is not made yet.
     pub(crate) fn remove_table(self, database: &str, table: &str) -> Change {
-        self.delete(&table_key(database, table))
+        self.delete(&table_key(TABLE, database, table))
+            .delete(&table_key(EXPECTED, database, table))
     }
 
     /// Assigns a database to a group; `None` takes it back.
@@ -337,8 +360,8 @@ impl Change {
     }
 }
 
-fn table_key(database: &str, table: &str) -> String {
-    format!("{TABLE}{}/{}", escaped(database), escaped(table))
+fn table_key(kind: &str, database: &str, table: &str) -> String {
+    format!("{kind}{}/{}", escaped(database), escaped(table))
 }
 
 /// A name without `/`, so that keys have a fixed number of parts.

@@ -11,7 +11,7 @@ pub(crate) const MOVE: &str = "/move/";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct MoveRecord {
-    /// `move` or `split`.
+    /// `move`, `split` or `merge`.
     pub(crate) kind: String,
     pub(crate) map: u32,
     pub(crate) shard: u32,

@@ -37,6 +37,95 @@ pub(super) fn of_move(declared: &Declared, id: u32, to: &str) -> Result<Next, St
     next(declared, shard.map, to, &[(id, part)], puts, removes, false)
 }
 
+/// The whole shard goes to the group of another shard of its map, which has its keys, too, from then on.
+pub(super) fn of_merge(declared: &Declared, id: u32, into: u32) -> Result<Next, String> {
+    let (shard, other) = (&declared.shards[&id], &declared.shards[&into]);
+    if id == into {
+        return Err(format!("shard {id} cannot become a part of itself"));
+    }
+    if shard.map != other.map {
+        return Err(format!(
+            "shard {id} is of map {} and shard {into} of map {}; only shards of one map become one",
+            shard.map, other.map
+        ));
+    }
+    let kind = kind_of(declared, shard.map);
+    let merged = match kind {
+        ShardKind::Slots => {
+            let slots = numbers(&other.slots).chain(numbers(&shard.slots));
+            ShardRecord {
+                slots: ranges(slots.collect()),
+                ..other.clone()
+            }
+        }
+        ShardKind::List => ShardRecord {
+            bound: format!("{}|{}", other.bound, shard.bound),
+            ..other.clone()
+        },
+        _ => ShardRecord {
+            bound: joined_bound(declared, kind, (id, shard), (into, other))?,
+            ..other.clone()
+        },
+    };
+    let part = ShardRecord {
+        group: PART.to_owned(),
+        ..shard.clone()
+    };
+    let puts = if merged == *other {
+        Vec::new()
+    } else {
+        vec![(into, merged)]
+    };
+    let to = &other.group;
+    next(
+        declared,
+        shard.map,
+        to,
+        &[(id, part)],
+        puts,
+        vec![id],
+        false,
+    )
+}
+
+/// The bound of two neighbours that become one: the lower one's. The last hash of a map has also what is
+/// below the lowest, so there the first and the last are neighbours, too.
+fn joined_bound(
+    declared: &Declared,
+    kind: ShardKind,
+    (id, shard): (u32, &ShardRecord),
+    (into, other): (u32, &ShardRecord),
+) -> Result<String, String> {
+    let mut all = Vec::new();
+    for (id, record) in declared.shards_of(shard.map) {
+        all.push((id, bounds::read(kind, &record.bound)?));
+    }
+    all.sort_by(|(_, one), (_, other)| bounds::order(one, other));
+    let at = |wanted: u32| all.iter().position(|(id, _)| *id == wanted);
+    let (Some(goes), Some(stays)) = (at(id), at(into)) else {
+        return Err("the map cannot be read".to_owned());
+    };
+    let behind = |place: usize| match kind {
+        ShardKind::Hash => Some((place + 1) % all.len()),
+        _ => Some(place + 1).filter(|place| *place < all.len()),
+    };
+    if behind(stays) == Some(goes) {
+        return Ok(other.bound.clone());
+    }
+    if behind(goes) == Some(stays) {
+        return Ok(shard.bound.clone());
+    }
+    let place = match goes < stays {
+        true => goes + 1,
+        false => goes - 1,
+    };
+    Err(format!(
+        "shards {id} (from {}) and {into} (from {}) are not neighbours: shard {} lies between them; \
+         `sharding list_shards` shows their bounds",
+        shard.bound, other.bound, all[place].0
+    ))
+}
+
 /// A part of the shard goes to the group, as a shard `new` of its own.
 pub(super) fn of_split(
     declared: &Declared,
@@ -46,10 +135,7 @@ pub(super) fn of_split(
     value: Option<&str>,
 ) -> Result<Next, String> {
     let shard = &declared.shards[&id];
-    let kind = declared
-        .maps
-        .get(&shard.map)
-        .map_or(ShardKind::Slots, |map| map.kind);
+    let kind = kind_of(declared, shard.map);
     let (stays, goes) = divided(declared, kind, id, shard, value)?;
     let mut puts = Vec::new();
     if stays != *shard {
@@ -81,10 +167,10 @@ fn landed(
         };
         return Ok((None, own));
     };
-    if !is_slots(declared, part.map) {
+    if kind_of(declared, part.map) != ShardKind::Slots {
         return Err(format!(
             "group {to} has shard {other} of map {} already, and a group has one shard of a map: name \
-             a group that has none",
+             a group that has none, or have both become one by `sharding merge_shards`",
             part.map
         ));
     }
@@ -96,11 +182,9 @@ fn landed(
     Ok((Some(other), both))
 }
 
-fn is_slots(declared: &Declared, map: u32) -> bool {
-    declared
-        .maps
-        .get(&map)
-        .is_some_and(|map| map.kind == ShardKind::Slots)
+fn kind_of(declared: &Declared, map: u32) -> ShardKind {
+    let map = declared.maps.get(&map);
+    map.map_or(ShardKind::Slots, |map| map.kind)
 }
 
 /// What stays of a shard, and what goes.
@@ -319,6 +403,7 @@ fn next(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::MapRecord;
 
     #[test]
     fn slots_are_divided_by_number_and_by_name() {
@@ -331,6 +416,82 @@ mod tests {
             assert!(goes(Some(bad)).is_err(), "{bad}");
         }
         assert_eq!(ranges(vec![3, 1, 2, 7]), [(1, 3), (7, 7)]);
+    }
+
+    /// A map of a kind whose shards 1, 2, … lie on g1, g2, … and have these bounds.
+    fn map_of(kind: ShardKind, bounds: &[&str]) -> Declared {
+        let mut declared = Declared::default();
+        let map = MapRecord {
+            kind,
+            global_group: "g1".to_owned(),
+            name: String::new(),
+        };
+        declared.maps.insert(1, map);
+        for (id, bound) in (1..).zip(bounds) {
+            let shard = ShardRecord {
+                map: 1,
+                group: format!("g{id}"),
+                bound: (*bound).to_owned(),
+                enabled: true,
+                slots: Vec::new(),
+            };
+            declared.shards.insert(id, shard);
+        }
+        declared
+    }
+
+    /// Merges, as `kind, bounds: which into which = what the other one's bound becomes`.
+    #[test]
+    fn neighbours_become_one() {
+        const DIGITS: [&str; 3] = ["2", "6", "A"];
+        let digests = DIGITS.map(|digit| format!("{digit}{}", "0".repeat(31)));
+        let digests: Vec<&str> = digests.iter().map(String::as_str).collect();
+        let numbers = ["1", "100", "1000"];
+        let lists = ["DE|AT", "FR", "IT"];
+        let becomes = |kind, bounds: &[&str], id: u32, into: u32| {
+            let declared = map_of(kind, bounds);
+            let next = of_merge(&declared, id, into)?;
+            assert_eq!(next.removes, [id]);
+            assert!(!next.fresh && !next.keeps);
+            let own = &declared.shards[&into];
+            let put = next.puts.first().map_or(own, |(put, shard)| {
+                assert_eq!(*put, into);
+                shard
+            });
+            assert_eq!(put.group, own.group);
+            Ok::<_, String>(put.bound.clone())
+        };
+        for (kind, bounds) in [
+            (ShardKind::RangeInteger, &numbers[..]),
+            (ShardKind::Hash, &digests),
+        ] {
+            let low = |id: u32, into: u32| becomes(kind, bounds, id, into);
+            assert_eq!(
+                low(2, 1).as_deref(),
+                Ok(bounds[0]),
+                "the upper one goes down"
+            );
+            assert_eq!(low(1, 2).as_deref(), Ok(bounds[0]), "the lower one goes up");
+            assert_eq!(low(3, 2).as_deref(), Ok(bounds[1]));
+            assert!(low(2, 2).is_err_and(|it| it.contains("itself")));
+        }
+        let far = becomes(ShardKind::RangeInteger, &numbers, 3, 1);
+        assert!(far.is_err_and(|it| it.contains("shard 2 lies between them")));
+        let far = becomes(ShardKind::RangeInteger, &numbers, 1, 3);
+        assert!(far.is_err_and(|it| it.contains("shard 2 lies between them")));
+        // The highest hash has what is below the lowest.
+        assert_eq!(
+            becomes(ShardKind::Hash, &digests, 1, 3).as_deref(),
+            Ok(digests[2])
+        );
+        assert_eq!(
+            becomes(ShardKind::Hash, &digests, 3, 1).as_deref(),
+            Ok(digests[2])
+        );
+        assert_eq!(
+            becomes(ShardKind::List, &lists, 1, 3).as_deref(),
+            Ok("IT|DE|AT")
+        );
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use farm::GroupKind;
 use machines::reshard::Phase;
 
-use super::condition::{of_move, of_split};
+use super::condition::{of_merge, of_move, of_split};
 use crate::commands::{Arguments, CommandError};
 use crate::events::epoch_ms;
 use crate::identity;
 use crate::provision::admission::no_group;
-use crate::record::{MOVE, MoveRecord, Records, ShardRecord, json};
+use crate::record::{Declared, MOVE, MoveRecord, Records, ShardRecord, json};
 use crate::reshard::Resharding;
 
 /// Moves that have ended and are still shown.
@@ -22,6 +22,8 @@ pub(crate) enum Wanted<'a> {
     Whole,
     /// A part of the shard, from this key on where it says one.
     Part(Option<&'a str>),
+    /// All of it, into another shard of the map.
+    Into(u32),
 }
 
 impl Resharding {
@@ -35,8 +37,11 @@ impl Resharding {
         let _one_at_a_time = self.context.changing.lock().await;
         let records = self.context.state().records.clone();
         let declared = &records.declared;
-        let to = args.text("group_id");
         let (id, shard) = crate::commands::find_shard(declared, args)?;
+        let to = match wanted {
+            Wanted::Into(other) => group_of(declared, (id, shard), other)?,
+            _ => args.text("group_id"),
+        };
         may_move(&records, (id, shard), to).map_err(CommandError::Refused)?;
         self.no_move(shard.map)?;
         let mut change = declared.change();
@@ -46,6 +51,7 @@ impl Resharding {
                 let new = change.next_shard();
                 ("split", of_split(declared, id, new, to, value))
             }
+            Wanted::Into(other) => ("merge", of_merge(declared, id, other)),
         };
         let next = next.map_err(CommandError::Refused)?;
         let record = MoveRecord {
@@ -80,6 +86,30 @@ impl Resharding {
         self.context.commit_as(&args.author(), transaction).await?;
         Ok(job)
     }
+}
+
+/// The group of the shard that another one becomes a part of.
+fn group_of<'a>(
+    declared: &'a Declared,
+    (id, shard): (u32, &ShardRecord),
+    other: u32,
+) -> Result<&'a str, CommandError> {
+    let refused = |why: String| Err(CommandError::Refused(why));
+    let Some(found) = declared.shards.get(&other) else {
+        return refused(format!(
+            "there is no shard {other}; `sharding list_shards` lists them"
+        ));
+    };
+    if id == other {
+        return refused(format!("shard {id} cannot become a part of itself"));
+    }
+    if found.map == shard.map && !found.enabled {
+        return refused(format!(
+            "shard {other} is disabled; `sharding enable_shard {other}` first: its group gets rows that \
+             clients use"
+        ));
+    }
+    Ok(&found.group)
 }
 
 /// Why this shard cannot go to this group.

@@ -16,7 +16,7 @@ use farm::sharding::{Moving, Placement, TableSchema};
 use crate::context::Context;
 use crate::context::State;
 use crate::links::Links;
-use crate::record::Declared;
+use crate::record::{Declared, TableRecord};
 use crate::reshard::{Holds, moving};
 use catalog::Tables;
 use catalog::Which;
@@ -126,21 +126,28 @@ pub(crate) fn together(declared: &Declared, schemas: &Schemas, epoch: u64) -> Op
         sharding.assign(database, group.as_str().into());
     }
     for record in declared.tables.values() {
-        let placement = match &record.key {
-            None => Placement::Global { map: record.map },
-            Some(key) => Placement::Sharded(ShardedTable {
-                database: record.database.as_str().into(),
-                table: record.table.as_str().into(),
-                column: key.column.as_str().into(),
-                key: key.key,
-                map: record.map,
-            }),
-        };
-        sharding.declare(&record.database, &record.table, placement);
+        sharding.declare(&record.database, &record.table, placement(record));
+    }
+    for record in declared.expected.values() {
+        sharding.expect(&record.database, &record.table, placement(record));
     }
     for ((database, table), schema) in schemas {
         sharding.describe(database, table, Arc::clone(schema));
     }
     planner::views::see(&mut sharding);
     Some(sharding)
+}
+
+/// Where a table is by its declaration.
+fn placement(record: &TableRecord) -> Placement {
+    match &record.key {
+        None => Placement::Global { map: record.map },
+        Some(key) => Placement::Sharded(ShardedTable {
+            database: record.database.as_str().into(),
+            table: record.table.as_str().into(),
+            column: key.column.as_str().into(),
+            key: key.key,
+            map: record.map,
+        }),
+    }
 }

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use farm::sharding::Placed;
+use farm::sharding::{Placed, Placement};
 use farm::{ClientError, Group, Sharding, Snapshot, error};
 use mysql_wire::statement::LongData;
 use planner::place::{Goes, Plan, Spot};
@@ -204,13 +204,10 @@ impl SessionVariables {
         sharding: &Sharding,
     ) -> Result<Arc<Group>, Wrong> {
         let (database, table) = self.split_name(name);
-        let map = match sharding.placed(&database, table) {
-            Placed::Global(map) => map,
-            Placed::Sharded(table) => table.map,
-            Placed::Group(_) | Placed::Home => {
-                let detail = format!("table {name} is on no shard map");
-                return Err((error::NOT_OVER_GROUPS, detail));
-            }
+        // Also of a table that is named before it is made: it is made there.
+        let Some(map) = sharding.named(&database, table).map(Placement::map) else {
+            let detail = format!("table {name} is on no shard map");
+            return Err((error::NOT_OVER_GROUPS, detail));
         };
         let name = sharding.map(map).map(|it| it.map.global_group.clone());
         found(name.as_deref().unwrap_or_default(), snapshot)

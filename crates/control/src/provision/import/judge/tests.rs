@@ -87,7 +87,7 @@ fn a_primary_with_its_replicas_has_nothing_against_it() {
         named(3, Some(1), &[]),
     ];
     assert_eq!(head(&setup), Head::Primary(0));
-    assert_eq!(errors(&setup, &[]), [String::new(); 0]);
+    assert_eq!(errors(&setup, &[]), Vec::<String>::new());
     let asked_at_a_replica = [named(2, Some(1), &[]), named(1, None, &[2])];
     assert_eq!(head(&asked_at_a_replica), Head::Primary(1));
 }
@@ -97,7 +97,7 @@ fn who_was_not_named_is_told_and_stays_out_only_by_word() {
     let setup = [named(1, None, &[2, 3]), named(2, Some(1), &[])];
     let error = one_error(&setup, "followed by h:3 (server_id 3)");
     assert!(error.text.contains("--without=3"));
-    assert_eq!(errors(&setup, &[3]), [String::new(); 0]);
+    assert_eq!(errors(&setup, &[3]), Vec::<String>::new());
     let hidden = [named(1, None, &[2])];
     let Head::None(why) = head(&[named(2, Some(1), &[])]) else {
         panic!("its primary was not named");
@@ -174,5 +174,9 @@ fn another_farms_servers() {
     setup[0].place.heartbeats = vec![("own:3".to_owned(), 1), ("other".to_owned(), 2)];
     one_error(&setup, "router of farm other wrote its heartbeat 2 s ago");
     setup[0].place.heartbeats = vec![("other:1".to_owned(), 86_400)];
-    assert_eq!(errors(&setup, &[]), [String::new(); 0], "that one is gone");
+    assert_eq!(
+        errors(&setup, &[]),
+        Vec::<String>::new(),
+        "that one is gone"
+    );
 }
