@@ -29,6 +29,7 @@ const RANKS: &[(&str, u8)] = &[
     ("mysqld", 2),
     ("session", 3),
     ("kv", 3),
+    ("catalog", 3),
     ("control", 3),
     ("door-sql", 4),
     ("door-kv", 4),
@@ -72,6 +73,11 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "backend",
         "channel",
         "a connection to a server is a channel; channel knows no login",
+    ),
+    (
+        "control",
+        "catalog",
+        "what commands, records and events are is said once, for doors too",
     ),
     (
         "engine",
