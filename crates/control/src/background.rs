@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use crate::commands::CommandError;
 use crate::context::Context;
 use crate::sessions::Sessions;
+use catalog::command::CommandError;
 
 /// The row in which looks of operators and clients stand.
 #[derive(Debug, Default)]

@@ -8,12 +8,12 @@ use farm::crossing::GlobalId;
 use farm::{Fate, Kill, Killed, LostWrite, Permits, ServerId, Xid};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::commands::{Call, CommandError, Table};
 use crate::observe::detect::Sign;
 use crate::peers::PeerSessions;
 use crate::txn_recovery::lost_writes::{Asked, Verdict};
 use crate::txn_recovery::sequence::{Taken, WantedIds};
 use crate::txn_recovery::{self, Allowed, Crossings, Settled};
+use catalog::command::{Call, CommandError, Table};
 
 /// Calls that may wait at once; more are refused.
 const CALLS_MAX: usize = 1024;

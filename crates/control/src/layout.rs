@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use meta::{Store, Transaction};
 use serde_json::{Value, json};
 
-use crate::error::Error;
 use crate::leadership::ROUTER;
-use crate::record::FARM_ID;
+use catalog::Error;
+use catalog::record::FARM_ID;
 
 /// The layout of the keys that this version writes and reads.
 const FORMAT: u64 = 1;

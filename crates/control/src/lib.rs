@@ -1,7 +1,7 @@
 //! The control plane: what the farm is, who of it lives, and everything an operator can change.
 //!
 //! Job: read the farm from the state store, watch every server, publish an immutable snapshot on each
-//! change, refresh the accounts, and carry out the commands of [`commands::TABLE`] for every door.
+//! change, refresh the accounts, and carry out the commands of [`catalog::command::TABLE`] for every door.
 //!
 //! Invariants: the state store is written before the snapshot says so; only this crate publishes;
 //! every task is owned by [`Control::run`] and has ended when it returns; commands that change the
@@ -12,21 +12,17 @@
 
 mod background;
 pub mod commander;
-pub mod commands;
+mod commands;
 pub mod configuration;
 mod context;
-mod error;
-pub mod events;
 mod failover;
 pub mod fence;
-mod identity;
 mod layout;
 mod leadership;
 mod links;
 mod observe;
 pub mod peers;
 mod provision;
-mod record;
 mod reshard;
 mod row_cache_feed;
 mod runtime;
@@ -36,11 +32,8 @@ mod sharding;
 mod txn_recovery;
 
 pub use commander::{Commander, Suspicion};
-pub use commands::{Call, CommandError, Table, cure};
 pub use configuration::{Documents, NoDocuments};
 pub use engine::LinkTls;
-pub use error::Error;
-pub use events::Event;
 pub use fence::{Fence, FenceTarget, Fenced, NoFence};
 pub use layout::{Contents, check_layout, farm_id, read_to_leave, seal};
 pub use leadership::{Contact, Router};

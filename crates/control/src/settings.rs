@@ -6,10 +6,10 @@ use std::sync::Arc;
 use routing::rules::Rulebook;
 
 use crate::configuration::{Documents, NoDocuments};
-use crate::events::Listener;
 use crate::fence::{Fence, NoFence};
 use crate::peers::{NoPeers, Peers};
 use crate::provision::backup::{Backup, NoBackup};
+use catalog::event::Listener;
 
 /// How Heddle itself logs in to the servers.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! The command table: which router carries a command out follows from what the command does.
 
-use control::commands::{DoneBy, TABLE};
+use catalog::command::{DoneBy, TABLE};
 
 /// Commands that change something and that any router carries out, with the reason.
 const EXCEPTIONS: [(&str, &str); 4] = [

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use control::configuration::{Documents, Draft, Groups, ShownSetting, Wrong};
+use catalog::configuration::{Groups, Wrong};
+use control::configuration::{Documents, Draft, ShownSetting};
 use meta::{Embedded, Store, Transaction};
 use plane::{PATIENCE, Plane};
 use serde_json::Value;

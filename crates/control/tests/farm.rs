@@ -397,7 +397,7 @@ fn calls_after_the_end_are_answered() {
     drop(plane);
     let (send, receive) = std::sync::mpsc::channel();
     commander.submit(
-        control::Call::new("manage", "ping", &[]),
+        catalog::Call::new("manage", "ping", &[]),
         Box::new(move |answer| {
             let _ = send.send(answer);
         }),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use control::{Call, CommandError, Commander, Node, Table};
+use catalog::{Call, CommandError, Table};
+use control::{Commander, Node};
 use farm::{Access, Published};
 use serde_json::Value as Json;
 use uuid::Builder;

@@ -1,10 +1,10 @@
 //! Fabric's commands: their names, arguments and columns, and what of Heddle carries each of them out.
 //!
-//! Heddle's own table ([`control::commands`]) says which right a command needs, and checks its arguments;
+//! Heddle's own table ([`catalog::command`]) says which right a command needs, and checks its arguments;
 //! this one says how Fabric 1.5 and 1.6 called it. An argument that Heddle's command does not have may be
 //! given with its default only.
 
-use control::commands::{CommandSpec, TABLE as HEDDLES};
+use catalog::command::{CommandSpec, TABLE as HEDDLES};
 use farm::Access;
 
 /// An argument of a command.

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use control::CommandError;
+use catalog::CommandError;
 use serde_json::json;
 
 /// An error with its status.

@@ -63,7 +63,7 @@ impl Room {
                 let refusal = Refusal::new(
                     StatusCode::PAYLOAD_TOO_LARGE,
                     &error,
-                    control::cure(Access::Admin),
+                    catalog::cure(Access::Admin),
                 );
                 return Err(refusal);
             }

@@ -8,7 +8,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use control::{Call, Table};
+use catalog::{Call, Table};
 use farm::Access;
 use serde::Deserialize;
 use serde_json::Value;
@@ -143,7 +143,7 @@ fn rows(table: &Table) -> Response {
     Json(table.to_json()).into_response()
 }
 
-fn unknown(error: control::CommandError) -> Refusal {
+fn unknown(error: catalog::CommandError) -> Refusal {
     Refusal {
         status: StatusCode::NOT_FOUND,
         ..Refusal::from(error)

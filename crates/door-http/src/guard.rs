@@ -12,7 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use control::peers::Secret;
+use catalog::Secret;
 use farm::Access;
 
 use crate::answer::Refusal;
@@ -196,7 +196,7 @@ pub(crate) fn denied(given: Access, needed: Access) -> Option<Refusal> {
         Access::Monitor | Access::Admin => StatusCode::FORBIDDEN,
     };
     let error = format!("this needs the {} right", needed.name());
-    Some(Refusal::new(status, &error, control::cure(needed)))
+    Some(Refusal::new(status, &error, catalog::cure(needed)))
 }
 
 #[cfg(test)]

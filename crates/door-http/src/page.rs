@@ -6,7 +6,7 @@ use std::fmt::Write;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use control::Event;
+use catalog::Event;
 use farm::{Group, Server, Snapshot, Status};
 
 use crate::server::Shared;

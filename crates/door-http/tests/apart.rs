@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use control::{Call, SessionInfo, Sessions};
+use catalog::Call;
+use control::{SessionInfo, Sessions};
 use door_http::{Family, Metrics};
 use farm::{Kill, Killed};
 use running::House;

@@ -196,7 +196,7 @@ async fn nobody_gets_more_than_his_right() {
     use farm::Access;
     let house = house().await;
     let askers = [(Access::Public, ""), (Access::Monitor, MONITOR)];
-    for spec in control::commands::TABLE {
+    for spec in catalog::command::TABLE {
         let path = format!("/v1/{}/{}", spec.group, spec.command);
         for (access, token) in askers {
             let (status, body) = house.send("POST", &path, token, "{}").await;

@@ -9,9 +9,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use catalog::Call;
 use channel::{Authority, CLOCK_ALLOWANCE, ClientConfig, Mutual, ServerConfig, ServerTls, Trust};
 use control::peers::{TLS_NAME, Way};
-use control::{Call, Leads, Peer, PeerError, Peers};
+use control::{Leads, Peer, PeerError, Peers};
 use door_http::HttpPeers;
 use door_http::client::Place;
 use meta::Transaction;

@@ -7,9 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{
-    Call, CommandError, Leads, Membership, Peer, PeerError, Peers, Sessions, Settings, Table,
-};
+use catalog::{Call, CommandError, Table};
+use control::{Leads, Membership, Peer, PeerError, Peers, Sessions, Settings};
 use door_http::HttpPeers;
 use farm::{Kill, Killed, Victim};
 use routers::{House, house_of, in_clear, peer, question, two};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use catalog::Call;
 use channel::{ClientConfig, Trust};
-use control::Call;
 use door_http::client::Place;
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use catalog::command::{CommandSpec, TABLE};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use control::commands::{CommandSpec, TABLE};
 
 use crate::ask::Question;
 use crate::settings;
@@ -398,7 +398,7 @@ fn question(group: &str, matches: &ArgMatches) -> Question {
 fn asked(spec: &'static CommandSpec, matches: &ArgMatches) -> Question {
     let text = |id: &str| matches.get_one::<String>(id).cloned();
     let places = 0..spec.args.len();
-    let mut call = control::Call::new(spec.group, spec.command, &[]);
+    let mut call = catalog::Call::new(spec.group, spec.command, &[]);
     call.args = places
         .filter_map(|place| text(&format!("at {place}")))
         .collect();
@@ -462,7 +462,7 @@ mod tests {
         assert_eq!(given("table"), Some("d.t"));
         assert_eq!(given("values"), Some("a,b"));
         assert_eq!((given("flush"), given("escape")), (Some("true"), None));
-        let same = control::Call::parse(&words.split(' ').skip(1).collect::<Vec<_>>());
+        let same = catalog::Call::parse(&words.split(' ').skip(1).collect::<Vec<_>>());
         assert_eq!(
             same.map(|same| (same.args, same.options)),
             Ok((call.args, call.options))

@@ -5,7 +5,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use control::configuration::{Documents, Draft, Groups, ShownSetting, Wrong};
+use catalog::configuration::{Groups, Wrong};
+use control::configuration::{Documents, Draft, ShownSetting};
 use routing::rules::{Rulebook, Rules};
 use session::Live;
 

@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use control::commands::Table;
+use catalog::{Call, CommandError, Table};
 use control::peers::PeerSessions;
-use control::{Call, CommandError, Commander, SessionInfo, Sessions, Suspicion, WantedIds};
+use control::{Commander, SessionInfo, Sessions, Suspicion, WantedIds};
 use door_http::{Family, Kind, Metrics, Rows, Sample, Told, Wanted};
 use door_sql::Killer;
 use farm::crossing::{Branch, GlobalId, Place, Verdict};

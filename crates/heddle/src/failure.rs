@@ -34,16 +34,16 @@ impl From<mysqld::Error> for Failure {
     }
 }
 
-impl From<control::Error> for Failure {
-    fn from(error: control::Error) -> Failure {
+impl From<catalog::Error> for Failure {
+    fn from(error: catalog::Error) -> Failure {
         Failure::new(error)
     }
 }
 
-impl From<control::CommandError> for Failure {
-    fn from(error: control::CommandError) -> Failure {
+impl From<catalog::CommandError> for Failure {
+    fn from(error: catalog::CommandError) -> Failure {
         match error {
-            control::CommandError::Usage(text) => Failure::usage(text),
+            catalog::CommandError::Usage(text) => Failure::usage(text),
             other => Failure::new(other),
         }
     }

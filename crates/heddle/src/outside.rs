@@ -6,9 +6,10 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use control::events::Listener;
+use catalog::Event;
+use catalog::event::Listener;
 use control::fence::Fencing;
-use control::{Event, Fence, FenceTarget, Fenced};
+use control::{Fence, FenceTarget, Fenced};
 use tokio::process::Command;
 use tokio::sync::mpsc;
 

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use control::{Backup, Control, Credentials, Event, Fence, Peer, Roster};
+use catalog::Event;
+use control::{Backup, Control, Credentials, Fence, Peer, Roster};
 use farm::{Published, Snapshot};
 use routing::rules::Rulebook;
 use session::{Scratch, Transport};

@@ -189,7 +189,7 @@ async fn check_left_behind(state: &Path, found: Option<&str>) -> Result<(), Fail
     let store = Embedded::open(state).map_err(Failure::new)?;
     let own = match check_layout(&store).await {
         // It was moved, so it is known to be left behind.
-        Err(control::Error::Moved(_)) => return Ok(()),
+        Err(catalog::Error::Moved(_)) => return Ok(()),
         own => own?,
     };
     let servers = store.scan("/server/").await.map_err(Failure::new)?.entries;

@@ -5,11 +5,11 @@ use engine::definitions::run_again;
 use serde_json::Value;
 
 use super::group::done;
-use super::{Arguments, CommandError, Table};
 use crate::commands::ShardingCommands;
-use crate::identity;
-use crate::record::{CHANGE, ChangeRecord, json};
 use crate::sharding::catalog::Which;
+use catalog::command::{Arguments, CommandError, Table};
+use catalog::identity;
+use catalog::record::{CHANGE, ChangeRecord, json};
 
 /// A definition of a large table takes its time.
 const RESUME_MS: u64 = 3_600_000;

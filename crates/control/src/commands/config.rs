@@ -5,10 +5,11 @@ use super::ConfigCommands;
 use meta::Transaction;
 use serde_json::Value;
 
-use super::{Arguments, CommandError, Table};
-use crate::configuration::groups::{self, Plan};
-use crate::configuration::{self, Author, Draft, Version, count, listed, unified};
-use crate::events::when;
+use crate::configuration::Draft;
+use catalog::command::{Arguments, CommandError, Table};
+use catalog::configuration::groups::{self, Plan};
+use catalog::configuration::{self, Author, Version, count, listed, unified};
+use catalog::event::when;
 
 /// Versions that `config history` shows unless it is asked for more.
 const SHOWN: usize = 50;
@@ -295,7 +296,7 @@ impl ConfigCommands {
 }
 
 /// Why there is nothing to start from, if that is so.
-fn unreadable(current: &configuration::Current) -> Option<CommandError> {
+fn unreadable(current: &crate::configuration::Current) -> Option<CommandError> {
     let why = current
         .refused
         .as_ref()

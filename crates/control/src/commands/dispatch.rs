@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use farm::Kill;
 use tokio::sync::oneshot;
 
-use super::{Arguments, Call, CommandError, DoneBy, MapVerb, Table, Verb};
 use crate::background::Background;
 use crate::commander::Answer;
 use crate::commands::ConfigCommands;
@@ -31,6 +30,7 @@ use crate::peers::permits::PermitShares;
 use crate::peers::sessions::{DRAINED, GROUP, KILL, RELEASE, SESSIONS, WRITES, column};
 use crate::reshard::Resharding;
 use crate::row_cache_feed::client_writes::ClientWrites;
+use catalog::command::{Arguments, Call, CommandError, DoneBy, MapVerb, Table, Verb};
 
 /// Carries out the commands of the table.
 pub(crate) struct Commands {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use farm::Status;
 
-use super::{Arguments, CommandError, Table};
 use crate::context::Context;
-use crate::record::Declared;
+use catalog::command::{Arguments, CommandError, Table};
+use catalog::record::Declared;
 
 /// The commands that show the farm as MySQL Fabric did.
 pub(crate) struct DumpCommands {

@@ -7,7 +7,6 @@ use machines::failover::{Event, Order};
 use serde_json::Value;
 
 use super::group::{done, find_group, no_server};
-use super::{Arguments, CommandError, Table};
 use crate::context::Context;
 use crate::failover::FailoverDrivers;
 use crate::failover::{Told, with_status};
@@ -15,7 +14,8 @@ use crate::links::Links;
 use crate::observe::Probes;
 use crate::observe::detect::Sign;
 use crate::observe::privileges::OwnAccount;
-use crate::record::{Records, ServerRecord};
+use catalog::command::{Arguments, CommandError, Table};
+use catalog::record::{Records, ServerRecord};
 
 /// Longest description of an error in a report.
 const REPORT_CHARS_MAX: usize = 200;
@@ -108,7 +108,7 @@ impl ThreatCommands {
     ) -> Result<Table, CommandError> {
         let (id, record) = self.threatened(args)?;
         let what = report(args);
-        let event = crate::Event::now("failure_reported", &record.group, what);
+        let event = catalog::Event::now("failure_reported", &record.group, what);
         self.context
             .happened(event.of(&record.uuid, record.address()));
         if record.status == Status::Primary {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::commands::dispatch::Commands;
-use crate::commands::{Arguments, Call, CommandError, Table, Verb};
 use crate::peers::{Peer, PeerError, Roster};
+use catalog::command::{Arguments, Call, CommandError, Table, Verb};
 
 /// The column that says whose a row is.
 const ROUTER: &str = "router";
@@ -115,7 +115,7 @@ fn narrowed(call: &Call) -> Call {
     call.options.remove(ROUTER);
     call.options.remove("local");
     let named = call.spec().map_or(0, |spec| {
-        let narrows = |arg: &&crate::commands::ArgSpec| arg.name == ROUTER || arg.name == "local";
+        let narrows = |arg: &&catalog::command::ArgSpec| arg.name == ROUTER || arg.name == "local";
         spec.args.iter().filter(narrows).count()
     });
     // They are the last ones of the command's arguments.

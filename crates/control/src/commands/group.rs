@@ -5,16 +5,16 @@ use std::sync::Arc;
 use farm::{GroupKind, Status};
 use serde_json::Value;
 
-use super::{Arguments, CommandError, Table};
 use crate::context::Context;
 use crate::failover::record_key;
-use crate::identity;
 use crate::links::Links;
 use crate::provision::Provision;
 use crate::provision::admission::{Admitted, Newcomer, no_group, parse_address};
 use crate::provision::import::{Import, Setup, free_name};
 use crate::provision::jobs::Aim;
-use crate::record::{GroupRecord, Kept, Records};
+use catalog::command::{Arguments, CommandError, Table};
+use catalog::identity;
+use catalog::record::{GroupRecord, Kept, Records};
 
 /// Longest name of a group; it is part of keys, metrics and error texts.
 const GROUP_NAME_BYTES_MAX: usize = 64;

@@ -7,14 +7,14 @@ use farm::{Group, Kill, Killed, Mode, Server, Status, Victim};
 use serde_json::Value;
 
 use super::group::{find_group, no_server};
-use super::{Arguments, CommandError, TABLE, Table};
 use crate::background::Background;
 use crate::context::Context;
 use crate::observe::privileges::OwnAccount;
 use crate::peers::PeerRouters;
 use crate::provision::admission::parse_address;
-use crate::record::ServerRecord;
 use crate::sessions::SessionInfo;
+use catalog::command::{Arguments, CommandError, TABLE, Table};
+use catalog::record::ServerRecord;
 
 /// The commands that show groups, sessions and this router.
 pub(crate) struct InspectCommands {
@@ -268,7 +268,7 @@ impl InspectCommands {
     pub(crate) fn manage_help(&self, args: &Arguments) -> Result<Table, CommandError> {
         let (group, command) = (args.get("group"), args.get("command"));
         if let (Some(group), Some(command)) = (group, command) {
-            super::table::find(group, command)?;
+            catalog::command::find(group, command)?;
         }
         let mut table = Table::new(&["command", "help"]);
         for spec in TABLE {

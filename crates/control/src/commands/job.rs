@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use serde_json::Value;
 
 use super::group::done;
-use super::{Arguments, CommandError, Table, reshard};
-use crate::events::when;
+use crate::commands::reshard;
 use crate::provision::jobs::Job;
+use catalog::command::{Arguments, CommandError, Table};
+use catalog::event::when;
 
 const COLUMNS: &[&str] = &[
     "uuid",

@@ -10,10 +10,10 @@ use serde_json::Value;
 use sqltext::ticked;
 
 use super::group::done;
-use super::{Arguments, CommandError, Table};
 use crate::context::Context;
-use crate::record::{CONTAINER, json};
 use crate::sharding::ShardedTables;
+use catalog::command::{Arguments, CommandError, Table};
+use catalog::record::{CONTAINER, json};
 
 const COLUMNS: &[&str] = &[
     "name",

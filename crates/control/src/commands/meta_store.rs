@@ -1,9 +1,9 @@
 //! The command about the state store itself. What writes a store runs while no router does, so it
 //! is no command of a router.
 
-use super::{CommandError, Table};
 use crate::commands::RouterCommands;
 use crate::layout::Contents;
+use catalog::command::{CommandError, Table};
 
 impl RouterCommands {
     /// Everything that the store holds of the farm.

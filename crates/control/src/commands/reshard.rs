@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::group::done;
-use super::{Arguments, CommandError, Table};
 use crate::commands::JobCommands;
-use crate::events::when;
-use crate::identity;
-use crate::record::{Kept, MoveRecord};
 use crate::reshard::order::Wanted;
+use catalog::command::{Arguments, CommandError, Table};
+use catalog::event::when;
+use catalog::identity;
+use catalog::record::{Kept, MoveRecord};
 
 /// How often it is looked whether a job has ended.
 const LOOK: Duration = Duration::from_millis(50);

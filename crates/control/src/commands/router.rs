@@ -6,10 +6,10 @@ use meta::Transaction;
 use serde_json::Value;
 
 use super::group::done;
-use super::{CommandError, Table};
-use crate::events::{Event, when};
-use crate::identity;
-use crate::record::{FARM_AUTHORITY, authority_record};
+use catalog::command::{CommandError, Table};
+use catalog::event::{Event, when};
+use catalog::identity;
+use catalog::record::{FARM_AUTHORITY, authority_record};
 
 impl RouterCommands {
     /// Every router that lives, by slot.

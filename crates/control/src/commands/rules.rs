@@ -6,8 +6,8 @@ use farm::Snapshot;
 use routing::rules::{Actions, ServerName, UserDefaults};
 use serde_json::Value;
 
-use super::Table;
 use crate::commands::ConfigCommands;
+use catalog::command::Table;
 
 impl ConfigCommands {
     /// The rules that name servers which the farm does not have, with those names; empty when there

@@ -6,16 +6,15 @@ use farm::{Mode, Status};
 use serde_json::Value;
 
 use super::group::{done, no_server};
-use super::{Arguments, CommandError, Table};
-use crate::configuration::WEIGHT_MAX;
 use crate::context::Context;
-use crate::events::Event;
 use crate::links::Links;
-use crate::observe::pin;
 use crate::provision::Provision;
 use crate::provision::admission::parse_address;
 use crate::provision::cloning::CloneOrder;
-use crate::record::ServerRecord;
+use catalog::command::{Arguments, CommandError, Table};
+use catalog::configuration::WEIGHT_MAX;
+use catalog::event::Event;
+use catalog::record::ServerRecord;
 
 /// The commands that change servers.
 pub(crate) struct ServerCommands {
@@ -155,7 +154,9 @@ impl ServerCommands {
         let what = "64 hexadecimal digits";
         let wanted = match args.get("key") {
             None => None,
-            Some(text) => Some(pin::parse(text).ok_or_else(|| args.bad("key", text, what))?),
+            Some(text) => {
+                Some(catalog::server_key::parse(text).ok_or_else(|| args.bad("key", text, what))?)
+            }
         };
         let address = server.address();
         let timeout_ms = self.context.settings().step_timeout_ms;
@@ -168,10 +169,10 @@ impl ServerCommands {
         if wanted.is_some_and(|wanted| wanted != key) {
             return Err(CommandError::Refused(format!(
                 "server {address} shows another key: {}",
-                pin::text(&key)
+                catalog::server_key::text(&key)
             )));
         }
-        let text = pin::text(&key);
+        let text = catalog::server_key::text(&key);
         if server.certificate.as_deref() != Some(&*text) {
             let detail = format!("{address} is known by the key {text}, as an operator says");
             let event = Event::now("certificate_accepted", &server.group, detail);
@@ -305,7 +306,7 @@ fn check_transition(server: &ServerRecord, to: Status) -> Result<(), CommandErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::tests::server;
+    use catalog::record::samples::server;
 
     #[test]
     fn transitions() {

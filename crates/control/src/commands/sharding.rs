@@ -8,9 +8,9 @@ use farm::sharding::TableSchema;
 use serde_json::Value;
 
 use super::group::{done, find_group};
-use super::{Arguments, CommandError, Table};
-use crate::record::{Declared, KeyRecord, MapRecord, TableRecord};
 use crate::sharding::catalog::Which;
+use catalog::command::{Arguments, CommandError, Table};
+use catalog::record::{Declared, KeyRecord, MapRecord, TableRecord};
 use planner::belongs::key_type;
 
 /// Longest name of a map.

@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::group::{done, find_group};
 use super::sharding::{check_key, find_map, find_named, find_table, no_map, table_name};
-use super::{Arguments, CommandError, Table};
 use crate::commands::ShardingCommands;
-use crate::identity;
-use crate::record::{DEFINED, Declared, ShardRecord, TableRecord, json};
 use crate::sharding::accept::rows_of;
-use crate::sharding::bounds;
 use crate::sharding::catalog::Which;
+use catalog::bounds;
+use catalog::command::{Arguments, CommandError, Table};
+use catalog::identity;
+use catalog::record::{DEFINED, Declared, ShardRecord, TableRecord, json};
 
 /// So many rows are deleted in one statement, as Fabric does it.
 const PRUNED_AT_ONCE: u64 = 10_000;

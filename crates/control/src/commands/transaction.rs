@@ -9,11 +9,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::group::done;
-use super::{Arguments, CommandError, Table};
 use crate::context::Context;
-use crate::events::when;
 use crate::txn_recovery::TxnRecovery;
 use crate::txn_recovery::{Order, Shown, Task};
+use catalog::command::{Arguments, CommandError, Table};
+use catalog::event::when;
 
 const COLUMNS: &[&str] = &[
     "transaction_id",

@@ -6,118 +6,20 @@
 //! operator's text; groups are taken from the records, which commands change too: each such command
 //! makes a version in its own transaction, so that the history tells of all of them.
 
-mod difference;
 mod document;
-pub(crate) mod groups;
-mod pointer;
 
 use std::sync::Arc;
 
-use meta::{Outcome, Store, Transaction};
-use serde::{Deserialize, Serialize};
-
-pub(crate) use difference::{count, unified};
-pub use document::{
-    Documents, Draft, GroupPart, Groups, NoDocuments, ServerPart, ShownSetting, WEIGHT_MAX, Wrong,
+use catalog::configuration::{
+    Author, Version, Wrong, groups, listed, load, version_key, with_version,
 };
+use catalog::{CommandError, Error, Event, Records};
+pub use document::{Documents, Draft, NoDocuments, ShownSetting};
+use meta::{Outcome, Transaction};
 
-use crate::commands::CommandError;
 use crate::context::Context;
 use crate::context::State;
 use crate::context::editing::TRIES;
-use crate::error::Error;
-use crate::events::{Event, when};
-use crate::record::Records;
-
-/// Where the versions are.
-pub(crate) const VERSION: &str = "/config/version/";
-
-/// Of the versions so many are kept.
-const VERSIONS_MAX: u64 = 1000;
-
-/// The layout of versions and documents that this program writes. A later one may say more, which
-/// must not be taken for less.
-pub const FORMAT: u32 = 1;
-
-/// The longest document; with what is around it, it has to fit into one request to etcd.
-pub(crate) const DOCUMENT_BYTES_MAX: usize = 256 << 10;
-
-/// One version as it is kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Version {
-    pub(crate) format: u32,
-    /// The release that wrote it.
-    pub(crate) heddle: String,
-    pub(crate) version: u64,
-    /// Milliseconds since 1970, UTC.
-    pub(crate) at_ms: u64,
-    pub(crate) by: String,
-    pub(crate) comment: String,
-    /// Settings, rules and users as TOML.
-    pub(crate) text: String,
-    pub(crate) groups: Groups,
-}
-
-/// What every version has, whatever its format.
-#[derive(Deserialize)]
-struct Head {
-    format: u32,
-    #[serde(default)]
-    heddle: String,
-}
-
-/// Before anybody wrote one: an empty document.
-impl Default for Version {
-    fn default() -> Version {
-        Version {
-            format: FORMAT,
-            heddle: env!("CARGO_PKG_VERSION").to_owned(),
-            version: 0,
-            at_ms: 0,
-            by: String::new(),
-            comment: String::new(),
-            text: String::new(),
-            groups: Groups::new(),
-        }
-    }
-}
-
-impl Version {
-    /// `version 7 of 2026-…, by root@localhost: why`.
-    pub(crate) fn heading(&self) -> String {
-        if self.version == 0 {
-            return "nothing was written yet".to_owned();
-        }
-        let comment = match self.comment.as_str() {
-            "" => String::new(),
-            comment => format!(": {comment}"),
-        };
-        format!("of {}, by {}{comment}", when(self.at_ms), self.by)
-    }
-
-    fn read(key: &str, value: &str) -> Result<Version, Error> {
-        let wrong = |error: serde_json::Error| Error::Record {
-            key: key.to_owned(),
-            reason: error.to_string(),
-        };
-        let head: Head = serde_json::from_str(value).map_err(wrong)?;
-        if head.format > FORMAT {
-            return Err(Error::Newer {
-                key: key.to_owned(),
-                heddle: head.heddle,
-                format: head.format,
-            });
-        }
-        serde_json::from_str(value).map_err(wrong)
-    }
-}
-
-/// Who changes something, and why.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Author {
-    pub(crate) by: String,
-    pub(crate) comment: String,
-}
 
 /// The document that the farm has, as this router sees it.
 #[derive(Clone, Debug, Default)]
@@ -134,44 +36,6 @@ impl Current {
     pub(crate) fn is_unreadable(&self) -> bool {
         self.unreadable.is_some()
     }
-}
-
-/// A version's key.
-pub(crate) fn version_key(version: u64) -> String {
-    format!("{VERSION}{version:010}")
-}
-
-/// Reads one version; `None` where there is none. Version 0 is the empty document.
-pub(crate) async fn load(store: &dyn Store, version: u64) -> Result<Option<Version>, Error> {
-    if version == 0 {
-        return Ok(Some(Version::default()));
-    }
-    let key = version_key(version);
-    let entry = store.get(&key).await?;
-    entry
-        .map(|entry| Version::read(&key, &entry.value))
-        .transpose()
-}
-
-/// All versions that are kept and can be read, the oldest first.
-pub(crate) async fn history(store: &dyn Store) -> Result<Vec<Version>, Error> {
-    let listing = store.scan(VERSION).await?;
-    let read = |entry: &meta::Entry| Version::read(&entry.key, &entry.value);
-    Ok(listing
-        .entries
-        .iter()
-        .filter_map(|entry| read(entry).ok())
-        .collect())
-}
-
-/// Wrong lines as text for people, one per line.
-pub(crate) fn listed(mut wrong: Vec<Wrong>) -> String {
-    wrong.sort();
-    let line = |(line, what): &Wrong| match line {
-        0 => what.clone(),
-        line => format!("line {line}: {what}"),
-    };
-    wrong.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 impl Context {
@@ -377,17 +241,6 @@ impl Context {
     }
 }
 
-fn with_version(records: &Records, transaction: Transaction, next: &Version) -> Transaction {
-    let json = serde_json::to_string(next).expect("versions hold nothing that JSON cannot say");
-    let transaction = records
-        .move_version(transaction, next.version)
-        .put(&version_key(next.version), &json);
-    match next.version.checked_sub(VERSIONS_MAX) {
-        Some(old @ 1..) => transaction.delete(&version_key(old)),
-        _ => transaction,
-    }
-}
-
 fn refusal(version: &Version, wrong: Vec<Wrong>) -> String {
     let ours = env!("CARGO_PKG_VERSION");
     let whose = match version.heddle == ours {
@@ -403,37 +256,4 @@ fn refusal(version: &Version, wrong: Vec<Wrong>) -> String {
         version.version,
         listed(wrong).replace('\n', "; ")
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_version_of_a_newer_heddle_is_refused_by_its_format() {
-        let own = serde_json::to_string(&Version::default()).expect("JSON");
-        assert_eq!(
-            Version::read("k", &own).expect("readable"),
-            Version::default()
-        );
-        let newer = r#"{"format": 2, "heddle": "9.1.0", "layers": []}"#;
-        let error = Version::read("/config/version/0000000007", newer).expect_err("newer");
-        let text = error.to_string();
-        assert!(
-            text.contains("Heddle 9.1.0") && text.contains("format 2"),
-            "{text}"
-        );
-        let error = Version::read("k", "{").expect_err("damaged").to_string();
-        assert!(error.contains("at k"), "{error}");
-    }
-
-    #[test]
-    fn wrong_lines_are_listed_in_order() {
-        let wrong = vec![
-            (7, "b".to_owned()),
-            (0, "a".to_owned()),
-            (2, "c".to_owned()),
-        ];
-        assert_eq!(listed(wrong), "a\nline 2: c\nline 7: b");
-    }
 }

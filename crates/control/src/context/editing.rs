@@ -7,11 +7,11 @@
 
 use meta::Transaction;
 
-use crate::commands::CommandError;
-use crate::configuration::Author;
 use crate::context::Context;
 use crate::provision::cloning::no_member;
-use crate::record::ServerRecord;
+use catalog::command::CommandError;
+use catalog::configuration::Author;
+use catalog::record::ServerRecord;
 
 /// Other changes of the same record may be written first so often.
 pub(crate) const TRIES: u32 = 5;

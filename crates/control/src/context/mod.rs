@@ -26,19 +26,19 @@ use meta::{Outcome, Store, Transaction};
 use rowcache::ReadState;
 use tokio::sync::{Notify, mpsc};
 
-use crate::commands::CommandError;
 use crate::configuration::Current;
 use crate::context::trail::Trail;
-use crate::events::{Event, Ring};
 use crate::failover::{Told, shown_acks, with_status};
 use crate::leadership::Leadership;
 use crate::observe::privileges::Privileges;
 use crate::observe::probes::Seen;
-use crate::record::Records;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::sharding::Layout;
 use crate::sharding::catalog::Tables;
+use catalog::command::CommandError;
+use catalog::event::{Event, Ring};
+use catalog::record::Records;
 use picture::Sight;
 use standing::Standing;
 

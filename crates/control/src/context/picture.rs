@@ -9,7 +9,7 @@ use farm::server::Fresh;
 use farm::{Accounts, Acks, Freshness, Group, Health, Position, Server, ServerId, Snapshot};
 
 use crate::context::standing::Standing;
-use crate::record::{Records, ServerRecord};
+use catalog::record::{Records, ServerRecord};
 
 /// What is known of a server beyond its record.
 #[derive(Clone, Debug)]
@@ -149,7 +149,7 @@ mod tests {
     use farm::Status;
 
     use super::*;
-    use crate::record::tests::{records, server as record};
+    use catalog::record::samples::{records, server as record};
 
     fn sight(gtid: &str, read_only: bool) -> Sight {
         Sight {

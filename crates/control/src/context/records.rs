@@ -5,9 +5,9 @@ use std::sync::Arc;
 use farm::Freshness;
 
 use super::Context;
-use crate::commands::CommandError;
 use crate::provision::cloning::no_member;
-use crate::record::ServerRecord;
+use catalog::command::CommandError;
+use catalog::record::ServerRecord;
 
 impl Context {
     pub(crate) fn member(&self, id: u32) -> Result<ServerRecord, CommandError> {

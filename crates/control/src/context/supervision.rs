@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, mpsc};
 
 use crate::context::Context;
-use crate::events::Event;
+use catalog::event::Event;
 
 /// A queue whose reader may be begun again.
 pub(crate) type Queue<T> = Arc<Mutex<mpsc::Receiver<T>>>;

@@ -5,10 +5,10 @@ use machines::failover::{Record, Step};
 use meta::{Entry, Outcome, Store, Transaction};
 use serde::{Deserialize, Serialize};
 
-use crate::commands::CommandError;
-use crate::error::Error;
 use crate::failover::FailoverDrivers;
-use crate::record::{Records, ServerRecord};
+use catalog::Error;
+use catalog::command::CommandError;
+use catalog::record::{Records, ServerRecord};
 
 /// Prefix of the keys.
 pub(super) const FAILOVER: &str = "/failover/";

@@ -27,11 +27,11 @@ use crate::background::Background;
 use crate::context::Context;
 use crate::context::State;
 use crate::context::supervision::caught;
-use crate::events;
 use crate::links::Links;
 use crate::links::reach::ack_wait_ms;
 use crate::observe::Probes;
 use crate::provision::Rejoin;
+use catalog::event;
 
 pub(crate) use kept::{record_key, with_status};
 pub(crate) use order::Outcome;
@@ -262,7 +262,7 @@ impl Driver {
                 self.tell(Event::Resume(record));
             }
             Err(error) => {
-                let event = events::Event::now("store_unreadable", &self.group, error.to_string());
+                let event = event::Event::now("store_unreadable", &self.group, error.to_string());
                 self.failover.context.happened(event);
             }
         }
@@ -385,7 +385,7 @@ impl Driver {
             }
             Action::Rejoin { server } => self.rejoin(server),
             Action::Tell { kind, server, text } => {
-                let event = events::Event::now(kind.name(), &self.group, text);
+                let event = event::Event::now(kind.name(), &self.group, text);
                 let event = match server.and_then(|it| self.failover.context.identity_of(it.0)) {
                     Some((uuid, address)) => event.of(&uuid, address),
                     None => event,

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 use super::steps::failed;
 use super::{Told, done};
-use crate::commands::CommandError;
 use crate::failover::FailoverDrivers;
+use catalog::command::CommandError;
 
 /// What became of an order, for people.
 pub(crate) type Outcome = Result<String, String>;

@@ -8,11 +8,11 @@ use engine::exchange;
 use farm::{ServerId, Status};
 
 use super::Driver;
-use crate::commands::CommandError;
-use crate::events::Event;
 use crate::failover::FailoverDrivers;
 use crate::provision::rejoin::Rejoined;
-use crate::record::ServerRecord;
+use catalog::command::CommandError;
+use catalog::event::Event;
+use catalog::record::ServerRecord;
 
 /// Between two tries.
 const AGAIN: Duration = Duration::from_millis(250);

@@ -15,10 +15,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Driver, Told, kept};
-use crate::commands::CommandError;
 use crate::failover::FailoverDrivers;
 use crate::leadership::{CutRecord, Role, VoteRecord, cut_key, vote_key};
-use crate::record::json;
+use catalog::command::CommandError;
+use catalog::record::json;
 
 /// Before the store is tried again.
 const AGAIN: Duration = Duration::from_millis(50);

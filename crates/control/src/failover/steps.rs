@@ -11,12 +11,11 @@ use machines::failover::{Answer, Ask, Failed, Fault, Heard};
 
 use super::done;
 use super::kept::with_status;
-use crate::commands::CommandError;
-use crate::events;
 use crate::failover::FailoverDrivers;
 use crate::fence::{FenceTarget, Fenced};
 use crate::observe::releases;
-use crate::record::ServerRecord;
+use catalog::event;
+use catalog::record::ServerRecord;
 
 /// A server that does not become read-only within this time has statements or commits that wait.
 const LINGER: Duration = Duration::from_millis(100);
@@ -175,7 +174,7 @@ impl FailoverDrivers {
                 ("fence_failed", why.clone(), Err(said(why)))
             }
         };
-        let event = events::Event::now(kind, &record.group, detail);
+        let event = event::Event::now(kind, &record.group, detail);
         self.context
             .happened(event.of(&record.uuid, record.address()));
         step
@@ -427,11 +426,5 @@ pub(crate) fn failed(error: Error) -> Failed {
     Failed {
         fault,
         text: error.to_string(),
-    }
-}
-
-impl From<Failed> for CommandError {
-    fn from(failed: Failed) -> CommandError {
-        CommandError::Refused(failed.text)
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::context::Context;
-use crate::events::Event;
 use crate::failover::FailoverDrivers;
 use crate::leadership::Election;
-use crate::record::Records;
+use catalog::event::Event;
+use catalog::record::Records;
 
 /// Before the store is tried again.
 const STORE_AGAIN: Duration = Duration::from_millis(200);

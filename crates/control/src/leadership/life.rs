@@ -15,7 +15,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::presence::RouterRecord;
 use crate::leadership::Election;
 use crate::peers::{is_gone, is_refusal};
-use crate::record::Kept;
+use catalog::record::Kept;
 
 /// Before a connection that ended is made anew.
 const AGAIN: Duration = Duration::from_millis(500);

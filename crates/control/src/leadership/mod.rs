@@ -25,11 +25,11 @@ use std::time::{Duration, Instant};
 use meta::{Lease, LeaseId, Transaction, Update};
 use tokio::sync::{Notify, watch};
 
-use crate::commands::CommandError;
 use crate::context::Context;
-use crate::events::{Event, epoch_ms};
 use crate::failover::Told;
 use crate::peers::{Leads, Peer, Roster};
+use catalog::command::CommandError;
+use catalog::event::{Event, epoch_ms};
 
 pub(crate) use presence::{CutRecord, LEADER, ROUTER, VoteRecord, cut_key, vote_key};
 use presence::{PREFIXES, Presence, RouterRecord, Seat};

@@ -9,7 +9,7 @@ use meta::{Change, Entry, LeaseId, Update};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::record::Kept;
+use catalog::record::Kept;
 
 /// Where routers register: `/router/SLOT`.
 pub(crate) const ROUTER: &str = "/router/";

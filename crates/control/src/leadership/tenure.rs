@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use meta::{Lease, LeaseId, Outcome, Transaction};
 
 use super::presence::{LEADER, LeaderRecord, ROUTER, RouterRecord, Seat, router_key};
-use crate::commands::CommandError;
-use crate::error::Error;
-use crate::events::{Event, epoch_ms};
 use crate::leadership::Election;
-use crate::record::json;
 use crate::settings::{Membership, Settings};
+use catalog::Error;
+use catalog::command::CommandError;
+use catalog::event::{Event, epoch_ms};
+use catalog::record::json;
 
 /// Before the store is tried again.
 const AGAIN: Duration = Duration::from_millis(100);

@@ -4,12 +4,12 @@ use engine::replication::{ACK_WAIT_FOREVER_MS, AcksSet};
 use engine::{Known, Link, Login, term};
 use farm::{GroupKind, Status};
 
-use crate::commands::CommandError;
-use crate::events::Event;
 use crate::leadership::Right;
 use crate::links::Links;
 use crate::observe::probes::Seen;
-use crate::record::{Records, ServerRecord};
+use catalog::command::CommandError;
+use catalog::event::Event;
+use catalog::record::{Records, ServerRecord};
 
 /// Where a member of the farm is, and the key that it is known by. Only what the farm's records say
 /// becomes one, so that nobody else is logged in at.
@@ -37,13 +37,6 @@ impl From<&farm::Server> for Place {
             port: server.port,
             key: server.key,
         }
-    }
-}
-
-impl From<engine::Error> for CommandError {
-    /// A server's refusal is the farm's: the text names the server and the cure.
-    fn from(error: engine::Error) -> CommandError {
-        CommandError::Refused(error.to_string())
     }
 }
 
@@ -210,7 +203,7 @@ pub(crate) fn ack_wait_ms(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::tests::{records, server};
+    use catalog::record::samples::{records, server};
 
     #[test]
     fn the_wait_depends_on_how_many_follow() {

@@ -19,11 +19,11 @@ use std::time::Instant;
 use engine::Link;
 use farm::Accounts;
 
-use crate::commands::CommandError;
 use crate::context::Context;
-use crate::events::Event;
 use crate::links::Links;
 use crate::provision::admission::Newcomer;
+use catalog::command::CommandError;
+use catalog::event::Event;
 
 /// Least time between two readings of the accounts that were asked for.
 const ASKED_INTERVAL: Duration = Duration::from_millis(20);

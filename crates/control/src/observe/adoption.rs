@@ -4,10 +4,10 @@
 use engine::{Observation, Version};
 use meta::Transaction;
 
-use crate::events::Event;
 use crate::observe::Probes;
 use crate::observe::releases;
-use crate::record::ServerRecord;
+use catalog::event::Event;
+use catalog::record::ServerRecord;
 
 impl Probes {
     /// Writes a server's new version or UUID into its record. A refused write is tried again with
@@ -58,7 +58,7 @@ mod tests {
     use farm::{Engine, Status};
 
     use super::*;
-    use crate::record::tests::server;
+    use catalog::record::samples::server;
 
     #[test]
     fn versions_and_uuids_are_adopted() {

@@ -20,7 +20,7 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use crate::context::Context;
 use crate::links::Links;
-use crate::record::ServerRecord;
+use catalog::record::ServerRecord;
 
 /// Beats that no replica has reached yet are kept up to this number; then the older half is thinned.
 const BEATS_MAX: usize = 4096;

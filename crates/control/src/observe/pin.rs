@@ -7,22 +7,10 @@
 use engine::{Link, LinkTls};
 use farm::{Engine, ServerKey};
 
-use crate::commands::CommandError;
-use crate::events::Event;
 use crate::observe::Probes;
-use crate::record::ServerRecord;
-
-/// In hexadecimal digits.
-pub(crate) fn text(key: &ServerKey) -> String {
-    hex::encode(key)
-}
-
-/// The reverse of [`text`].
-pub(crate) fn parse(text: &str) -> Option<ServerKey> {
-    let mut key = ServerKey::default();
-    hex::decode_to_slice(text, &mut key).ok()?;
-    Some(key)
-}
+use catalog::command::CommandError;
+use catalog::event::Event;
+use catalog::record::ServerRecord;
 
 impl Probes {
     /// The key to know a server by that has let Heddle in on this link.
@@ -41,7 +29,7 @@ impl Probes {
         let Some(key) = self.pin_of(link, record.engine) else {
             return;
         };
-        let known = text(&key);
+        let known = catalog::server_key::text(&key);
         let edit = |server: &mut ServerRecord| match server.certificate {
             None => {
                 server.certificate = Some(known.clone());
@@ -69,19 +57,5 @@ impl Probes {
         let event = Event::now("certificate_changed", &record.group, error.to_string());
         self.context
             .happened(event.of(&record.uuid, record.address()));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_read_as_they_are_written() {
-        let key: ServerKey = std::array::from_fn(|at| at as u8 * 7);
-        assert_eq!(parse(&text(&key)), Some(key));
-        for bad in ["", "00", &"0".repeat(63), &"g".repeat(64), &"é".repeat(32)] {
-            assert_eq!(parse(bad), None, "{bad}");
-        }
     }
 }

@@ -10,11 +10,11 @@ use engine::own_privileges::{Lacking, lacking};
 use engine::{Error, Link, Version};
 use farm::GroupKind;
 
-use crate::commands::{CommandError, Table};
 use crate::context::Context;
-use crate::events::Event;
 use crate::links::Links;
-use crate::record::ServerRecord;
+use catalog::command::{CommandError, Table};
+use catalog::event::Event;
+use catalog::record::ServerRecord;
 
 /// Time between two looks at a server, and while something is missing there.
 const LOOK_EVERY: Duration = Duration::from_secs(60);

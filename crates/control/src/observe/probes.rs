@@ -12,10 +12,10 @@ use faults::Chore;
 use tokio::sync::{Notify, mpsc};
 
 use crate::context::picture;
-use crate::events::Event;
 use crate::observe::detect::Sign;
 use crate::provision::rejoin::{Stance, stance};
-use crate::record::ServerRecord;
+use catalog::event::Event;
+use catalog::record::ServerRecord;
 
 /// After a failure the next probe comes sooner, on a new connection: two must fail before a server
 /// counts as dead, and nobody should wait a whole interval for the second.

@@ -4,8 +4,8 @@
 use farm::Status;
 
 use crate::context::Context;
-use crate::events::Event;
-use crate::record::{Records, ServerRecord};
+use catalog::event::Event;
+use catalog::record::{Records, ServerRecord};
 
 /// Tells which servers of a group are older than its primary, one event for each.
 pub(crate) fn tell_older_replicas(context: &Context, group: &str) {
@@ -46,7 +46,7 @@ fn event((member, primary): (&ServerRecord, &ServerRecord)) -> Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::tests::{records, server};
+    use catalog::record::samples::{records, server};
 
     #[test]
     fn who_is_older_than_the_primary() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::{Asking, Leads, Peer, PeerError, Question, Roster};
-use crate::commands::{Call, CommandError, Table};
+use catalog::command::{Call, CommandError, Table};
 
 /// A command at the leader may take so long; then nobody knows what became of it.
 const FORWARDED_MAX: Duration = Duration::from_secs(300);

@@ -11,7 +11,7 @@ mod roster;
 pub(crate) mod sessions;
 mod way;
 
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ pub use way::{TLS_NAME, Way};
 use tokio::net::TcpStream;
 
 use crate::background::Background;
-use crate::commands::{Call, CommandError, Table};
 use crate::context::Context;
 use crate::leadership::Election;
+use catalog::{Call, CommandError, Table};
 
 /// Asks the other routers of the farm.
 pub(crate) struct PeerRouters {
@@ -54,36 +54,6 @@ impl PeerRouters {
 
 /// The future of a peer's answer.
 pub type Asking<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
-/// A text that opens something to whoever shows it: a token, the farm's secret, a private key.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret(Arc<str>);
-
-impl Secret {
-    /// The secret of this text; an empty one opens nothing.
-    pub fn new(text: &str) -> Secret {
-        Secret(text.into())
-    }
-
-    /// The text, to be used or kept.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether this is it, found in a time that does not tell how much of it was right. Nothing is an empty one.
-    pub fn is(&self, given: &str) -> bool {
-        let pairs = self.0.bytes().zip(given.bytes());
-        let differences = pairs.fold(0, |all, (a, b)| all | (a ^ b));
-        !self.0.is_empty() && self.0.len() == given.len() && differences == 0
-    }
-}
-
-/// Secrets stay out of logs.
-impl Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
-}
 
 /// One question to one peer.
 #[derive(Clone, Debug)]

@@ -18,12 +18,12 @@ use std::time::Duration;
 use meta::{Outcome, Transaction};
 use serde_json::Value;
 
-use crate::commands::{Call, CommandError, Table};
 use crate::context::Context;
 use crate::leadership::Election;
 use crate::leadership::ROUTER;
 use crate::peers::PeerRouters;
 use crate::peers::sessions::{GROUP, RELEASE};
+use catalog::command::{Call, CommandError, Table};
 
 /// A login waits so long for a permit.
 const WAIT: Duration = Duration::from_secs(2);

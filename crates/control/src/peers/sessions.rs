@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Peer, PeerError};
-use crate::commands::{Call, CommandError, Table};
 use crate::peers::PeerRouters;
 use crate::sessions::SessionInfo;
+use catalog::command::{Call, CommandError, Table};
 
 /// The first word of questions that only peers ask.
 pub(crate) const GROUP: &str = "peer";

@@ -15,8 +15,9 @@ use std::time::SystemTime;
 
 use channel::{Authority, ClientConfig, Mutual};
 
-use super::{Peer, Secret};
+use super::Peer;
 use crate::peers::PeerRouters;
+use catalog::Secret;
 
 /// What a peer's certificate is for, and what is asked for at the beginning of TLS: by it the HTTP door tells
 /// peers from clients.

@@ -5,13 +5,12 @@ use std::net::{IpAddr, Ipv6Addr};
 use engine::{Link, Missing, Observation, Version, requirements};
 use farm::{GroupKind, Mode, Status};
 
-use crate::commands::CommandError;
-use crate::configuration::Author;
-use crate::events::Event;
-use crate::identity;
-use crate::observe::pin;
 use crate::provision::Provision;
-use crate::record::{Records, ServerRecord};
+use catalog::command::CommandError;
+use catalog::configuration::Author;
+use catalog::event::Event;
+use catalog::identity;
+use catalog::record::{Records, ServerRecord};
 
 /// What `group add` was told.
 #[derive(Clone, Debug)]
@@ -331,7 +330,7 @@ pub(crate) fn record(
         engine: version.engine,
         version: version.text.clone(),
         never_primary: false,
-        certificate: key.map(|key| pin::text(&key)),
+        certificate: key.map(|key| catalog::server_key::text(&key)),
     })
 }
 
@@ -372,7 +371,7 @@ pub(crate) fn parse_address(text: &str) -> Result<(String, u16), CommandError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::tests::{records, server};
+    use catalog::record::samples::{records, server};
 
     fn seen(gtid: &str) -> Observation {
         Observation {

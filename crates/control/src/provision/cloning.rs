@@ -12,13 +12,13 @@ use engine::copy::{self, Contents};
 use engine::{Link, Login, Observation, Thread, Version, requirements};
 use farm::{GroupKind, Mode, Position, Status};
 
-use crate::commands::CommandError;
-use crate::events::Event;
 use crate::observe::probes::Seen;
 use crate::provision::admission::{Admitted, no_group};
-use crate::provision::filling::Method;
 use crate::provision::jobs::{Aim, Job, State};
-use crate::record::ServerRecord;
+use catalog::Method;
+use catalog::command::CommandError;
+use catalog::event::Event;
+use catalog::record::ServerRecord;
 
 /// What `server clone` was told.
 pub(crate) struct CloneOrder {

@@ -8,17 +8,18 @@
 
 use std::time::{Duration, Instant};
 
+use catalog::Method;
 use engine::clone_plugin::{self, Ended, Look, Order};
 use engine::copy;
 use engine::{Link, Login};
 use farm::{Engine, Position};
 
-use crate::commands::CommandError;
-use crate::identity;
 use crate::provision::Provision;
 use crate::provision::backup::BackupOrder;
 use crate::provision::jobs::Job;
-use crate::record::ServerRecord;
+use catalog::command::CommandError;
+use catalog::identity;
+use catalog::record::ServerRecord;
 
 /// How often a fast method is tried before the copy over SQL is.
 const FAST_TRIES: u32 = 2;
@@ -37,52 +38,6 @@ const GONE_FOR: Duration = Duration::from_secs(20);
 
 /// A process whose clone has ended answers for so long at most before it ends, too.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
-
-/// One way to fill a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Method {
-    /// MySQL's clone plugin.
-    Clone,
-    /// mariadb-backup.
-    Backup,
-    /// Over SQL.
-    Copy,
-}
-
-impl Method {
-    pub(crate) const NAMES: &str = "clone, backup or copy";
-
-    pub(crate) fn parse(text: &str) -> Option<Method> {
-        [Method::Clone, Method::Backup, Method::Copy]
-            .into_iter()
-            .find(|method| method.name() == text.to_ascii_lowercase())
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Method::Clone => "clone",
-            Method::Backup => "backup",
-            Method::Copy => "copy",
-        }
-    }
-
-    /// For people.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Method::Clone => "the clone plugin",
-            Method::Backup => "mariadb-backup",
-            Method::Copy => "a copy over SQL",
-        }
-    }
-
-    /// The method of this engine that copies files.
-    fn fast(engine: Engine) -> Method {
-        match engine {
-            Engine::MySql => Method::Clone,
-            Engine::MariaDb => Method::Backup,
-        }
-    }
-}
 
 /// Who is copied, and into whom.
 struct Ends {

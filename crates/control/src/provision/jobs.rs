@@ -12,11 +12,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use engine::copy::Progress;
 use tokio::sync::{mpsc, watch};
 
-use crate::commands::CommandError;
 use crate::provision::Provision;
 use crate::provision::admission::Newcomer;
-use crate::provision::filling::Method;
-use crate::record::ServerRecord;
+use catalog::Method;
+use catalog::command::CommandError;
+use catalog::record::ServerRecord;
 
 /// Jobs that are remembered after their end; older ones are forgotten.
 const ENDED_MAX: usize = 100;
@@ -199,7 +199,7 @@ impl Provision {
         wanted_source: Option<ServerRecord>,
         wanted_method: Option<Method>,
     ) -> Result<Arc<Job>, CommandError> {
-        let uuid = crate::identity::uuid();
+        let uuid = catalog::identity::uuid();
         let uuid = uuid.map_err(|error| CommandError::Internal(error.to_string()))?;
         let job = Arc::new(Job {
             uuid,

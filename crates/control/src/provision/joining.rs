@@ -3,9 +3,9 @@
 use engine::{Divergence, Link, Login};
 use farm::Position;
 
-use crate::commands::CommandError;
 use crate::provision::Provision;
-use crate::record::ServerRecord;
+use catalog::command::CommandError;
+use catalog::record::ServerRecord;
 
 impl Provision {
     /// Lets a server of the group that was out of it follow the primary again.

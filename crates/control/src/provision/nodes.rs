@@ -7,10 +7,10 @@ use engine::galera;
 use engine::{Link, Observation};
 use farm::Status;
 
-use crate::commands::CommandError;
 use crate::provision::Provision;
 use crate::provision::admission::{Newcomer, record};
-use crate::record::Records;
+use catalog::command::CommandError;
+use catalog::record::Records;
 
 impl Provision {
     /// Adds a node of the group's cluster. Gives its UUID.

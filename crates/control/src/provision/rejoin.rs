@@ -17,10 +17,10 @@ use engine::{Divergence, Link, Observation, Thread, ThreadError};
 use farm::{Engine, GroupKind, Status};
 use meta::private;
 
-use crate::commands::CommandError;
-use crate::events::{Event, when};
 use crate::provision::jobs::Aim;
-use crate::record::ServerRecord;
+use catalog::command::CommandError;
+use catalog::event::{Event, when};
+use catalog::record::ServerRecord;
 
 /// How often servers are looked over.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -459,7 +459,7 @@ mod tests {
     use engine::Replica;
 
     use super::*;
-    use crate::record::tests::server;
+    use catalog::record::samples::server;
 
     type Seen<'a> = (Thread, u32, &'a str);
 

@@ -11,11 +11,11 @@ use engine::{Link, Observation, Thread};
 use farm::{Engine, Mode, Position, Status};
 use meta::Transaction;
 
-use crate::commands::CommandError;
-use crate::events::Event;
 use crate::provision::Rejoin;
 use crate::provision::admission::no_group;
-use crate::record::{Records, ServerRecord};
+use catalog::command::CommandError;
+use catalog::event::Event;
+use catalog::record::{Records, ServerRecord};
 
 /// One server of the group while it is restored.
 struct Candidate {

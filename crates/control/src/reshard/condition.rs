@@ -4,8 +4,8 @@
 use farm::shard::{Bound, SLOTS, ShardKind};
 use planner::belongs::belongs;
 
-use crate::record::{Declared, PartRecord, ShardRecord, TableRecord};
-use crate::sharding::bounds;
+use catalog::bounds;
+use catalog::record::{Declared, PartRecord, ShardRecord, TableRecord};
 
 /// The group of the part while it is asked for; no group has such a name.
 const PART: &str = "\0part";
@@ -403,7 +403,7 @@ fn next(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::MapRecord;
+    use catalog::record::MapRecord;
 
     #[test]
     fn slots_are_divided_by_number_and_by_name() {

@@ -8,10 +8,10 @@ use farm::Status;
 use machines::reshard::Phase;
 
 use super::run::{Crew, Trouble};
-use crate::commands::Call;
 use crate::peers::sessions::{DRAINED, GROUP};
-use crate::record::{MOVE, json};
 use crate::reshard::Resharding;
+use catalog::command::Call;
+use catalog::record::{MOVE, json};
 
 /// How often it is looked whether transactions have ended.
 const LOOK: Duration = Duration::from_millis(5);

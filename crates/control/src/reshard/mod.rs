@@ -21,14 +21,14 @@ use machines::reshard::Phase;
 use tokio::task::JoinSet;
 
 use crate::background::Background;
-use crate::commands::CommandError;
 use crate::context::Context;
 use crate::context::editing::TRIES;
 use crate::leadership::Election;
 use crate::links::Links;
 use crate::peers::PeerRouters;
-use crate::record::{Kept, MOVE, MoveRecord, Moves, json};
 use crate::sharding::ShardedTables;
+use catalog::command::CommandError;
+use catalog::record::{Kept, MOVE, MoveRecord, Moves, json};
 
 /// How often it is looked whether there is a move to work on.
 const LOOK: Duration = Duration::from_millis(100);

@@ -4,12 +4,12 @@ use farm::GroupKind;
 use machines::reshard::Phase;
 
 use super::condition::{of_merge, of_move, of_split};
-use crate::commands::{Arguments, CommandError};
-use crate::events::epoch_ms;
-use crate::identity;
 use crate::provision::admission::no_group;
-use crate::record::{Declared, MOVE, MoveRecord, Records, ShardRecord, json};
 use crate::reshard::Resharding;
+use catalog::command::{Arguments, CommandError};
+use catalog::event::epoch_ms;
+use catalog::identity;
+use catalog::record::{Declared, MOVE, MoveRecord, Records, ShardRecord, json};
 
 /// Moves that have ended and are still shown.
 const ENDED_MAX: usize = 50;

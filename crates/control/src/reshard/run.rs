@@ -10,10 +10,10 @@ use machines::reshard::{Action, Event as Told, Phase, Reshard, Work};
 
 use super::feed::Feed;
 use super::verify::Hot;
-use crate::commands::CommandError;
-use crate::events::{Event, epoch_ms};
-use crate::record::{MOVE, MoveRecord, json};
 use crate::reshard::Resharding;
+use catalog::command::CommandError;
+use catalog::event::{Event, epoch_ms};
+use catalog::record::{MOVE, MoveRecord, json};
 
 /// How often it is looked whether somebody wants the move to end or to stand still.
 const LOOK: Duration = Duration::from_millis(50);

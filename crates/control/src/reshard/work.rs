@@ -13,8 +13,8 @@ use faults::Stage;
 use super::feed::Feed;
 use super::run::{Crew, Trouble};
 use super::verify::lost;
-use crate::record::{Declared, MoveRecord};
 use crate::reshard::Resharding;
+use catalog::record::{Declared, MoveRecord};
 
 /// Rows that are copied at once, at most; fewer where they are long.
 const PIECE_ROWS: u64 = 2000;
@@ -111,7 +111,7 @@ impl Resharding {
             .map(|table| table.database.clone())
             .collect();
         match self.sharding.spread(&map, &Extent::Databases(whole)).await {
-            Err(crate::commands::CommandError::Refused(why)) => Err(Trouble::Stuck(why)),
+            Err(catalog::command::CommandError::Refused(why)) => Err(Trouble::Stuck(why)),
             other => Ok(other?),
         }
     }

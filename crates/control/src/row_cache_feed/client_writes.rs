@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
-use crate::commands::{Call, CommandError};
 use crate::context::Context;
 use crate::leadership::Election;
 use crate::peers::PeerRouters;
 use crate::peers::sessions::{GROUP, WRITES, cells};
 use crate::peers::{Peer, PeerError};
+use catalog::command::{Call, CommandError};
 
 /// A router that has nothing to tell says so after this time.
 const NOTHING: Duration = Duration::from_millis(300);

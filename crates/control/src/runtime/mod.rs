@@ -23,20 +23,21 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::commander::{Commander, Queues, Request};
 use crate::commands::dispatch::Commands;
-use crate::commands::{Call, CommandError, Table};
 use crate::context::Context;
 use crate::context::supervision::{Queue, caught};
-use crate::error::Error;
-use crate::events::Event;
-use crate::identity;
 use crate::leadership::{Contact, Leadership, Router};
-use crate::peers::{Roster, Secret};
+use crate::peers::Roster;
 use crate::provision::jobs::{Job, Jobs, State as JobState};
-use crate::record::Records;
 use crate::runtime::parts::Parts;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::txn_recovery::Crossings;
+use catalog::Error;
+use catalog::Secret;
+use catalog::command::{Call, CommandError, Table};
+use catalog::event::Event;
+use catalog::identity;
+use catalog::record::Records;
 
 /// Counters since the start, for metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

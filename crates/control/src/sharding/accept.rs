@@ -11,8 +11,8 @@ use farm::shard::{ShardIx, ShardMap};
 use farm::sharding::Mapped;
 use futures_util::future::try_join_all;
 
-use crate::commands::CommandError;
-use crate::record::TableRecord;
+use catalog::command::CommandError;
+use catalog::record::TableRecord;
 use planner::belongs::belongs;
 
 /// A table is counted for so long, at most.

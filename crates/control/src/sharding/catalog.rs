@@ -10,8 +10,8 @@ use farm::sharding::Placed;
 use tokio::sync::Notify;
 
 use super::Schemas;
-use crate::events::Event;
 use crate::sharding::ShardedTables;
+use catalog::event::Event;
 
 /// Definitions that changed behind Heddle's back are seen after so long.
 const TICK: Duration = Duration::from_secs(30);

@@ -4,9 +4,9 @@ use engine::tables;
 use farm::shard::ShardMap;
 use farm::sharding::Mapped;
 
-use crate::commands::CommandError;
-use crate::record::TableRecord;
 use crate::sharding::ShardedTables;
+use catalog::command::CommandError;
+use catalog::record::TableRecord;
 
 /// A table is read for so long, at most.
 const READ_MS: u64 = 3_600_000;

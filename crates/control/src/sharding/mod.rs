@@ -2,7 +2,6 @@
 //! tables, for the snapshot; and what the commands of `sharding` need.
 
 pub(crate) mod accept;
-pub(crate) mod bounds;
 pub(crate) mod catalog;
 mod global;
 
@@ -16,8 +15,8 @@ use farm::sharding::{Moving, Placement, TableSchema};
 use crate::context::Context;
 use crate::context::State;
 use crate::links::Links;
-use crate::record::{Declared, TableRecord};
 use crate::reshard::{Holds, moving};
+use ::catalog::record::{Declared, TableRecord};
 use catalog::Tables;
 use catalog::Which;
 

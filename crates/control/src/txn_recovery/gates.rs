@@ -18,9 +18,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Crossings;
-use crate::events::Event;
 use crate::links::warm::Lent;
 use crate::txn_recovery::TxnRecovery;
+use catalog::event::Event;
 
 /// Sessions that may wait for the gates at once.
 pub(super) const WAITING_MAX: usize = 4096;

@@ -16,9 +16,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{LINKS, State, age_s, note};
-use crate::events;
 use crate::links::warm::Lent;
 use crate::txn_recovery::TxnRecovery;
+use catalog::event;
 
 /// A branch that stands prepared, or may, and the name of the group that has it.
 #[derive(Clone, Debug)]
@@ -189,7 +189,7 @@ impl TxnRecovery {
         );
         let group = groups.first().copied().unwrap_or_default();
         self.context
-            .happened(events::Event::now("transaction_stuck", group, detail));
+            .happened(event::Event::now("transaction_stuck", group, detail));
     }
 
     /// Reads the decider's row, or bars the transaction. An error is why nobody can say now.

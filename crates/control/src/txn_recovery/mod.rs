@@ -26,9 +26,9 @@ use farm::crossing::{Branch, GlobalId, Verdict};
 use tokio::sync::mpsc;
 
 use crate::context::Context;
-use crate::events::Event;
 use crate::links::Links;
 use crate::links::warm::WarmLinks;
+use catalog::event::Event;
 
 pub(crate) use desk::Asked;
 pub use desk::{Allowed, Settled};

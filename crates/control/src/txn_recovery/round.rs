@@ -14,7 +14,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 
 use super::judge::Found;
 use super::{Crossings, Order, Shown, State, lock, note, now_ms};
-use crate::events::Event;
+use catalog::event::Event;
 
 /// How often it is looked whether a group has another primary.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -21,8 +21,8 @@ use farm::crossing::{GlobalId, Verdict, farm_number};
 use farm::{Group, ServerId};
 use faults::Point;
 
-use crate::events::Event;
 use crate::txn_recovery::TxnRecovery;
+use catalog::event::Event;
 
 /// Rows that are read at once, and pages of one sweep; the rest is for the next one.
 const PAGE: usize = 500;

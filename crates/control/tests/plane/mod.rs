@@ -8,7 +8,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use control::{Call, CommandError, Commander, Control, Credentials, NoSessions, Settings};
+use catalog::{Call, CommandError};
+use control::{Commander, Control, Credentials, NoSessions, Settings};
 use farm::{Published, Server as Known, Snapshot, Status};
 use serde_json::Value;
 use testkit::{Release, Server, wait_until};

@@ -6,8 +6,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use control::peers::{Question, Secret, Way};
-use control::{Call, Control, Leads, Peer, Roster, SessionInfo, Sessions, Settings};
+use catalog::Call;
+use catalog::Secret;
+use control::peers::{Question, Way};
+use control::{Control, Leads, Peer, Roster, SessionInfo, Sessions, Settings};
 use door_http::{Door, HttpPeers};
 use farm::{Kill, Killed, Victim};
 

@@ -4,7 +4,8 @@
 
 use std::fmt::Write;
 
-use control::configuration::{Draft, FORMAT, GroupPart, Groups, ServerPart, WEIGHT_MAX, Wrong};
+use catalog::configuration::{FORMAT, GroupPart, Groups, ServerPart, WEIGHT_MAX, Wrong};
+use control::configuration::Draft;
 use farm::{GroupKind, Mode};
 use routing::rules::Rules;
 use toml::Spanned;

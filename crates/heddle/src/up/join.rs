@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use control::{Call, Control};
+use catalog::Call;
+use control::Control;
 use farm::container::DEFAULT;
 use farm::{Published, Snapshot};
 

@@ -23,7 +23,7 @@ pub const CIRCLE_MAX: usize = 12;
 /// What is over its limit: the measure, what it is of, and the number that it must not pass.
 pub const KNOWN: &[(&str, &str, usize)] = &[
     ("fields", "backend::Connection", 30),
-    ("fields", "control::MoveRecord", 25),
+    ("fields", "catalog::MoveRecord", 25),
     ("fields", "control::Settings", 41),
     ("fields", "machines::Change", 24),
     ("fields", "machines::Failover", 21),
@@ -38,7 +38,6 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("files", "session::Core", 23),
     ("files", "session::Session", 67),
     ("files flat", "crates/backend/src", 23),
-    ("files flat", "crates/control/src/commands", 22),
     ("files flat", "crates/engine/src", 30),
     ("files flat", "crates/farm/src", 21),
     ("files flat", "crates/heddle/src", 25),
@@ -46,7 +45,7 @@ pub const KNOWN: &[(&str, &str, usize)] = &[
     ("files flat", "crates/sqltext/src", 38),
     ("files flat", "crates/testkit/src", 24),
     ("files in a circle", "backend", 15),
-    ("files in a circle", "control", 38),
+    ("files in a circle", "control", 31),
     ("files in a circle", "session", 76),
 ];
 

@@ -30,6 +30,7 @@ const RANKS: &[(&str, u8)] = &[
     ("auth", 3),
     ("session", 3),
     ("kv", 3),
+    ("catalog", 3),
     ("control", 3),
     ("door-sql", 4),
     ("door-kv", 4),
@@ -78,6 +79,11 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "backend",
         "channel",
         "a connection to a server is a channel; channel knows no login",
+    ),
+    (
+        "control",
+        "catalog",
+        "what commands, records and events are is said once, for doors too",
     ),
     (
         "engine",

@@ -11,6 +11,9 @@ mod judge;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use catalog::command::{CommandError, Table};
+use catalog::configuration::Author;
+use catalog::record::{GroupRecord, Records};
 use engine::own_privileges::lacking;
 use engine::{Link, Login, Version, needed, requirements, topology};
 use farm::{GroupKind, Status};
@@ -18,15 +21,12 @@ use farm::{GroupKind, Status};
 use self::judge::{Finding, Head, Kind, Named};
 use super::admission::{self, Newcomer, START_READ_ONLY};
 use super::joining;
-use crate::commands::{CommandError, Table};
-use crate::configuration::Author;
 use crate::context::Context;
 use crate::links::Links;
 use crate::observe::Probes;
 use crate::observe::accounts::AccountsReader;
 use crate::observe::privileges::essential;
 use crate::provision::Provision;
-use crate::record::{GroupRecord, Records};
 
 /// What an administrator asked for.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ pub enum DoneBy {
 /// What carries a command out. `Control::dispatch` matches it without a last arm that takes the rest,
 /// so a verb that nothing carries out does not compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub enum Verb {
     GroupCreate,
     GroupDestroy,
     GroupDescription,
@@ -72,7 +72,7 @@ pub(crate) enum Verb {
 
 /// The verbs about shard maps and the tables on them. `Control::dispatch_to_maps` matches them all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MapVerb {
+pub enum MapVerb {
     CreateDefinition,
     RemoveDefinition,
     AddTable,
@@ -106,7 +106,7 @@ pub(crate) enum MapVerb {
 
 impl Verb {
     /// Of an answer by all routers, the column in which it is said that one gave none.
-    pub(crate) fn note_column(self) -> &'static str {
+    pub fn note_column(self) -> &'static str {
         match self {
             Verb::StatisticsList => "name",
             _ => "state",
@@ -114,7 +114,7 @@ impl Verb {
     }
 
     /// It may take hours, so it does not keep other commands waiting: it takes turns by itself.
-    pub(crate) fn takes_turns(self) -> bool {
+    pub fn takes_turns(self) -> bool {
         matches!(
             self,
             Verb::GroupAdd

@@ -1,6 +1,6 @@
 //! Why the control plane could not start.
 
-/// Errors of opening a [`crate::Control`].
+/// Errors of opening a a control plane.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("reading the farm: {0}")]

@@ -6,19 +6,19 @@ use std::io::{self, Read};
 use channel::Authority;
 use uuid::Builder;
 
-use crate::peers::Secret;
+use crate::secret::Secret;
 
 /// What a new farm begins with.
-pub(crate) struct Fresh {
-    pub(crate) id: String,
+pub struct Fresh {
+    pub id: String,
     /// What routers of releases without TLS between routers show each other.
-    pub(crate) secret: Secret,
+    pub secret: Secret,
     /// The private key of the authority that signs routers' certificates, as PEM.
-    pub(crate) authority: Secret,
+    pub authority: Secret,
 }
 
 /// All of it, made now.
-pub(crate) fn fresh() -> io::Result<Fresh> {
+pub fn fresh() -> io::Result<Fresh> {
     Ok(Fresh {
         id: uuid()?,
         secret: secret()?,
@@ -27,13 +27,13 @@ pub(crate) fn fresh() -> io::Result<Fresh> {
 }
 
 /// The private key of an authority, as PEM.
-pub(crate) fn authority() -> io::Result<Secret> {
+pub fn authority() -> io::Result<Secret> {
     let key = Authority::new_key().map_err(io::Error::other)?;
     Ok(Secret::new(&key))
 }
 
 /// A random UUID (version 4).
-pub(crate) fn uuid() -> io::Result<String> {
+pub fn uuid() -> io::Result<String> {
     let mut bytes = [0u8; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(Builder::from_random_bytes(bytes).into_uuid().to_string())

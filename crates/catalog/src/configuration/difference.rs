@@ -15,7 +15,7 @@ enum Line<'a> {
 }
 
 /// The difference, empty where there is none.
-pub(crate) fn unified(old: &str, new: &str) -> String {
+pub fn unified(old: &str, new: &str) -> String {
     let lines = compare(
         &old.lines().collect::<Vec<_>>(),
         &new.lines().collect::<Vec<_>>(),
@@ -50,7 +50,7 @@ pub(crate) fn unified(old: &str, new: &str) -> String {
 }
 
 /// How many lines differ.
-pub(crate) fn count(old: &str, new: &str) -> usize {
+pub fn count(old: &str, new: &str) -> usize {
     let text = unified(old, new);
     let differs = |line: &&str| line.starts_with(['-', '+']);
     text.lines().filter(differs).count()

@@ -10,13 +10,13 @@ use meta::Transaction;
 use serde::{Deserialize, Serialize};
 
 use super::{Kept, json, kept, parse};
+use crate::bounds;
 use crate::error::Error;
-use crate::sharding::bounds;
 
-pub(crate) const SHARDING: &str = "/sharding/";
+pub const SHARDING: &str = "/sharding/";
 const HEAD: &str = "/sharding/head";
 /// Written anew whenever a router has seen other definitions than before.
-pub(crate) const DEFINED: &str = "/sharding/defined";
+pub const DEFINED: &str = "/sharding/defined";
 const MAP: &str = "/sharding/map/";
 const SHARD: &str = "/sharding/shard/";
 const TABLE: &str = "/sharding/table/";
@@ -33,40 +33,40 @@ struct Head {
 
 /// A map without its shards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct MapRecord {
-    pub(crate) kind: ShardKind,
-    pub(crate) global_group: String,
+pub struct MapRecord {
+    pub kind: ShardKind,
+    pub global_group: String,
     /// A name for people; empty without one.
     #[serde(default)]
-    pub(crate) name: String,
+    pub name: String,
 }
 
 /// A shard of a map.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ShardRecord {
-    pub(crate) map: u32,
-    pub(crate) group: String,
+pub struct ShardRecord {
+    pub map: u32,
+    pub group: String,
     /// As [`bounds::text`] writes it.
-    pub(crate) bound: String,
-    pub(crate) enabled: bool,
+    pub bound: String,
+    pub enabled: bool,
     /// SLOTS: its slots, from and to.
     #[serde(default)]
-    pub(crate) slots: Vec<(u16, u16)>,
+    pub slots: Vec<(u16, u16)>,
 }
 
 /// A declared table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct TableRecord {
-    pub(crate) database: String,
-    pub(crate) table: String,
-    pub(crate) map: u32,
+pub struct TableRecord {
+    pub database: String,
+    pub table: String,
+    pub map: u32,
     /// `None` for a global table.
-    pub(crate) key: Option<KeyRecord>,
+    pub key: Option<KeyRecord>,
 }
 
 impl ShardRecord {
     /// What its keys begin with, or are; of SLOTS its slots.
-    pub(crate) fn shown_bound(&self) -> String {
+    pub fn shown_bound(&self) -> String {
         if self.slots.is_empty() {
             return self.bound.clone();
         }
@@ -78,19 +78,19 @@ impl ShardRecord {
 
 impl TableRecord {
     /// `database.table`.
-    pub(crate) fn full_name(&self) -> String {
+    pub fn full_name(&self) -> String {
         format!("{}.{}", self.database, self.table)
     }
 }
 
 /// A sharded table's key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct KeyRecord {
-    pub(crate) column: String,
-    pub(crate) key: KeyType,
+pub struct KeyRecord {
+    pub column: String,
+    pub key: KeyType,
     /// Somebody said that its other unique keys are unique over all shards.
     #[serde(default)]
-    pub(crate) checked: bool,
+    pub checked: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,30 +100,30 @@ struct DatabaseRecord {
 }
 
 /// Statements about definitions that are not finished on all groups: `/change/ID`.
-pub(crate) const CHANGE: &str = "/change/";
+pub const CHANGE: &str = "/change/";
 
 /// A statement that changes definitions, and where it has still to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ChangeRecord {
-    pub(crate) text: String,
-    pub(crate) groups: Vec<String>,
-    pub(crate) database: String,
-    pub(crate) sql_mode: String,
+pub struct ChangeRecord {
+    pub text: String,
+    pub groups: Vec<String>,
+    pub database: String,
+    pub sql_mode: String,
     /// Why it stopped; empty while it may be under way.
-    pub(crate) error: String,
+    pub error: String,
 }
 
 /// All of them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Declared {
-    pub(crate) maps: BTreeMap<u32, MapRecord>,
-    pub(crate) shards: BTreeMap<u32, ShardRecord>,
+pub struct Declared {
+    pub maps: BTreeMap<u32, MapRecord>,
+    pub shards: BTreeMap<u32, ShardRecord>,
     /// By database and table.
-    pub(crate) tables: BTreeMap<(String, String), TableRecord>,
+    pub tables: BTreeMap<(String, String), TableRecord>,
     /// Tables that will be on a map once they are made, likewise. Nobody has looked at their columns.
-    pub(crate) expected: BTreeMap<(String, String), TableRecord>,
+    pub expected: BTreeMap<(String, String), TableRecord>,
     /// The groups of assigned databases.
-    pub(crate) databases: BTreeMap<String, String>,
+    pub databases: BTreeMap<String, String>,
     head: Option<Kept<Head>>,
     /// Another one says that definitions were changed through some router.
     defined: Option<String>,
@@ -132,7 +132,7 @@ pub(crate) struct Declared {
 impl Declared {
     /// The tables that are declared otherwise in the later state; `None` when more has changed of what
     /// is read of the servers.
-    pub(crate) fn changed_tables(&self, later: &Declared) -> Option<BTreeSet<(String, String)>> {
+    pub fn changed_tables(&self, later: &Declared) -> Option<BTreeSet<(String, String)>> {
         if self.maps != later.maps || self.defined != later.defined {
             return None;
         }
@@ -142,7 +142,7 @@ impl Declared {
     }
 
     /// Takes a key over.
-    pub(super) fn take(&mut self, entry: &meta::Entry) -> Result<(), Error> {
+    pub fn take(&mut self, entry: &meta::Entry) -> Result<(), Error> {
         let key = entry.key.as_str();
         let number = |text: &str| {
             text.parse::<u32>().map_err(|_| Error::Record {
@@ -174,12 +174,12 @@ impl Declared {
     }
 
     /// Nothing is declared and nothing assigned.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.maps.is_empty() && self.databases.is_empty()
     }
 
     /// What needs a group, in words.
-    pub(crate) fn user_of(&self, group: &str) -> Option<String> {
+    pub fn user_of(&self, group: &str) -> Option<String> {
         let mut maps = self.maps.iter();
         let mut shards = self.shards.iter();
         let mut databases = self.databases.iter();
@@ -192,23 +192,23 @@ impl Declared {
     }
 
     /// The shards of a map by id.
-    pub(crate) fn shards_of(&self, map: u32) -> impl Iterator<Item = (u32, &ShardRecord)> {
+    pub fn shards_of(&self, map: u32) -> impl Iterator<Item = (u32, &ShardRecord)> {
         let shards = self.shards.iter();
         shards.filter_map(move |(id, shard)| (shard.map == map).then_some((*id, shard)))
     }
 
     /// The tables of a map by name.
-    pub(crate) fn tables_of(&self, map: u32) -> impl Iterator<Item = &TableRecord> {
+    pub fn tables_of(&self, map: u32) -> impl Iterator<Item = &TableRecord> {
         self.tables.values().filter(move |table| table.map == map)
     }
 
     /// The tables that are declared, or will be once they are made.
-    pub(crate) fn named(&self) -> impl Iterator<Item = &TableRecord> {
+    pub fn named(&self) -> impl Iterator<Item = &TableRecord> {
         self.tables.values().chain(self.expected.values())
     }
 
     /// A map with its shards. A bound that cannot be read leaves its shard out, with a word in the log.
-    pub(crate) fn map(&self, id: u32) -> Option<ShardMap> {
+    pub fn map(&self, id: u32) -> Option<ShardMap> {
         let record = self.maps.get(&id)?;
         let mut shards = Vec::new();
         for (shard_id, shard) in self.shards_of(id) {
@@ -251,7 +251,7 @@ impl Declared {
     }
 
     /// Begins a change; another one since this reading makes it stale.
-    pub(crate) fn change(&self) -> Change {
+    pub fn change(&self) -> Change {
         let (transaction, head) = match &self.head {
             None => (Transaction::new().when_absent(HEAD), Head::default()),
             Some(kept) => (
@@ -268,49 +268,49 @@ impl Declared {
 }
 
 /// A change of what is declared.
-pub(crate) struct Change {
+pub struct Change {
     transaction: Transaction,
     head: Head,
 }
 
 impl Change {
     /// Adds a map; gives its id.
-    pub(crate) fn add_map(mut self, map: &MapRecord) -> (u32, Change) {
+    pub fn add_map(mut self, map: &MapRecord) -> (u32, Change) {
         self.head.map += 1;
         let id = self.head.map;
         (id, self.put(&format!("{MAP}{id}"), json(map)))
     }
 
     /// Removes a map.
-    pub(crate) fn remove_map(self, id: u32) -> Change {
+    pub fn remove_map(self, id: u32) -> Change {
         self.delete(&format!("{MAP}{id}"))
     }
 
     /// The id of a shard that is about to be put.
-    pub(crate) fn next_shard(&mut self) -> u32 {
+    pub fn next_shard(&mut self) -> u32 {
         self.head.shard += 1;
         self.head.shard
     }
 
     /// Adds or replaces a shard.
-    pub(crate) fn put_shard(self, id: u32, shard: &ShardRecord) -> Change {
+    pub fn put_shard(self, id: u32, shard: &ShardRecord) -> Change {
         self.put(&format!("{SHARD}{id}"), json(shard))
     }
 
     /// Removes a shard.
-    pub(crate) fn remove_shard(self, id: u32) -> Change {
+    pub fn remove_shard(self, id: u32) -> Change {
         self.delete(&format!("{SHARD}{id}"))
     }
 
     /// Declares a table; it is expected no more.
-    pub(crate) fn put_table(self, table: &TableRecord) -> Change {
+    pub fn put_table(self, table: &TableRecord) -> Change {
         let (database, name) = (&table.database, &table.table);
         self.put(&table_key(TABLE, database, name), json(table))
             .delete(&table_key(EXPECTED, database, name))
     }
 
     /// Writes down where a table will be once it is made.
-    pub(crate) fn expect_table(self, table: &TableRecord) -> Change {
+    pub fn expect_table(self, table: &TableRecord) -> Change {
         self.put(
             &table_key(EXPECTED, &table.database, &table.table),
             json(table),
@@ -318,13 +318,13 @@ impl Change {
     }
 
     /// Takes a declaration back, also that of a table which is not made yet.
-    pub(crate) fn remove_table(self, database: &str, table: &str) -> Change {
+    pub fn remove_table(self, database: &str, table: &str) -> Change {
         self.delete(&table_key(TABLE, database, table))
             .delete(&table_key(EXPECTED, database, table))
     }
 
     /// Assigns a database to a group; `None` takes it back.
-    pub(crate) fn assign(self, database: &str, group: Option<&str>) -> Change {
+    pub fn assign(self, database: &str, group: Option<&str>) -> Change {
         let key = format!("{DATABASE}{}", escaped(database));
         match group {
             None => self.delete(&key),
@@ -339,7 +339,7 @@ impl Change {
     }
 
     /// All of it, to be committed.
-    pub(crate) fn finish(self) -> Transaction {
+    pub fn finish(self) -> Transaction {
         self.transaction.put(HEAD, &json(&self.head))
     }
 

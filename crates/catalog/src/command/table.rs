@@ -28,7 +28,7 @@ pub struct CommandSpec {
     pub help: &'static str,
     /// Which router carries it out.
     pub done_by: DoneBy,
-    pub(crate) verb: Verb,
+    pub verb: Verb,
 }
 
 const fn required(name: &'static str, help: &'static str) -> ArgSpec {
@@ -396,7 +396,7 @@ commands! {
 }
 
 /// The row of this name, or a usage error that says what there is instead.
-pub(super) fn find(group: &str, command: &str) -> Result<&'static CommandSpec, CommandError> {
+pub fn find(group: &str, command: &str) -> Result<&'static CommandSpec, CommandError> {
     let named = |spec: &&CommandSpec| spec.group == group && spec.command == command;
     if let Some(spec) = TABLE.iter().find(named) {
         return Ok(spec);

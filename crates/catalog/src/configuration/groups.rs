@@ -14,14 +14,14 @@ use crate::record::{GroupRecord, Records, ServerRecord};
 
 /// What has to be done so that the records are as a document wants them.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
-    pub(crate) transaction: Transaction,
+pub struct Plan {
+    pub transaction: Transaction,
     /// What it changes, for people.
-    pub(crate) changed: Vec<String>,
+    pub changed: Vec<String>,
     /// What the document wants and cannot have, with the line that wants it.
-    pub(crate) left: Vec<Wrong>,
+    pub left: Vec<Wrong>,
     /// Groups in which servers changed their standing.
-    pub(crate) restated: BTreeSet<String>,
+    pub restated: BTreeSet<String>,
 }
 
 /// The mode of a server that nobody gave another one.
@@ -33,7 +33,7 @@ fn usual(status: Status) -> Mode {
 }
 
 /// The records as a document has them.
-pub(crate) fn of(records: &Records) -> Groups {
+pub fn of(records: &Records) -> Groups {
     let group = |name: &str, group: &GroupRecord| GroupPart {
         line: 0,
         kind: Some(group.kind),
@@ -63,7 +63,7 @@ fn server_part(server: &ServerRecord) -> ServerPart {
 }
 
 /// What to change. Groups and servers that `wanted` does not name stay as they are.
-pub(crate) fn plan(records: &Records, wanted: &Groups) -> Plan {
+pub fn plan(records: &Records, wanted: &Groups) -> Plan {
     let mut plan = Plan::default();
     for (name, part) in wanted {
         let Some(kept) = records.groups.get(name) else {
@@ -90,7 +90,7 @@ pub(crate) fn plan(records: &Records, wanted: &Groups) -> Plan {
 }
 
 /// What a version does not name, so that going back to it leaves it alone; and who leads meanwhile.
-pub(crate) fn unnamed(records: &Records, then: &Groups, version: u64) -> Vec<String> {
+pub fn unnamed(records: &Records, then: &Groups, version: u64) -> Vec<String> {
     let mut notes = Vec::new();
     for (name, now) in of(records) {
         let Some(then) = then.get(&name) else {
@@ -226,7 +226,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::tests::{records, server};
+    use crate::record::samples::{records, server};
 
     fn farm() -> Records {
         let mut spare = server("g", 3, Status::Spare);

@@ -26,7 +26,7 @@ pub struct Event {
 
 impl Event {
     /// An event of now.
-    pub(crate) fn now(kind: &'static str, group: &str, detail: String) -> Event {
+    pub fn now(kind: &'static str, group: &str, detail: String) -> Event {
         Event {
             at_ms: epoch_ms(),
             kind,
@@ -38,7 +38,7 @@ impl Event {
     }
 
     /// The same event, of one server.
-    pub(crate) fn of(mut self, uuid: &str, address: String) -> Event {
+    pub fn of(mut self, uuid: &str, address: String) -> Event {
         self.server = uuid.to_owned();
         self.address = address;
         self
@@ -51,13 +51,13 @@ impl Event {
 }
 
 /// Milliseconds since 1970, UTC.
-pub(crate) fn epoch_ms() -> u64 {
+pub fn epoch_ms() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     u64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A time in milliseconds since 1970 as `2026-02-01T12:30:00.123Z`.
-pub(crate) fn when(at_ms: u64) -> String {
+pub fn when(at_ms: u64) -> String {
     let latest = PrimitiveDateTime::MAX.assume_utc();
     let at = i64::try_from(at_ms / 1000).ok();
     let at = at.and_then(|at| OffsetDateTime::from_unix_timestamp(at).ok());
@@ -75,14 +75,14 @@ pub trait Listener: Send + Sync + std::fmt::Debug {
 
 /// The last events and how many of each kind there were.
 #[derive(Debug, Default)]
-pub(crate) struct Ring {
+pub struct Ring {
     events: VecDeque<Event>,
     counts: BTreeMap<&'static str, u64>,
 }
 
 impl Ring {
     /// Keeps an event and logs it.
-    pub(crate) fn push(&mut self, event: Event) {
+    pub fn push(&mut self, event: Event) {
         let Event {
             kind,
             group,
@@ -119,12 +119,12 @@ impl Ring {
     }
 
     /// The events, oldest first.
-    pub(crate) fn list(&self) -> Vec<Event> {
+    pub fn list(&self) -> Vec<Event> {
         self.events.iter().cloned().collect()
     }
 
     /// How many of each kind since the start.
-    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
+    pub fn counts(&self) -> Vec<(&'static str, u64)> {
         self.counts
             .iter()
             .map(|(&kind, &count)| (kind, count))

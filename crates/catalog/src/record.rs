@@ -6,37 +6,37 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::Version;
+use enginesql::Version;
 use farm::{Container, Containers, Engine, GroupKind, Mode, Status};
 use meta::{Store, Transaction};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::events::Event;
+use crate::event::Event;
 use crate::identity::Fresh;
-use crate::observe::pin;
-use crate::peers::Secret;
+use crate::secret::Secret;
+use crate::server_key;
 
 mod declared;
 mod moves;
 
-pub(crate) use declared::{
+pub use declared::{
     CHANGE, ChangeRecord, DEFINED, Declared, KeyRecord, MapRecord, SHARDING, ShardRecord,
     TableRecord,
 };
-pub(crate) use moves::{MOVE, MoveRecord, Moves, PartRecord};
+pub use moves::{MOVE, MoveRecord, Moves, PartRecord};
 
 const FARM: &str = "/farm/";
-pub(crate) const FARM_ID: &str = "/farm/id";
+pub const FARM_ID: &str = "/farm/id";
 const FARM_SECRET: &str = "/farm/secret";
-pub(crate) const FARM_AUTHORITY: &str = "/farm/authority";
-pub(crate) const GROUP: &str = "/group/";
-pub(crate) const SERVER: &str = "/server/";
-pub(crate) const CONTAINER: &str = "/container/";
+pub const FARM_AUTHORITY: &str = "/farm/authority";
+pub const GROUP: &str = "/group/";
+pub const SERVER: &str = "/server/";
+pub const CONTAINER: &str = "/container/";
 const COUNTERS: &str = "/counter/";
 const COUNTER: &str = "/counter/server";
-pub(crate) const CONFIGURATION: &str = "/config/current";
+pub const CONFIGURATION: &str = "/config/current";
 
 /// The parts of a reading are read again so often until no change fell between them.
 const READINGS_MAX: usize = 5;
@@ -44,58 +44,58 @@ const GROUP_COUNTER: &str = "/counter/group";
 
 /// A group without its servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct GroupRecord {
+pub struct GroupRecord {
     #[serde(default)]
-    pub(crate) kind: GroupKind,
+    pub kind: GroupKind,
     #[serde(default)]
-    pub(crate) description: String,
+    pub description: String,
     #[serde(default)]
-    pub(crate) active: bool,
+    pub active: bool,
     /// What the new primary had at the end of each timeline, the oldest first.
     #[serde(default)]
-    pub(crate) forks: Vec<String>,
+    pub forks: Vec<String>,
     /// Names the group in ids of transactions, for ever. 0 in a record that is older than these.
     #[serde(default)]
-    pub(crate) number: u32,
+    pub number: u32,
 }
 
 /// A server without what probes know of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ServerRecord {
-    pub(crate) uuid: String,
-    pub(crate) name: String,
-    pub(crate) group: String,
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) status: Status,
-    pub(crate) mode: Mode,
-    pub(crate) weight: f64,
-    pub(crate) engine: Engine,
-    pub(crate) version: String,
+pub struct ServerRecord {
+    pub uuid: String,
+    pub name: String,
+    pub group: String,
+    pub host: String,
+    pub port: u16,
+    pub status: Status,
+    pub mode: Mode,
+    pub weight: f64,
+    pub engine: Engine,
+    pub version: String,
     /// An operator marked it: never the primary, whatever happens.
     #[serde(default)]
-    pub(crate) never_primary: bool,
+    pub never_primary: bool,
     /// SHA-256 of the public key in its certificate, in hexadecimal digits: how it is known where
     /// certificates are not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) certificate: Option<String>,
+    pub certificate: Option<String>,
 }
 
 impl ServerRecord {
     /// `host:port`.
-    pub(crate) fn address(&self) -> String {
+    pub fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 
     /// See [`Version::release`]; 0 for one that says nothing of it.
-    pub(crate) fn release(&self) -> u32 {
+    pub fn release(&self) -> u32 {
         Version::parse(&self.version).map_or(0, |version| version.release())
     }
 
     /// The key that it is known by. One that cannot be read is nobody's.
-    pub(crate) fn key(&self) -> Option<farm::ServerKey> {
+    pub fn key(&self) -> Option<farm::ServerKey> {
         let text = self.certificate.as_deref()?;
-        Some(pin::parse(text).unwrap_or_default())
+        Some(server_key::parse(text).unwrap_or_default())
     }
 }
 
@@ -108,36 +108,36 @@ struct AuthorityRecord {
 
 /// A value with the revision that wrote it, for the comparison of the next change.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Kept<T> {
-    pub(crate) value: T,
-    pub(crate) revision: u64,
+pub struct Kept<T> {
+    pub value: T,
+    pub revision: u64,
 }
 
 /// All keys, read at one revision.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Records {
-    pub(crate) farm_id: String,
-    pub(crate) secret: Secret,
+pub struct Records {
+    pub farm_id: String,
+    pub secret: Secret,
     /// The authority's private key.
-    pub(crate) authority: Secret,
-    pub(crate) groups: BTreeMap<String, Kept<GroupRecord>>,
-    pub(crate) servers: BTreeMap<u32, Kept<ServerRecord>>,
+    pub authority: Secret,
+    pub groups: BTreeMap<String, Kept<GroupRecord>>,
+    pub servers: BTreeMap<u32, Kept<ServerRecord>>,
     counter: Option<Kept<u32>>,
     /// The version of the configuration that counts.
-    pub(crate) configuration: Option<Kept<u64>>,
+    pub configuration: Option<Kept<u64>>,
     group_counter: Option<Kept<u32>>,
-    pub(crate) declared: Declared,
+    pub declared: Declared,
     /// By their ids.
-    pub(crate) changes: BTreeMap<String, ChangeRecord>,
-    pub(crate) moves: Moves,
+    pub changes: BTreeMap<String, ChangeRecord>,
+    pub moves: Moves,
     /// What key-value clients see.
-    pub(crate) containers: Arc<Containers>,
-    pub(crate) revision: u64,
+    pub containers: Arc<Containers>,
+    pub revision: u64,
 }
 
 impl Records {
     /// Reads everything; a store that lacks the farm's id, its secret or its authority is given these.
-    pub(crate) async fn load(store: &dyn Store, fresh: &Fresh) -> Result<Records, Error> {
+    pub async fn load(store: &dyn Store, fresh: &Fresh) -> Result<Records, Error> {
         let records = Records::read(store).await?;
         let authority = authority_record(&fresh.authority);
         let wanted = [
@@ -203,7 +203,7 @@ impl Records {
 
     /// Reads everything but the history of the configuration, which may be long and is nobody's
     /// business here.
-    pub(crate) async fn read(store: &dyn Store) -> Result<Records, Error> {
+    pub async fn read(store: &dyn Store) -> Result<Records, Error> {
         let mut records = Records::default();
         for _ in 0..READINGS_MAX {
             let (
@@ -256,7 +256,7 @@ impl Records {
     }
 
     /// True for the keys that these records are made of.
-    pub(crate) fn includes(key: &str) -> bool {
+    pub fn includes(key: &str) -> bool {
         [
             FARM,
             COUNTERS,
@@ -273,7 +273,7 @@ impl Records {
     }
 
     /// Takes one key over.
-    pub(crate) fn take(&mut self, entry: &meta::Entry) -> Result<(), Error> {
+    pub fn take(&mut self, entry: &meta::Entry) -> Result<(), Error> {
         let key = entry.key.as_str();
         if key == FARM_ID {
             self.farm_id = parse(entry)?;
@@ -310,14 +310,14 @@ impl Records {
     }
 
     /// How a group's servers keep their data equal.
-    pub(crate) fn kind(&self, group: &str) -> GroupKind {
+    pub fn kind(&self, group: &str) -> GroupKind {
         self.groups
             .get(group)
             .map_or(GroupKind::Replication, |kept| kept.value.kind)
     }
 
     /// The servers of a group, by id.
-    pub(crate) fn members<'a>(
+    pub fn members<'a>(
         &'a self,
         group: &'a str,
     ) -> impl Iterator<Item = (u32, &'a ServerRecord)> + Clone + 'a {
@@ -328,7 +328,7 @@ impl Records {
     }
 
     /// The server that takes a group's writes.
-    pub(crate) fn primary(&self, group: &str) -> Option<(u32, &ServerRecord)> {
+    pub fn primary(&self, group: &str) -> Option<(u32, &ServerRecord)> {
         self.servers
             .iter()
             .map(|(&id, kept)| (id, &kept.value))
@@ -336,7 +336,7 @@ impl Records {
     }
 
     /// The server of this UUID, address or name.
-    pub(crate) fn find(&self, server: &str) -> Option<(u32, &Kept<ServerRecord>)> {
+    pub fn find(&self, server: &str) -> Option<(u32, &Kept<ServerRecord>)> {
         let named = |kept: &&Kept<ServerRecord>| {
             let record = &kept.value;
             record.uuid.eq_ignore_ascii_case(server)
@@ -350,7 +350,7 @@ impl Records {
     }
 
     /// Makes a group, under a number of its own.
-    pub(crate) fn create_group(&self, name: &str, group: &GroupRecord) -> Transaction {
+    pub fn create_group(&self, name: &str, group: &GroupRecord) -> Transaction {
         let key = format!("{GROUP}{name}");
         let (number, transaction) = self.next_number();
         let group = GroupRecord {
@@ -364,13 +364,13 @@ impl Records {
     }
 
     /// Replaces a group's record.
-    pub(crate) fn change_group(&self, name: &str, group: &GroupRecord) -> Transaction {
+    pub fn change_group(&self, name: &str, group: &GroupRecord) -> Transaction {
         self.unless_group_changed(Transaction::new(), name)
             .put(&format!("{GROUP}{name}"), &json(group))
     }
 
     /// Replaces a group's record as a part of a larger change.
-    pub(crate) fn change_group_in(
+    pub fn change_group_in(
         &self,
         transaction: Transaction,
         name: &str,
@@ -381,14 +381,14 @@ impl Records {
     }
 
     /// Removes a group.
-    pub(crate) fn remove_group(&self, name: &str) -> Transaction {
+    pub fn remove_group(&self, name: &str) -> Transaction {
         self.unless_group_changed(Transaction::new(), name)
             .delete(&format!("{GROUP}{name}"))
     }
 
     /// Adds a server under a new id, unless its group changed since. The group's key is written too,
     /// so that a router that removes the group at the same time is refused.
-    pub(crate) fn add_server(&self, server: &ServerRecord) -> (u32, Transaction) {
+    pub fn add_server(&self, server: &ServerRecord) -> (u32, Transaction) {
         let group = self
             .groups
             .get(&server.group)
@@ -404,7 +404,7 @@ impl Records {
 
     /// Adds servers as a part of a change that sees to their group. Gives the first one's id; the others'
     /// follow it.
-    pub(crate) fn add_servers(
+    pub fn add_servers(
         &self,
         transaction: Transaction,
         servers: &[ServerRecord],
@@ -423,7 +423,7 @@ impl Records {
     }
 
     /// Replaces a server's record; several can go into one transaction.
-    pub(crate) fn change_server(
+    pub fn change_server(
         &self,
         transaction: Transaction,
         id: u32,
@@ -437,7 +437,7 @@ impl Records {
     }
 
     /// Removes a server.
-    pub(crate) fn remove_server(&self, id: u32) -> Transaction {
+    pub fn remove_server(&self, id: u32) -> Transaction {
         let key = server_key(id);
         let revision = self.servers.get(&id).map_or(0, |kept| kept.revision);
         Transaction::new()
@@ -451,7 +451,7 @@ impl Records {
     }
 
     /// What happened between an older reading and this one.
-    pub(crate) fn events_since(&self, old: &Records) -> Vec<Event> {
+    pub fn events_since(&self, old: &Records) -> Vec<Event> {
         let mut events = Vec::new();
         for name in self
             .groups
@@ -547,12 +547,12 @@ fn server_key(id: u32) -> String {
 }
 
 /// What the store has of an authority.
-pub(crate) fn authority_record(key: &Secret) -> String {
+pub fn authority_record(key: &Secret) -> String {
     let key = key.reveal().to_owned();
     json(&AuthorityRecord { key })
 }
 
-pub(crate) fn json<T: Serialize>(value: &T) -> String {
+pub fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("records hold nothing that JSON cannot say")
 }
 
@@ -570,5 +570,7 @@ fn parse<T: DeserializeOwned>(entry: &meta::Entry) -> Result<T, Error> {
     })
 }
 
+#[cfg(any(test, feature = "samples"))]
+pub mod samples;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

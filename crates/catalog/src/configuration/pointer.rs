@@ -7,12 +7,12 @@ use crate::record::{CONFIGURATION, GROUP, Records, SERVER, json};
 
 impl Records {
     /// The version of the configuration that counts; 0 before there is one.
-    pub(crate) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.configuration.as_ref().map_or(0, |kept| kept.value)
     }
 
     /// Has another version of the configuration count, unless somebody moved it meanwhile.
-    pub(crate) fn move_version(&self, transaction: Transaction, version: u64) -> Transaction {
+    pub fn move_version(&self, transaction: Transaction, version: u64) -> Transaction {
         let guarded = match &self.configuration {
             None => transaction.when_absent(CONFIGURATION),
             Some(kept) => transaction.when_revision(CONFIGURATION, kept.revision),
@@ -21,7 +21,7 @@ impl Records {
     }
 
     /// The groups and servers as they are once a transaction is applied.
-    pub(crate) fn after(&self, transaction: &Transaction) -> Result<Records, Error> {
+    pub fn after(&self, transaction: &Transaction) -> Result<Records, Error> {
         let mut records = self.clone();
         for change in &transaction.changes {
             let key = change.key();

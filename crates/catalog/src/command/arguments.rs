@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::{Call, CommandError, CommandSpec};
 use crate::configuration::{Author, DOCUMENT_BYTES_MAX};
-use crate::provision::filling::Method;
+use crate::method::Method;
 
 /// Longest argument; descriptions are the longest there are.
 const ARGUMENT_BYTES_MAX: usize = 4096;
@@ -23,7 +23,7 @@ const TIMEOUT_S_MAX: u64 = 3600;
 
 /// The arguments by name. Empty ones count as not given, as Fabric's connectors send them.
 #[derive(Debug)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     spec: &'static CommandSpec,
     values: BTreeMap<&'static str, String>,
     by: String,
@@ -31,10 +31,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// Matches a call with its row of the table.
-    pub(crate) fn resolve(
-        spec: &'static CommandSpec,
-        call: &Call,
-    ) -> Result<Arguments, CommandError> {
+    pub fn resolve(spec: &'static CommandSpec, call: &Call) -> Result<Arguments, CommandError> {
         let usage = |what: String| CommandError::Usage(format!("{what}; usage: {}", spec.usage()));
         if call.args.len() > spec.args.len() {
             return Err(usage(format!("too many arguments ({})", call.args.len())));
@@ -81,7 +78,7 @@ impl Arguments {
     }
 
     /// Who asks for what, for the history.
-    pub(crate) fn author(&self) -> Author {
+    pub fn author(&self) -> Author {
         let given = self.spec.args.iter();
         let given = given.filter_map(|arg| self.values.get(arg.name));
         let mut comment = format!("{} {}", self.spec.group, self.spec.command);
@@ -96,7 +93,7 @@ impl Arguments {
     }
 
     /// An argument that may be missing.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+    pub fn get(&self, name: &str) -> Option<&str> {
         debug_assert!(
             self.spec.args.iter().any(|arg| arg.name == name),
             "{name} is in the table"
@@ -105,12 +102,12 @@ impl Arguments {
     }
 
     /// A required argument; the table has made sure that it is there.
-    pub(crate) fn text(&self, name: &str) -> &str {
+    pub fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
 
     /// A switch; false when it is missing.
-    pub(crate) fn switch(&self, name: &str) -> Result<bool, CommandError> {
+    pub fn switch(&self, name: &str) -> Result<bool, CommandError> {
         match self.get(name).map(str::to_ascii_lowercase).as_deref() {
             None | Some("false" | "0" | "no" | "off") => Ok(false),
             Some("true" | "1" | "yes" | "on") => Ok(true),
@@ -119,18 +116,14 @@ impl Arguments {
     }
 
     /// A number, or anything else that can be read from text.
-    pub(crate) fn parse<T: FromStr>(
-        &self,
-        name: &str,
-        what: &str,
-    ) -> Result<Option<T>, CommandError> {
+    pub fn parse<T: FromStr>(&self, name: &str, what: &str) -> Result<Option<T>, CommandError> {
         self.get(name)
             .map(|text| text.parse().map_err(|_| self.bad(name, text, what)))
             .transpose()
     }
 
     /// The argument `timeout`, in seconds, as milliseconds.
-    pub(crate) fn timeout_ms(&self, default_ms: u64) -> Result<u64, CommandError> {
+    pub fn timeout_ms(&self, default_ms: u64) -> Result<u64, CommandError> {
         const WHAT: &str = "seconds from 1 to 3600";
         match self.parse::<u64>("timeout", WHAT)? {
             None => Ok(default_ms),
@@ -140,7 +133,7 @@ impl Arguments {
     }
 
     /// The argument `method` of commands that fill a server.
-    pub(crate) fn method(&self) -> Result<Option<Method>, CommandError> {
+    pub fn method(&self) -> Result<Option<Method>, CommandError> {
         let Some(given) = self.get("method") else {
             return Ok(None);
         };
@@ -149,7 +142,7 @@ impl Arguments {
     }
 
     /// «This is no such thing», with what it should be.
-    pub(crate) fn bad(&self, name: &str, given: &str, what: &str) -> CommandError {
+    pub fn bad(&self, name: &str, given: &str, what: &str) -> CommandError {
         let name = name.to_ascii_uppercase();
         let usage = self.spec.usage();
         CommandError::Usage(format!(

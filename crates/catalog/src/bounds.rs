@@ -7,7 +7,7 @@ use farm::shard::{Bound, Key, KeyType, Shard, ShardKind};
 use routing::shard::{Literal, digest, stored};
 
 /// Reads the text of a bound of a map of this kind; what is wrong with it otherwise.
-pub(crate) fn read(kind: ShardKind, text: &str) -> Result<Bound, String> {
+pub fn read(kind: ShardKind, text: &str) -> Result<Bound, String> {
     let key = |key: KeyType, what: &str| {
         let read = stored(Literal::Text(text.as_bytes()), key);
         read.map(Bound::Lower)
@@ -29,7 +29,7 @@ pub(crate) fn read(kind: ShardKind, text: &str) -> Result<Bound, String> {
 }
 
 /// The bound that a group has where none is given.
-pub(crate) fn default(kind: ShardKind, group: &str) -> Option<String> {
+pub fn default(kind: ShardKind, group: &str) -> Option<String> {
     match kind {
         ShardKind::Hash => Some(hex::encode_upper(digest(group.as_bytes()))),
         ShardKind::Slots => Some(String::new()),
@@ -60,7 +60,7 @@ fn list(text: &str) -> Result<Bound, String> {
 }
 
 /// The order of the shards in their map.
-pub(crate) fn order(a: &Bound, b: &Bound) -> Ordering {
+pub fn order(a: &Bound, b: &Bound) -> Ordering {
     match (a, b) {
         (Bound::Lower(a), Bound::Lower(b)) => a.cmp(b),
         (Bound::Digest(a), Bound::Digest(b)) => a.cmp(b),
@@ -70,7 +70,7 @@ pub(crate) fn order(a: &Bound, b: &Bound) -> Ordering {
 
 /// Keys of text are looked up as their columns fold them, so that a LIST names them in small letters,
 /// too, unless another shard does.
-pub(crate) fn fold_lists(shards: &mut [Shard]) {
+pub fn fold_lists(shards: &mut [Shard]) {
     let keys = |shard: &Shard| match &shard.bound {
         Bound::Keys(keys) => keys.clone(),
         _ => Vec::new(),
@@ -90,7 +90,7 @@ pub(crate) fn fold_lists(shards: &mut [Shard]) {
 }
 
 /// What two shards of a map must not share; in words, when they do.
-pub(crate) fn overlap(a: &Bound, b: &Bound) -> Option<String> {
+pub fn overlap(a: &Bound, b: &Bound) -> Option<String> {
     let same = match (a, b) {
         (Bound::Lower(a), Bound::Lower(b)) => (a == b).then(|| shown(a)),
         (Bound::Digest(a), Bound::Digest(b)) => (a == b).then(|| hex::encode_upper(a)),
@@ -101,7 +101,7 @@ pub(crate) fn overlap(a: &Bound, b: &Bound) -> Option<String> {
 }
 
 /// A key for people.
-pub(crate) fn shown(key: &Key) -> String {
+pub fn shown(key: &Key) -> String {
     match key {
         Key::Int(number) => number.to_string(),
         Key::Bytes(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
